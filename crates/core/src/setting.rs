@@ -1,0 +1,236 @@
+//! Values that cannot be wrong once they exist.
+//!
+//! Every machine is built from checked settings. A setting that makes no sense is refused when it is built,
+//! with an error that names the setting, what was given and what would be accepted.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Why a setting was refused.
+///
+/// ```
+/// use seawall_core::setting::Ratio;
+///
+/// let error = Ratio::percent("failure_rate", 120.0).unwrap_err();
+/// assert_eq!(error.to_string(), "failure_rate: 120% is more than 100%");
+/// assert_eq!(error.setting(), "failure_rate");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: {problem}")]
+pub struct SettingError {
+    setting: &'static str,
+    problem: String,
+}
+
+impl SettingError {
+    /// A refusal of `setting` because of `problem`.
+    #[must_use]
+    pub fn new(setting: &'static str, problem: impl Into<String>) -> Self {
+        Self { setting, problem: problem.into() }
+    }
+
+    /// The setting that was refused.
+    #[must_use]
+    pub fn setting(&self) -> &'static str {
+        self.setting
+    }
+
+    /// What is wrong with it.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+/// A share of a whole: more than nothing, at most all of it. Kept in millionths, so that comparing
+/// "failures out of calls" with it is exact integer arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ratio(u32);
+
+impl Ratio {
+    const WHOLE: u32 = 1_000_000;
+
+    /// A share given in percent. Refuses what is not a number, nothing, and more than everything.
+    pub fn percent(setting: &'static str, percent: f64) -> Result<Self, SettingError> {
+        if !percent.is_finite() {
+            return Err(SettingError::new(setting, format!("{percent}% is not a share")));
+        }
+        if percent > 100.0 {
+            return Err(SettingError::new(setting, format!("{percent}% is more than 100%")));
+        }
+        let millionths = (percent * 10_000.0).round();
+        if millionths < 1.0 {
+            return Err(SettingError::new(setting, format!("{percent}% must be more than 0%")));
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1,000,000 by the checks above")]
+        let millionths = millionths as u32;
+        Ok(Self(millionths))
+    }
+
+    /// A share known when the program is written. Values over 100 are read as 100, zero as the least share.
+    #[must_use]
+    pub(crate) const fn of_percent(percent: u32) -> Self {
+        let millionths = if percent >= 100 { Self::WHOLE } else { percent * 10_000 };
+        Self(if millionths == 0 { 1 } else { millionths })
+    }
+
+    /// Whether `part` of `whole` is at least this share. Nothing of nothing is not.
+    #[must_use]
+    pub fn is_reached_by(self, part: u64, whole: u64) -> bool {
+        whole > 0 && u128::from(part) * u128::from(Self::WHOLE) >= u128::from(whole) * u128::from(self.0)
+    }
+
+    /// Whether `part` of `whole` is more than this share.
+    #[must_use]
+    pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
+        u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0)
+    }
+
+    /// This share of `whole`, rounded down.
+    #[must_use]
+    pub fn of(self, whole: u64) -> u64 {
+        u64::try_from(u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE)).unwrap_or(u64::MAX)
+    }
+
+    /// The share in millionths.
+    #[must_use]
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}%", f64::from(self.0) / 10_000.0)
+    }
+}
+
+/// A number to multiply a duration by, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Factor(u32);
+
+impl Factor {
+    /// Leaves a duration as it is.
+    pub const ONE: Self = Self(1_000);
+    const LARGEST: f64 = 1_000.0;
+
+    /// A factor above zero and at most 1,000, kept to three decimals.
+    pub fn new(setting: &'static str, factor: f64) -> Result<Self, SettingError> {
+        let thousandths = (factor * 1_000.0).round();
+        if !(1.0..=Self::LARGEST * 1_000.0).contains(&thousandths) {
+            return Err(SettingError::new(setting, format!("{factor} is not between 0.001 and 1000")));
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1,000,000 by the check above")]
+        let thousandths = thousandths as u32;
+        Ok(Self(thousandths))
+    }
+
+    /// A factor known when the program is written.
+    #[must_use]
+    pub(crate) const fn of_thousandths(thousandths: u32) -> Self {
+        Self(thousandths)
+    }
+
+    /// `duration` times this factor, rounded down to a nanosecond.
+    #[must_use]
+    pub fn times(self, duration: Duration) -> Duration {
+        let product = duration.as_nanos().saturating_mul(u128::from(self.0)) / 1_000;
+        Duration::from_nanos(u64::try_from(product).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Factor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", f64::from(self.0) / 1_000.0)
+    }
+}
+
+/// Refuses a duration of nothing.
+pub(crate) fn positive(setting: &'static str, duration: Duration) -> Result<Duration, SettingError> {
+    if duration.is_zero() {
+        return Err(SettingError::new(setting, "must be longer than 0s"));
+    }
+    Ok(duration)
+}
+
+/// Refuses a count of nothing.
+pub(crate) fn at_least_one(setting: &'static str, count: u64) -> Result<u64, SettingError> {
+    if count == 0 {
+        return Err(SettingError::new(setting, "must be at least 1"));
+    }
+    Ok(count)
+}
+
+/// Refuses a pair in which the part that must not be larger is.
+pub(crate) fn ordered(
+    smaller: (&'static str, Duration),
+    larger: (&'static str, Duration),
+) -> Result<(), SettingError> {
+    if smaller.1 > larger.1 {
+        let problem = format!("{:?} is longer than {} ({:?})", smaller.1, larger.0, larger.1);
+        return Err(SettingError::new(smaller.0, problem));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Factor, Ratio, at_least_one, ordered, positive};
+    use std::time::Duration;
+
+    #[test]
+    fn a_share_outside_the_whole_cannot_be_built() {
+        for (percent, problem) in [
+            (f64::NAN, "share: NaN% is not a share"),
+            (f64::INFINITY, "share: inf% is not a share"),
+            (100.1, "share: 100.1% is more than 100%"),
+            (0.0, "share: 0% must be more than 0%"),
+            (-5.0, "share: -5% must be more than 0%"),
+        ] {
+            assert_eq!(Ratio::percent("share", percent).unwrap_err().to_string(), problem);
+        }
+        assert_eq!(Ratio::percent("share", 100.0).unwrap(), Ratio::of_percent(100));
+        assert_eq!(Ratio::percent("share", 0.5).unwrap().millionths(), 5_000);
+        assert_eq!(Ratio::of_percent(250), Ratio::of_percent(100));
+        assert_eq!(Ratio::of_percent(0).millionths(), 1);
+        assert_eq!(Ratio::of_percent(50).to_string(), "50%");
+    }
+
+    #[test]
+    fn a_share_is_compared_exactly_at_its_edge() {
+        let half = Ratio::of_percent(50);
+        assert!(half.is_reached_by(5, 10) && !half.is_exceeded_by(5, 10));
+        assert!(!half.is_reached_by(4_999_999, 10_000_000));
+        assert!(half.is_exceeded_by(5_000_001, 10_000_000));
+        assert!(!half.is_reached_by(0, 0) && !half.is_exceeded_by(0, 0));
+        assert!(Ratio::of_percent(100).is_reached_by(u64::MAX, u64::MAX));
+        assert_eq!(Ratio::of_percent(20).of(14), 2);
+        assert_eq!(Ratio::of_percent(100).of(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_factor_scales_and_saturates() {
+        let factor = Factor::new("multiplier", 1.2).unwrap();
+        assert_eq!(factor.times(Duration::from_millis(100)), Duration::from_millis(120));
+        assert_eq!(factor.times(Duration::MAX), Duration::from_nanos(u64::MAX));
+        assert_eq!(Factor::ONE.times(Duration::from_nanos(7)), Duration::from_nanos(7));
+        assert_eq!(factor.to_string(), "1.2");
+        for wrong in [0.0, -1.0, f64::NAN, 1_000.1, 0.0004] {
+            let error = Factor::new("multiplier", wrong).unwrap_err();
+            assert_eq!(error.problem(), format!("{wrong} is not between 0.001 and 1000"));
+        }
+        assert!(Factor::new("multiplier", 1_000.0).is_ok());
+    }
+
+    #[test]
+    fn nothing_and_disorder_are_refused_by_name() {
+        let second = Duration::from_secs(1);
+        assert_eq!(positive("base", Duration::ZERO).unwrap_err().to_string(), "base: must be longer than 0s");
+        assert_eq!(positive("base", second), Ok(second));
+        assert_eq!(at_least_one("limit", 0).unwrap_err().to_string(), "limit: must be at least 1");
+        assert_eq!(at_least_one("limit", 1), Ok(1));
+        assert_eq!(ordered(("base", second), ("cap", second)), Ok(()));
+        let error = ordered(("base", second * 2), ("cap", second)).unwrap_err();
+        assert_eq!(error.to_string(), "base: 2s is longer than cap (1s)");
+    }
+}
