@@ -4,6 +4,10 @@
 //! time it is go in, a decision comes out. There is no clock, no random source, no task and no socket in this
 //! crate, so each machine can be used alone, tested exhaustively, and replayed on a virtual clock.
 
+pub mod breaker;
 pub mod chance;
+pub mod deadline;
+pub mod failure;
 pub mod setting;
+mod sync;
 pub mod time;

@@ -1,0 +1,190 @@
+//! When a breaker opens, how long it stays open, and how it closes again.
+
+use crate::setting::{Factor, Ratio, SettingError, at_least_one, ordered, positive};
+use arrayvec::ArrayVec;
+use std::time::Duration;
+
+/// The most stages a trial may have, and the most probes in one stage.
+pub(super) const MOST_STAGES: usize = 8;
+pub(super) const MOST_PROBES: usize = 64;
+
+/// Settings as somebody wrote them; [`BreakerOptions::check`] makes them usable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BreakerOptions {
+    /// Failures in a row that open it.
+    pub failure_threshold: u32,
+    /// The share of failed calls in the window that opens it, in percent.
+    pub failure_percent: f64,
+    /// The share of slow calls in the window that opens it, in percent.
+    pub slow_percent: f64,
+    /// First content later than this makes a call slow.
+    pub slow_after: Duration,
+    /// The shares count only from this many calls in the window. `None`: ten, or twice the threshold.
+    pub min_calls: Option<u32>,
+    /// How far back the shares look.
+    pub window: Duration,
+    /// How long it stays open.
+    pub open_for: Duration,
+    /// Each opening in a row lasts this many times as long as the one before.
+    pub open_growth: f64,
+    /// But never longer than this.
+    pub open_cap: Duration,
+    /// How many probes each stage of a trial sends; each must succeed that often.
+    pub stages: Vec<u32>,
+}
+
+/// The dependencies that have a breaker of their own, with the numbers for each.
+///
+/// A closed set: a name with a typing mistake must not mean "no protection".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BreakerProfile {
+    /// The strong model.
+    Sonnet,
+    /// The fast model.
+    Haiku,
+    /// Retrieval.
+    OpenSearch,
+    /// The books and the caller directory.
+    DynamoDb,
+    /// The shared store. Its breaker is local only: it cannot live in what it guards.
+    Redis,
+}
+
+impl BreakerProfile {
+    /// Every profile.
+    pub const ALL: [Self; 5] = [Self::Sonnet, Self::Haiku, Self::OpenSearch, Self::DynamoDb, Self::Redis];
+
+    /// The name in settings and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sonnet => "sonnet",
+            Self::Haiku => "haiku",
+            Self::OpenSearch => "opensearch",
+            Self::DynamoDb => "dynamodb",
+            Self::Redis => "redis",
+        }
+    }
+
+    /// The numbers of this profile.
+    #[must_use]
+    pub fn options(self) -> BreakerOptions {
+        let (failure_threshold, failure_percent, window, open_for, slow_after) = match self {
+            Self::Sonnet => (5, 50.0, 60, 60, 3_800),
+            Self::Haiku => (8, 50.0, 60, 30, 2_000),
+            Self::OpenSearch => (5, 30.0, 30, 45, 300),
+            Self::DynamoDb => (10, 20.0, 30, 30, 100),
+            Self::Redis => (15, 40.0, 30, 15, 50),
+        };
+        BreakerOptions {
+            failure_threshold,
+            failure_percent,
+            slow_percent: 50.0,
+            slow_after: Duration::from_millis(slow_after),
+            min_calls: None,
+            window: Duration::from_secs(window),
+            open_for: Duration::from_secs(open_for),
+            open_growth: 1.0,
+            open_cap: Duration::from_secs(300),
+            stages: vec![1, 3, 10],
+        }
+    }
+}
+
+/// Checked settings of one breaker.
+///
+/// ```
+/// use seawall_core::breaker::BreakerProfile;
+///
+/// let mut options = BreakerProfile::Sonnet.options();
+/// options.stages.clear();
+/// assert_eq!(options.check().unwrap_err().to_string(), "stages: must have at least one stage");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakerSettings {
+    pub(super) failure_threshold: u32,
+    pub(super) failure_rate: Ratio,
+    pub(super) slow_rate: Ratio,
+    pub(super) slow_after: Duration,
+    pub(super) min_calls: u32,
+    pub(super) window: Duration,
+    open_for: Duration,
+    open_growth: Factor,
+    pub(super) open_cap: Duration,
+    stages: ArrayVec<u32, MOST_STAGES>,
+}
+
+impl BreakerOptions {
+    /// Refuses settings under which a breaker could not do its work.
+    pub fn check(self) -> Result<BreakerSettings, SettingError> {
+        at_least_one("failure_threshold", self.failure_threshold.into())?;
+        positive("slow_after", self.slow_after)?;
+        positive("open_for", self.open_for)?;
+        ordered(("open_for", self.open_for), ("open_cap", self.open_cap))?;
+        if self.window < Duration::from_millis(10) {
+            return Err(SettingError::new("window", format!("{:?} is shorter than 10ms", self.window)));
+        }
+        let open_growth = Factor::new("open_growth", self.open_growth)?;
+        if open_growth < Factor::ONE {
+            return Err(SettingError::new("open_growth", format!("{open_growth} would shorten each opening")));
+        }
+        let min_calls = match self.min_calls {
+            None => self.failure_threshold.saturating_mul(2).max(10),
+            Some(0) => return Err(SettingError::new("min_calls", "must be at least 1")),
+            Some(calls) => calls,
+        };
+        Ok(BreakerSettings {
+            failure_threshold: self.failure_threshold,
+            failure_rate: Ratio::percent("failure_percent", self.failure_percent)?,
+            slow_rate: Ratio::percent("slow_percent", self.slow_percent)?,
+            slow_after: self.slow_after,
+            min_calls,
+            window: self.window,
+            open_for: self.open_for,
+            open_growth,
+            open_cap: self.open_cap,
+            stages: check_stages(&self.stages)?,
+        })
+    }
+}
+
+fn check_stages(stages: &[u32]) -> Result<ArrayVec<u32, MOST_STAGES>, SettingError> {
+    if stages.is_empty() {
+        return Err(SettingError::new("stages", "must have at least one stage"));
+    }
+    if stages.len() > MOST_STAGES {
+        return Err(SettingError::new("stages", format!("{} are more than {MOST_STAGES}", stages.len())));
+    }
+    for size in stages {
+        if !(1..=MOST_PROBES).contains(&usize::try_from(*size).unwrap_or(usize::MAX)) {
+            return Err(SettingError::new("stages", format!("{size} probes is not between 1 and {MOST_PROBES}")));
+        }
+    }
+    Ok(stages.iter().copied().collect())
+}
+
+impl BreakerSettings {
+    /// How long the `opening`-th opening in a row lasts; the first is 1.
+    pub(super) fn open_for(&self, opening: u32) -> Duration {
+        let mut open_for = self.open_for;
+        for _ in 1..opening {
+            let longer = self.open_growth.times(open_for).min(self.open_cap);
+            if longer == open_for {
+                break;
+            }
+            open_for = longer;
+        }
+        open_for
+    }
+
+    /// How many probes this stage sends; `None` past the last stage.
+    pub(super) fn stage_size(&self, stage: usize) -> Option<u32> {
+        self.stages.get(stage).copied()
+    }
+
+    /// The stages of a trial.
+    #[must_use]
+    pub fn stages(&self) -> &[u32] {
+        &self.stages
+    }
+}

@@ -1,0 +1,260 @@
+//! Several nodes, one verdict.
+
+use super::super::{Breaker, BreakerMode, BreakerPhase, ProbeLease, RejectReason, TripReason};
+use super::super::{BreakerReport, CallCounts, FleetView, NodeId, ReportedPhase, probes_without_store};
+use super::{ask, at, bad, call, good, opened, phase, sonnet};
+use crate::chance::Draw;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use std::time::Duration;
+
+/// Tells every node what all the others say, `now`.
+fn exchange(nodes: &mut [Breaker], sequence: u64, millis: u64) {
+    let now = at(millis);
+    let reports: Vec<BreakerReport> = nodes.iter_mut().map(|node| node.report_to_fleet(sequence, now)).collect();
+    for (own, node) in nodes.iter_mut().enumerate() {
+        let mut view = FleetView::default();
+        for (peer, report) in reports.iter().enumerate().filter(|(peer, _)| *peer != own) {
+            view.insert(NodeId(peer as u64), *report, now);
+        }
+        node.fold(&view, now);
+    }
+}
+
+fn lease(node: &mut Breaker, probes: u32) {
+    let (episode, stage) = node.wants_probes().unwrap();
+    node.lease_probes(ProbeLease { episode, stage, probes });
+}
+
+#[test]
+fn a_node_that_learns_of_an_opening_makes_no_call_before_it_ends() {
+    let mut nodes = [opened(at(0)), sonnet()];
+    exchange(&mut nodes, 1, 2_000);
+    for millis in (2_000..60_000).step_by(500) {
+        assert_eq!(ask(&mut nodes[1], at(millis)), Err(RejectReason::Open(TripReason::Fleet)));
+    }
+    assert_eq!(phase(&nodes[1], at(60_000)), BreakerPhase::HalfOpen { stage: 0 });
+}
+
+#[test]
+fn the_fleet_sends_one_then_three_then_ten_probes_together() {
+    let mut nodes = [opened(at(0)), sonnet(), sonnet(), sonnet()];
+    exchange(&mut nodes, 1, 1_000);
+    let mut sequence = 2;
+    for (size, shares) in [(1, [0, 1, 0, 0]), (3, [1, 1, 1, 0]), (10, [3, 3, 2, 2])] {
+        let now = 60_000 + sequence * 1_000;
+        let mut sent = 0;
+        for (node, share) in nodes.iter_mut().zip(shares) {
+            lease(node, share);
+            while let Ok(permit) = ask(node, at(now)) {
+                sent += 1;
+                node.report(permit, &good(), at(now));
+            }
+        }
+        assert_eq!(sent, size);
+        exchange(&mut nodes, sequence, now + 100);
+        exchange(&mut nodes, sequence + 1, now + 200);
+        sequence += 2;
+    }
+    for node in &nodes {
+        assert_eq!(phase(node, at(70_000)), BreakerPhase::Closed);
+        assert_eq!(node.wants_probes(), None);
+    }
+}
+
+#[test]
+fn one_failed_probe_opens_every_node_again() {
+    let mut nodes = [opened(at(0)), sonnet()];
+    exchange(&mut nodes, 1, 1_000);
+    assert_eq!(nodes[0].wants_probes(), Some((1, 0)));
+    nodes[0].peek(at(60_000));
+    let probe = ask(&mut nodes[0], at(60_000)).unwrap();
+    nodes[0].report(probe, &bad(), at(60_000));
+    exchange(&mut nodes, 2, 61_000);
+    assert_eq!(phase(&nodes[1], at(61_000)), BreakerPhase::Open);
+    assert_eq!(phase(&nodes[1], at(119_999)), BreakerPhase::Open);
+    assert_eq!(phase(&nodes[1], at(120_000)), BreakerPhase::HalfOpen { stage: 0 });
+    assert_eq!(nodes[1].wants_probes(), Some((2, 0)));
+}
+
+#[test]
+fn failures_that_only_together_are_too_many_open_the_fleet() {
+    let mut nodes = [sonnet(), sonnet(), sonnet()];
+    for node in &mut nodes {
+        for outcome in [bad(), bad(), good(), good()] {
+            call(node, &outcome, at(0));
+        }
+        assert_eq!(phase(node, at(0)), BreakerPhase::Closed);
+    }
+    exchange(&mut nodes, 1, 1_000);
+    for node in &mut nodes {
+        assert_eq!(node.peek(at(1_000)).rejects, Some(RejectReason::Open(TripReason::Fleet)));
+    }
+}
+
+#[test]
+fn a_healthy_fleet_stays_closed_and_old_news_is_no_news() {
+    let mut nodes = [sonnet(), sonnet()];
+    for node in &mut nodes {
+        for outcome in [bad(), good(), good(), good(), good()] {
+            call(node, &outcome, at(0));
+        }
+    }
+    exchange(&mut nodes, 1, 1_000);
+    assert_eq!(phase(&nodes[0], at(1_000)), BreakerPhase::Closed);
+
+    let report = BreakerReport { sequence: 1, episode: 9, phase: ReportedPhase::Open { remaining: Duration::from_secs(60) } };
+    let mut view = FleetView::default();
+    view.insert(NodeId(7), report, at(0));
+    nodes[0].fold(&view, at(10_001));
+    assert_eq!(phase(&nodes[0], at(10_001)), BreakerPhase::Closed);
+    view.forget_silent(at(10_001));
+    assert_eq!(view, FleetView::default());
+    view.insert(NodeId(7), report, at(0));
+    view.forget_silent(at(10_000));
+    assert_ne!(view, FleetView::default());
+    nodes[0].fold(&view, at(10_000));
+    assert_eq!(phase(&nodes[0], at(10_000)), BreakerPhase::Open);
+}
+
+#[test]
+fn a_peer_gone_wrong_cannot_shut_us_for_longer_than_our_cap() {
+    let forever = ReportedPhase::Open { remaining: Duration::MAX };
+    let mut view = FleetView::default();
+    view.insert(NodeId(1), BreakerReport { sequence: 1, episode: u64::MAX, phase: forever }, at(0));
+    let mut node = sonnet();
+    node.fold(&view, at(0));
+    assert_eq!(phase(&node, at(299_999)), BreakerPhase::Open);
+    assert_eq!(phase(&node, at(300_000)), BreakerPhase::HalfOpen { stage: 0 });
+    // The same in an episode that both know.
+    let mut view = FleetView::default();
+    view.insert(NodeId(1), BreakerReport { sequence: 1, episode: 1, phase: forever }, at(0));
+    let mut node = opened(at(0));
+    node.fold(&view, at(0));
+    assert_eq!(node.peek(at(0)).retry_after, Some(Duration::from_secs(300)));
+    // An unknown stage is not entered, and the numbers do not overflow.
+    let stage = ReportedPhase::HalfOpen { stage: usize::MAX, successes: u32::MAX };
+    view.insert(NodeId(2), BreakerReport { sequence: 1, episode: u64::MAX, phase: stage }, at(0));
+    node.fold(&view, at(0));
+    assert_eq!(phase(&node, at(0)), BreakerPhase::Open);
+    assert_eq!(node.wants_probes(), Some((u64::MAX, 0)));
+}
+
+#[test]
+fn without_a_lease_for_this_stage_no_probe_goes_and_an_unused_one_comes_back() {
+    let mut node = opened(at(0));
+    node.lease_probes(ProbeLease { episode: 7, stage: 0, probes: 5 });
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    node.lease_probes(ProbeLease { episode: 1, stage: 1, probes: 5 });
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    lease(&mut node, 1);
+    for _ in 0..3 {
+        let permit = ask(&mut node, at(60_000)).unwrap();
+        assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+        node.abandon(permit);
+    }
+    let permit = ask(&mut node, at(60_000)).unwrap();
+    node.report(permit, &crate::failure::Outcome::Abandoned, at(60_000));
+    let permit = ask(&mut node, at(60_000)).unwrap();
+    node.report(permit, &good(), at(60_000));
+    assert_eq!(phase(&node, at(60_000)), BreakerPhase::HalfOpen { stage: 1 });
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    node.forget_fleet();
+    let permits: Vec<_> = (0..3).map(|_| ask(&mut node, at(60_000)).unwrap()).collect();
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    drop(permits);
+}
+
+#[test]
+fn a_forced_breaker_follows_nobody() {
+    for mode in [BreakerMode::ForcedClosed, BreakerMode::ForcedOpen] {
+        let mut nodes = [opened(at(0)), sonnet()];
+        nodes[1].set_mode(mode, at(0));
+        exchange(&mut nodes, 1, 1_000);
+        assert_eq!(phase(&nodes[1], at(1_000)), BreakerPhase::Closed);
+    }
+}
+
+#[test]
+fn without_the_store_one_node_in_so_many_probes() {
+    assert!(probes_without_store(0, Draw::HIGHEST));
+    assert!(probes_without_store(1, Draw::HIGHEST));
+    assert!(probes_without_store(4, Draw::LOWEST));
+    assert!(!probes_without_store(4, Draw::MIDDLE));
+    let lucky = (0..4_000_u64).filter(|n| probes_without_store(4, Draw::from_bits(n * (u64::MAX / 4_000))));
+    assert_eq!(lucky.count(), 1_001);
+}
+
+fn report() -> impl Strategy<Value = BreakerReport> {
+    let counts = (0_u64..40, 0_u64..40).prop_map(|(calls, failed)| CallCounts { calls: calls + failed, failed, slow: 0 });
+    let phase = prop_oneof![
+        (0_u64..100_000).prop_map(|millis| ReportedPhase::Open { remaining: Duration::from_millis(millis) }),
+        (0_usize..4, 0_u32..12).prop_map(|(stage, successes)| ReportedPhase::HalfOpen { stage, successes }),
+        counts.prop_map(|counts| ReportedPhase::Closed { counts }),
+    ];
+    (0_u64..5, 0_u64..4, phase).prop_map(|(sequence, episode, phase)| BreakerReport { sequence, episode, phase })
+}
+
+proptest! {
+    #[test]
+    fn the_order_and_number_of_reports_does_not_matter(
+        reports in vec((0_u64..4, 0_u64..6, any::<bool>()), 0..20),
+        shuffle in any::<u64>(),
+    ) {
+        // One node's reports differ by their sequence, as a node's do.
+        let inserted = |order: &mut dyn Iterator<Item = &(u64, u64, bool)>| {
+            let mut view = FleetView::default();
+            for (node, sequence, _) in order {
+                let phase = ReportedPhase::HalfOpen { stage: 0, successes: u32::try_from(*sequence).unwrap() };
+                let report = BreakerReport { sequence: *sequence, episode: 1, phase };
+                view.insert(NodeId(*node), report, at(*sequence));
+            }
+            view
+        };
+        let straight = inserted(&mut reports.iter());
+        let mut mixed = reports.clone();
+        mixed.sort_by_key(|(node, sequence, flag)| (node ^ sequence).wrapping_mul(shuffle | 1) ^ u64::from(*flag));
+        prop_assert_eq!(&inserted(&mut mixed.iter()), &straight);
+        prop_assert_eq!(&inserted(&mut reports.iter().chain(mixed.iter())), &straight);
+        let half = reports.len() / 2;
+        let (mut left, right) = (inserted(&mut reports[..half].iter()), inserted(&mut reports[half..].iter()));
+        left.merge(&right);
+        prop_assert_eq!(&left, &straight);
+        left.merge(&right);
+        prop_assert_eq!(&left, &straight);
+    }
+
+    #[test]
+    fn folding_never_goes_back_to_an_earlier_stand(
+        reports in vec((0_u64..4, report()), 0..12),
+        failures in 0_usize..8,
+    ) {
+        let mut node = sonnet();
+        for _ in 0..failures {
+            if let Ok(permit) = ask(&mut node, at(0)) {
+                node.report(permit, &bad(), at(0));
+            }
+        }
+        let rank = |node: &mut Breaker, now| {
+            let report = node.report_to_fleet(0, now);
+            let phase = match report.phase {
+                ReportedPhase::Open { .. } => 0,
+                ReportedPhase::HalfOpen { stage, .. } => stage + 1,
+                ReportedPhase::Closed { .. } => usize::MAX,
+            };
+            (report.episode, phase)
+        };
+        let mut view = FleetView::default();
+        for (step, (peer, report)) in reports.into_iter().enumerate() {
+            let now = at(step as u64 * 700);
+            view.insert(NodeId(peer), report, now);
+            let before = rank(&mut node, now);
+            node.fold(&view, now);
+            prop_assert!(rank(&mut node, now) >= before);
+            // Folding the same again changes nothing.
+            let after = node.report_to_fleet(0, now);
+            node.fold(&view, now);
+            prop_assert_eq!(node.report_to_fleet(0, now), after);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Tests of the breaker, by what they show.
+
+mod fleet;
+mod model;
+mod modes;
+mod settings;
+mod shared;
+mod trial;
+mod trip;
+
+use super::{AcquireDecision, Breaker, BreakerOptions, BreakerPermit, BreakerPhase, BreakerProfile, RejectReason};
+use crate::deadline::Deadline;
+use crate::failure::{Failure, FailureKind, Outcome};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+pub(super) fn at(millis: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_millis(millis)
+}
+
+pub(super) fn good() -> Outcome {
+    answered_after(0)
+}
+
+pub(super) fn answered_after(millis: u64) -> Outcome {
+    Outcome::Succeeded { first_content_after: Duration::from_millis(millis) }
+}
+
+pub(super) fn bad() -> Outcome {
+    failed(FailureKind::Overloaded)
+}
+
+pub(super) fn failed(kind: FailureKind) -> Outcome {
+    Outcome::Failed(Failure::of(kind))
+}
+
+pub(super) fn sonnet() -> Breaker {
+    Breaker::new(BreakerProfile::Sonnet.options().check().unwrap())
+}
+
+/// A breaker that only the shares can open.
+pub(super) fn by_rate(min_calls: u32, percent: f64, window_secs: u64) -> Breaker {
+    let options = BreakerOptions {
+        failure_threshold: 1_000_000,
+        failure_percent: percent,
+        min_calls: Some(min_calls),
+        window: Duration::from_secs(window_secs),
+        ..BreakerProfile::Sonnet.options()
+    };
+    Breaker::new(options.check().unwrap())
+}
+
+pub(super) fn ask(breaker: &mut Breaker, now: Timestamp) -> Result<BreakerPermit, RejectReason> {
+    match breaker.acquire(now, Deadline::after(now, Duration::from_secs(25))) {
+        AcquireDecision::Permitted(permit) => Ok(permit),
+        AcquireDecision::Rejected { reason, .. } => Err(reason),
+    }
+}
+
+pub(super) fn call(breaker: &mut Breaker, outcome: &Outcome, now: Timestamp) {
+    let permit = ask(breaker, now).unwrap();
+    breaker.report(permit, outcome, now);
+}
+
+pub(super) fn phase(breaker: &Breaker, now: Timestamp) -> BreakerPhase {
+    breaker.peek(now).phase
+}
+
+/// Opens a Sonnet breaker by five failures at `now`.
+pub(super) fn opened(now: Timestamp) -> Breaker {
+    let mut breaker = sonnet();
+    for _ in 0..5 {
+        call(&mut breaker, &bad(), now);
+    }
+    assert_eq!(phase(&breaker, now), BreakerPhase::Open);
+    breaker
+}

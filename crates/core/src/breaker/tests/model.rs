@@ -1,0 +1,165 @@
+//! The breaker against a slow model that keeps everything and computes everything anew.
+
+use super::super::{BreakerPermit, BreakerPhase};
+use super::{answered_after, ask, at, bad, failed, good, phase, sonnet};
+use crate::failure::{FailureKind, Health, Outcome};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use std::time::Duration;
+
+const STAGES: [usize; 3] = [1, 3, 10];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Ask,
+    Answer { which: usize, outcome: usize },
+    Drop { which: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0_u64..4_000).prop_map(Step::Wait),
+        1 => (10_000_u64..70_000).prop_map(Step::Wait),
+        8 => proptest::prelude::Just(Step::Ask),
+        8 => (0_usize..64, 0_usize..6).prop_map(|(which, outcome)| Step::Answer { which, outcome }),
+        1 => (0_usize..64).prop_map(|which| Step::Drop { which }),
+    ]
+}
+
+fn outcomes() -> [Outcome; 6] {
+    [good(), answered_after(9_000), bad(), bad(), failed(FailureKind::NotStarted), failed(FailureKind::BadRequest)]
+}
+
+/// What the model believes, as lists.
+#[derive(Default)]
+struct Model {
+    /// When a state was entered: its number is the generation.
+    entered: u64,
+    open_until: Option<u64>,
+    stage: Option<usize>,
+    verdicts: Vec<(u64, Health)>,
+    /// Probes under way: name and expiry.
+    probes: Vec<(u64, u64)>,
+}
+
+impl Model {
+    fn enter(&mut self, open_until: Option<u64>, stage: Option<usize>) {
+        *self = Self { entered: self.entered + 1, open_until, stage, ..Self::default() };
+    }
+
+    fn pass_time(&mut self, now: u64) {
+        loop {
+            let lost = self.probes.iter().map(|(_, expires)| *expires).min();
+            if self.open_until.is_some_and(|until| until <= now) {
+                self.enter(None, Some(0));
+            } else if let Some(lost) = lost.filter(|lost| *lost <= now) {
+                self.enter(Some(lost + 60_000), None);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn successes(&self) -> usize {
+        self.verdicts.iter().filter(|(_, health)| matches!(health, Health::Good | Health::Slow)).count()
+    }
+
+    fn may_pass(&self) -> bool {
+        match (self.open_until, self.stage) {
+            (Some(_), _) => false,
+            (None, Some(stage)) => self.probes.len() + self.successes() < STAGES[stage],
+            (None, None) => true,
+        }
+    }
+
+    fn verdict(&mut self, name: u64, generation: u64, health: Health, now: u64) {
+        self.probes.retain(|(probe, _)| *probe != name);
+        if generation != self.entered || health == Health::Unknown {
+            return;
+        }
+        self.verdicts.push((now, health));
+        let count = |verdicts: &[(u64, Health)], wanted: &[Health]| {
+            verdicts.iter().filter(|(_, health)| wanted.contains(health)).count()
+        };
+        let slow = [Health::Slow, Health::Cut];
+        if let Some(stage) = self.stage {
+            let all = self.verdicts.len();
+            let too_slow = all >= STAGES[stage] && 2 * count(&self.verdicts, &slow) >= all;
+            if health == Health::Bad || too_slow {
+                self.enter(Some(now + 60_000), None);
+            } else if self.successes() >= STAGES[stage] {
+                self.enter(None, (stage < 2).then_some(stage + 1));
+            }
+            return;
+        }
+        let row = self.verdicts.iter().rev().map(|(_, health)| *health).filter(|health| *health != Health::Cut);
+        let row = row.take_while(|health| *health == Health::Bad).count();
+        let recent: Vec<_> =
+            self.verdicts.iter().filter(|(when, _)| when / 6_000 + 10 > now / 6_000).copied().collect();
+        let rate = recent.len() >= 10
+            && (2 * count(&recent, &[Health::Bad]) >= recent.len() || 2 * count(&recent, &slow) >= recent.len());
+        if row >= 5 || rate {
+            self.enter(Some(now + 60_000), None);
+        }
+    }
+
+    fn phase(&self) -> BreakerPhase {
+        match (self.open_until, self.stage) {
+            (Some(_), _) => BreakerPhase::Open,
+            (None, Some(stage)) => BreakerPhase::HalfOpen { stage },
+            (None, None) => BreakerPhase::Closed,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_breaker_does_what_the_model_says(steps in vec(step(), 1..200)) {
+        let mut breaker = sonnet();
+        let mut model = Model::default();
+        let mut held: Vec<(BreakerPermit, u64, u64)> = Vec::new();
+        let (mut now, mut name) = (0, 0);
+        for step in steps {
+            match step {
+                Step::Wait(millis) => {
+                    now += millis;
+                    // A lost probe that nobody has noticed yet can still be given back; notice it at once, as the
+                    // model does.
+                    breaker.report_to_fleet(0, at(now));
+                }
+                Step::Ask => {
+                    model.pass_time(now);
+                    let asked = ask(&mut breaker, at(now));
+                    prop_assert_eq!(asked.is_ok(), model.may_pass());
+                    if let Ok(permit) = asked {
+                        name += 1;
+                        if model.stage.is_some() {
+                            model.probes.push((name, now + 26_000));
+                        }
+                        held.push((permit, name, model.entered));
+                    }
+                }
+                Step::Answer { which, outcome } if !held.is_empty() => {
+                    let (permit, name, generation) = held.swap_remove(which % held.len());
+                    let outcome = outcomes()[outcome];
+                    model.pass_time(now);
+                    model.verdict(name, generation, outcome.health(Duration::from_millis(3_800)), now);
+                    breaker.report(permit, &outcome, at(now));
+                }
+                Step::Drop { which } if !held.is_empty() => {
+                    let (permit, name, _) = held.swap_remove(which % held.len());
+                    // Giving a place back needs no clock, so nothing expires by it.
+                    model.probes.retain(|(probe, _)| *probe != name);
+                    breaker.abandon(permit);
+                }
+                Step::Answer { .. } | Step::Drop { .. } => {}
+            }
+            model.pass_time(now);
+            prop_assert_eq!(phase(&breaker, at(now)), model.phase());
+        }
+        // Whatever happened, it is not stuck: once lost probes have expired and the opening has passed, a call
+        // gets through.
+        prop_assert!(ask(&mut breaker, at(now + 26_000 + 60_000)).is_ok());
+    }
+}

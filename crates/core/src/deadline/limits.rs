@@ -1,0 +1,140 @@
+//! Time limits that stand inside one another.
+
+use std::time::Duration;
+
+/// A limit that is not shorter than the one around it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{child} ({child_limit:?}) must be shorter than {parent} ({parent_limit:?}), which contains it")]
+pub struct NestingError {
+    /// The limit that is too long.
+    pub child: &'static str,
+    /// How long it is.
+    pub child_limit: Duration,
+    /// The limit around it.
+    pub parent: &'static str,
+    /// How long that one is.
+    pub parent_limit: Duration,
+}
+
+/// The time limits of a request, outermost first.
+///
+/// They can only be had through [`TimeLimits::check`], which refuses a child that is not shorter than its
+/// parent: otherwise the parent cuts the child off, the child's own clean end never runs, and nobody learns
+/// why.
+///
+/// ```
+/// use seawall_core::deadline::TimeLimits;
+/// use std::time::Duration;
+///
+/// let wrong = TimeLimits { attempt: Duration::from_secs(31), ..TimeLimits::default() };
+/// let errors = wrong.check().unwrap_err();
+/// assert_eq!(
+///     errors[0].to_string(),
+///     "attempt (31s) must be shorter than worker (27s), which contains it",
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// What stands in front of us gives up.
+    pub edge: Duration,
+    /// A request that is answered in one piece.
+    pub request: Duration,
+    /// The work on it.
+    pub worker: Duration,
+    /// One attempt on one target.
+    pub attempt: Duration,
+    /// Reaching the target.
+    pub connect: Duration,
+    /// A streamed answer, to its end.
+    pub stream: Duration,
+    /// Silence inside a streamed answer.
+    pub stream_gap: Duration,
+    /// The first useful text of a streamed answer.
+    pub first_text: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            edge: Duration::from_secs(29),
+            request: Duration::from_secs(28),
+            worker: Duration::from_secs(27),
+            attempt: Duration::from_secs(25),
+            connect: Duration::from_secs(5),
+            stream: Duration::from_secs(120),
+            stream_gap: Duration::from_secs(10),
+            first_text: Duration::from_secs(3),
+        }
+    }
+}
+
+impl TimeLimits {
+    /// Returns the limits if each is shorter than the one around it, and otherwise every pair that is not.
+    pub fn check(self) -> Result<Self, Vec<NestingError>> {
+        let nested = [
+            (("request", self.request), ("edge", self.edge)),
+            (("worker", self.worker), ("request", self.request)),
+            (("attempt", self.attempt), ("worker", self.worker)),
+            (("connect", self.connect), ("attempt", self.attempt)),
+            (("stream_gap", self.stream_gap), ("stream", self.stream)),
+            (("first_text", self.first_text), ("stream", self.stream)),
+        ];
+        let errors: Vec<NestingError> = nested
+            .into_iter()
+            .filter(|((_, child_limit), (_, parent_limit))| child_limit >= parent_limit)
+            .map(|((child, child_limit), (parent, parent_limit))| NestingError {
+                child,
+                child_limit,
+                parent,
+                parent_limit,
+            })
+            .collect();
+        if errors.is_empty() { Ok(self) } else { Err(errors) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TimeLimits;
+    use std::time::Duration;
+
+    #[test]
+    fn the_defaults_stand_inside_one_another() {
+        let limits = TimeLimits::default().check().unwrap();
+        assert_eq!(
+            [limits.connect, limits.attempt, limits.worker, limits.request, limits.edge].map(|limit| limit.as_secs()),
+            [5, 25, 27, 28, 29]
+        );
+        assert_eq!([limits.first_text, limits.stream_gap, limits.stream].map(|limit| limit.as_secs()), [3, 10, 120]);
+    }
+
+    #[test]
+    fn a_child_as_long_as_its_parent_is_refused_and_all_such_pairs_are_named() {
+        let second = Duration::from_secs(1);
+        let wrong = TimeLimits { attempt: second * 27, connect: second * 30, stream: second * 10, ..TimeLimits::default() };
+        let errors: Vec<String> = wrong.check().unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "attempt (27s) must be shorter than worker (27s), which contains it",
+                "connect (30s) must be shorter than attempt (27s), which contains it",
+                "stream_gap (10s) must be shorter than stream (10s), which contains it",
+            ]
+        );
+    }
+
+    #[test]
+    fn each_pair_is_checked() {
+        let just_too_long = |change: fn(&mut TimeLimits)| {
+            let mut limits = TimeLimits::default();
+            change(&mut limits);
+            limits.check().unwrap_err().len()
+        };
+        assert_eq!(just_too_long(|limits| limits.request = limits.edge), 1);
+        assert_eq!(just_too_long(|limits| limits.worker = limits.request), 1);
+        assert_eq!(just_too_long(|limits| limits.attempt = limits.worker), 1);
+        assert_eq!(just_too_long(|limits| limits.connect = limits.attempt), 1);
+        assert_eq!(just_too_long(|limits| limits.stream_gap = limits.stream), 1);
+        assert_eq!(just_too_long(|limits| limits.first_text = limits.stream), 1);
+    }
+}

@@ -1,0 +1,154 @@
+//! The phases of a request that is answered in one piece.
+
+use super::Deadline;
+use crate::setting::{SettingError, ordered, positive};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// How the time of a request is shared between its phases.
+///
+/// The phases around the model have fixed limits. The model gets all that remains but for what is kept for
+/// saving and answering; with less than a useful minimum it is not asked at all.
+///
+/// ```
+/// use seawall_core::deadline::{Deadline, Phases};
+/// use seawall_core::time::Timestamp;
+/// use std::time::Duration;
+///
+/// let phases = Phases::default();
+/// let deadline = Deadline::after(Timestamp::ZERO, Duration::from_secs(28));
+/// let model = phases.model(deadline, Timestamp::ZERO).unwrap();
+/// assert_eq!(model.remaining(Timestamp::ZERO), Duration::from_secs(25));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phases {
+    session: Duration,
+    prompt: Duration,
+    save: Duration,
+    after_model: Duration,
+    model_minimum: Duration,
+}
+
+/// Too little time is left to ask a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{left:?} is left for the model, which needs {needed:?}")]
+pub struct InsufficientTime {
+    /// What the model would have had.
+    pub left: Duration,
+    /// What it needs to be worth asking.
+    pub needed: Duration,
+}
+
+impl Default for Phases {
+    fn default() -> Self {
+        Self {
+            session: Duration::from_secs(2),
+            prompt: Duration::from_millis(500),
+            save: Duration::from_secs(2),
+            after_model: Duration::from_secs(3),
+            model_minimum: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Phases {
+    /// Limits for loading the session, building the prompt and saving, the time kept back after the model,
+    /// and the least time worth asking a model for. Saving must fit into what is kept back.
+    pub fn new(
+        session: Duration,
+        prompt: Duration,
+        save: Duration,
+        after_model: Duration,
+        model_minimum: Duration,
+    ) -> Result<Self, SettingError> {
+        positive("session", session)?;
+        positive("prompt", prompt)?;
+        positive("save", save)?;
+        positive("model_minimum", model_minimum)?;
+        ordered(("save", save), ("after_model", after_model))?;
+        Ok(Self { session, prompt, save, after_model, model_minimum })
+    }
+
+    /// The deadline for loading the session.
+    #[must_use]
+    pub fn session(&self, request: Deadline, now: Timestamp) -> Deadline {
+        request.within(now, self.session)
+    }
+
+    /// The deadline for building the prompt.
+    #[must_use]
+    pub fn prompt(&self, request: Deadline, now: Timestamp) -> Deadline {
+        request.within(now, self.prompt)
+    }
+
+    /// The deadline for the model, or how much too little time there is.
+    pub fn model(&self, request: Deadline, now: Timestamp) -> Result<Deadline, InsufficientTime> {
+        let model = request.keeping(self.after_model);
+        let left = model.remaining(now);
+        if left < self.model_minimum {
+            return Err(InsufficientTime { left, needed: self.model_minimum });
+        }
+        Ok(model)
+    }
+
+    /// The deadline for saving.
+    #[must_use]
+    pub fn save(&self, request: Deadline, now: Timestamp) -> Deadline {
+        request.within(now, self.save)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InsufficientTime, Phases};
+    use crate::deadline::Deadline;
+    use crate::time::Timestamp;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_model_gets_the_rest_or_is_not_asked() {
+        let phases = Phases::default();
+        let now = Timestamp::ZERO + SECOND;
+        let enough = Deadline::after(now, SECOND * 8);
+        assert_eq!(phases.model(enough, now), Ok(Deadline::after(now, SECOND * 5)));
+        let short = Deadline::after(now, Duration::from_millis(7_999));
+        let left = Duration::from_millis(4_999);
+        let refusal = phases.model(short, now).unwrap_err();
+        assert_eq!(refusal, InsufficientTime { left, needed: SECOND * 5 });
+        assert_eq!(refusal.to_string(), "4.999s is left for the model, which needs 5s");
+    }
+
+    #[test]
+    fn fixed_phases_end_at_their_limit_or_with_the_request() {
+        let phases = Phases::default();
+        let now = Timestamp::ZERO;
+        let request = Deadline::after(now, SECOND * 28);
+        assert_eq!(phases.session(request, now).remaining(now), SECOND * 2);
+        assert_eq!(phases.prompt(request, now).remaining(now), SECOND / 2);
+        assert_eq!(phases.save(request, now).remaining(now), SECOND * 2);
+        let nearly_over = Deadline::after(now, Duration::from_millis(10));
+        assert_eq!(phases.session(nearly_over, now), nearly_over);
+        assert_eq!(phases.prompt(nearly_over, now), nearly_over);
+        assert_eq!(phases.save(nearly_over, now), nearly_over);
+    }
+
+    #[test]
+    fn phases_that_make_no_sense_cannot_be_built() {
+        let refused = |session, prompt, save, after, minimum| {
+            Phases::new(session, prompt, save, after, minimum).unwrap_err().to_string()
+        };
+        let zero = Duration::ZERO;
+        assert_eq!(refused(zero, SECOND, SECOND, SECOND, SECOND), "session: must be longer than 0s");
+        assert_eq!(refused(SECOND, zero, SECOND, SECOND, SECOND), "prompt: must be longer than 0s");
+        assert_eq!(refused(SECOND, SECOND, zero, SECOND, SECOND), "save: must be longer than 0s");
+        assert_eq!(refused(SECOND, SECOND, SECOND, SECOND, zero), "model_minimum: must be longer than 0s");
+        assert_eq!(
+            refused(SECOND, SECOND, SECOND * 4, SECOND * 3, SECOND),
+            "save: 4s is longer than after_model (3s)"
+        );
+        let phases = Phases::new(SECOND * 2, SECOND / 2, SECOND * 2, SECOND * 3, SECOND * 5).unwrap();
+        assert_eq!(phases, Phases::default());
+    }
+}

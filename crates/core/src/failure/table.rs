@@ -1,0 +1,205 @@
+//! From a vendor's status and error name to a [`Failure`].
+//!
+//! The name decides where it is known, because vendors reuse statuses: Bedrock sends a spent service quota as
+//! 400, and every vendor sends errors inside a stream that began with 200. The status decides otherwise. What
+//! neither explains is [`FailureKind::Unrecognised`] and never retried on the same target.
+
+use super::{Failure, FailureKind, Retryability};
+
+/// How one vendor names its errors.
+#[derive(Debug)]
+pub struct ErrorTable {
+    vendor: &'static str,
+    names: &'static [(&'static str, FailureKind)],
+    statuses: &'static [(u16, FailureKind)],
+    /// Kinds for which waiting helps at this vendor although it does not elsewhere.
+    retry_here: &'static [FailureKind],
+}
+
+impl ErrorTable {
+    /// Reads the failure out of an HTTP status and, where the vendor sent one, an error name.
+    ///
+    /// AWS decorates names with a namespace before `#` and an address after `:`; both are ignored, and so is
+    /// the case of letters, because the same name begins with a small letter inside an event stream.
+    ///
+    /// ```
+    /// use seawall_core::failure::{ANTHROPIC, BEDROCK, FailureKind};
+    ///
+    /// assert_eq!(ANTHROPIC.classify(529, None).kind, FailureKind::Overloaded);
+    /// let quota = BEDROCK.classify(400, Some("ServiceQuotaExceededException:http://internal"));
+    /// assert_eq!(quota.kind, FailureKind::QuotaExhausted);
+    /// ```
+    #[must_use]
+    pub fn classify(&self, status: u16, name: Option<&str>) -> Failure {
+        let kind = name
+            .and_then(|name| self.kind_of_name(name))
+            .unwrap_or_else(|| self.kind_of_status(status));
+        let mut failure = Failure::of(kind);
+        if self.retry_here.contains(&kind) {
+            failure.retryability = Retryability::Here;
+        }
+        failure
+    }
+
+    /// The vendor's name.
+    #[must_use]
+    pub const fn vendor(&self) -> &'static str {
+        self.vendor
+    }
+
+    /// Every error name this table knows.
+    #[must_use]
+    pub const fn names(&self) -> &'static [(&'static str, FailureKind)] {
+        self.names
+    }
+
+    /// The statuses that mean something else at this vendor than they usually do.
+    #[must_use]
+    pub const fn statuses(&self) -> &'static [(u16, FailureKind)] {
+        self.statuses
+    }
+
+    fn kind_of_name(&self, name: &str) -> Option<FailureKind> {
+        let name = name.rsplit_once('#').map_or(name, |(_, bare)| bare);
+        let name = name.split_once(':').map_or(name, |(bare, _)| bare).trim();
+        self.names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind)
+    }
+
+    fn kind_of_status(&self, status: u16) -> FailureKind {
+        self.statuses
+            .iter()
+            .find(|(known, _)| *known == status)
+            .map_or_else(|| usual_kind_of_status(status), |(_, kind)| *kind)
+    }
+}
+
+fn usual_kind_of_status(status: u16) -> FailureKind {
+    match status {
+        401 | 403 => FailureKind::Unauthorized,
+        402 => FailureKind::QuotaExhausted,
+        404 => FailureKind::NotFound,
+        408 | 504 => FailureKind::TimedOut,
+        413 => FailureKind::TooLong,
+        424 => FailureKind::ModelFault,
+        429 => FailureKind::Throttled,
+        503 | 529 => FailureKind::Overloaded,
+        400..=499 => FailureKind::BadRequest,
+        500..=599 => FailureKind::ServerFault,
+        _ => FailureKind::Unrecognised,
+    }
+}
+
+/// OpenAI chat completions and what is compatible with it: the error's `code`, or its `type`.
+pub static OPENAI: ErrorTable = ErrorTable {
+    vendor: "openai",
+    names: &[
+        ("rate_limit_exceeded", FailureKind::Throttled),
+        ("rate_limit_error", FailureKind::Throttled),
+        ("requests", FailureKind::Throttled),
+        ("tokens", FailureKind::Throttled),
+        ("insufficient_quota", FailureKind::QuotaExhausted),
+        ("billing_hard_limit_reached", FailureKind::QuotaExhausted),
+        ("billing_not_active", FailureKind::QuotaExhausted),
+        ("engine_overloaded", FailureKind::Overloaded),
+        ("server_overloaded", FailureKind::Overloaded),
+        ("overloaded_error", FailureKind::Overloaded),
+        ("server_error", FailureKind::ServerFault),
+        ("internal_error", FailureKind::ServerFault),
+        ("timeout", FailureKind::TimedOut),
+        ("invalid_api_key", FailureKind::Unauthorized),
+        ("invalid_authentication", FailureKind::Unauthorized),
+        ("authentication_error", FailureKind::Unauthorized),
+        ("permission_error", FailureKind::Unauthorized),
+        ("model_not_found", FailureKind::NotFound),
+        ("not_found_error", FailureKind::NotFound),
+        ("context_length_exceeded", FailureKind::TooLong),
+        ("string_above_max_length", FailureKind::TooLong),
+        ("content_filter", FailureKind::Filtered),
+        ("content_policy_violation", FailureKind::Filtered),
+        ("invalid_prompt", FailureKind::Filtered),
+        ("unsupported_parameter", FailureKind::BadRequest),
+        ("unsupported_value", FailureKind::BadRequest),
+        ("invalid_value", FailureKind::BadRequest),
+    ],
+    statuses: &[],
+    retry_here: &[],
+};
+
+/// Anthropic Messages: the error's `type`, or its `details.error_code`.
+pub static ANTHROPIC: ErrorTable = ErrorTable {
+    vendor: "anthropic",
+    names: &[
+        ("rate_limit_error", FailureKind::Throttled),
+        ("ramp_limit_exceeded", FailureKind::Throttled),
+        ("enforced_spend_limit_reached", FailureKind::QuotaExhausted),
+        ("billing_error", FailureKind::QuotaExhausted),
+        ("overloaded_error", FailureKind::Overloaded),
+        ("timeout_error", FailureKind::TimedOut),
+        ("api_error", FailureKind::ServerFault),
+        ("authentication_error", FailureKind::Unauthorized),
+        ("permission_error", FailureKind::Unauthorized),
+        ("not_found_error", FailureKind::NotFound),
+        ("request_too_large", FailureKind::TooLong),
+        ("invalid_request_error", FailureKind::BadRequest),
+        ("conflict_error", FailureKind::BadRequest),
+    ],
+    statuses: &[],
+    retry_here: &[],
+};
+
+/// Amazon Bedrock runtime: the exception's name.
+pub static BEDROCK: ErrorTable = ErrorTable {
+    vendor: "bedrock",
+    names: &[
+        ("ThrottlingException", FailureKind::Throttled),
+        ("TooManyRequestsException", FailureKind::Throttled),
+        ("ServiceQuotaExceededException", FailureKind::QuotaExhausted),
+        ("ModelNotReadyException", FailureKind::NotReady),
+        ("ModelTimeoutException", FailureKind::TimedOut),
+        ("ModelErrorException", FailureKind::ModelFault),
+        ("ModelStreamErrorException", FailureKind::ModelFault),
+        ("ServiceUnavailableException", FailureKind::Overloaded),
+        ("InternalServerException", FailureKind::ServerFault),
+        ("InternalFailure", FailureKind::ServerFault),
+        ("ValidationException", FailureKind::BadRequest),
+        ("ConflictException", FailureKind::BadRequest),
+        ("AccessDeniedException", FailureKind::Unauthorized),
+        ("UnrecognizedClientException", FailureKind::Unauthorized),
+        ("ExpiredTokenException", FailureKind::Unauthorized),
+        ("InvalidSignatureException", FailureKind::Unauthorized),
+        ("IncompleteSignatureException", FailureKind::Unauthorized),
+        ("MissingAuthenticationTokenException", FailureKind::Unauthorized),
+        ("ResourceNotFoundException", FailureKind::NotFound),
+        ("GuardrailIntervention", FailureKind::Filtered),
+        ("GuardrailInterventionException", FailureKind::Filtered),
+    ],
+    statuses: &[],
+    retry_here: &[],
+};
+
+/// AWS Elastic Disaster Recovery: the exception's name.
+///
+/// A spent service quota is worth a wait here, because recovery jobs that finish give it back.
+pub static DRS: ErrorTable = ErrorTable {
+    vendor: "drs",
+    names: &[
+        ("ThrottlingException", FailureKind::Throttled),
+        ("Throttling", FailureKind::Throttled),
+        ("RequestLimitExceeded", FailureKind::Throttled),
+        ("TooManyRequestsException", FailureKind::Throttled),
+        ("ServiceQuotaExceededException", FailureKind::QuotaExhausted),
+        ("ServiceUnavailable", FailureKind::Overloaded),
+        ("ServiceUnavailableException", FailureKind::Overloaded),
+        ("InternalServerException", FailureKind::ServerFault),
+        ("ValidationException", FailureKind::BadRequest),
+        ("ConflictException", FailureKind::BadRequest),
+        ("UninitializedAccountException", FailureKind::Unauthorized),
+        ("AccessDeniedException", FailureKind::Unauthorized),
+        ("UnrecognizedClientException", FailureKind::Unauthorized),
+        ("ExpiredTokenException", FailureKind::Unauthorized),
+        ("InvalidSignatureException", FailureKind::Unauthorized),
+        ("ResourceNotFoundException", FailureKind::NotFound),
+    ],
+    statuses: &[],
+    retry_here: &[FailureKind::QuotaExhausted],
+};
