@@ -8,6 +8,8 @@ pub mod breaker;
 pub mod chance;
 pub mod deadline;
 pub mod failure;
+pub mod pressure;
+pub mod quota;
 pub mod setting;
 mod sync;
 pub mod time;

@@ -1,5 +1,6 @@
 //! Time limits that stand inside one another.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 /// A limit that is not shorter than the one around it.
@@ -16,17 +17,16 @@ pub struct NestingError {
     pub parent_limit: Duration,
 }
 
-/// The time limits of a request, outermost first.
+/// The time limits of a request as somebody wrote them, outermost first.
 ///
-/// They can only be had through [`TimeLimits::check`], which refuses a child that is not shorter than its
-/// parent: otherwise the parent cuts the child off, the child's own clean end never runs, and nobody learns
-/// why.
+/// [`TimeLimitOptions::check`] refuses a child that is not shorter than its parent: otherwise the parent cuts
+/// the child off, the child's own clean end never runs, and nobody learns why.
 ///
 /// ```
-/// use seawall_core::deadline::TimeLimits;
+/// use seawall_core::deadline::TimeLimitOptions;
 /// use std::time::Duration;
 ///
-/// let wrong = TimeLimits { attempt: Duration::from_secs(31), ..TimeLimits::default() };
+/// let wrong = TimeLimitOptions { attempt: Duration::from_secs(31), ..TimeLimitOptions::default() };
 /// let errors = wrong.check().unwrap_err();
 /// assert_eq!(
 ///     errors[0].to_string(),
@@ -34,7 +34,7 @@ pub struct NestingError {
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimeLimits {
+pub struct TimeLimitOptions {
     /// What stands in front of us gives up.
     pub edge: Duration,
     /// A request that is answered in one piece.
@@ -53,7 +53,7 @@ pub struct TimeLimits {
     pub first_text: Duration,
 }
 
-impl Default for TimeLimits {
+impl Default for TimeLimitOptions {
     fn default() -> Self {
         Self {
             edge: Duration::from_secs(29),
@@ -68,9 +68,21 @@ impl Default for TimeLimits {
     }
 }
 
-impl TimeLimits {
+/// Time limits of which each is shorter than the one around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeLimits(TimeLimitOptions);
+
+impl Deref for TimeLimits {
+    type Target = TimeLimitOptions;
+
+    fn deref(&self) -> &TimeLimitOptions {
+        &self.0
+    }
+}
+
+impl TimeLimitOptions {
     /// Returns the limits if each is shorter than the one around it, and otherwise every pair that is not.
-    pub fn check(self) -> Result<Self, Vec<NestingError>> {
+    pub fn check(self) -> Result<TimeLimits, Vec<NestingError>> {
         let nested = [
             (("request", self.request), ("edge", self.edge)),
             (("worker", self.worker), ("request", self.request)),
@@ -89,18 +101,18 @@ impl TimeLimits {
                 parent_limit,
             })
             .collect();
-        if errors.is_empty() { Ok(self) } else { Err(errors) }
+        if errors.is_empty() { Ok(TimeLimits(self)) } else { Err(errors) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TimeLimits;
+    use super::TimeLimitOptions;
     use std::time::Duration;
 
     #[test]
     fn the_defaults_stand_inside_one_another() {
-        let limits = TimeLimits::default().check().unwrap();
+        let limits = TimeLimitOptions::default().check().unwrap();
         assert_eq!(
             [limits.connect, limits.attempt, limits.worker, limits.request, limits.edge].map(|limit| limit.as_secs()),
             [5, 25, 27, 28, 29]
@@ -111,7 +123,7 @@ mod tests {
     #[test]
     fn a_child_as_long_as_its_parent_is_refused_and_all_such_pairs_are_named() {
         let second = Duration::from_secs(1);
-        let wrong = TimeLimits { attempt: second * 27, connect: second * 30, stream: second * 10, ..TimeLimits::default() };
+        let wrong = TimeLimitOptions { attempt: second * 27, connect: second * 30, stream: second * 10, ..TimeLimitOptions::default() };
         let errors: Vec<String> = wrong.check().unwrap_err().iter().map(ToString::to_string).collect();
         assert_eq!(
             errors,
@@ -125,8 +137,8 @@ mod tests {
 
     #[test]
     fn each_pair_is_checked() {
-        let just_too_long = |change: fn(&mut TimeLimits)| {
-            let mut limits = TimeLimits::default();
+        let just_too_long = |change: fn(&mut TimeLimitOptions)| {
+            let mut limits = TimeLimitOptions::default();
             change(&mut limits);
             limits.check().unwrap_err().len()
         };

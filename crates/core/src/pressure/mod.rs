@@ -1,0 +1,342 @@
+//! Pressure: how hard a target is struggling, and so how gently to try again.
+//!
+//! A gauge per target looks at the last minute of outcomes, at most two hundred of them, and says normal,
+//! slight or high. It tunes retries and never blocks a call: that is the breaker's work. *Open* and *recovery*
+//! are read from the breaker, so that there is one truth about whether a target may be called.
+//!
+//! **When it rises.** To slight on a failure that leaves more than 5 % failed (below twenty calls, any failure),
+//! to high above 20 % of at least `min_calls` calls. **When it falls.** From high below 15 % once it has lasted a
+//! while, from slight after three successes in a row at 5 % or less, and to normal when a whole window passes in
+//! silence. **After an outage** the outcomes that led to it are forgotten; two successes end the recovery.
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::breaker::BreakerPhase;
+use crate::failure::{Health, Outcome};
+use crate::setting::{Factor, Ratio, SettingError, at_least_one, positive};
+use crate::time::Timestamp;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const MOST_OUTCOMES: usize = 200;
+
+/// How hard a target is struggling, as retries see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// Hardly at all.
+    Normal,
+    /// A little.
+    Slight,
+    /// A lot.
+    High,
+    /// It was down and is being tried again.
+    Recovery,
+    /// It is down.
+    Open,
+}
+
+impl Pressure {
+    /// How often one request may try this target again.
+    #[must_use]
+    pub const fn retries(self) -> u32 {
+        match self {
+            Self::Normal => 3,
+            Self::Slight => 2,
+            Self::High | Self::Recovery => 1,
+            Self::Open => 0,
+        }
+    }
+
+    /// What waits are multiplied by.
+    #[must_use]
+    pub const fn multiplier(self) -> Factor {
+        Factor::of_thousandths(match self {
+            Self::Normal => 1_000,
+            Self::Slight => 1_200,
+            Self::Recovery => 1_500,
+            Self::High | Self::Open => 2_000,
+        })
+    }
+
+    /// The word for logs and metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Slight => "slight",
+            Self::High => "high",
+            Self::Recovery => "recovery",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// Settings as somebody wrote them; [`PressureOptions::check`] makes them usable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PressureOptions {
+    /// How far back the gauge looks.
+    pub window: Duration,
+    /// More than this share failed: slight.
+    pub slight_percent: f64,
+    /// More than this share failed: high.
+    pub high_percent: f64,
+    /// Less than this share failed: no longer high.
+    pub high_exit_percent: f64,
+    /// More than this share failed, for `sustained_for`: the breaker should open.
+    pub sustained_percent: f64,
+    /// See there.
+    pub sustained_for: Duration,
+    /// High and sustained count only from this many calls.
+    pub min_calls: u32,
+    /// High lasts at least this long.
+    pub high_dwell: Duration,
+    /// Successes in a row that end slight.
+    pub slight_successes: u32,
+    /// Successes that end a recovery.
+    pub recovery_successes: u32,
+}
+
+impl Default for PressureOptions {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(60),
+            slight_percent: 5.0,
+            high_percent: 20.0,
+            high_exit_percent: 15.0,
+            sustained_percent: 50.0,
+            sustained_for: Duration::from_secs(60),
+            min_calls: 10,
+            high_dwell: Duration::from_secs(5),
+            slight_successes: 3,
+            recovery_successes: 2,
+        }
+    }
+}
+
+/// Checked settings of a gauge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PressureSettings {
+    window: Duration,
+    slight: Ratio,
+    high: Ratio,
+    high_exit: Ratio,
+    sustained: Ratio,
+    sustained_for: Duration,
+    min_calls: u64,
+    high_dwell: Duration,
+    slight_successes: u32,
+    recovery_successes: u32,
+}
+
+impl PressureOptions {
+    /// Refuses settings under which the levels would not be in order.
+    pub fn check(self) -> Result<PressureSettings, SettingError> {
+        let slight = Ratio::percent("slight_percent", self.slight_percent)?;
+        let high = Ratio::percent("high_percent", self.high_percent)?;
+        let high_exit = Ratio::percent("high_exit_percent", self.high_exit_percent)?;
+        let sustained = Ratio::percent("sustained_percent", self.sustained_percent)?;
+        for (name, lower, upper_name, upper) in [
+            ("slight_percent", slight, "high_exit_percent", high_exit),
+            ("high_exit_percent", high_exit, "high_percent", high),
+            ("high_percent", high, "sustained_percent", sustained),
+        ] {
+            if lower > upper {
+                return Err(SettingError::new(name, format!("{lower} is more than {upper_name} ({upper})")));
+            }
+        }
+        at_least_one("slight_successes", self.slight_successes.into())?;
+        at_least_one("recovery_successes", self.recovery_successes.into())?;
+        let min_calls = at_least_one("min_calls", self.min_calls.into())?;
+        if min_calls > MOST_OUTCOMES as u64 {
+            let problem = format!("{min_calls} is more than the {MOST_OUTCOMES} outcomes that are kept");
+            return Err(SettingError::new("min_calls", problem));
+        }
+        Ok(PressureSettings {
+            window: positive("window", self.window)?,
+            slight,
+            high,
+            high_exit,
+            sustained,
+            sustained_for: positive("sustained_for", self.sustained_for)?,
+            min_calls,
+            high_dwell: self.high_dwell,
+            slight_successes: self.slight_successes,
+            recovery_successes: self.recovery_successes,
+        })
+    }
+}
+
+/// What a gauge asks of the breaker beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PressureSignal {
+    /// Most calls have failed for so long that the breaker should open.
+    SustainedFailure,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Normal,
+    Slight,
+    High { since: Timestamp },
+}
+
+/// The pressure of one target.
+///
+/// ```
+/// use seawall_core::breaker::BreakerPhase;
+/// use seawall_core::failure::{Failure, FailureKind, Outcome};
+/// use seawall_core::pressure::{Pressure, PressureGauge, PressureOptions};
+/// use seawall_core::time::Timestamp;
+///
+/// let mut gauge = PressureGauge::new(PressureOptions::default().check().unwrap());
+/// gauge.record(&Outcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
+/// assert_eq!(gauge.read(BreakerPhase::Closed, Timestamp::ZERO), Pressure::Slight);
+/// assert_eq!(gauge.read(BreakerPhase::Open, Timestamp::ZERO), Pressure::Open);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PressureGauge {
+    settings: PressureSettings,
+    /// Newest last; `true` is a failure.
+    outcomes: VecDeque<(Timestamp, bool)>,
+    failures: u64,
+    successes_in_a_row: u32,
+    level: Level,
+    mostly_failing_since: Option<Timestamp>,
+    /// Successes since the trial began, while a recovery lasts.
+    recovery: Option<u32>,
+}
+
+impl PressureGauge {
+    /// A gauge that reads normal.
+    #[must_use]
+    pub fn new(settings: PressureSettings) -> Self {
+        Self {
+            settings,
+            outcomes: VecDeque::with_capacity(MOST_OUTCOMES),
+            failures: 0,
+            successes_in_a_row: 0,
+            level: Level::Normal,
+            mostly_failing_since: None,
+            recovery: None,
+        }
+    }
+
+    /// Takes in how an attempt ended. What says nothing of the target's faults changes nothing.
+    pub fn record(&mut self, outcome: &Outcome, now: Timestamp) -> Option<PressureSignal> {
+        let failed = match outcome.health(Duration::MAX) {
+            Health::Good | Health::Slow => false,
+            Health::Bad => true,
+            Health::Cut | Health::Unknown => return None,
+        };
+        self.successes_in_a_row = if failed { 0 } else { self.successes_in_a_row.saturating_add(1) };
+        if let Some(successes) = self.recovery {
+            self.recover(successes, failed);
+            return None;
+        }
+        self.remember(now, failed);
+        self.judge(now, failed);
+        self.sustained(now)
+    }
+
+    /// Tells the gauge that the breaker beside it has moved. Opening and trial forget what led to them.
+    pub fn follow(&mut self, phase: BreakerPhase) {
+        match phase {
+            BreakerPhase::Closed => {}
+            BreakerPhase::Open | BreakerPhase::HalfOpen { stage: 0 } => {
+                self.forget();
+                self.recovery = Some(0);
+            }
+            BreakerPhase::HalfOpen { .. } => {}
+        }
+    }
+
+    /// The pressure now, with the breaker in this phase. Changes nothing.
+    #[must_use]
+    pub fn read(&self, breaker: BreakerPhase, now: Timestamp) -> Pressure {
+        match breaker {
+            BreakerPhase::Open => return Pressure::Open,
+            BreakerPhase::HalfOpen { .. } => return Pressure::Recovery,
+            BreakerPhase::Closed => {}
+        }
+        if self.recovery.is_some() {
+            return Pressure::Recovery;
+        }
+        let silent = self.outcomes.back().is_none_or(|(newest, _)| now - *newest >= self.settings.window);
+        match self.level {
+            _ if silent => Pressure::Normal,
+            Level::Normal => Pressure::Normal,
+            Level::Slight => Pressure::Slight,
+            Level::High { .. } => Pressure::High,
+        }
+    }
+
+    fn recover(&mut self, successes: u32, failed: bool) {
+        let successes = if failed { 0 } else { successes.saturating_add(1) };
+        self.recovery = (successes < self.settings.recovery_successes).then_some(successes);
+    }
+
+    fn forget(&mut self) {
+        self.outcomes.clear();
+        self.failures = 0;
+        self.successes_in_a_row = 0;
+        self.level = Level::Normal;
+        self.mostly_failing_since = None;
+    }
+
+    fn remember(&mut self, now: Timestamp, failed: bool) {
+        let newest = self.outcomes.back().map_or(now, |(newest, _)| now.max(*newest));
+        while let Some((oldest, was_failed)) = self.outcomes.front() {
+            let expired = newest - *oldest >= self.settings.window;
+            if !expired && self.outcomes.len() < MOST_OUTCOMES {
+                break;
+            }
+            self.failures -= u64::from(*was_failed);
+            self.outcomes.pop_front();
+        }
+        if self.outcomes.is_empty() {
+            self.level = Level::Normal;
+        }
+        self.outcomes.push_back((newest, failed));
+        self.failures += u64::from(failed);
+    }
+
+    fn judge(&mut self, now: Timestamp, failed: bool) {
+        let settings = &self.settings;
+        let calls = self.outcomes.len() as u64;
+        let over = |share: Ratio| share.is_exceeded_by(self.failures, calls);
+        let is_high = calls >= settings.min_calls && over(settings.high);
+        self.level = match self.level {
+            Level::Normal | Level::Slight if failed && is_high => Level::High { since: now },
+            Level::Normal if failed && over(settings.slight) => Level::Slight,
+            Level::Slight
+                if self.successes_in_a_row >= settings.slight_successes && !over(settings.slight) =>
+            {
+                Level::Normal
+            }
+            Level::High { since }
+                if now - since >= settings.high_dwell
+                    && !settings.high_exit.is_reached_by(self.failures, calls) =>
+            {
+                Level::Slight
+            }
+            unchanged => unchanged,
+        };
+    }
+
+    fn sustained(&mut self, now: Timestamp) -> Option<PressureSignal> {
+        let calls = self.outcomes.len() as u64;
+        let failing =
+            calls >= self.settings.min_calls && self.settings.sustained.is_exceeded_by(self.failures, calls);
+        if !failing {
+            self.mostly_failing_since = None;
+            return None;
+        }
+        let since = *self.mostly_failing_since.get_or_insert(now);
+        if now - since < self.settings.sustained_for {
+            return None;
+        }
+        self.mostly_failing_since = None;
+        Some(PressureSignal::SustainedFailure)
+    }
+}

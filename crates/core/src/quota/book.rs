@@ -1,0 +1,269 @@
+//! The book of all that everybody has used.
+
+use super::decision::{
+    Cost, GroupId, LimitId, LimitView, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
+};
+use super::rule::{Check, Quota, QuotaGroup};
+use super::shard::{Shard, Slot};
+use crate::setting::SettingError;
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::time::Now;
+use arrayvec::ArrayVec;
+use foldhash::fast::FixedState;
+use std::hash::BuildHasher;
+
+/// So that two threads seldom want the same one.
+const SHARDS: usize = 64;
+
+#[derive(Debug)]
+struct Group {
+    rules: QuotaGroup,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+/// What everybody has used of every limit, in memory, for many threads.
+///
+/// A decision locks the shard of each scope, in the order of the groups, for a few hundred nanoseconds.
+///
+/// ```
+/// use seawall_core::quota::{Cost, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Scope, Unit};
+/// use seawall_core::time::Now;
+/// use std::time::Duration;
+///
+/// let minute = Duration::from_secs(60);
+/// let guests = QuotaGroup::new("guest", vec![
+///     Quota::sliding("minute", Unit::Request, 10, minute, 2)?,
+///     Quota::sliding("hour", Unit::Request, 50, minute * 60, 0)?,
+/// ])?;
+/// let book = QuotaBook::new(vec![guests], 42)?;
+/// let scopes = [Scope { group: book.group("guest").unwrap(), key: QuotaKey(7) }];
+///
+/// for _ in 0..12 {
+///     let decision = book.reserve(&scopes, Cost::REQUEST, Now::default()).unwrap();
+///     assert!(matches!(decision, QuotaDecision::Granted { .. }));
+/// }
+/// let QuotaDecision::RetryAfter(refusal) = book.reserve(&scopes, Cost::REQUEST, Now::default()).unwrap() else {
+///     panic!("the thirteenth should have to wait");
+/// };
+/// assert_eq!(book.quota(refusal.binding.limit).unwrap().name(), "minute");
+/// assert_eq!(refusal.wait, Duration::from_secs(61));
+/// # Ok::<(), seawall_core::setting::SettingError>(())
+/// ```
+#[derive(Debug)]
+pub struct QuotaBook {
+    groups: Box<[Group]>,
+    hasher: FixedState,
+}
+
+/// How many callers a book knows and what they weigh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BookMemory {
+    /// Callers in all groups.
+    pub callers: usize,
+    /// Bytes allocated for them.
+    pub bytes: usize,
+}
+
+/// A scope under decision: its group, its locked shard, and the caller's place if it is known.
+struct Opened<'book> {
+    scope: Scope,
+    quotas: &'book [Quota],
+    shard: MutexGuard<'book, Shard>,
+    hash: u64,
+    slot: Option<Slot>,
+}
+
+impl QuotaBook {
+    /// A book with nothing used. The seed spreads keys over shards.
+    pub fn new(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
+        if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
+            return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
+        }
+        for (index, group) in groups.iter().enumerate() {
+            if groups[..index].iter().any(|earlier| earlier.name() == group.name()) {
+                return Err(SettingError::new("groups", format!("two groups are named {}", group.name())));
+            }
+        }
+        let shards = || (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
+        let groups = groups.into_iter().map(|rules| Group { rules, shards: shards() }).collect();
+        Ok(Self { groups, hasher: FixedState::with_seed(seed) })
+    }
+
+    /// The group of this name.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<GroupId> {
+        let position = self.groups.iter().position(|group| group.rules.name() == name)?;
+        u16::try_from(position).ok().map(GroupId)
+    }
+
+    /// One limit of one group.
+    #[must_use]
+    pub fn quota(&self, limit: LimitId) -> Option<&Quota> {
+        self.groups.get(usize::from(limit.group.0))?.rules.quotas().get(limit.quota)
+    }
+
+    /// Takes `cost` from every limit of every scope, or from none.
+    pub fn reserve(&self, scopes: &[Scope], cost: Cost, now: Now) -> Result<QuotaDecision, ScopeError> {
+        let mut opened = self.open(scopes)?;
+        let tightest = match judge(&opened, cost, now) {
+            Ok(tightest) => tightest,
+            Err(refused) => return Ok(refused),
+        };
+        let mut reservation = Reservation { cost, scopes: ArrayVec::new(), marks: ArrayVec::new() };
+        for scope in &mut opened {
+            let Opened { quotas, shard, hash, .. } = scope;
+            let key = scope.scope.key;
+            let slot = scope.slot.unwrap_or_else(|| shard.insert(*hash, key, quotas, |key| self.hash(key)));
+            shard.take(slot, quotas, now, cost, |mark| reservation.marks.push(mark));
+            reservation.scopes.push(scope.scope);
+        }
+        Ok(QuotaDecision::Granted { reservation, tightest })
+    }
+
+    /// What is left of every limit of these scopes. Changes nothing.
+    pub fn view(&self, scopes: &[Scope], now: Now, mut each: impl FnMut(LimitView)) -> Result<(), ScopeError> {
+        for opened in &self.open(scopes)? {
+            for (limit, check) in opened.checks(Cost::NOTHING, now) {
+                let remaining = match check {
+                    Check::Fits { remaining } | Check::Wait { remaining, .. } => remaining,
+                    Check::Never { .. } => 0,
+                };
+                let capacity = opened.quotas[limit.quota].capacity();
+                each(LimitView { limit, capacity, remaining });
+            }
+        }
+        Ok(())
+    }
+
+    /// Corrects a reservation to what it truly cost: the rest goes back to the windows it came from, what went
+    /// beyond becomes debt.
+    pub fn settle(&self, reservation: Reservation, actual: Cost, now: Now) {
+        let Reservation { cost, scopes, marks } = reservation;
+        let mut marks = marks.as_slice();
+        for Scope { group, key } in scopes {
+            let Some(group) = self.groups.get(usize::from(group.0)) else { return };
+            let quotas = group.rules.quotas();
+            let (own, rest) = marks.split_at(quotas.len().min(marks.len()));
+            marks = rest;
+            let hash = self.hash(key);
+            let mut shard = lock(&group.shards[shard_of(hash)]);
+            // A caller swept meanwhile had nothing left in any window, this reservation included; only what went
+            // beyond it is still to be booked.
+            let slot = shard.find(hash, key);
+            let beyond = actual.requests > cost.requests || actual.tokens > cost.tokens;
+            match slot {
+                Some(slot) => shard.settle(slot, quotas, now, own, (cost, actual)),
+                None if beyond => {
+                    let slot = shard.insert(hash, key, quotas, |key| self.hash(key));
+                    shard.settle(slot, quotas, now, own, (cost, actual));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Gives a whole reservation back.
+    pub fn refund(&self, reservation: Reservation, now: Now) {
+        self.settle(reservation, Cost::NOTHING, now);
+    }
+
+    /// Forgets the callers of one shard, of 64, that have nothing left in any window. Call it for one shard after
+    /// the other, a few a second; returns how many were forgotten.
+    pub fn sweep(&self, shard: usize, now: Now) -> usize {
+        let sweep = |group: &Group| lock(&group.shards[shard % SHARDS]).sweep(group.rules.quotas(), now);
+        self.groups.iter().map(sweep).sum()
+    }
+
+    /// How many callers are known and what they weigh.
+    #[must_use]
+    pub fn memory(&self) -> BookMemory {
+        let mut memory = BookMemory::default();
+        for group in &self.groups {
+            for shard in &group.shards {
+                let shard = lock(shard);
+                memory.callers += shard.len();
+                memory.bytes += shard.bytes(group.rules.quotas().len());
+            }
+        }
+        memory
+    }
+
+    fn open(&self, scopes: &[Scope]) -> Result<ArrayVec<Opened<'_>, MOST_SCOPES>, ScopeError> {
+        if scopes.is_empty() {
+            return Err(ScopeError::None);
+        }
+        let mut ordered: ArrayVec<Scope, MOST_SCOPES> = ArrayVec::new();
+        for scope in scopes {
+            ordered.try_push(*scope).map_err(|_| ScopeError::TooMany)?;
+        }
+        // Every decision locks in this order, so no two can wait for one another.
+        ordered.sort_unstable_by_key(|scope| scope.group);
+        for pair in ordered.windows(2) {
+            if pair[0].group == pair[1].group {
+                return Err(ScopeError::Repeated(pair[0].group));
+            }
+        }
+        let mut opened = ArrayVec::new();
+        for scope in ordered {
+            let group = self.groups.get(usize::from(scope.group.0)).ok_or(ScopeError::Unknown(scope.group))?;
+            let hash = self.hash(scope.key);
+            let shard = lock(&group.shards[shard_of(hash)]);
+            let slot = shard.find(hash, scope.key);
+            opened.push(Opened { scope, quotas: group.rules.quotas(), shard, hash, slot });
+        }
+        Ok(opened)
+    }
+
+    fn hash(&self, key: QuotaKey) -> u64 {
+        self.hasher.hash_one(key.0)
+    }
+}
+
+impl Opened<'_> {
+    fn checks(&self, cost: Cost, now: Now) -> impl Iterator<Item = (LimitId, Check)> {
+        (0..self.quotas.len()).map(move |quota| {
+            let limit = LimitId { group: self.scope.group, quota };
+            (limit, self.shard.check(self.slot, self.quotas, quota, now, cost))
+        })
+    }
+}
+
+/// The tightest limit if all have room; otherwise the one that never will, or the one that binds longest.
+fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Result<LimitView, QuotaDecision> {
+    let mut tightest: Option<LimitView> = None;
+    let mut refusal: Option<Refusal> = None;
+    for scope in opened {
+        for (limit, check) in scope.checks(cost, now) {
+            match check {
+                Check::Never { capacity } => return Err(QuotaDecision::TooLarge { limit, capacity }),
+                Check::Wait { wait, remaining } => {
+                    if refusal.is_none_or(|worst| wait > worst.wait) {
+                        let capacity = scope.quotas[limit.quota].capacity();
+                        refusal = Some(Refusal { binding: LimitView { limit, capacity, remaining }, wait });
+                    }
+                }
+                Check::Fits { remaining } => {
+                    if tightest.is_none_or(|least| remaining < least.remaining) {
+                        let capacity = scope.quotas[limit.quota].capacity();
+                        tightest = Some(LimitView { limit, capacity, remaining });
+                    }
+                }
+            }
+        }
+    }
+    match (refusal, tightest) {
+        (None, Some(tightest)) => Ok(tightest),
+        (Some(refusal), _) => Err(QuotaDecision::RetryAfter(refusal)),
+        // There is at least one scope and every group has a limit, so one of the two is there.
+        (None, None) => Ok(LimitView {
+            limit: LimitId { group: GroupId(0), quota: 0 },
+            capacity: u32::MAX,
+            remaining: u32::MAX,
+        }),
+    }
+}
+
+/// The table inside a shard uses the low and the highest bits of the hash; the shard is chosen by others.
+fn shard_of(hash: u64) -> usize {
+    usize::try_from(hash >> 32).unwrap_or(0) % SHARDS
+}

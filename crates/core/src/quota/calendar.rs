@@ -1,0 +1,95 @@
+//! A limit per calendar day or month, in UTC.
+
+use super::rule::Check;
+use crate::time::UtcTime;
+use std::time::Duration;
+
+/// A period of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalendarPeriod {
+    /// From midnight to midnight UTC.
+    Day,
+    /// From the first to the first, UTC.
+    Month,
+}
+
+impl CalendarPeriod {
+    /// The number of the period that holds this moment.
+    pub(super) fn number(self, utc: UtcTime) -> u32 {
+        let number = match self {
+            Self::Day => utc.day(),
+            Self::Month => {
+                let (year, month, _) = utc.civil();
+                u64::try_from(year).unwrap_or(0).saturating_mul(12).saturating_add(u64::from(month))
+            }
+        };
+        u32::try_from(number).unwrap_or(u32::MAX)
+    }
+
+    /// How long until the next period begins.
+    fn until_next(self, utc: UtcTime) -> Duration {
+        let (year, month, day) = utc.civil();
+        let next = match self {
+            Self::Day => UtcTime::from_civil(year, month, day) + Duration::from_secs(86_400),
+            Self::Month if month == 12 => UtcTime::from_civil(year + 1, 1, 1),
+            Self::Month => UtcTime::from_civil(year, month + 1, 1),
+        };
+        next.since(utc)
+    }
+}
+
+/// So many units in each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CalendarRule {
+    pub(super) limit: u32,
+    pub(super) period: CalendarPeriod,
+}
+
+/// Units used in a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PeriodUse {
+    period: u32,
+    units: u32,
+}
+
+impl CalendarRule {
+    pub(super) fn check(&self, used: PeriodUse, utc: UtcTime, units: u32) -> Check {
+        if units > self.limit {
+            return Check::Never { capacity: self.limit };
+        }
+        let used = if used.period >= self.period.number(utc) { used.units } else { 0 };
+        let left = self.limit.saturating_sub(used);
+        if units > left {
+            return Check::Wait { wait: self.period.until_next(utc), remaining: left };
+        }
+        Check::Fits { remaining: left - units }
+    }
+
+    /// Takes units whether they fit or not, and returns the period they were taken from. A clock that was set
+    /// back stays in the later period, or setting it would renew the allowance.
+    pub(super) fn take(&self, used: &mut PeriodUse, utc: UtcTime, units: u32) -> u64 {
+        let period = self.period.number(utc);
+        if period > used.period {
+            *used = PeriodUse { period, units: 0 };
+        }
+        used.units = used.units.saturating_add(units);
+        used.period.into()
+    }
+
+    pub(super) fn give_back(used: &mut PeriodUse, period: u64, units: u32) {
+        if u64::from(used.period) == period {
+            used.units = used.units.saturating_sub(units);
+        }
+    }
+
+    /// Books units beyond what was reserved on the period of the reservation, if it still lasts.
+    pub(super) fn add_debt(used: &mut PeriodUse, period: u64, units: u32) {
+        if u64::from(used.period) == period {
+            used.units = used.units.saturating_add(units);
+        }
+    }
+
+    pub(super) fn is_idle(&self, used: PeriodUse, utc: UtcTime) -> bool {
+        used.units == 0 || used.period < self.period.number(utc)
+    }
+}

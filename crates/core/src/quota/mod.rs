@@ -1,0 +1,34 @@
+//! Quotas: who may do how much in what time.
+//!
+//! A [`Quota`] is one rule: a smoothed rate, a limit over any sliding period, or a limit per calendar day or
+//! month. A [`QuotaBook`] keeps what every caller has used of every rule, and takes one decision over all the
+//! limits that a request touches: all of them have room and all are charged, or one has not and none is.
+//!
+//! **A refusal leaves no trace**, so that somebody who is refused a thousand times spends nobody's allowance,
+//! not even their own. It names the limit that binds longest, what is left of it and the exact wait; "never",
+//! for what is larger than the limit itself, is another answer than "not now".
+//!
+//! **Reserve, then settle.** What a request will cost may be known only afterwards. A [`Reservation`] takes the
+//! upper bound; settling gives back what was not used, to the window it came from, and books what went beyond
+//! as debt. Dropped unsettled, a reservation stays charged.
+//!
+//! The book does not wait, does not know what a tier is, and never reads a clock.
+
+mod book;
+mod calendar;
+mod decision;
+mod hint;
+mod rate;
+mod rule;
+mod shard;
+mod sliding;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use book::{BookMemory, QuotaBook};
+pub use calendar::CalendarPeriod;
+pub use decision::{Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError};
+pub use hint::{ComeBack, come_back};
+pub use rule::{Quota, QuotaGroup, Unit};
+pub(crate) use sliding::{SliceRing, SlidingRule};

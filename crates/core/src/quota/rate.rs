@@ -1,0 +1,82 @@
+//! A smoothed rate, by the generic cell rate algorithm.
+//!
+//! One number per caller: the moment at which all that was admitted so far would have been used up at the even
+//! rate. A request fits as long as that moment lies no further ahead than the burst allows.
+
+use super::rule::Check;
+use crate::setting::{SettingError, at_least_one, positive};
+use crate::time::{Timestamp, nanos};
+use std::time::Duration;
+
+/// So many units in so long, and so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RateRule {
+    /// The time one unit takes at the even rate. Rounded up, so that the rate is never above what was asked.
+    unit_nanos: u64,
+    burst: u32,
+}
+
+/// The moment by which all that was admitted is used up at the even rate.
+///
+/// Packed, because a million callers keep one each beside smaller things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
+pub(super) struct Backlog(u64);
+
+impl RateRule {
+    pub(super) fn new(limit: u32, per: Duration, burst: u32) -> Result<Self, SettingError> {
+        at_least_one("limit", limit.into())?;
+        at_least_one("burst", burst.into())?;
+        positive("per", per)?;
+        let unit_nanos = nanos(per).div_ceil(u64::from(limit));
+        if nanos(per) < u64::from(limit) {
+            return Err(SettingError::new("limit", format!("{limit} in {per:?} is more than one a nanosecond")));
+        }
+        if unit_nanos.checked_mul(u64::from(burst)).is_none() {
+            return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
+        }
+        Ok(Self { unit_nanos, burst })
+    }
+
+    pub(super) fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    pub(super) fn check(&self, backlog: Backlog, now: Timestamp, units: u32) -> Check {
+        if units > self.burst {
+            return Check::Never { capacity: self.burst };
+        }
+        let full = self.unit_nanos * u64::from(self.burst);
+        let before = { backlog.0 }.saturating_sub(now.as_nanos());
+        let after = before.saturating_add(self.unit_nanos * u64::from(units));
+        // Taking nothing always fits, even in debt.
+        if after > full && units > 0 {
+            let remaining = self.units(full.saturating_sub(before));
+            return Check::Wait { wait: Duration::from_nanos(after - full), remaining };
+        }
+        Check::Fits { remaining: self.units(full.saturating_sub(after)) }
+    }
+
+    /// Takes units whether they fit or not, and returns what a later refund needs to know.
+    pub(super) fn take(&self, backlog: &mut Backlog, now: Timestamp, units: u32) -> u64 {
+        let start = { backlog.0 }.max(now.as_nanos());
+        backlog.0 = start.saturating_add(self.unit_nanos.saturating_mul(u64::from(units)));
+        backlog.0
+    }
+
+    /// Gives units back, less what the even rate has meanwhile given back by itself. Otherwise a refund after an
+    /// idle while would lend units twice.
+    pub(super) fn give_back(&self, backlog: &mut Backlog, taken_until: u64, units: u32, now: Timestamp) {
+        let still_owed = taken_until.saturating_sub(now.as_nanos());
+        let refund = self.unit_nanos.saturating_mul(u64::from(units)).min(still_owed);
+        backlog.0 = { backlog.0 }.saturating_sub(refund);
+    }
+
+    pub(super) fn is_idle(backlog: Backlog, now: Timestamp) -> bool {
+        backlog.0 <= now.as_nanos()
+    }
+
+    fn units(&self, span: u64) -> u32 {
+        u32::try_from(span / self.unit_nanos).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,150 @@
+//! The book against lists of everything that ever happened.
+
+use super::super::{CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, Reservation, Unit};
+use super::{HOUR, MINUTE, at, group, remaining, scope, sliding};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+/// One window of the model: what it looks back over, in milliseconds, and what it admits.
+struct Window {
+    slice: u64,
+    limit: u32,
+    unit: Unit,
+    /// Moment, key and units of everything admitted.
+    taken: Vec<(u64, u64, u32)>,
+}
+
+impl Window {
+    fn used(&self, key: u64, now: u64) -> u32 {
+        let live = |when: u64| match self.slice {
+            // A calendar day.
+            86_400_000 => when / self.slice == now / self.slice,
+            _ => when / self.slice + 61 > now / self.slice,
+        };
+        let own = self.taken.iter().filter(|(when, whose, _)| *whose == key && live(*when));
+        own.map(|(_, _, units)| units).sum()
+    }
+
+    fn units(&self, cost: Cost) -> u32 {
+        match self.unit {
+            Unit::Request => cost.requests,
+            Unit::Token => cost.tokens,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Reserve { key: u64, requests: u32, tokens: u32 },
+    Settle { which: usize, tokens: u32 },
+    Sweep,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0_u64..20_000).prop_map(Step::Wait),
+        1 => (0_u64..9_000_000).prop_map(Step::Wait),
+        9 => (0_u64..3, 0_u32..3, 0_u32..60)
+            .prop_map(|(key, requests, tokens)| Step::Reserve { key, requests, tokens }),
+        3 => (0_usize..100, 0_u32..90).prop_map(|(which, tokens)| Step::Settle { which, tokens }),
+        1 => proptest::prelude::Just(Step::Sweep),
+    ]
+}
+
+fn build() -> (QuotaBook, [Window; 4]) {
+    let groups = vec![
+        group("caller", vec![
+            sliding("minute", 6, MINUTE, 2),
+            Quota::sliding("tokens", Unit::Token, 200, HOUR, 0).unwrap(),
+            Quota::calendar("day", Unit::Request, 30, CalendarPeriod::Day).unwrap(),
+        ]),
+        group("global", vec![sliding("minute", 12, MINUTE, 0)]),
+    ];
+    let window = |slice, limit, unit| Window { slice, limit, unit, taken: Vec::new() };
+    let windows = [
+        window(1_000, 8, Unit::Request),
+        window(60_000, 200, Unit::Token),
+        window(86_400_000, 30, Unit::Request),
+        window(1_000, 12, Unit::Request),
+    ];
+    (QuotaBook::new(groups, 5).unwrap(), windows)
+}
+
+proptest! {
+    #[test]
+    fn the_book_does_what_the_lists_say(steps in vec(step(), 1..120)) {
+        let (book, mut windows) = build();
+        let scopes = |key| [scope(&book, "caller", key), scope(&book, "global", 0)];
+        let mut held: Vec<(Reservation, u64, u64, Cost)> = Vec::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Wait(millis) => now += millis,
+                Step::Sweep => {
+                    for shard in 0..64 {
+                        book.sweep(shard, at(now));
+                    }
+                }
+                Step::Reserve { key, requests, tokens } => {
+                    let cost = Cost { requests, tokens };
+                    let whose = [key, key, key, 0];
+                    let fits = windows.iter().zip(whose).all(|(window, key)| {
+                        let units = window.units(cost);
+                        units == 0 || window.used(key, now) + units <= window.limit
+                    });
+                    let decision = book.reserve(&scopes(key), cost, at(now)).unwrap();
+                    match decision {
+                        QuotaDecision::Granted { reservation, .. } => {
+                            prop_assert!(fits);
+                            for (window, key) in windows.iter_mut().zip(whose) {
+                                window.taken.push((now, key, window.units(cost)));
+                            }
+                            held.push((reservation, now, key, cost));
+                        }
+                        QuotaDecision::RetryAfter(refusal) => {
+                            prop_assert!(!fits);
+                            // The wait is exact: one nanosecond sooner it does not fit, then it does.
+                            let later = at(now) + refusal.wait;
+                            let sooner = at(now) + (refusal.wait - std::time::Duration::from_nanos(1));
+                            let granted = |moment| matches!(
+                                book.reserve(&scopes(key), cost, moment).unwrap(),
+                                QuotaDecision::Granted { .. }
+                            );
+                            prop_assert!(!granted(sooner));
+                            if granted(later) {
+                                let after = now + u64::try_from(refusal.wait.as_millis()).unwrap();
+                                for (window, key) in windows.iter_mut().zip(whose) {
+                                    window.taken.push((after, key, window.units(cost)));
+                                }
+                                now = after;
+                            } else {
+                                prop_assert!(false, "the wait was too short");
+                            }
+                        }
+                        QuotaDecision::TooLarge { .. } => prop_assert!(false, "nothing here is too large"),
+                    }
+                }
+                Step::Settle { which, tokens } if !held.is_empty() => {
+                    let (reservation, when, key, cost) = held.swap_remove(which % held.len());
+                    let actual = Cost { tokens, ..cost };
+                    book.settle(reservation, actual, at(now));
+                    let taken = &mut windows[1].taken;
+                    if tokens <= cost.tokens {
+                        let entry = taken.iter_mut()
+                            .find(|entry| **entry == (when, key, cost.tokens)).unwrap();
+                        entry.2 = tokens;
+                    } else {
+                        taken.push((now, key, tokens - cost.tokens));
+                    }
+                }
+                Step::Settle { .. } => {}
+            }
+            for key in 0..3 {
+                let expected: Vec<u32> = windows.iter().zip([key, key, key, 0])
+                    .map(|(window, key)| window.limit.saturating_sub(window.used(key, now))).collect();
+                prop_assert_eq!(remaining(&book, &scopes(key), at(now)), expected);
+            }
+        }
+    }
+}

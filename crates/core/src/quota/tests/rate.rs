@@ -1,0 +1,167 @@
+use super::super::{Cost, QuotaDecision, Unit};
+use super::{admitted, at, book, rate, remaining, scope, take};
+use crate::quota::rate::{Backlog, RateRule};
+use crate::quota::rule::Check;
+use crate::time::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_published_table_of_one_a_second_with_a_burst_of_five() {
+    let book = book(vec![rate(1, SECOND, 5)]);
+    let scopes = [scope(&book, "caller", 1)];
+    let units = |units| Cost { requests: units, tokens: 0 };
+    assert!(matches!(book.reserve(&scopes, units(6), at(0)), Ok(QuotaDecision::TooLarge { capacity: 5, .. })));
+    // (moment, units, left, or the wait)
+    for (millis, asked, expected) in [
+        (0, 1, Ok(4)),
+        (0, 1, Ok(3)),
+        (0, 1, Ok(2)),
+        (0, 1, Ok(1)),
+        (0, 1, Ok(0)),
+        (0, 1, Err(1_000)),
+        (3_000, 1, Ok(2)),
+        (3_100, 1, Ok(1)),
+        (4_000, 1, Ok(1)),
+        (8_000, 1, Ok(4)),
+        (9_500, 1, Ok(4)),
+        (9_500, 0, Ok(4)),
+        (9_500, 2, Ok(2)),
+        (9_500, 5, Err(3_000)),
+    ] {
+        let answer = match book.reserve(&scopes, units(asked), at(millis)).unwrap() {
+            QuotaDecision::Granted { tightest, .. } => Ok(tightest.remaining),
+            QuotaDecision::RetryAfter(refusal) => Err(refusal.wait.as_millis()),
+            QuotaDecision::TooLarge { .. } => panic!("not larger than five"),
+        };
+        assert_eq!(answer, expected, "{asked} at {millis} ms");
+    }
+}
+
+#[test]
+fn a_refusal_says_what_is_left_and_the_wait_is_exact() {
+    let book = book(vec![rate(5, SECOND, 10)]);
+    let scopes = [scope(&book, "caller", 1)];
+    assert_eq!(admitted(&book, &scopes, 8, at(0)), 8);
+    let refusal = take(&book, &scopes, Cost { requests: 3, tokens: 0 }, at(0)).unwrap_err();
+    assert_eq!((refusal.binding.remaining, refusal.binding.capacity), (2, 10));
+    assert_eq!(refusal.wait, Duration::from_millis(200));
+    assert!(take(&book, &scopes, Cost { requests: 3, tokens: 0 }, at(199)).is_err());
+    assert!(take(&book, &scopes, Cost { requests: 3, tokens: 0 }, at(200)).is_ok());
+}
+
+#[test]
+fn a_thousand_connections_at_once_and_five_hundred_in_the_second_after() {
+    let book = book(vec![rate(500, SECOND, 1_000)]);
+    let scopes = [scope(&book, "caller", 1)];
+    let passed: usize = (0..1_600_u64).map(|n| admitted(&book, &scopes, 1, at(n * 1_000 / 1_600))).sum();
+    assert!((1_499..=1_501).contains(&passed), "{passed}");
+}
+
+#[test]
+fn a_rate_that_does_not_divide_is_never_exceeded() {
+    let rule = RateRule::new(7, SECOND, 1).unwrap();
+    let mut backlog = Backlog::default();
+    rule.take(&mut backlog, Timestamp::ZERO, 1);
+    let wait = |now| rule.check(backlog, Timestamp::from_nanos(now), 1);
+    assert_eq!(wait(142_857_142), Check::Wait { wait: Duration::from_nanos(1), remaining: 0 });
+    assert_eq!(wait(142_857_143), Check::Fits { remaining: 0 });
+}
+
+#[test]
+fn looking_is_free_even_in_debt() {
+    let book = book(vec![rate(1, SECOND, 2)]);
+    let scopes = [scope(&book, "caller", 1)];
+    let held = take(&book, &scopes, Cost::REQUEST, at(0)).unwrap();
+    book.settle(held, Cost { requests: 5, tokens: 0 }, at(0));
+    assert!(take(&book, &scopes, Cost::NOTHING, at(0)).is_ok());
+    assert_eq!(remaining(&book, &scopes, at(0)), [0]);
+    // Five of two: three in debt, so a fourth second brings the first unit.
+    let refusal = take(&book, &scopes, Cost::REQUEST, at(0)).unwrap_err();
+    assert_eq!((refusal.wait, refusal.binding.remaining), (SECOND * 4, 0));
+}
+
+#[test]
+fn the_unit_decides_what_is_counted() {
+    let tokens = super::Quota::rate("tokens", Unit::Token, 100, SECOND, 100).unwrap();
+    assert_eq!((tokens.name(), tokens.unit(), tokens.capacity()), ("tokens", Unit::Token, 100));
+    let book = book(vec![rate(1, SECOND, 10), tokens]);
+    let scopes = [scope(&book, "caller", 1)];
+    assert!(take(&book, &scopes, Cost::tokens(60), at(0)).is_ok());
+    assert_eq!(remaining(&book, &scopes, at(0)), [9, 40]);
+    let refusal = take(&book, &scopes, Cost::tokens(60), at(0)).unwrap_err();
+    assert_eq!(book.quota(refusal.binding.limit).unwrap().name(), "tokens");
+}
+
+proptest! {
+    /// A bucket that is topped up continuously, in nanoseconds of allowance.
+    #[test]
+    fn the_rate_equals_a_bucket(
+        limit in 1_u32..50,
+        burst in 1_u32..20,
+        steps in vec((0_u64..2_000_000_000, 0_u32..8), 1..60),
+    ) {
+        let rule = RateRule::new(limit, SECOND, burst).unwrap();
+        let unit = 1_000_000_000_u64.div_ceil(limit.into());
+        let full = unit * u64::from(burst);
+        let (mut backlog, mut level, mut now) = (Backlog::default(), full, 0_u64);
+        for (wait, units) in steps {
+            now += wait;
+            level = (level + wait).min(full);
+            let need = unit * u64::from(units);
+            let expected = if units > burst {
+                Check::Never { capacity: burst }
+            } else if need > level {
+                let remaining = u32::try_from(level / unit).unwrap();
+                Check::Wait { wait: Duration::from_nanos(need - level), remaining }
+            } else {
+                Check::Fits { remaining: u32::try_from((level - need) / unit).unwrap() }
+            };
+            let moment = Timestamp::from_nanos(now);
+            prop_assert_eq!(rule.check(backlog, moment, units), expected);
+            if let Check::Wait { wait, .. } = expected {
+                let fits_then = matches!(rule.check(backlog, moment + wait, units), Check::Fits { .. });
+                prop_assert!(fits_then);
+                let too_soon = moment + (wait - Duration::from_nanos(1));
+                let is_refused = matches!(rule.check(backlog, too_soon, units), Check::Wait { .. });
+                prop_assert!(is_refused);
+            }
+            if matches!(expected, Check::Fits { .. }) {
+                rule.take(&mut backlog, moment, units);
+                level -= need;
+            }
+        }
+    }
+
+    /// A refund never leaves more than if the units had never been reserved.
+    #[test]
+    fn a_refund_lends_nothing_twice(
+        steps in vec((0_u64..400_000_000, 0_u32..4, proptest::bool::ANY), 1..40),
+        reserve in 1_u32..10,
+        refund_after in 0_usize..40,
+    ) {
+        let rule = RateRule::new(10, SECOND, 10).unwrap();
+        let (mut with, mut without) = (Backlog::default(), Backlog::default());
+        let mut now = 0;
+        let mark = rule.take(&mut with, Timestamp::ZERO, reserve);
+        let mut refunded = false;
+        for (index, (wait, units, _)) in steps.into_iter().enumerate() {
+            now += wait;
+            let moment = Timestamp::from_nanos(now);
+            rule.take(&mut with, moment, units);
+            rule.take(&mut without, moment, units);
+            if index == refund_after {
+                rule.give_back(&mut with, mark, reserve, moment);
+                refunded = true;
+            }
+            let left = |backlog| match rule.check(backlog, moment, 0) {
+                Check::Fits { remaining } => remaining,
+                Check::Wait { .. } | Check::Never { .. } => 0,
+            };
+            prop_assert!(left(with) <= left(without), "refunded: {refunded}");
+        }
+    }
+}

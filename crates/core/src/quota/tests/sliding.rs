@@ -1,0 +1,173 @@
+use super::super::Cost;
+use super::{MINUTE, admitted, at, book, scope, sliding, take};
+use crate::quota::rule::Check;
+use crate::quota::sliding::{RingPool, SliceRing, Slices, SlidingRule};
+use crate::time::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+use std::time::Duration;
+
+fn moment(millis: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_millis(millis)
+}
+
+#[test]
+fn a_batch_before_and_one_after_the_full_minute_share_one_limit() {
+    let book = book(vec![sliding("minute", 30, MINUTE, 5)]);
+    let scopes = [scope(&book, "caller", 1)];
+    assert_eq!(admitted(&book, &scopes, 35, at(59_900)), 35);
+    assert_eq!(admitted(&book, &scopes, 35, at(60_100)), 0);
+    assert_eq!(admitted(&book, &scopes, 35, at(119_999)), 0);
+    assert_eq!(admitted(&book, &scopes, 70, at(120_000)), 35);
+}
+
+#[test]
+fn the_wait_names_the_slice_that_frees_enough() {
+    let book = book(vec![sliding("minute", 10, MINUTE, 0)]);
+    let scopes = [scope(&book, "caller", 1)];
+    for (millis, times) in [(500, 3), (7_300, 4), (20_000, 3)] {
+        assert_eq!(admitted(&book, &scopes, times, at(millis)), times);
+    }
+    let wait = |requests, millis| {
+        let refusal = take(&book, &scopes, Cost { requests, tokens: 0 }, at(millis)).unwrap_err();
+        assert_eq!(refusal.binding.remaining, 0);
+        refusal.wait.as_millis()
+    };
+    // The first slice counts until 61 s, the second until 68 s, the third until 81 s.
+    assert_eq!(wait(1, 30_250), 30_750);
+    assert_eq!(wait(3, 30_250), 30_750);
+    assert_eq!(wait(4, 30_250), 37_750);
+    assert_eq!(wait(7, 30_250), 37_750);
+    assert_eq!(wait(8, 30_250), 50_750);
+    assert_eq!(wait(10, 30_000), 51_000);
+}
+
+#[test]
+fn a_moment_read_by_a_slower_thread_counts_in_the_newest_slice() {
+    let book = book(vec![sliding("minute", 10, MINUTE, 0)]);
+    let scopes = [scope(&book, "caller", 1)];
+    assert_eq!(admitted(&book, &scopes, 6, at(30_000)), 6);
+    assert_eq!(admitted(&book, &scopes, 6, at(28_500)), 4);
+    let refusal = take(&book, &scopes, Cost::REQUEST, at(28_500)).unwrap_err();
+    assert_eq!(refusal.wait, Duration::from_secs(61));
+    assert_eq!(admitted(&book, &scopes, 10, at(90_999)), 0);
+    assert_eq!(admitted(&book, &scopes, 11, at(91_000)), 10);
+}
+
+#[test]
+fn the_period_and_the_burst_make_the_rule() {
+    let rule = SlidingRule::new(60, MINUTE, 10).unwrap();
+    assert_eq!(rule.limit(), 70);
+    let mut ring = SliceRing::new();
+    assert!(ring.try_take(&rule, moment(0), 70));
+    assert!(!ring.try_take(&rule, moment(60_999), 1));
+    assert!(ring.try_take(&rule, moment(61_000), 1));
+    assert!(!ring.try_take(&rule, moment(61_000), 71));
+    let short = SlidingRule::new(1, Duration::from_secs(1), 0).unwrap();
+    let mut ring = SliceRing::new();
+    assert!(ring.try_take(&short, moment(1_000), 1));
+    assert!(!ring.try_take(&short, moment(2_000), 1));
+    assert!(ring.try_take(&short, moment(2_017), 1));
+}
+
+#[test]
+fn numbers_may_wrap_around() {
+    let rule = SlidingRule::new(5, MINUTE, 0).unwrap();
+    let around = u64::from(u32::MAX) * 1_000;
+    let mut ring = SliceRing::new();
+    assert!(ring.try_take(&rule, moment(around - 100_000), 1));
+    let (mut few, mut pool) = (Slices::default(), RingPool::default());
+    for millis in [around, around + 1_000, around + 2_000] {
+        assert!(ring.try_take(&rule, moment(millis), 1));
+        few.take(&rule, &mut pool, moment(millis), 1);
+    }
+    let fits = Check::Fits { remaining: 2 };
+    assert_eq!(few.check(&rule, &pool, moment(around + 3_000), 0), fits);
+    assert!(!ring.try_take(&rule, moment(around + 3_000), 3));
+    assert!(ring.try_take(&rule, moment(around + 61_000), 3));
+}
+
+/// All admissions, kept for ever.
+#[derive(Default)]
+struct Naive(Vec<(u64, u32)>);
+
+impl Naive {
+    fn used(&self, now: u64) -> u32 {
+        self.0.iter().filter(|(when, _)| when / 1_000 + 61 > now / 1_000).map(|(_, units)| units).sum()
+    }
+
+    fn check(&self, limit: u32, now: u64, units: u32) -> Check {
+        let left = limit.saturating_sub(self.used(now));
+        if units > limit {
+            Check::Never { capacity: limit }
+        } else if units <= left {
+            Check::Fits { remaining: left - units }
+        } else {
+            let until = (0..62).map(|second| (now / 1_000 + second) * 1_000).find(|later| {
+                *later > now && units <= limit.saturating_sub(self.used(*later))
+            });
+            Check::Wait { wait: Duration::from_millis(until.unwrap() - now), remaining: left }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn few_many_and_ring_all_equal_the_list(
+        limit in 1_u32..40,
+        steps in vec((0_u64..9_000, 0_u32..6, 0_usize..8), 1..150),
+    ) {
+        let rule = SlidingRule::new(limit, MINUTE, 0).unwrap();
+        let mut pool = RingPool::default();
+        let mut slices = Slices::default();
+        let mut naive = Naive::default();
+        let mut now = 0;
+        for (wait, units, chance) in steps {
+            now += wait;
+            let expected = naive.check(limit, now, units);
+            prop_assert_eq!(slices.check(&rule, &pool, moment(now), units), expected);
+            prop_assert_eq!(slices.is_idle(&rule, &pool, moment(now)), naive.used(now) == 0);
+            if matches!(expected, Check::Fits { .. }) {
+                let mark = slices.take(&rule, &mut pool, moment(now), units);
+                prop_assert_eq!(mark, now / 1_000);
+                naive.0.push((now, units));
+            }
+            match chance {
+                0 => slices.compact(&rule, &mut pool, moment(now)),
+                1 => if let Some((when, units)) = naive.0.pop() {
+                    // Give the newest back, whether its slice still counts or not.
+                    slices.give_back(&mut pool, when / 1_000, units);
+                },
+                2 => {
+                    slices.take(&rule, &mut pool, moment(now), 3);
+                    naive.0.push((now, 3));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The law itself: no window of a minute, wherever it begins, holds more than the limit; and a unit is
+    /// released at most one slice late.
+    #[test]
+    fn no_minute_ever_holds_more_than_the_limit(
+        limit in 1_u32..30,
+        waits in vec(0_u64..4_000, 1..300),
+    ) {
+        let rule = SlidingRule::new(limit, MINUTE, 0).unwrap();
+        let mut ring = SliceRing::new();
+        let mut admitted: Vec<u64> = Vec::new();
+        let mut now = 0;
+        for wait in waits {
+            now += wait;
+            let in_the_last = |span: u64| admitted.iter().filter(|when| now - **when < span).count();
+            let (minute, minute_and_slice) = (in_the_last(60_000), in_the_last(61_000));
+            if ring.try_take(&rule, moment(now), 1) {
+                prop_assert!(minute < limit as usize);
+                admitted.push(now);
+            } else {
+                prop_assert!(minute_and_slice >= limit as usize);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Many threads at one book.
+
+use super::super::{Cost, QuotaBook};
+use super::{MINUTE, admitted, at, book, group, remaining, scope, sliding, take};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn fifty_times_five_of_a_hundred_pass_exactly_twenty_times() {
+    let book = book(vec![sliding("minute", 100, MINUTE, 0)]);
+    let scopes = [scope(&book, "caller", 1)];
+    let passed = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for _ in 0..10 {
+            threads.spawn(|| {
+                for _ in 0..5 {
+                    let taken = take(&book, &scopes, Cost { requests: 5, tokens: 0 }, at(0));
+                    passed.fetch_add(usize::from(taken.is_ok()), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(passed.into_inner(), 20);
+    assert_eq!(remaining(&book, &scopes, at(0)), [0]);
+}
+
+#[test]
+fn scopes_named_in_any_order_do_not_wait_for_one_another() {
+    let limited = |name: &str| group(name, vec![sliding("minute", 30_000, MINUTE, 0)]);
+    let book = QuotaBook::new(vec![limited("one"), limited("two"), limited("three")], 1).unwrap();
+    let names = [["one", "two", "three"], ["three", "two", "one"], ["two", "three", "one"], ["one", "three", "two"]];
+    let passed = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        for order in names {
+            let scopes = order.map(|name| scope(&book, name, 1));
+            let (book, passed) = (&book, &passed);
+            threads.spawn(move || {
+                passed.fetch_add(admitted(book, &scopes, 10_000, at(0)), Ordering::Relaxed);
+                book.sweep(3, at(0));
+            });
+        }
+    });
+    assert_eq!(passed.into_inner(), 30_000);
+}
+
+#[test]
+fn what_threads_reserve_and_settle_adds_up() {
+    let book = book(vec![sliding("minute", 1_000_000, MINUTE, 0)]);
+    let scopes = [scope(&book, "caller", 1)];
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for round in 0..1_000 {
+                    let held = take(&book, &scopes, Cost { requests: 10, tokens: 0 }, at(round)).unwrap();
+                    book.settle(held, Cost { requests: 7, tokens: 0 }, at(round));
+                }
+            });
+        }
+    });
+    assert_eq!(remaining(&book, &scopes, at(2_000)), [1_000_000 - 4 * 1_000 * 7]);
+}
