@@ -4,11 +4,21 @@ use crate::steps::in_steps;
 use crate::test::Selection;
 use crate::workspace::{cargo, has_cargo_subcommand};
 use crate::{docs, test};
+use std::io::{self, IsTerminal};
 
 /// Runs all checks.
 pub(crate) fn run() -> anyhow::Result<()> {
     in_steps(|steps| {
-        steps.command("format", &mut cargo(["fmt", "--all", "--check"]))?;
+        // rustfmt colours its differences even in a file.
+        let colours = if io::stdout().is_terminal() {
+            "auto"
+        } else {
+            "never"
+        };
+        steps.command(
+            "format",
+            &mut cargo(["fmt", "--all", "--check", "--", "--color", colours]),
+        )?;
         steps.action("generated files", docs::check)?;
         let mut lints = cargo([
             "clippy",
