@@ -53,7 +53,8 @@ fn unit_and_integration_tests(filters: &[String]) -> Command {
     } else {
         cargo(["test", "--workspace", "--lib", "--bins", "--tests"])
     };
-    command.arg("--").args(filters);
+    // One run should tell everything that is broken.
+    command.arg("--no-fail-fast").arg("--").args(filters);
     command
 }
 
