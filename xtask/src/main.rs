@@ -1,0 +1,92 @@
+//! Developer commands, reached as `cargo xtask`.
+//!
+//! What a contributor runs and what CI runs is the same code, so that "it passes here" means something. This
+//! file only reads arguments; each command lives in the module of its name.
+
+mod bench;
+mod ci;
+mod docs;
+mod loom;
+mod mutants;
+mod requirement;
+mod steps;
+mod test;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::process::ExitCode;
+
+/// Developer commands of Seawall.
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Runs every test: unit, integration and documentation tests, then the loom models.
+    ///
+    /// Installs missing Debian packages first when run as root; otherwise says which ones are missing. Uses
+    /// cargo-nextest where it is present. With a filter the loom models are left out.
+    Test {
+        /// Cases per property test; without it, proptest's own number.
+        #[arg(long, value_name = "N")]
+        cases: Option<NonZeroU32>,
+        /// Runs only the tests whose name contains one of these.
+        #[arg(last = true, value_name = "FILTER")]
+        filters: Vec<String>,
+    },
+    /// Everything a change must pass: format, lints, docs, generated files, bans, and all tests.
+    Ci,
+    /// Runs the loom models of seawall-core: its lock-free code under every interleaving within three
+    /// preemptions.
+    Loom,
+    /// Writes the reference pages in docs/reference from the code.
+    Docs {
+        /// Writes nothing; fails when a page is not what the code would write.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Runs the benchmarks as they are shipped: with the `dist` profile.
+    Bench {
+        /// Handed to seawall-bench as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        arguments: Vec<OsString>,
+    },
+    /// Breaks seawall-core on purpose, in a random sample of places, and counts how often its unit tests
+    /// notice.
+    ///
+    /// Fails when fewer than 85 % of the mutants that compile are noticed. A mutant that makes the tests run
+    /// out of time is noticed. The same seed on the same code chooses the same mutants. Installs
+    /// cargo-mutants when it is missing.
+    Mutants {
+        /// How many mutants to try.
+        #[arg(long, value_name = "N", default_value = "300")]
+        sample: NonZeroUsize,
+        /// Which sample to take.
+        #[arg(long, value_name = "S", default_value_t = 1)]
+        seed: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test { cases, filters } => test::run(&test::Selection { cases, filters }),
+        Task::Ci => ci::run(),
+        Task::Loom => loom::run(),
+        Task::Docs { check } => docs::run(check),
+        Task::Bench { arguments } => bench::run(&arguments),
+        Task::Mutants { sample, seed } => mutants::run(sample.get(), seed),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            steps::exit_code(&error)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask mutants`: do the tests of seawall-core notice when it is wrong?
+//!
+//! cargo-mutants makes and tries the mutants; which ones is decided here, since it can run shards of its list
+//! but no random sample. Every mutant takes a build, so all of them would take hours.
+
+mod sample;
+mod score;
+
+use crate::steps::{Steps, in_steps};
+use crate::workspace::{cargo, has_cargo_subcommand, target_folder};
+use anyhow::{Context as _, ensure};
+use score::Score;
+use serde_json::Value;
+use std::fs;
+
+/// Exit statuses of cargo-mutants that mean it did its work: all caught, some missed, some timed out.
+const FINISHED: [i32; 3] = [0, 2, 3];
+
+/// Tries `size` mutants chosen by `seed`.
+pub(crate) fn run(size: usize, seed: u64) -> anyhow::Result<()> {
+    in_steps(|steps| {
+        if !has_cargo_subcommand("mutants") {
+            steps.command(
+                "install cargo-mutants",
+                &mut cargo(["install", "cargo-mutants", "--locked"]),
+            )?;
+        }
+        let all = steps.action("list mutants", list)?;
+        let total = all.len();
+        let chosen = sample::choose(all, size, seed);
+        let step = format!("try {} of {total} mutants (seed {seed})", chosen.len());
+        let score = steps.action(&step, || try_each(&chosen))?;
+        judge(steps, &score)
+    })
+}
+
+fn judge(steps: &mut Steps, score: &Score) -> anyhow::Result<()> {
+    steps.action("score", || {
+        println!("{score}");
+        ensure!(
+            score.is_enough(),
+            "the tests of seawall-core notice too few mutants"
+        );
+        Ok(())
+    })
+}
+
+/// The names of all mutants of seawall-core.
+fn list() -> anyhow::Result<Vec<String>> {
+    let mut command = cargo(["mutants", "--list", "--json", "-p", "seawall-core"]);
+    let output = command.output().context("cannot start cargo mutants")?;
+    ensure!(
+        output.status.success(),
+        "cargo mutants --list: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mutants: Vec<Value> =
+        serde_json::from_slice(&output.stdout).context("cargo mutants --list wrote no list")?;
+    let name = |mutant: &Value| {
+        mutant["name"]
+            .as_str()
+            .map(str::to_owned)
+            .context("a mutant has no name")
+    };
+    mutants.iter().map(name).collect()
+}
+
+/// Runs the unit tests against each of the named mutants.
+fn try_each(names: &[String]) -> anyhow::Result<Score> {
+    let folder = target_folder("mutants");
+    fs::create_dir_all(&folder).context("cannot make the folder for the results")?;
+    let mut command = cargo(["mutants", "-p", "seawall-core", "--jobs", "2"]);
+    command.arg("--output").arg(&folder);
+    for name in names {
+        // A name holds file, line and column, so the whole of it picks one mutant.
+        command.args(["--re", &pattern_of(name)]);
+    }
+    command.args(["--", "--lib"]);
+    // Fewer cases than usual: a wrong machine shows early, and there are hundreds of runs.
+    let status = command
+        .env("PROPTEST_CASES", "64")
+        .status()
+        .context("cannot start cargo mutants")?;
+    ensure!(
+        status.code().is_some_and(|code| FINISHED.contains(&code)),
+        "cargo mutants failed with {status}"
+    );
+    let outcomes =
+        fs::read(folder.join("mutants.out/outcomes.json")).context("cargo mutants left no outcomes")?;
+    let score = Score::from_outcomes(&serde_json::from_slice(&outcomes)?)?;
+    ensure!(
+        score.tried() == names.len() as u64,
+        "asked for {} mutants, got {}",
+        names.len(),
+        score.tried()
+    );
+    Ok(score)
+}
+
+/// A regular expression that matches `name` and nothing else.
+fn pattern_of(name: &str) -> String {
+    let mut pattern = String::from("^");
+    for character in name.chars() {
+        if r"\.+*?()|[]{}^$".contains(character) {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('$');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern_of;
+
+    #[test]
+    fn a_name_becomes_a_pattern_for_itself_alone() {
+        let name = "src/a.rs:4:3: replace * with + in <impl Add for T>::add -> Option<[u8; 2]>";
+        let pattern = r"^src/a\.rs:4:3: replace \* with \+ in <impl Add for T>::add -> Option<\[u8; 2\]>$";
+        assert_eq!(pattern_of(name), pattern);
+    }
+}

@@ -1,0 +1,134 @@
+//! What cargo-mutants found, as a score.
+
+use anyhow::Context as _;
+use serde_json::Value;
+use std::fmt;
+
+/// How many mutants the tests noticed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Score {
+    caught: u64,
+    timed_out: u64,
+    unviable: u64,
+    missed: Vec<String>,
+}
+
+impl Score {
+    /// The least share of mutants that must be noticed, in percent.
+    const ENOUGH: u64 = 85;
+
+    /// Reads `outcomes.json` of cargo-mutants.
+    pub(super) fn from_outcomes(outcomes: &Value) -> anyhow::Result<Self> {
+        let mut score = Self::default();
+        for outcome in outcomes["outcomes"]
+            .as_array()
+            .context("outcomes.json has no list of outcomes")?
+        {
+            // The unmutated baseline is an outcome too, and is no mutant.
+            let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() else {
+                continue;
+            };
+            match outcome["summary"].as_str() {
+                Some("CaughtMutant") => score.caught += 1,
+                Some("Timeout") => score.timed_out += 1,
+                Some("Unviable") => score.unviable += 1,
+                Some("MissedMutant") => score.missed.push(name.to_owned()),
+                other => {
+                    anyhow::bail!("{name} ended in {other:?}, which means nothing to this version of xtask")
+                }
+            }
+        }
+        Ok(score)
+    }
+
+    /// How many mutants were tried, whatever came of it.
+    pub(super) fn tried(&self) -> u64 {
+        self.judged() + self.unviable
+    }
+
+    /// Whether enough of them were noticed. Where none could be judged, no.
+    pub(super) fn is_enough(&self) -> bool {
+        self.judged() > 0 && self.noticed() * 100 >= self.judged() * Self::ENOUGH
+    }
+
+    /// Tests that hang would fail in CI as well.
+    fn noticed(&self) -> u64 {
+        self.caught + self.timed_out
+    }
+
+    fn judged(&self) -> u64 {
+        self.noticed() + self.missed.len() as u64
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in &self.missed {
+            writeln!(formatter, "missed: {name}")?;
+        }
+        let (noticed, judged) = (self.noticed(), self.judged());
+        let percent = noticed as f64 * 100.0 / judged.max(1) as f64;
+        write!(
+            formatter,
+            "noticed {noticed} of {judged} ({percent:.1} %, {} % is enough); {} of them by time-out; \
+             {} more did not compile",
+            Self::ENOUGH,
+            self.timed_out,
+            self.unviable
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Score;
+    use serde_json::{Value, json};
+
+    fn outcome(name: &str, summary: &str) -> Value {
+        json!({ "scenario": { "Mutant": { "name": name } }, "summary": summary })
+    }
+
+    #[test]
+    fn time_outs_count_as_noticed_and_what_does_not_compile_is_left_out() {
+        let outcomes = json!({ "outcomes": [
+            { "scenario": "Baseline", "summary": "Success" },
+            outcome("a", "CaughtMutant"),
+            outcome("b", "Timeout"),
+            outcome("c", "Unviable"),
+            outcome("d", "MissedMutant"),
+        ]});
+        let score = Score::from_outcomes(&outcomes).unwrap();
+        assert_eq!(
+            score,
+            Score {
+                caught: 1,
+                timed_out: 1,
+                unviable: 1,
+                missed: vec!["d".to_owned()]
+            }
+        );
+        assert_eq!(score.tried(), 4);
+        assert_eq!(
+            score.to_string(),
+            "missed: d\nnoticed 2 of 3 (66.7 %, 85 % is enough); 1 of them by time-out; 1 more did not compile"
+        );
+    }
+
+    #[test]
+    fn the_bar_is_met_exactly_at_its_edge() {
+        let score = |caught, missed| Score {
+            caught,
+            missed: vec![String::new(); missed],
+            ..Score::default()
+        };
+        assert!(score(85, 15).is_enough());
+        assert!(!score(84, 16).is_enough());
+        assert!(!score(0, 0).is_enough());
+    }
+
+    #[test]
+    fn an_outcome_of_an_unknown_kind_is_an_error_and_not_a_guess() {
+        assert!(Score::from_outcomes(&json!({ "outcomes": [outcome("a", "Evaded")] })).is_err());
+        assert!(Score::from_outcomes(&json!({})).is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! Programs the tests need that cargo cannot bring.
+//!
+//! Acts before the tests do, so that a fresh machine or container needs one command. Installs only as root
+//! and only through apt; anywhere else it says what is missing and why, and stops.
+
+use anyhow::{Context as _, bail, ensure};
+use std::env;
+use std::process::Command;
+
+/// A program that must be there.
+pub(crate) struct Requirement {
+    /// The program as it is called.
+    pub(crate) program: &'static str,
+    /// The Debian package that brings it.
+    pub(crate) package: &'static str,
+    /// What needs it.
+    pub(crate) why: &'static str,
+}
+
+/// What the tests need. Empty: no test needs more than cargo yet.
+const FOR_TESTS: &[Requirement] = &[];
+
+/// What to do about missing programs.
+#[derive(Debug, PartialEq, Eq)]
+enum InstallDecision {
+    /// Everything is there.
+    Nothing,
+    /// Install these packages.
+    Install(Vec<&'static str>),
+    /// Stop with this message: they cannot be installed from here.
+    Tell(String),
+}
+
+fn decide(table: &[Requirement], is_present: impl Fn(&str) -> bool, may_install: bool) -> InstallDecision {
+    let missing: Vec<_> = table
+        .iter()
+        .filter(|requirement| !is_present(requirement.program))
+        .collect();
+    if missing.is_empty() {
+        return InstallDecision::Nothing;
+    }
+    // Two programs may come in one package; the order of the table is kept.
+    let mut packages = Vec::new();
+    for requirement in &missing {
+        if !packages.contains(&requirement.package) {
+            packages.push(requirement.package);
+        }
+    }
+    if may_install {
+        return InstallDecision::Install(packages);
+    }
+    let reasons: String = missing
+        .iter()
+        .map(|requirement| {
+            format!(
+                "\n  {} (package {}): {}",
+                requirement.program, requirement.package, requirement.why
+            )
+        })
+        .collect();
+    InstallDecision::Tell(format!(
+        "missing programs:{reasons}\ninstall them as root, then try again:\n  \
+         apt-get update && apt-get install -y --no-install-recommends {}",
+        packages.join(" ")
+    ))
+}
+
+/// Installs what the tests need, or fails with what to install.
+pub(crate) fn install_missing() -> anyhow::Result<()> {
+    match decide(FOR_TESTS, is_on_path, is_root() && is_on_path("apt-get")) {
+        InstallDecision::Nothing => {
+            println!("nothing is missing");
+            Ok(())
+        }
+        InstallDecision::Tell(message) => bail!(message),
+        InstallDecision::Install(packages) => {
+            apt_get(&["update"])?;
+            apt_get(&[&["install", "-y", "--no-install-recommends"][..], &packages].concat())
+        }
+    }
+}
+
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = Command::new("apt-get");
+    // A package that asks a question would wait for ever where nobody is.
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    let status = command.status().context("cannot start apt-get")?;
+    ensure!(
+        status.success(),
+        "apt-get {} failed with {status}",
+        arguments.join(" ")
+    );
+    Ok(())
+}
+
+fn is_on_path(program: &str) -> bool {
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InstallDecision, Requirement, decide, is_on_path};
+
+    const TABLE: &[Requirement] = &[
+        Requirement {
+            program: "redis-server",
+            package: "redis-server",
+            why: "the store's conformance tests",
+        },
+        Requirement {
+            program: "redis-cli",
+            package: "redis-tools",
+            why: "the failover test",
+        },
+        Requirement {
+            program: "redis-benchmark",
+            package: "redis-tools",
+            why: "the store's benchmark",
+        },
+    ];
+
+    #[test]
+    fn nothing_is_done_when_nothing_is_missing() {
+        assert_eq!(decide(TABLE, |_| true, false), InstallDecision::Nothing);
+        assert_eq!(decide(TABLE, |_| true, true), InstallDecision::Nothing);
+        assert_eq!(decide(&[], |_| false, false), InstallDecision::Nothing);
+    }
+
+    #[test]
+    fn root_installs_each_missing_package_once() {
+        assert_eq!(
+            decide(TABLE, |_| false, true),
+            InstallDecision::Install(vec!["redis-server", "redis-tools"])
+        );
+        let only_server = |program: &str| program == "redis-server";
+        assert_eq!(
+            decide(TABLE, only_server, true),
+            InstallDecision::Install(vec!["redis-tools"])
+        );
+    }
+
+    #[test]
+    fn others_are_told_what_is_missing_why_and_what_to_run() {
+        let expected = "missing programs:\n  redis-server (package redis-server): the store's conformance tests\n\
+            install them as root, then try again:\n  \
+            apt-get update && apt-get install -y --no-install-recommends redis-server";
+        let all_but_server = |program: &str| program != "redis-server";
+        assert_eq!(
+            decide(TABLE, all_but_server, false),
+            InstallDecision::Tell(expected.to_owned())
+        );
+    }
+
+    #[test]
+    fn a_program_is_looked_for_on_the_path() {
+        assert!(is_on_path("sh"));
+        assert!(!is_on_path("no-such-program"));
+    }
+}

@@ -1,0 +1,66 @@
+//! `cargo xtask test`: every test, with one command.
+
+use crate::steps::{Steps, in_steps};
+use crate::workspace::{cargo, has_cargo_subcommand};
+use crate::{loom, requirement};
+use std::num::NonZeroU32;
+use std::process::Command;
+
+/// Which tests to run, and how hard.
+#[derive(Default)]
+pub(crate) struct Selection {
+    /// Cases per property test; nothing leaves it to proptest.
+    pub(crate) cases: Option<NonZeroU32>,
+    /// Parts of test names; nothing means every test.
+    pub(crate) filters: Vec<String>,
+}
+
+/// Runs the selected tests.
+pub(crate) fn run(selection: &Selection) -> anyhow::Result<()> {
+    in_steps(|steps| add_steps(steps, selection))
+}
+
+/// The steps of a test run; `ci` ends with the same ones.
+pub(crate) fn add_steps(steps: &mut Steps, selection: &Selection) -> anyhow::Result<()> {
+    steps.action("requirements", requirement::install_missing)?;
+    steps.command(
+        "tests",
+        &mut with_cases(unit_and_integration_tests(&selection.filters), selection.cases),
+    )?;
+    let mut documentation = cargo(["test", "--workspace", "--doc"]);
+    documentation.arg("--").args(&selection.filters);
+    steps.command(
+        "documentation tests",
+        &mut with_cases(documentation, selection.cases),
+    )?;
+    if selection.filters.is_empty() {
+        steps.command(loom::STEP, &mut loom::models())
+    } else {
+        // Names given to the test runner add up, so a filter cannot narrow `loom_` down.
+        steps.skip(loom::STEP, "a filter was given; `cargo xtask loom` runs them");
+        Ok(())
+    }
+}
+
+fn unit_and_integration_tests(filters: &[String]) -> Command {
+    let mut command = if has_cargo_subcommand("nextest") {
+        let mut nextest = cargo(["nextest", "run", "--workspace"]);
+        if !filters.is_empty() {
+            // What is looked for may be a documentation test, which the next step runs.
+            nextest.arg("--no-tests=warn");
+        }
+        nextest
+    } else {
+        cargo(["test", "--workspace", "--lib", "--bins", "--tests"])
+    };
+    // One run should tell everything that is broken.
+    command.arg("--no-fail-fast").arg("--").args(filters);
+    command
+}
+
+fn with_cases(mut command: Command, cases: Option<NonZeroU32>) -> Command {
+    if let Some(cases) = cases {
+        command.env("PROPTEST_CASES", cases.to_string());
+    }
+    command
+}
