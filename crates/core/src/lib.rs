@@ -7,3 +7,4 @@
 pub mod chance;
 pub mod setting;
 pub mod time;
+pub mod waiting;
