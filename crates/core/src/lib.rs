@@ -5,7 +5,10 @@
 //! crate, so each machine can be used alone, tested exhaustively, and replayed on a virtual clock.
 
 pub mod chance;
+pub mod in_flight;
 pub mod sender;
 pub mod setting;
 pub mod time;
 pub mod waiting;
+
+mod sync;

@@ -173,6 +173,7 @@ mod tests {
     fn the_recovery_profile_is_ten_a_second_and_twenty_at_once() {
         let settings = WaitingSettings::new(10, Duration::from_secs(1), 20).unwrap();
         assert_eq!(settings, WaitingSettings::recovery_api());
-        assert_eq!(settings.full(), 2_000_000_000);
+        assert_eq!((settings.capacity(), settings.full()), (20, 2_000_000_000));
+        assert_eq!(settings.to_string(), "one unit every 100ms, at most 20");
     }
 }
