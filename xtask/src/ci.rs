@@ -10,34 +10,17 @@ use std::io::{self, IsTerminal};
 pub(crate) fn run() -> anyhow::Result<()> {
     in_steps(|steps| {
         // rustfmt colours its differences even in a file.
-        let colours = if io::stdout().is_terminal() {
-            "auto"
-        } else {
-            "never"
-        };
-        steps.command(
-            "format",
-            &mut cargo(["fmt", "--all", "--check", "--", "--color", colours]),
-        )?;
+        let colours = if io::stdout().is_terminal() { "auto" } else { "never" };
+        steps.command("format", &mut cargo(["fmt", "--all", "--check", "--", "--color", colours]))?;
         steps.action("generated files", docs::check)?;
-        let mut lints = cargo([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ]);
+        let mut lints = cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
         steps.command("lints", &mut lints)?;
         let mut documentation = cargo(["doc", "--workspace", "--no-deps", "--locked"]);
         steps.command("documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
         if has_cargo_subcommand("deny") {
             // Advisories are left out: they change without the code, and would turn an old commit red.
-            steps.command(
-                "bans and licences",
-                &mut cargo(["deny", "check", "bans", "licenses", "sources"]),
-            )?;
+            steps
+                .command("bans and licences", &mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;
         } else {
             steps.skip(
                 "bans and licences",

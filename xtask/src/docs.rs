@@ -22,28 +22,17 @@ struct Page {
     write: fn() -> String,
 }
 
-const PAGES: &[Page] = &[Page {
-    path: "docs/reference/xtask.md",
-    write: developer_commands,
-}];
+const PAGES: &[Page] = &[Page { path: "docs/reference/xtask.md", write: developer_commands }];
 
 /// Writes every page, or with `check` only compares.
 pub(crate) fn run(check_only: bool) -> anyhow::Result<()> {
-    if check_only {
-        check()
-    } else {
-        write_all(&root(), PAGES)
-    }
+    if check_only { check() } else { write_all(&root(), PAGES) }
 }
 
 /// Fails with the names of the pages that are stale.
 pub(crate) fn check() -> anyhow::Result<()> {
     let stale = stale(&root(), PAGES)?;
-    ensure!(
-        stale.is_empty(),
-        "stale: {}; run `cargo xtask docs` and commit the result",
-        stale.join(", ")
-    );
+    ensure!(stale.is_empty(), "stale: {}; run `cargo xtask docs` and commit the result", stale.join(", "));
     println!("generated pages: {}, none stale", PAGES.len());
     Ok(())
 }
@@ -66,11 +55,7 @@ fn write_all(root: &Path, pages: &[Page]) -> anyhow::Result<()> {
 
 fn stale(root: &Path, pages: &[Page]) -> anyhow::Result<Vec<String>> {
     let differs = |page: &&Page| fs::read_to_string(root.join(page.path)).ok() != Some(text(page));
-    let mut stale: Vec<_> = pages
-        .iter()
-        .filter(differs)
-        .map(|page| page.path.to_owned())
-        .collect();
+    let mut stale: Vec<_> = pages.iter().filter(differs).map(|page| page.path.to_owned()).collect();
     stale.extend(left_over(root, pages)?);
     Ok(stale)
 }
@@ -114,11 +99,7 @@ fn developer_commands() -> String {
 
 fn help(command: &mut clap::Command) -> String {
     let text = command.render_long_help().to_string();
-    let lines: String = text
-        .trim_end()
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect();
+    let lines: String = text.trim_end().lines().map(|line| format!("{}\n", line.trim_end())).collect();
     format!("\n```text\n{lines}```\n")
 }
 
@@ -131,10 +112,8 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    const MADE_UP: &[Page] = &[Page {
-        path: "docs/reference/made-up.md",
-        write: || "# Made up\n".to_owned(),
-    }];
+    const MADE_UP: &[Page] =
+        &[Page { path: "docs/reference/made-up.md", write: || "# Made up\n".to_owned() }];
 
     fn empty_folder(name: &str) -> PathBuf {
         let folder = target_folder("xtask-tests").join(name);
@@ -149,11 +128,7 @@ mod tests {
         assert_eq!(stale(&root, MADE_UP).unwrap(), ["docs/reference/made-up.md"]);
         write_all(&root, MADE_UP).unwrap();
         assert!(stale(&root, MADE_UP).unwrap().is_empty());
-        fs::write(
-            root.join(MADE_UP[0].path),
-            format!("{OPENING}\n# Made up by hand\n"),
-        )
-        .unwrap();
+        fs::write(root.join(MADE_UP[0].path), format!("{OPENING}\n# Made up by hand\n")).unwrap();
         assert_eq!(stale(&root, MADE_UP).unwrap(), ["docs/reference/made-up.md"]);
     }
 

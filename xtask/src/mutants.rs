@@ -20,10 +20,7 @@ const FINISHED: [i32; 3] = [0, 2, 3];
 pub(crate) fn run(size: usize, seed: u64) -> anyhow::Result<()> {
     in_steps(|steps| {
         if !has_cargo_subcommand("mutants") {
-            steps.command(
-                "install cargo-mutants",
-                &mut cargo(["install", "cargo-mutants", "--locked"]),
-            )?;
+            steps.command("install cargo-mutants", &mut cargo(["install", "cargo-mutants", "--locked"]))?;
         }
         let all = steps.action("list mutants", list)?;
         let total = all.len();
@@ -37,10 +34,7 @@ pub(crate) fn run(size: usize, seed: u64) -> anyhow::Result<()> {
 fn judge(steps: &mut Steps, score: &Score) -> anyhow::Result<()> {
     steps.action("score", || {
         println!("{score}");
-        ensure!(
-            score.is_enough(),
-            "the tests of seawall-core notice too few mutants"
-        );
+        ensure!(score.is_enough(), "the tests of seawall-core notice too few mutants");
         Ok(())
     })
 }
@@ -49,19 +43,10 @@ fn judge(steps: &mut Steps, score: &Score) -> anyhow::Result<()> {
 fn list() -> anyhow::Result<Vec<String>> {
     let mut command = cargo(["mutants", "--list", "--json", "-p", "seawall-core"]);
     let output = command.output().context("cannot start cargo mutants")?;
-    ensure!(
-        output.status.success(),
-        "cargo mutants --list: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    ensure!(output.status.success(), "cargo mutants --list: {}", String::from_utf8_lossy(&output.stderr));
     let mutants: Vec<Value> =
         serde_json::from_slice(&output.stdout).context("cargo mutants --list wrote no list")?;
-    let name = |mutant: &Value| {
-        mutant["name"]
-            .as_str()
-            .map(str::to_owned)
-            .context("a mutant has no name")
-    };
+    let name = |mutant: &Value| mutant["name"].as_str().map(str::to_owned).context("a mutant has no name");
     mutants.iter().map(name).collect()
 }
 
@@ -77,23 +62,12 @@ fn try_each(names: &[String]) -> anyhow::Result<Score> {
     }
     command.args(["--", "--lib"]);
     // Fewer cases than usual: a wrong machine shows early, and there are hundreds of runs.
-    let status = command
-        .env("PROPTEST_CASES", "64")
-        .status()
-        .context("cannot start cargo mutants")?;
-    ensure!(
-        status.code().is_some_and(|code| FINISHED.contains(&code)),
-        "cargo mutants failed with {status}"
-    );
+    let status = command.env("PROPTEST_CASES", "64").status().context("cannot start cargo mutants")?;
+    ensure!(status.code().is_some_and(|code| FINISHED.contains(&code)), "cargo mutants failed with {status}");
     let outcomes =
         fs::read(folder.join("mutants.out/outcomes.json")).context("cargo mutants left no outcomes")?;
     let score = Score::from_outcomes(&serde_json::from_slice(&outcomes)?)?;
-    ensure!(
-        score.tried() == names.len() as u64,
-        "asked for {} mutants, got {}",
-        names.len(),
-        score.tried()
-    );
+    ensure!(score.tried() == names.len() as u64, "asked for {} mutants, got {}", names.len(), score.tried());
     Ok(score)
 }
 

@@ -32,10 +32,7 @@ enum InstallDecision {
 }
 
 fn decide(table: &[Requirement], is_present: impl Fn(&str) -> bool, may_install: bool) -> InstallDecision {
-    let missing: Vec<_> = table
-        .iter()
-        .filter(|requirement| !is_present(requirement.program))
-        .collect();
+    let missing: Vec<_> = table.iter().filter(|requirement| !is_present(requirement.program)).collect();
     if missing.is_empty() {
         return InstallDecision::Nothing;
     }
@@ -52,10 +49,7 @@ fn decide(table: &[Requirement], is_present: impl Fn(&str) -> bool, may_install:
     let reasons: String = missing
         .iter()
         .map(|requirement| {
-            format!(
-                "\n  {} (package {}): {}",
-                requirement.program, requirement.package, requirement.why
-            )
+            format!("\n  {} (package {}): {}", requirement.program, requirement.package, requirement.why)
         })
         .collect();
     InstallDecision::Tell(format!(
@@ -85,11 +79,7 @@ fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
     // A package that asks a question would wait for ever where nobody is.
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     let status = command.status().context("cannot start apt-get")?;
-    ensure!(
-        status.success(),
-        "apt-get {} failed with {status}",
-        arguments.join(" ")
-    );
+    ensure!(status.success(), "apt-get {} failed with {status}", arguments.join(" "));
     Ok(())
 }
 
@@ -99,10 +89,7 @@ fn is_on_path(program: &str) -> bool {
 }
 
 fn is_root() -> bool {
-    Command::new("id")
-        .arg("-u")
-        .output()
-        .is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
 #[cfg(test)]
@@ -115,16 +102,8 @@ mod tests {
             package: "redis-server",
             why: "the store's conformance tests",
         },
-        Requirement {
-            program: "redis-cli",
-            package: "redis-tools",
-            why: "the failover test",
-        },
-        Requirement {
-            program: "redis-benchmark",
-            package: "redis-tools",
-            why: "the store's benchmark",
-        },
+        Requirement { program: "redis-cli", package: "redis-tools", why: "the failover test" },
+        Requirement { program: "redis-benchmark", package: "redis-tools", why: "the store's benchmark" },
     ];
 
     #[test]
@@ -141,10 +120,7 @@ mod tests {
             InstallDecision::Install(vec!["redis-server", "redis-tools"])
         );
         let only_server = |program: &str| program == "redis-server";
-        assert_eq!(
-            decide(TABLE, only_server, true),
-            InstallDecision::Install(vec!["redis-tools"])
-        );
+        assert_eq!(decide(TABLE, only_server, true), InstallDecision::Install(vec!["redis-tools"]));
     }
 
     #[test]
@@ -153,10 +129,7 @@ mod tests {
             install them as root, then try again:\n  \
             apt-get update && apt-get install -y --no-install-recommends redis-server";
         let all_but_server = |program: &str| program != "redis-server";
-        assert_eq!(
-            decide(TABLE, all_but_server, false),
-            InstallDecision::Tell(expected.to_owned())
-        );
+        assert_eq!(decide(TABLE, all_but_server, false), InstallDecision::Tell(expected.to_owned()));
     }
 
     #[test]

@@ -18,11 +18,7 @@ struct StepFailed {
 
 /// The exit status that `error` deserves: the failed step's own, or 1.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
-    ExitCode::from(
-        error
-            .downcast_ref::<StepFailed>()
-            .map_or(1, |failed| failed.status),
-    )
+    ExitCode::from(error.downcast_ref::<StepFailed>().map_or(1, |failed| failed.status))
 }
 
 /// What was run so far.
@@ -48,22 +44,13 @@ impl Steps {
     /// Runs a program; its output is passed through.
     pub(crate) fn command(&mut self, step: &str, command: &mut Command) -> anyhow::Result<()> {
         self.action(step, || {
-            let status = command
-                .status()
-                .with_context(|| format!("{step}: cannot start {command:?}"))?;
+            let status = command.status().with_context(|| format!("{step}: cannot start {command:?}"))?;
             if status.success() {
                 return Ok(());
             }
             // A program ended by a signal has no status of its own, and 0 would read as success.
-            let status = status
-                .code()
-                .and_then(|code| u8::try_from(code).ok())
-                .filter(|code| *code != 0);
-            Err(StepFailed {
-                step: step.to_owned(),
-                status: status.unwrap_or(1),
-            }
-            .into())
+            let status = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+            Err(StepFailed { step: step.to_owned(), status: status.unwrap_or(1) }.into())
         })
     }
 
@@ -77,41 +64,23 @@ impl Steps {
         let started = now();
         let outcome = action();
         let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
-        self.rows.push(Row {
-            step: step.to_owned(),
-            took: now() - started,
-            verdict,
-        });
+        self.rows.push(Row { step: step.to_owned(), took: now() - started, verdict });
         outcome
     }
 
     /// Records that a step was left out, and says why.
     pub(crate) fn skip(&mut self, step: &str, why: &str) {
         println!("\n{}\nskipped: {why}", bold(&format!("== {step}")));
-        self.rows.push(Row {
-            step: step.to_owned(),
-            took: Duration::ZERO,
-            verdict: "skipped",
-        });
+        self.rows.push(Row { step: step.to_owned(), took: Duration::ZERO, verdict: "skipped" });
     }
 
     fn table(&self) -> String {
-        let width = self
-            .rows
-            .iter()
-            .map(|row| row.step.len())
-            .max()
-            .unwrap_or(0)
-            .max("total".len());
+        let width = self.rows.iter().map(|row| row.step.len()).max().unwrap_or(0).max("total".len());
         let line = |step: &str, took: Duration, verdict: &str| {
             let text = format!("{step:width$}  {:>8.1} s  {verdict}", took.as_secs_f64());
             format!("{}\n", text.trim_end())
         };
-        let mut table: String = self
-            .rows
-            .iter()
-            .map(|row| line(&row.step, row.took, row.verdict))
-            .collect();
+        let mut table: String = self.rows.iter().map(|row| line(&row.step, row.took, row.verdict)).collect();
         table.push_str(&line("total", self.rows.iter().map(|row| row.took).sum(), ""));
         table
     }
@@ -119,17 +88,10 @@ impl Steps {
 
 /// Bold on a terminal, plain in a file or a pipe.
 fn bold(text: &str) -> String {
-    if io::stdout().is_terminal() {
-        format!("\x1b[1m{text}\x1b[0m")
-    } else {
-        text.to_owned()
-    }
+    if io::stdout().is_terminal() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the time of a step is shown to a person and decides nothing"
-)]
+#[expect(clippy::disallowed_methods, reason = "the time of a step is shown to a person and decides nothing")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -168,10 +130,7 @@ mod tests {
         assert_eq!(exit_code(&killed), ExitCode::from(1));
         let missing =
             in_steps(|steps| steps.command("missing", &mut Command::new("no-such-program"))).unwrap_err();
-        assert!(
-            missing.to_string().starts_with("missing: cannot start"),
-            "{missing}"
-        );
+        assert!(missing.to_string().starts_with("missing: cannot start"), "{missing}");
     }
 
     #[test]
@@ -182,11 +141,7 @@ mod tests {
             verdict,
         };
         let steps = Steps {
-            rows: vec![
-                row("format", 1_200, "ok"),
-                row("bans", 0, "skipped"),
-                row("lints", 61_050, "FAILED"),
-            ],
+            rows: vec![row("format", 1_200, "ok"), row("bans", 0, "skipped"), row("lints", 61_050, "FAILED")],
         };
         let expected = "format       1.2 s  ok\nbans         0.0 s  skipped\n\
             lints       61.0 s  FAILED\ntotal       62.2 s\n";

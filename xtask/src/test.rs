@@ -23,16 +23,11 @@ pub(crate) fn run(selection: &Selection) -> anyhow::Result<()> {
 /// The steps of a test run; `ci` ends with the same ones.
 pub(crate) fn add_steps(steps: &mut Steps, selection: &Selection) -> anyhow::Result<()> {
     steps.action("requirements", requirement::install_missing)?;
-    steps.command(
-        "tests",
-        &mut with_cases(unit_and_integration_tests(&selection.filters), selection.cases),
-    )?;
+    steps
+        .command("tests", &mut with_cases(unit_and_integration_tests(&selection.filters), selection.cases))?;
     let mut documentation = cargo(["test", "--workspace", "--doc"]);
     documentation.arg("--").args(&selection.filters);
-    steps.command(
-        "documentation tests",
-        &mut with_cases(documentation, selection.cases),
-    )?;
+    steps.command("documentation tests", &mut with_cases(documentation, selection.cases))?;
     if selection.filters.is_empty() {
         steps.command(loom::STEP, &mut loom::models())
     } else {

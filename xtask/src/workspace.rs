@@ -10,9 +10,7 @@ pub(crate) fn root() -> PathBuf {
     // whoever starts the binary by hand.
     let package =
         env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-    package
-        .parent()
-        .map_or_else(|| package.clone(), Path::to_path_buf)
+    package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
 }
 
 /// A folder of its own for `purpose` under the target folder in use.
@@ -32,8 +30,6 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
 /// Whether `cargo <subcommand>` can be run. Asked of cargo itself: it also looks outside the search path.
 pub(crate) fn has_cargo_subcommand(subcommand: &str) -> bool {
     let mut ask = cargo([subcommand, "--version"]);
-    ask.stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    ask.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     ask.status().is_ok_and(|status| status.success())
 }

@@ -63,10 +63,7 @@ mod tests {
         assert_eq!(Draw::HIGHEST.between(high, low), high);
         assert_eq!(Draw::HIGHEST.below(0), 0);
         assert_eq!(Draw::HIGHEST.below(7), 6);
-        assert_eq!(
-            Draw::HIGHEST.between(Duration::ZERO, Duration::MAX),
-            Duration::from_nanos(u64::MAX - 1)
-        );
+        assert_eq!(Draw::HIGHEST.between(Duration::ZERO, Duration::MAX), Duration::from_nanos(u64::MAX - 1));
     }
 
     proptest! {

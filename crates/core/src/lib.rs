@@ -8,8 +8,12 @@ pub mod breaker;
 pub mod chance;
 pub mod deadline;
 pub mod failure;
+pub mod in_flight;
 pub mod pressure;
 pub mod quota;
+pub mod sender;
 pub mod setting;
-mod sync;
 pub mod time;
+pub mod waiting;
+
+mod sync;

@@ -26,10 +26,7 @@ impl SettingError {
     /// A refusal of `setting` because of `problem`.
     #[must_use]
     pub fn new(setting: &'static str, problem: impl Into<String>) -> Self {
-        Self {
-            setting,
-            problem: problem.into(),
-        }
+        Self { setting, problem: problem.into() }
     }
 
     /// The setting that was refused.
@@ -59,17 +56,11 @@ impl Ratio {
             return Err(SettingError::new(setting, format!("{percent}% is not a share")));
         }
         if percent > 100.0 {
-            return Err(SettingError::new(
-                setting,
-                format!("{percent}% is more than 100%"),
-            ));
+            return Err(SettingError::new(setting, format!("{percent}% is more than 100%")));
         }
         let millionths = (percent * 10_000.0).round();
         if millionths < 1.0 {
-            return Err(SettingError::new(
-                setting,
-                format!("{percent}% must be more than 0%"),
-            ));
+            return Err(SettingError::new(setting, format!("{percent}% must be more than 0%")));
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -83,11 +74,7 @@ impl Ratio {
     /// A share known when the program is written. Values over 100 are read as 100, zero as the least share.
     #[must_use]
     pub(crate) const fn of_percent(percent: u32) -> Self {
-        let millionths = if percent >= 100 {
-            Self::WHOLE
-        } else {
-            percent * 10_000
-        };
+        let millionths = if percent >= 100 { Self::WHOLE } else { percent * 10_000 };
         Self(if millionths == 0 { 1 } else { millionths })
     }
 
@@ -135,10 +122,7 @@ impl Factor {
     pub fn new(setting: &'static str, factor: f64) -> Result<Self, SettingError> {
         let thousandths = (factor * 1_000.0).round();
         if !(1.0..=Self::LARGEST * 1_000.0).contains(&thousandths) {
-            return Err(SettingError::new(
-                setting,
-                format!("{factor} is not between 0.001 and 1000"),
-            ));
+            return Err(SettingError::new(setting, format!("{factor} is not between 0.001 and 1000")));
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -235,15 +219,9 @@ mod tests {
     #[test]
     fn a_factor_scales_and_saturates() {
         let factor = Factor::new("multiplier", 1.2).unwrap();
-        assert_eq!(
-            factor.times(Duration::from_millis(100)),
-            Duration::from_millis(120)
-        );
+        assert_eq!(factor.times(Duration::from_millis(100)), Duration::from_millis(120));
         assert_eq!(factor.times(Duration::MAX), Duration::from_nanos(u64::MAX));
-        assert_eq!(
-            Factor::ONE.times(Duration::from_nanos(7)),
-            Duration::from_nanos(7)
-        );
+        assert_eq!(Factor::ONE.times(Duration::from_nanos(7)), Duration::from_nanos(7));
         assert_eq!(factor.to_string(), "1.2");
         for wrong in [0.0, -1.0, f64::NAN, 1_000.1, 0.0004] {
             let error = Factor::new("multiplier", wrong).unwrap_err();
@@ -255,15 +233,9 @@ mod tests {
     #[test]
     fn nothing_and_disorder_are_refused_by_name() {
         let second = Duration::from_secs(1);
-        assert_eq!(
-            positive("base", Duration::ZERO).unwrap_err().to_string(),
-            "base: must be longer than 0s"
-        );
+        assert_eq!(positive("base", Duration::ZERO).unwrap_err().to_string(), "base: must be longer than 0s");
         assert_eq!(positive("base", second), Ok(second));
-        assert_eq!(
-            at_least_one("limit", 0).unwrap_err().to_string(),
-            "limit: must be at least 1"
-        );
+        assert_eq!(at_least_one("limit", 0).unwrap_err().to_string(), "limit: must be at least 1");
         assert_eq!(at_least_one("limit", 1), Ok(1));
         assert_eq!(ordered(("base", second), ("cap", second)), Ok(()));
         let error = ordered(("base", second * 2), ("cap", second)).unwrap_err();

@@ -149,10 +149,7 @@ impl Add<Duration> for Now {
     type Output = Self;
 
     fn add(self, wait: Duration) -> Self {
-        Self {
-            monotonic: self.monotonic + wait,
-            utc: self.utc + wait,
-        }
+        Self { monotonic: self.monotonic + wait, utc: self.utc + wait }
     }
 }
 
@@ -188,17 +185,9 @@ fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_cycle + cycle * 400 + i64::from(month <= 2);
-    (
-        year,
-        u32::try_from(month).unwrap_or(1),
-        u32::try_from(day).unwrap_or(1),
-    )
+    (year, u32::try_from(month).unwrap_or(1), u32::try_from(day).unwrap_or(1))
 }
 
 #[cfg(test)]
@@ -223,10 +212,7 @@ mod tests {
             let midnight = UtcTime::from_civil(date.0, date.1, date.2);
             assert_eq!(midnight.day(), day, "{date:?}");
             assert_eq!(midnight.civil(), date);
-            assert_eq!(
-                (midnight + Duration::from_nanos(86_399_999_999_999)).civil(),
-                date
-            );
+            assert_eq!((midnight + Duration::from_nanos(86_399_999_999_999)).civil(), date);
         }
     }
 

@@ -38,11 +38,8 @@ mod tests {
     fn the_generator_is_the_published_one() {
         // The first numbers of the reference implementation for the seed 1234567.
         let mut generator = SplitMix(1_234_567);
-        for expected in [
-            6_457_827_717_110_365_317_u64,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ] {
+        for expected in [6_457_827_717_110_365_317_u64, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        {
             assert_eq!(generator.draw(), Draw::from_bits(expected));
         }
     }
@@ -73,9 +70,6 @@ mod tests {
             }
         }
         // 3,000 is expected; the bounds are more than four standard deviations away.
-        assert!(
-            times.iter().all(|times| (2_800..3_200).contains(times)),
-            "{times:?}"
-        );
+        assert!(times.iter().all(|times| (2_800..3_200).contains(times)), "{times:?}");
     }
 }

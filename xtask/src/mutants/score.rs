@@ -20,10 +20,7 @@ impl Score {
     /// Reads `outcomes.json` of cargo-mutants.
     pub(super) fn from_outcomes(outcomes: &Value) -> anyhow::Result<Self> {
         let mut score = Self::default();
-        for outcome in outcomes["outcomes"]
-            .as_array()
-            .context("outcomes.json has no list of outcomes")?
-        {
+        for outcome in outcomes["outcomes"].as_array().context("outcomes.json has no list of outcomes")? {
             // The unmutated baseline is an outcome too, and is no mutant.
             let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() else {
                 continue;
@@ -98,15 +95,7 @@ mod tests {
             outcome("d", "MissedMutant"),
         ]});
         let score = Score::from_outcomes(&outcomes).unwrap();
-        assert_eq!(
-            score,
-            Score {
-                caught: 1,
-                timed_out: 1,
-                unviable: 1,
-                missed: vec!["d".to_owned()]
-            }
-        );
+        assert_eq!(score, Score { caught: 1, timed_out: 1, unviable: 1, missed: vec!["d".to_owned()] });
         assert_eq!(score.tried(), 4);
         assert_eq!(
             score.to_string(),
@@ -116,11 +105,8 @@ mod tests {
 
     #[test]
     fn the_bar_is_met_exactly_at_its_edge() {
-        let score = |caught, missed| Score {
-            caught,
-            missed: vec![String::new(); missed],
-            ..Score::default()
-        };
+        let score =
+            |caught, missed| Score { caught, missed: vec![String::new(); missed], ..Score::default() };
         assert!(score(85, 15).is_enough());
         assert!(!score(84, 16).is_enough());
         assert!(!score(0, 0).is_enough());

@@ -5,11 +5,7 @@ use std::fs;
 
 /// Beginnings of paths that exist on one machine only. Put together here so that this file does not hold
 /// them.
-const HOMES: [&str; 3] = [
-    concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
-    concat!("/ho", "me/"),
-];
+const HOMES: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 /// Hosts that packages are fetched from. A file that names one was written by a tool, or breaks behind a
 /// mirror.
@@ -62,39 +58,21 @@ fn no_file_tells_where_it_was_written() -> anyhow::Result<()> {
 #[test]
 fn paths_and_hosts_are_found_with_their_line() {
     let [first, second, third] = HOMES;
-    for text in [
-        format!("a\n{first}x"),
-        format!("a\nsee \"{second}.cargo\""),
-        format!("a\nfile://{third}me"),
-    ] {
+    for text in [format!("a\n{first}x"), format!("a\nsee \"{second}.cargo\""), format!("a\nfile://{third}me")]
+    {
         let found = violations("notes.md", &text);
         assert_eq!(found.len(), 1, "{text}");
-        assert!(
-            found[0].starts_with("notes.md:2 holds a path of one machine"),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("notes.md:2 holds a path of one machine"), "{found:?}");
     }
     for host in REGISTRIES {
-        assert_eq!(
-            violations("notes.md", &format!("from https://{host}/x")).len(),
-            1,
-            "{host}"
-        );
+        assert_eq!(violations("notes.md", &format!("from https://{host}/x")).len(), 1, "{host}");
     }
 }
 
 #[test]
 fn a_path_that_begins_elsewhere_is_no_violation() {
     for home in HOMES {
-        for start in [
-            "crates",
-            "https://example.com",
-            "~",
-            "$HOME",
-            "{root}",
-            ".",
-            "$(pwd)",
-        ] {
+        for start in ["crates", "https://example.com", "~", "$HOME", "{root}", ".", "$(pwd)"] {
             let text = format!("{start}{home}x");
             assert!(violations("notes.md", &text).is_empty(), "{text}");
         }

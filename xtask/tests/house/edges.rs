@@ -27,17 +27,8 @@ const PARTS: &[&str] = &["core", "config", "store", "wire", "provider", "model"]
 const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", "pipeline"];
 
 /// What would let the core act, or decide differently each time.
-const RUNTIMES_AND_CHANCE: &[&str] = &[
-    "tokio",
-    "hyper",
-    "http",
-    "axum",
-    "reqwest",
-    "rand",
-    "getrandom",
-    "redis",
-    "aws-*",
-];
+const RUNTIMES_AND_CHANCE: &[&str] =
+    &["tokio", "hyper", "http", "axum", "reqwest", "rand", "getrandom", "redis", "aws-*"];
 
 #[rustfmt::skip] // A table is read by its columns.
 const RULES: &[Rule] = &[
@@ -57,11 +48,7 @@ const RULES: &[Rule] = &[
 ];
 
 const fn rule(name: &'static str, may_use: Allowed, must_not_reach: &'static [&'static str]) -> Rule {
-    Rule {
-        name,
-        may_use,
-        must_not_reach,
-    }
+    Rule { name, may_use, must_not_reach }
 }
 
 impl Rule {
@@ -73,12 +60,10 @@ impl Rule {
     }
 
     fn forbids_reaching(&self, name: &str) -> bool {
-        self.must_not_reach
-            .iter()
-            .any(|pattern| match pattern.strip_suffix('*') {
-                Some(start) => name.starts_with(start),
-                None => name == *pattern,
-            })
+        self.must_not_reach.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *pattern,
+        })
     }
 }
 
@@ -95,9 +80,7 @@ fn forbidden_edges(workspace: &Graph) -> Vec<String> {
     let mut violations = Vec::new();
     for (name, used) in workspace.direct() {
         let Some(rule) = rule_of(name) else {
-            violations.push(format!(
-                "{name} is not in the table of crates: add it, with what it may use"
-            ));
+            violations.push(format!("{name} is not in the table of crates: add it, with what it may use"));
             continue;
         };
         let forbidden = used.iter().filter(|used| !rule.may_use(short(used)));
@@ -109,11 +92,7 @@ fn forbidden_edges(workspace: &Graph) -> Vec<String> {
 fn forbidden_reach(name: &str, tree: &Graph) -> Option<String> {
     let rule = rule_of(name)?;
     let way = tree.way(name, |reached| rule.forbids_reaching(reached))?;
-    Some(format!(
-        "{name} must not reach {}: {}",
-        way.last()?,
-        way.join(" > ")
-    ))
+    Some(format!("{name} must not reach {}: {}", way.last()?, way.join(" > ")))
 }
 
 #[test]
@@ -126,14 +105,7 @@ fn crates_use_only_what_the_architecture_allows() -> anyhow::Result<()> {
             continue;
         }
         // Every platform; but no macros, which run in the compiler and leave nothing in the program.
-        let edges = [
-            "--edges",
-            "normal,no-proc-macro",
-            "--target",
-            "all",
-            "--prefix",
-            "depth",
-        ];
+        let edges = ["--edges", "normal,no-proc-macro", "--target", "all", "--prefix", "depth"];
         let tree = cargo(&[&["tree", "--locked", "-p", name][..], &edges].concat())?;
         violations.extend(forbidden_reach(name, &Graph::of_tree(&tree)?));
     }
@@ -186,19 +158,12 @@ mod tests {
     #[test]
     fn a_crate_nobody_thought_about_is_a_violation() {
         let expected = ["seawall-misc is not in the table of crates: add it, with what it may use"];
-        assert_eq!(
-            forbidden_edges(&graph(&[("seawall-misc", "seawall-core")])),
-            expected
-        );
+        assert_eq!(forbidden_edges(&graph(&[("seawall-misc", "seawall-core")])), expected);
     }
 
     #[test]
     fn a_forbidden_outside_crate_is_found_through_others_and_the_way_is_shown() {
-        let tree = graph(&[
-            ("seawall-core", "governor"),
-            ("governor", "rand"),
-            ("governor", "spinning_top"),
-        ]);
+        let tree = graph(&[("seawall-core", "governor"), ("governor", "rand"), ("governor", "spinning_top")]);
         let expected = "seawall-core must not reach rand: seawall-core > governor > rand";
         assert_eq!(forbidden_reach("seawall-core", &tree).as_deref(), Some(expected));
         let tree = graph(&[("seawall-core", "aws-sdk-bedrock")]);
@@ -217,12 +182,7 @@ mod tests {
     #[test]
     fn each_crate_has_one_rule() {
         for rule in RULES {
-            assert_eq!(
-                RULES.iter().filter(|other| other.name == rule.name).count(),
-                1,
-                "{}",
-                rule.name
-            );
+            assert_eq!(RULES.iter().filter(|other| other.name == rule.name).count(), 1, "{}", rule.name);
         }
     }
 }

@@ -17,10 +17,7 @@ impl Graph {
     pub(crate) fn of_workspace(metadata: &Value) -> anyhow::Result<Self> {
         let mut graph = Self::default();
         let members = list(metadata, "workspace_members")?;
-        for package in list(metadata, "packages")?
-            .iter()
-            .filter(|package| members.contains(&package["id"]))
-        {
+        for package in list(metadata, "packages")?.iter().filter(|package| members.contains(&package["id"])) {
             graph.add(text(package, "id")?, text(package, "name")?);
         }
         for node in list(&metadata["resolve"], "nodes")? {
@@ -42,13 +39,9 @@ impl Graph {
         let mut graph = Self::default();
         let mut path: Vec<&str> = Vec::new();
         for line in tree.lines() {
-            let digits = line.len()
-                - line
-                    .trim_start_matches(|character: char| character.is_ascii_digit())
-                    .len();
-            let depth: usize = line[..digits]
-                .parse()
-                .with_context(|| format!("no depth in {line:?}"))?;
+            let digits =
+                line.len() - line.trim_start_matches(|character: char| character.is_ascii_digit()).len();
+            let depth: usize = line[..digits].parse().with_context(|| format!("no depth in {line:?}"))?;
             // A subtree that was shown before is marked with a star; the node is the same.
             let node = line[digits..].trim_end_matches(" (*)");
             graph.add(node, node.split(' ').next().unwrap_or(node));
@@ -66,29 +59,19 @@ impl Graph {
     }
 
     pub(crate) fn connect(&mut self, user: &str, used: &str) {
-        self.uses
-            .entry(user.to_owned())
-            .or_default()
-            .insert(used.to_owned());
+        self.uses.entry(user.to_owned()).or_default().insert(used.to_owned());
     }
 
     /// Every crate's name with the names of the crates it uses itself.
     pub(crate) fn direct(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
-        self.names.iter().map(|(node, name)| {
-            (
-                name.as_str(),
-                self.used_by(node).map(|used| self.name(used)).collect(),
-            )
-        })
+        self.names
+            .iter()
+            .map(|(node, name)| (name.as_str(), self.used_by(node).map(|used| self.name(used)).collect()))
     }
 
     /// The shortest way from the crate called `start` to one whose name is `wanted`, as names.
     pub(crate) fn way(&self, start: &str, wanted: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
-        let start = self
-            .names
-            .iter()
-            .find(|(_, name)| *name == start)
-            .map(|(node, _)| node.as_str())?;
+        let start = self.names.iter().find(|(_, name)| *name == start).map(|(node, _)| node.as_str())?;
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut waiting = VecDeque::from([start]);
         while let Some(node) = waiting.pop_front() {
@@ -118,15 +101,11 @@ impl Graph {
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a Vec<Value>> {
-    value[key]
-        .as_array()
-        .with_context(|| format!("no list `{key}` in the metadata"))
+    value[key].as_array().with_context(|| format!("no list `{key}` in the metadata"))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a str> {
-    value[key]
-        .as_str()
-        .with_context(|| format!("no text `{key}` in the metadata"))
+    value[key].as_str().with_context(|| format!("no text `{key}` in the metadata"))
 }
 
 #[test]
@@ -148,20 +127,14 @@ fn metadata_is_read_without_outside_crates_and_without_edges_for_tests() {
     });
     let graph = Graph::of_workspace(&metadata).unwrap();
     let direct: Vec<_> = graph.direct().collect();
-    assert_eq!(
-        direct,
-        [("seawall-core", vec![]), ("seawall-wire", vec!["seawall-core"])]
-    );
+    assert_eq!(direct, [("seawall-core", vec![]), ("seawall-wire", vec!["seawall-core"])]);
     assert!(Graph::of_workspace(&serde_json::json!({})).is_err());
 }
 
 #[test]
 fn a_tree_is_read_by_its_depths() {
     let graph = Graph::of_tree("0core v1 (folder)\n1a v1\n2b v1\n3c v1\n1b v2\n1d v1\n2a v1 (*)\n").unwrap();
-    assert_eq!(
-        graph.way("core", |name| name == "c"),
-        Some(vec!["core", "a", "b", "c"])
-    );
+    assert_eq!(graph.way("core", |name| name == "c"), Some(vec!["core", "a", "b", "c"]));
     assert_eq!(graph.way("core", |name| name == "d"), Some(vec!["core", "d"]));
     assert_eq!(graph.way("d", |name| name == "c"), Some(vec!["d", "a", "b", "c"]));
     assert_eq!(graph.way("core", |name| name == "e"), None);

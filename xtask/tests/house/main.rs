@@ -26,11 +26,7 @@ fn output_of(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
     let output = output.with_context(|| format!("cannot start {program}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{program} {}: {complaint}",
-        arguments.join(" ")
-    );
+    ensure!(output.status.success(), "{program} {}: {complaint}", arguments.join(" "));
     String::from_utf8(output.stdout).with_context(|| format!("{program} wrote something that is not text"))
 }
 
@@ -47,16 +43,9 @@ fn read(path: &str) -> anyhow::Result<String> {
 /// The files that are or would be committed, relative to the root.
 fn files() -> anyhow::Result<Vec<String>> {
     if root().join(".git").exists() {
-        let listed = output_of(
-            "git",
-            &["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        )?;
+        let listed = output_of("git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
         let is_there = |path: &&str| root().join(path).is_file();
-        return Ok(listed
-            .split_terminator('\0')
-            .filter(is_there)
-            .map(str::to_owned)
-            .collect());
+        return Ok(listed.split_terminator('\0').filter(is_there).map(str::to_owned).collect());
     }
     // An unpacked archive has no index to ask; everything but what builds leave behind belongs to it.
     let mut found = Vec::new();
@@ -68,9 +57,7 @@ fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) -> anyhow::Result<
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_left_behind = ["target", "mutants.out"]
-            .iter()
-            .any(|start| name.starts_with(start))
+        let is_left_behind = ["target", "mutants.out"].iter().any(|start| name.starts_with(start))
             || ["node_modules", ".venv"].contains(&name.as_str());
         let kind = entry.file_type()?;
         if kind.is_dir() && !is_left_behind {

@@ -14,25 +14,16 @@ const LONGER: &[Longer] = &[];
 
 /// One sentence for each file that is too long, and for each exception that excuses nothing.
 fn violations(lines: &[(String, usize)], longer: &[Longer]) -> Vec<String> {
-    let excused = |path: &str| {
-        longer
-            .iter()
-            .any(|exception| exception.path == path && !exception.reason.is_empty())
-    };
-    let too_long = lines
+    let excused =
+        |path: &str| longer.iter().any(|exception| exception.path == path && !exception.reason.is_empty());
+    let too_long = lines.iter().filter(|(path, count)| *count > MOST_LINES && !excused(path));
+    let idle = longer
         .iter()
-        .filter(|(path, count)| *count > MOST_LINES && !excused(path));
-    let idle = longer.iter().filter(|exception| {
-        !lines
-            .iter()
-            .any(|(path, count)| path == exception.path && *count > MOST_LINES)
-    });
+        .filter(|exception| !lines.iter().any(|(path, count)| path == exception.path && *count > MOST_LINES));
     let too_long = too_long.map(|(path, count)| {
         format!("{path} has {count} lines, more than {MOST_LINES}: split it, or list it with a reason")
     });
-    too_long
-        .chain(idle.map(|exception| format!("{} needs no exception any more", exception.path)))
-        .collect()
+    too_long.chain(idle.map(|exception| format!("{} needs no exception any more", exception.path))).collect()
 }
 
 /// Whether `path` is `crates/<name>/src/…/<file>.rs`.
@@ -54,26 +45,14 @@ fn source_files_stay_small() -> anyhow::Result<()> {
 
 #[test]
 fn a_long_file_needs_a_reason_and_a_reason_needs_a_long_file() {
-    let lines = [
-        ("crates/a/src/x.rs".to_owned(), 501),
-        ("crates/a/src/y.rs".to_owned(), 500),
-    ];
+    let lines = [("crates/a/src/x.rs".to_owned(), 501), ("crates/a/src/y.rs".to_owned(), 500)];
     let exception = |path, reason| Longer { path, reason };
     let expected = ["crates/a/src/x.rs has 501 lines, more than 500: split it, or list it with a reason"];
     assert_eq!(violations(&lines, &[]), expected);
-    assert_eq!(
-        violations(&lines, &[exception("crates/a/src/x.rs", "")]),
-        expected
-    );
+    assert_eq!(violations(&lines, &[exception("crates/a/src/x.rs", "")]), expected);
     assert!(violations(&lines, &[exception("crates/a/src/x.rs", "one table")]).is_empty());
-    let idle = [
-        exception("crates/a/src/x.rs", "one table"),
-        exception("crates/a/src/y.rs", "one table"),
-    ];
-    assert_eq!(
-        violations(&lines, &idle),
-        ["crates/a/src/y.rs needs no exception any more"]
-    );
+    let idle = [exception("crates/a/src/x.rs", "one table"), exception("crates/a/src/y.rs", "one table")];
+    assert_eq!(violations(&lines, &idle), ["crates/a/src/y.rs needs no exception any more"]);
 }
 
 #[test]

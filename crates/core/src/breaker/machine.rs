@@ -137,7 +137,12 @@ impl Machine {
     }
 
     /// Opens, from whatever state, with a fresh timer.
-    pub(super) fn open(&mut self, settings: &BreakerSettings, reason: TripReason, at: Timestamp) -> Transition {
+    pub(super) fn open(
+        &mut self,
+        settings: &BreakerSettings,
+        reason: TripReason,
+        at: Timestamp,
+    ) -> Transition {
         self.episode = self.episode.saturating_add(1);
         self.openings = self.openings.saturating_add(1);
         let until = at + settings.open_for(self.openings);

@@ -25,7 +25,7 @@ mod window;
 mod tests;
 
 pub use fleet::{BreakerReport, FleetView, NodeId, ReportedPhase, probes_without_store};
-pub use machine::{BreakerPhase, TripReason, Transition};
+pub use machine::{BreakerPhase, Transition, TripReason};
 pub use settings::{BreakerOptions, BreakerProfile, BreakerSettings};
 pub use shared::{SharedBreaker, SharedPermit};
 pub use window::CallCounts;
@@ -268,7 +268,8 @@ impl Breaker {
         if before == mode {
             return;
         }
-        let released_from_forced_open = before == BreakerMode::ForcedOpen && mode != BreakerMode::ForcedClosed;
+        let released_from_forced_open =
+            before == BreakerMode::ForcedOpen && mode != BreakerMode::ForcedClosed;
         if released_from_forced_open {
             let transition = self.machine.enter_stage(0, now);
             self.note(Some(transition));

@@ -126,7 +126,10 @@ impl BreakerOptions {
         }
         let open_growth = Factor::new("open_growth", self.open_growth)?;
         if open_growth < Factor::ONE {
-            return Err(SettingError::new("open_growth", format!("{open_growth} would shorten each opening")));
+            return Err(SettingError::new(
+                "open_growth",
+                format!("{open_growth} would shorten each opening"),
+            ));
         }
         let min_calls = match self.min_calls {
             None => self.failure_threshold.saturating_mul(2).max(10),
@@ -157,7 +160,10 @@ fn check_stages(stages: &[u32]) -> Result<ArrayVec<u32, MOST_STAGES>, SettingErr
     }
     for size in stages {
         if !(1..=MOST_PROBES).contains(&usize::try_from(*size).unwrap_or(usize::MAX)) {
-            return Err(SettingError::new("stages", format!("{size} probes is not between 1 and {MOST_PROBES}")));
+            return Err(SettingError::new(
+                "stages",
+                format!("{size} probes is not between 1 and {MOST_PROBES}"),
+            ));
         }
     }
     Ok(stages.iter().copied().collect())

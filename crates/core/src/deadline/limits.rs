@@ -114,16 +114,25 @@ mod tests {
     fn the_defaults_stand_inside_one_another() {
         let limits = TimeLimitOptions::default().check().unwrap();
         assert_eq!(
-            [limits.connect, limits.attempt, limits.worker, limits.request, limits.edge].map(|limit| limit.as_secs()),
+            [limits.connect, limits.attempt, limits.worker, limits.request, limits.edge]
+                .map(|limit| limit.as_secs()),
             [5, 25, 27, 28, 29]
         );
-        assert_eq!([limits.first_text, limits.stream_gap, limits.stream].map(|limit| limit.as_secs()), [3, 10, 120]);
+        assert_eq!(
+            [limits.first_text, limits.stream_gap, limits.stream].map(|limit| limit.as_secs()),
+            [3, 10, 120]
+        );
     }
 
     #[test]
     fn a_child_as_long_as_its_parent_is_refused_and_all_such_pairs_are_named() {
         let second = Duration::from_secs(1);
-        let wrong = TimeLimitOptions { attempt: second * 27, connect: second * 30, stream: second * 10, ..TimeLimitOptions::default() };
+        let wrong = TimeLimitOptions {
+            attempt: second * 27,
+            connect: second * 30,
+            stream: second * 10,
+            ..TimeLimitOptions::default()
+        };
         let errors: Vec<String> = wrong.check().unwrap_err().iter().map(ToString::to_string).collect();
         assert_eq!(
             errors,

@@ -49,7 +49,8 @@ impl Reserves {
         for reserve in &reserves {
             positive(reserve.rung, reserve.time)?;
         }
-        let kept: Duration = reserves.iter().fold(Duration::ZERO, |sum, reserve| sum.saturating_add(reserve.time));
+        let kept: Duration =
+            reserves.iter().fold(Duration::ZERO, |sum, reserve| sum.saturating_add(reserve.time));
         if kept >= total {
             let problem = format!("{kept:?} kept for later rungs leaves nothing of {total:?} for the first");
             return Err(SettingError::new("reserves", problem));
@@ -108,9 +109,10 @@ mod tests {
         let whole = Deadline::after(Timestamp::ZERO, reserves.total());
         let by = |deadline: Deadline| deadline.remaining(Timestamp::ZERO).as_millis();
         assert_eq!(by(reserves.first(whole)), 1_900);
-        assert_eq!([0, 1, 2, 3, 4, usize::MAX].map(|rung| by(reserves.at(rung, whole))), [
-            2_900, 2_950, 2_970, 3_000, 3_000, 3_000
-        ]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, usize::MAX].map(|rung| by(reserves.at(rung, whole))),
+            [2_900, 2_950, 2_970, 3_000, 3_000, 3_000]
+        );
         assert_eq!(Reserves::new(reserves.total, reserves.reserves.clone()), Ok(reserves));
     }
 

@@ -31,9 +31,8 @@ impl ErrorTable {
     /// ```
     #[must_use]
     pub fn classify(&self, status: u16, name: Option<&str>) -> Failure {
-        let kind = name
-            .and_then(|name| self.kind_of_name(name))
-            .unwrap_or_else(|| self.kind_of_status(status));
+        let kind =
+            name.and_then(|name| self.kind_of_name(name)).unwrap_or_else(|| self.kind_of_status(status));
         let mut failure = Failure::of(kind);
         if self.retry_here.contains(&kind) {
             failure.retryability = Retryability::Here;

@@ -1,5 +1,7 @@
 use super::FailureKind as Kind;
-use super::{ANTHROPIC, BEDROCK, DRS, Failure, FailureKind, FaultOrigin, Health, OPENAI, Outcome, Retryability};
+use super::{
+    ANTHROPIC, BEDROCK, DRS, Failure, FailureKind, FaultOrigin, Health, OPENAI, Outcome, Retryability,
+};
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -36,14 +36,18 @@ fn read(gauge: &PressureGauge, now: Timestamp) -> Pressure {
 fn each_level_allows_its_retries_and_stretches_waits() {
     let second = Duration::from_secs(1);
     let levels = [Pressure::Normal, Pressure::Slight, Pressure::High, Pressure::Recovery, Pressure::Open];
-    let rows = levels.map(|level| (level.label(), level.retries(), level.multiplier().times(second).as_millis()));
-    assert_eq!(rows, [
-        ("normal", 3, 1_000),
-        ("slight", 2, 1_200),
-        ("high", 1, 2_000),
-        ("recovery", 1, 1_500),
-        ("open", 0, 2_000),
-    ]);
+    let rows =
+        levels.map(|level| (level.label(), level.retries(), level.multiplier().times(second).as_millis()));
+    assert_eq!(
+        rows,
+        [
+            ("normal", 3, 1_000),
+            ("slight", 2, 1_200),
+            ("high", 1, 2_000),
+            ("recovery", 1, 1_500),
+            ("open", 0, 2_000),
+        ]
+    );
 }
 
 #[test]
@@ -206,8 +210,14 @@ fn settings_that_make_no_sense_cannot_be_built() {
     };
     assert_eq!(refused(|o| o.window = Duration::ZERO), "window: must be longer than 0s");
     assert_eq!(refused(|o| o.sustained_for = Duration::ZERO), "sustained_for: must be longer than 0s");
-    assert_eq!(refused(|o| o.slight_percent = 16.0), "slight_percent: 16% is more than high_exit_percent (15%)");
-    assert_eq!(refused(|o| o.high_exit_percent = 21.0), "high_exit_percent: 21% is more than high_percent (20%)");
+    assert_eq!(
+        refused(|o| o.slight_percent = 16.0),
+        "slight_percent: 16% is more than high_exit_percent (15%)"
+    );
+    assert_eq!(
+        refused(|o| o.high_exit_percent = 21.0),
+        "high_exit_percent: 21% is more than high_percent (20%)"
+    );
     assert_eq!(refused(|o| o.high_percent = 51.0), "high_percent: 51% is more than sustained_percent (50%)");
     assert_eq!(refused(|o| o.sustained_percent = 101.0), "sustained_percent: 101% is more than 100%");
     assert_eq!(refused(|o| o.slight_percent = 0.0), "slight_percent: 0% must be more than 0%");
@@ -215,7 +225,12 @@ fn settings_that_make_no_sense_cannot_be_built() {
     assert_eq!(refused(|o| o.min_calls = 201), "min_calls: 201 is more than the 200 outcomes that are kept");
     assert_eq!(refused(|o| o.slight_successes = 0), "slight_successes: must be at least 1");
     assert_eq!(refused(|o| o.recovery_successes = 0), "recovery_successes: must be at least 1");
-    let equal = PressureOptions { slight_percent: 20.0, high_exit_percent: 20.0, min_calls: 200, ..Default::default() };
+    let equal = PressureOptions {
+        slight_percent: 20.0,
+        high_exit_percent: 20.0,
+        min_calls: 200,
+        ..Default::default()
+    };
     assert!(equal.check().is_ok());
 }
 

@@ -1,7 +1,8 @@
 //! The book of all that everybody has used.
 
 use super::decision::{
-    Cost, GroupId, LimitId, LimitView, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
+    Cost, GroupId, LimitId, LimitView, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal, Reservation, Scope,
+    ScopeError,
 };
 use super::rule::{Check, Quota, QuotaGroup};
 use super::shard::{Shard, Slot};
@@ -121,7 +122,12 @@ impl QuotaBook {
     }
 
     /// What is left of every limit of these scopes. Changes nothing.
-    pub fn view(&self, scopes: &[Scope], now: Now, mut each: impl FnMut(LimitView)) -> Result<(), ScopeError> {
+    pub fn view(
+        &self,
+        scopes: &[Scope],
+        now: Now,
+        mut each: impl FnMut(LimitView),
+    ) -> Result<(), ScopeError> {
         for opened in &self.open(scopes)? {
             for (limit, check) in opened.checks(Cost::NOTHING, now) {
                 let remaining = match check {
@@ -205,7 +211,8 @@ impl QuotaBook {
         }
         let mut opened = ArrayVec::new();
         for scope in ordered {
-            let group = self.groups.get(usize::from(scope.group.0)).ok_or(ScopeError::Unknown(scope.group))?;
+            let group =
+                self.groups.get(usize::from(scope.group.0)).ok_or(ScopeError::Unknown(scope.group))?;
             let hash = self.hash(scope.key);
             let shard = lock(&group.shards[shard_of(hash)]);
             let slot = shard.find(hash, scope.key);

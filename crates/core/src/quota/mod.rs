@@ -28,7 +28,9 @@ mod tests;
 
 pub use book::{BookMemory, QuotaBook};
 pub use calendar::CalendarPeriod;
-pub use decision::{Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError};
+pub use decision::{
+    Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
+};
 pub use hint::{ComeBack, come_back};
 pub use rule::{Quota, QuotaGroup, Unit};
 pub(crate) use sliding::{SliceRing, SlidingRule};

@@ -30,7 +30,10 @@ impl RateRule {
         positive("per", per)?;
         let unit_nanos = nanos(per).div_ceil(u64::from(limit));
         if nanos(per) < u64::from(limit) {
-            return Err(SettingError::new("limit", format!("{limit} in {per:?} is more than one a nanosecond")));
+            return Err(SettingError::new(
+                "limit",
+                format!("{limit} in {per:?} is more than one a nanosecond"),
+            ));
         }
         if unit_nanos.checked_mul(u64::from(burst)).is_none() {
             return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));

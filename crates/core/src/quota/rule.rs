@@ -70,12 +70,23 @@ impl Quota {
     }
 
     /// At most `limit + burst` units in any period of length `per`, wherever it begins.
-    pub fn sliding(name: &str, unit: Unit, limit: u32, per: Duration, burst: u32) -> Result<Self, SettingError> {
+    pub fn sliding(
+        name: &str,
+        unit: Unit,
+        limit: u32,
+        per: Duration,
+        burst: u32,
+    ) -> Result<Self, SettingError> {
         Ok(Self::new(name, unit, Rule::Sliding(SlidingRule::new(limit, per, burst)?)))
     }
 
     /// At most `limit` units in each calendar day or month, UTC.
-    pub fn calendar(name: &str, unit: Unit, limit: u32, period: CalendarPeriod) -> Result<Self, SettingError> {
+    pub fn calendar(
+        name: &str,
+        unit: Unit,
+        limit: u32,
+        period: CalendarPeriod,
+    ) -> Result<Self, SettingError> {
         at_least_one("limit", limit.into())?;
         Ok(Self::new(name, unit, Rule::Calendar(CalendarRule { limit, period })))
     }
@@ -202,12 +213,16 @@ impl QuotaGroup {
             return Err(SettingError::new("quotas", format!("group {name} has no limit")));
         }
         if quotas.len() > Self::MOST_QUOTAS {
-            let problem = format!("group {name} has {} limits, more than {}", quotas.len(), Self::MOST_QUOTAS);
+            let problem =
+                format!("group {name} has {} limits, more than {}", quotas.len(), Self::MOST_QUOTAS);
             return Err(SettingError::new("quotas", problem));
         }
         for (index, quota) in quotas.iter().enumerate() {
             if quotas[..index].iter().any(|earlier| earlier.name == quota.name) {
-                return Err(SettingError::new("quotas", format!("group {name} has two limits named {}", quota.name)));
+                return Err(SettingError::new(
+                    "quotas",
+                    format!("group {name} has two limits named {}", quota.name),
+                ));
             }
         }
         Ok(Self { name: name.into(), quotas: quotas.into() })

@@ -44,7 +44,13 @@ impl Shard {
     }
 
     /// The slot of a key that is not in the index yet, with nothing used.
-    pub(super) fn insert(&mut self, hash: u64, key: QuotaKey, quotas: &[Quota], rehash: impl Fn(QuotaKey) -> u64) -> Slot {
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        key: QuotaKey,
+        quotas: &[Quota],
+        rehash: impl Fn(QuotaKey) -> u64,
+    ) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = Slot(self.used_slots);
             self.used_slots += 1;
@@ -61,7 +67,14 @@ impl Shard {
     }
 
     /// Asks one limit of a caller; of one who is not known, nothing has been used.
-    pub(super) fn check(&self, slot: Option<Slot>, quotas: &[Quota], quota: usize, now: Now, cost: Cost) -> Check {
+    pub(super) fn check(
+        &self,
+        slot: Option<Slot>,
+        quotas: &[Quota],
+        quota: usize,
+        now: Now,
+        cost: Cost,
+    ) -> Check {
         let rule = &quotas[quota];
         match slot {
             Some(slot) => rule.check(&self.uses(slot, quotas.len())[quota], &self.pool, now, cost),
@@ -69,14 +82,28 @@ impl Shard {
         }
     }
 
-    pub(super) fn take(&mut self, slot: Slot, quotas: &[Quota], now: Now, cost: Cost, mut mark: impl FnMut(u64)) {
+    pub(super) fn take(
+        &mut self,
+        slot: Slot,
+        quotas: &[Quota],
+        now: Now,
+        cost: Cost,
+        mut mark: impl FnMut(u64),
+    ) {
         let (uses, pool) = self.uses_mut(slot, quotas.len());
         for (quota, used) in quotas.iter().zip(uses) {
             mark(quota.take(used, pool, now, cost));
         }
     }
 
-    pub(super) fn settle(&mut self, slot: Slot, quotas: &[Quota], now: Now, marks: &[u64], change: (Cost, Cost)) {
+    pub(super) fn settle(
+        &mut self,
+        slot: Slot,
+        quotas: &[Quota],
+        now: Now,
+        marks: &[u64],
+        change: (Cost, Cost),
+    ) {
         let (uses, pool) = self.uses_mut(slot, quotas.len());
         for ((quota, used), mark) in quotas.iter().zip(uses).zip(marks) {
             quota.settle(used, pool, now, *mark, change);

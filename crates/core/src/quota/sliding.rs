@@ -222,7 +222,13 @@ impl Slices {
     }
 
     /// Takes units whether they fit or not, and returns the slice they were taken from.
-    pub(super) fn take(&mut self, rule: &SlidingRule, pool: &mut RingPool, now: Timestamp, units: u32) -> u64 {
+    pub(super) fn take(
+        &mut self,
+        rule: &SlidingRule,
+        pool: &mut RingPool,
+        now: Timestamp,
+        units: u32,
+    ) -> u64 {
         let few = match self {
             Self::Few(few) => few,
             Self::Many(id) => return pool.ring_mut(*id).map_or(0, |ring| ring.take(rule, now, units).into()),

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Tells every node what all the others say, `now`.
 fn exchange(nodes: &mut [Breaker], sequence: u64, millis: u64) {
     let now = at(millis);
-    let reports: Vec<BreakerReport> = nodes.iter_mut().map(|node| node.report_to_fleet(sequence, now)).collect();
+    let reports: Vec<BreakerReport> =
+        nodes.iter_mut().map(|node| node.report_to_fleet(sequence, now)).collect();
     for (own, node) in nodes.iter_mut().enumerate() {
         let mut view = FleetView::default();
         for (peer, report) in reports.iter().enumerate().filter(|(peer, _)| *peer != own) {
@@ -103,7 +104,11 @@ fn a_healthy_fleet_stays_closed_and_old_news_is_no_news() {
     exchange(&mut nodes, 1, 1_000);
     assert_eq!(phase(&nodes[0], at(1_000)), BreakerPhase::Closed);
 
-    let report = BreakerReport { sequence: 1, episode: 9, phase: ReportedPhase::Open { remaining: Duration::from_secs(60) } };
+    let report = BreakerReport {
+        sequence: 1,
+        episode: 9,
+        phase: ReportedPhase::Open { remaining: Duration::from_secs(60) },
+    };
     let mut view = FleetView::default();
     view.insert(NodeId(7), report, at(0));
     nodes[0].fold(&view, at(10_001));
@@ -186,13 +191,21 @@ fn without_the_store_one_node_in_so_many_probes() {
 }
 
 fn report() -> impl Strategy<Value = BreakerReport> {
-    let counts = (0_u64..40, 0_u64..40).prop_map(|(calls, failed)| CallCounts { calls: calls + failed, failed, slow: 0 });
+    let counts = (0_u64..40, 0_u64..40).prop_map(|(calls, failed)| CallCounts {
+        calls: calls + failed,
+        failed,
+        slow: 0,
+    });
     let phase = prop_oneof![
         (0_u64..100_000).prop_map(|millis| ReportedPhase::Open { remaining: Duration::from_millis(millis) }),
         (0_usize..4, 0_u32..12).prop_map(|(stage, successes)| ReportedPhase::HalfOpen { stage, successes }),
         counts.prop_map(|counts| ReportedPhase::Closed { counts }),
     ];
-    (0_u64..5, 0_u64..4, phase).prop_map(|(sequence, episode, phase)| BreakerReport { sequence, episode, phase })
+    (0_u64..5, 0_u64..4, phase).prop_map(|(sequence, episode, phase)| BreakerReport {
+        sequence,
+        episode,
+        phase,
+    })
 }
 
 proptest! {

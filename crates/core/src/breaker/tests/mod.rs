@@ -8,7 +8,9 @@ mod shared;
 mod trial;
 mod trip;
 
-use super::{AcquireDecision, Breaker, BreakerOptions, BreakerPermit, BreakerPhase, BreakerProfile, RejectReason};
+use super::{
+    AcquireDecision, Breaker, BreakerOptions, BreakerPermit, BreakerPhase, BreakerProfile, RejectReason,
+};
 use crate::deadline::Deadline;
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::time::Timestamp;

@@ -28,7 +28,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn outcomes() -> [Outcome; 6] {
-    [good(), answered_after(9_000), bad(), bad(), failed(FailureKind::NotStarted), failed(FailureKind::BadRequest)]
+    [
+        good(),
+        answered_after(9_000),
+        bad(),
+        bad(),
+        failed(FailureKind::NotStarted),
+        failed(FailureKind::BadRequest),
+    ]
 }
 
 /// What the model believes, as lists.
@@ -93,12 +100,14 @@ impl Model {
             }
             return;
         }
-        let row = self.verdicts.iter().rev().map(|(_, health)| *health).filter(|health| *health != Health::Cut);
+        let row =
+            self.verdicts.iter().rev().map(|(_, health)| *health).filter(|health| *health != Health::Cut);
         let row = row.take_while(|health| *health == Health::Bad).count();
         let recent: Vec<_> =
             self.verdicts.iter().filter(|(when, _)| when / 6_000 + 10 > now / 6_000).copied().collect();
         let rate = recent.len() >= 10
-            && (2 * count(&recent, &[Health::Bad]) >= recent.len() || 2 * count(&recent, &slow) >= recent.len());
+            && (2 * count(&recent, &[Health::Bad]) >= recent.len()
+                || 2 * count(&recent, &slow) >= recent.len());
         if row >= 5 || rate {
             self.enter(Some(now + 60_000), None);
         }

@@ -10,15 +10,24 @@ fn profiles_carry_the_numbers_of_each_dependency() {
         let options = profile.options();
         let settings = options.clone().check().unwrap();
         let seconds = (options.window.as_secs(), options.open_for.as_secs());
-        (profile.name(), options.failure_threshold, settings.failure_rate.to_string(), seconds, settings.min_calls)
+        (
+            profile.name(),
+            options.failure_threshold,
+            settings.failure_rate.to_string(),
+            seconds,
+            settings.min_calls,
+        )
     });
-    assert_eq!(rows, [
-        ("sonnet", 5, "50%".to_owned(), (60, 60), 10),
-        ("haiku", 8, "50%".to_owned(), (60, 30), 16),
-        ("opensearch", 5, "30%".to_owned(), (30, 45), 10),
-        ("dynamodb", 10, "20%".to_owned(), (30, 30), 20),
-        ("redis", 15, "40%".to_owned(), (30, 15), 30),
-    ]);
+    assert_eq!(
+        rows,
+        [
+            ("sonnet", 5, "50%".to_owned(), (60, 60), 10),
+            ("haiku", 8, "50%".to_owned(), (60, 30), 16),
+            ("opensearch", 5, "30%".to_owned(), (30, 45), 10),
+            ("dynamodb", 10, "20%".to_owned(), (30, 30), 20),
+            ("redis", 15, "40%".to_owned(), (30, 15), 30),
+        ]
+    );
     for profile in BreakerProfile::ALL {
         assert_eq!(profile.options().check().unwrap().stages(), [1, 3, 10]);
     }
@@ -61,8 +70,12 @@ fn settings_that_make_no_sense_cannot_be_built() {
 
 #[test]
 fn openings_in_a_row_grow_up_to_the_cap() {
-    let options =
-        BreakerOptions { open_for: SECOND * 5, open_growth: 1.5, open_cap: SECOND * 10, ..BreakerProfile::Sonnet.options() };
+    let options = BreakerOptions {
+        open_for: SECOND * 5,
+        open_growth: 1.5,
+        open_cap: SECOND * 10,
+        ..BreakerProfile::Sonnet.options()
+    };
     let settings = options.check().unwrap();
     let lengths = [0, 1, 2, 3, 4, u32::MAX].map(|opening| settings.open_for(opening).as_millis());
     assert_eq!(lengths, [5_000, 5_000, 7_500, 10_000, 10_000, 10_000]);

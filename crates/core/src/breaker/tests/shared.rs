@@ -57,5 +57,8 @@ fn threads_that_fail_together_open_it_once() {
         }
     });
     assert_eq!(breaker.with(Breaker::take_transitions).len(), 1);
-    assert_eq!(breaker.acquire(at(0), Deadline::NEVER).unwrap_err().1, Some(std::time::Duration::from_secs(60)));
+    assert_eq!(
+        breaker.acquire(at(0), Deadline::NEVER).unwrap_err().1,
+        Some(std::time::Duration::from_secs(60))
+    );
 }

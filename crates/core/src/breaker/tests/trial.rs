@@ -46,13 +46,16 @@ fn one_then_three_then_ten_probes_pass_and_fourteen_successes_close_it() {
     }
     assert_eq!(phase(&breaker, now), BreakerPhase::Closed);
     let phases: Vec<BreakerPhase> = breaker.take_transitions().iter().map(|change| change.to).collect();
-    assert_eq!(phases, [
-        BreakerPhase::Open,
-        BreakerPhase::HalfOpen { stage: 0 },
-        BreakerPhase::HalfOpen { stage: 1 },
-        BreakerPhase::HalfOpen { stage: 2 },
-        BreakerPhase::Closed,
-    ]);
+    assert_eq!(
+        phases,
+        [
+            BreakerPhase::Open,
+            BreakerPhase::HalfOpen { stage: 0 },
+            BreakerPhase::HalfOpen { stage: 1 },
+            BreakerPhase::HalfOpen { stage: 2 },
+            BreakerPhase::Closed,
+        ]
+    );
 }
 
 #[test]
@@ -272,5 +275,8 @@ fn only_the_newest_transitions_are_kept() {
     }
     let transitions = breaker.take_transitions();
     assert_eq!(transitions.len(), 8);
-    assert_eq!(transitions.last().map(|change| (change.at, change.to)), Some((at(540_000), BreakerPhase::Open)));
+    assert_eq!(
+        transitions.last().map(|change| (change.at, change.to)),
+        Some((at(540_000), BreakerPhase::Open))
+    );
 }

@@ -90,7 +90,9 @@ fn rare_failures_never_open_and_many_open_within_two_seconds() {
 
 #[test]
 fn a_thousand_bad_requests_or_blocked_answers_leave_it_closed() {
-    for kind in [FailureKind::BadRequest, FailureKind::TooLong, FailureKind::Filtered, FailureKind::Unauthorized] {
+    for kind in
+        [FailureKind::BadRequest, FailureKind::TooLong, FailureKind::Filtered, FailureKind::Unauthorized]
+    {
         let mut breaker = sonnet();
         for _ in 0..1_000 {
             call(&mut breaker, &failed(kind), at(0));
@@ -123,7 +125,9 @@ fn the_rate_counts_from_the_fifth_call_and_is_judged_on_successes_too() {
 #[test]
 fn the_rate_needs_its_minimum_of_calls() {
     // (calls, failures, opens) at a minimum of ten and a rate of 10 %.
-    for (calls, failures, opens) in [(10, 0, false), (10, 1, true), (11, 2, true), (9, 1, false), (9, 9, false)] {
+    for (calls, failures, opens) in
+        [(10, 0, false), (10, 1, true), (11, 2, true), (9, 1, false), (9, 9, false)]
+    {
         let mut breaker = by_rate(10, 10.0, 60);
         for call_number in 0..calls {
             let outcome = if call_number >= calls - failures { bad() } else { good() };

@@ -61,7 +61,8 @@ fn a_million_callers_weigh_little_each() {
     let book = book(vec![
         sliding("minute", 60, MINUTE, 10),
         sliding("hour", 500, HOUR, 0),
-        super::Quota::calendar("day", super::Unit::Request, 5_000, super::super::CalendarPeriod::Day).unwrap(),
+        super::Quota::calendar("day", super::Unit::Request, 5_000, super::super::CalendarPeriod::Day)
+            .unwrap(),
         rate(5, Duration::from_secs(1), 10),
         super::Quota::sliding("tokens", super::Unit::Token, 100_000, MINUTE, 0).unwrap(),
     ]);

@@ -29,7 +29,9 @@ fn a_day_ends_at_midnight_utc() {
 
 #[test]
 fn a_month_ends_on_the_first() {
-    for (today, days_left) in [((2026, 11, 15), 16), ((2026, 12, 31), 1), ((2028, 2, 1), 29), ((2027, 2, 1), 28)] {
+    for (today, days_left) in
+        [((2026, 11, 15), 16), ((2026, 12, 31), 1), ((2028, 2, 1), 29), ((2027, 2, 1), 28)]
+    {
         let book = book(vec![quota(1, CalendarPeriod::Month)]);
         let scopes = [scope(&book, "caller", 1)];
         let now = on(today.0, today.1, today.2);

@@ -54,11 +54,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn build() -> (QuotaBook, [Window; 4]) {
     let groups = vec![
-        group("caller", vec![
-            sliding("minute", 6, MINUTE, 2),
-            Quota::sliding("tokens", Unit::Token, 200, HOUR, 0).unwrap(),
-            Quota::calendar("day", Unit::Request, 30, CalendarPeriod::Day).unwrap(),
-        ]),
+        group(
+            "caller",
+            vec![
+                sliding("minute", 6, MINUTE, 2),
+                Quota::sliding("tokens", Unit::Token, 200, HOUR, 0).unwrap(),
+                Quota::calendar("day", Unit::Request, 30, CalendarPeriod::Day).unwrap(),
+            ],
+        ),
         group("global", vec![sliding("minute", 12, MINUTE, 0)]),
     ];
     let window = |slice, limit, unit| Window { slice, limit, unit, taken: Vec::new() };

@@ -14,7 +14,10 @@ fn the_published_table_of_one_a_second_with_a_burst_of_five() {
     let book = book(vec![rate(1, SECOND, 5)]);
     let scopes = [scope(&book, "caller", 1)];
     let units = |units| Cost { requests: units, tokens: 0 };
-    assert!(matches!(book.reserve(&scopes, units(6), at(0)), Ok(QuotaDecision::TooLarge { capacity: 5, .. })));
+    assert!(matches!(
+        book.reserve(&scopes, units(6), at(0)),
+        Ok(QuotaDecision::TooLarge { capacity: 5, .. })
+    ));
     // (moment, units, left, or the wait)
     for (millis, asked, expected) in [
         (0, 1, Ok(4)),

@@ -6,7 +6,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn limits_that_make_no_sense_cannot_be_built() {
-    let rate = |limit, per, burst| Quota::rate("r", Unit::Request, limit, per, burst).unwrap_err().to_string();
+    let rate =
+        |limit, per, burst| Quota::rate("r", Unit::Request, limit, per, burst).unwrap_err().to_string();
     assert_eq!(rate(0, SECOND, 1), "limit: must be at least 1");
     assert_eq!(rate(1, SECOND, 0), "burst: must be at least 1");
     assert_eq!(rate(1, Duration::ZERO, 1), "per: must be longer than 0s");
@@ -15,7 +16,8 @@ fn limits_that_make_no_sense_cannot_be_built() {
     let century = SECOND * 60 * 60 * 24 * 36_500;
     assert_eq!(rate(1, century, 100), "burst: 100 would last longer than can be counted");
 
-    let sliding = |limit, per, burst| Quota::sliding("s", Unit::Request, limit, per, burst).unwrap_err().to_string();
+    let sliding =
+        |limit, per, burst| Quota::sliding("s", Unit::Request, limit, per, burst).unwrap_err().to_string();
     assert_eq!(sliding(0, MINUTE, 1), "limit: must be at least 1");
     assert_eq!(sliding(1, SECOND / 2, 1), "per: 500ms is shorter than 1s");
     assert_eq!(sliding(u32::MAX, MINUTE, 1), "burst: 4294967295 + 1 is more than can be counted");
@@ -48,10 +50,14 @@ fn a_question_that_cannot_be_decided_is_refused() {
     assert_eq!(ask(&[guest; 5]), ScopeError::TooMany);
     let other = Scope { key: QuotaKey(2), ..guest };
     assert_eq!(ask(&[guest, scope(&book, "global", 0), other]), ScopeError::Repeated(guest.group));
-    let bigger = super::QuotaBook::new((0..9).map(|n| group(&n.to_string(), vec![rate(1, SECOND, 1)])).collect(), 0);
+    let bigger =
+        super::QuotaBook::new((0..9).map(|n| group(&n.to_string(), vec![rate(1, SECOND, 1)])).collect(), 0);
     let foreign = scope(&bigger.unwrap(), "8", 1);
     assert_eq!(ask(&[guest, foreign]), ScopeError::Unknown(foreign.group));
     assert_eq!(book.view(&[foreign], at(0), |_| ()), Err(ScopeError::Unknown(foreign.group)));
     assert_eq!(book.memory().callers, 0);
-    assert_eq!((book.group("none"), book.quota(super::super::LimitId { group: foreign.group, quota: 0 })), (None, None));
+    assert_eq!(
+        (book.group("none"), book.quota(super::super::LimitId { group: foreign.group, quota: 0 })),
+        (None, None)
+    );
 }

@@ -47,7 +47,8 @@ fn what_went_beyond_becomes_debt() {
 fn debt_is_booked_even_for_a_caller_who_was_forgotten() {
     let book = tokens_book();
     let scopes = [scope(&book, "caller", 1)];
-    let (held, same) = (take(&book, &scopes, Cost::tokens(10), at(0)), take(&book, &scopes, Cost::tokens(10), at(0)));
+    let (held, same) =
+        (take(&book, &scopes, Cost::tokens(10), at(0)), take(&book, &scopes, Cost::tokens(10), at(0)));
     for shard in 0..64 {
         book.sweep(shard, at(100_000));
     }
@@ -60,7 +61,8 @@ fn debt_is_booked_even_for_a_caller_who_was_forgotten() {
 
 #[test]
 fn several_groups_are_settled_each_at_its_own() {
-    let groups = ["one", "two"].map(|name| super::group(name, vec![rate(1, HOUR, 10), sliding("minute", 20, MINUTE, 0)]));
+    let groups = ["one", "two"]
+        .map(|name| super::group(name, vec![rate(1, HOUR, 10), sliding("minute", 20, MINUTE, 0)]));
     let book = QuotaBook::new(groups.into(), 3).unwrap();
     // Named in the other order than the book's.
     let scopes = [scope(&book, "two", 9), scope(&book, "one", 4)];

@@ -103,9 +103,9 @@ impl Naive {
         } else if units <= left {
             Check::Fits { remaining: left - units }
         } else {
-            let until = (0..62).map(|second| (now / 1_000 + second) * 1_000).find(|later| {
-                *later > now && units <= limit.saturating_sub(self.used(*later))
-            });
+            let until = (0..62)
+                .map(|second| (now / 1_000 + second) * 1_000)
+                .find(|later| *later > now && units <= limit.saturating_sub(self.used(*later)));
             Check::Wait { wait: Duration::from_millis(until.unwrap() - now), remaining: left }
         }
     }

@@ -27,7 +27,8 @@ fn fifty_times_five_of_a_hundred_pass_exactly_twenty_times() {
 fn scopes_named_in_any_order_do_not_wait_for_one_another() {
     let limited = |name: &str| group(name, vec![sliding("minute", 30_000, MINUTE, 0)]);
     let book = QuotaBook::new(vec![limited("one"), limited("two"), limited("three")], 1).unwrap();
-    let names = [["one", "two", "three"], ["three", "two", "one"], ["two", "three", "one"], ["one", "three", "two"]];
+    let names =
+        [["one", "two", "three"], ["three", "two", "one"], ["two", "three", "one"], ["one", "three", "two"]];
     let passed = AtomicUsize::new(0);
     std::thread::scope(|threads| {
         for order in names {

@@ -1,0 +1,113 @@
+//! Places taken and freed, one at a time and by many threads.
+
+use super::{InFlightLimit, InFlightPermit};
+use proptest::collection::vec;
+use proptest::prelude::{prop_assert_eq, proptest};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+fn reading(limit: &InFlightLimit) -> (u32, u32, u32) {
+    (limit.in_flight(), limit.limit(), limit.peak())
+}
+
+#[test]
+fn places_are_taken_up_to_the_limit_and_freed_by_dropping() {
+    let limit = InFlightLimit::new(2).unwrap();
+    assert_eq!(reading(&limit), (0, 2, 0));
+    let first = limit.try_acquire().unwrap();
+    assert_eq!(reading(&limit), (1, 2, 1));
+    let other = limit.clone();
+    let second = other.try_acquire().unwrap();
+    assert_eq!(reading(&limit), (2, 2, 2));
+    assert!(limit.try_acquire().is_none());
+    drop(first);
+    assert_eq!(reading(&limit), (1, 2, 2));
+    let third = limit.try_acquire().unwrap();
+    drop((second, third));
+    assert_eq!(reading(&limit), (0, 2, 2));
+}
+
+#[test]
+fn a_limit_below_what_is_in_flight_admits_nobody_until_enough_have_ended() {
+    let limit = InFlightLimit::new(3).unwrap();
+    let mut permits: Vec<_> = (0..3).map(|_| limit.try_acquire().unwrap()).collect();
+    limit.set_limit(1).unwrap();
+    for in_flight in [3, 2, 1] {
+        assert_eq!(reading(&limit), (in_flight, 1, 3));
+        assert!(limit.try_acquire().is_none());
+        permits.pop();
+    }
+    let _only = limit.try_acquire().unwrap();
+    assert!(limit.try_acquire().is_none());
+    limit.set_limit(2).unwrap();
+    assert!(limit.try_acquire().is_some());
+}
+
+#[test]
+fn a_limit_of_nothing_is_refused_and_changes_nothing() {
+    let problem = "in_flight_limit: must be at least 1";
+    assert_eq!(InFlightLimit::new(0).unwrap_err().to_string(), problem);
+    let limit = InFlightLimit::new(u32::MAX).unwrap();
+    let _permit = limit.try_acquire().unwrap();
+    assert_eq!(limit.set_limit(0).unwrap_err().to_string(), problem);
+    assert_eq!(reading(&limit), (1, u32::MAX, 1));
+}
+
+#[test]
+fn a_permit_outlives_its_handle_and_moves_between_threads() {
+    fn rides_in_a_body<T: Send + Sync + 'static>() {}
+    rides_in_a_body::<InFlightPermit>();
+    let limit = InFlightLimit::new(1).unwrap();
+    let permit = limit.try_acquire().unwrap();
+    let other = limit.clone();
+    drop(limit);
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(permit));
+    });
+    assert_eq!(reading(&other), (0, 1, 1));
+}
+
+#[test]
+fn eight_threads_never_pass_the_limit() {
+    let limit = InFlightLimit::new(3).unwrap();
+    let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    if let Some(_permit) = limit.try_acquire() {
+                        let now_inside = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                        most.fetch_max(now_inside, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    assert!(most.into_inner() <= 3 && limit.peak() <= 3);
+    assert_eq!(limit.in_flight(), 0);
+}
+
+proptest! {
+    #[test]
+    fn the_count_is_the_permits_held(steps in vec((0_u8..4, 1_u32..6), 1..80)) {
+        let limit = InFlightLimit::new(3).unwrap();
+        let (mut held, mut set, mut peak) = (vec![], 3, 0);
+        for (step, number) in steps {
+            match step {
+                0 | 1 => {
+                    let permit = limit.try_acquire();
+                    prop_assert_eq!(permit.is_some(), held.len() < set as usize);
+                    held.extend(permit);
+                }
+                2 => drop(held.pop()),
+                _ => {
+                    set = number;
+                    limit.set_limit(number).unwrap();
+                }
+            }
+            peak = peak.max(held.len());
+            let (in_flight, now_set, now_peak) = reading(&limit);
+            prop_assert_eq!((in_flight as usize, now_set, now_peak as usize), (held.len(), set, peak));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The bucket against a model that ticks through every millisecond.
+
+use super::at;
+use crate::waiting::{AcquireDecision, Grant, PollDecision, Ticket, WaitingBucket, WaitingSettings};
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use std::time::Duration;
+
+/// One thing a test does to a bucket; places are taken modulo what there is to choose from.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Pass(u64),
+    Acquire { units: u64, patience: u64 },
+    Poll(usize),
+    Cancel(usize),
+    Refund(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0_u64..60).prop_map(Step::Pass),
+        1 => (60_u64..2_000).prop_map(Step::Pass),
+        6 => (0_u64..7, prop_oneof![Just(0), 0_u64..400, Just(100_000)])
+            .prop_map(|(units, patience)| Step::Acquire { units, patience }),
+        3 => any::<usize>().prop_map(Step::Poll),
+        2 => any::<usize>().prop_map(Step::Cancel),
+        1 => any::<usize>().prop_map(Step::Refund),
+    ]
+}
+
+/// A unit every `interval` milliseconds, at most `capacity`.
+fn settings(interval: u64, capacity: u64) -> WaitingSettings {
+    WaitingSettings::new(1, Duration::from_millis(interval), capacity).unwrap()
+}
+
+/// The bucket in milliseconds, with one loop and no arithmetic worth the name.
+#[derive(Clone)]
+struct Ticking {
+    interval: u64,
+    capacity: u64,
+    now: u64,
+    balance: u64,
+    line: Vec<(u64, u64)>,
+    served: Vec<(u64, u64)>,
+    tickets: u64,
+    consumed: u64,
+}
+
+impl Ticking {
+    fn new(interval: u64, capacity: u64) -> Self {
+        let balance = interval * capacity;
+        Self { interval, capacity, now: 0, balance, line: vec![], served: vec![], tickets: 0, consumed: 0 }
+    }
+
+    fn pass(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.now += 1;
+            self.balance += 1;
+            self.serve();
+        }
+    }
+
+    fn serve(&mut self) {
+        while let Some(&(ticket, units)) = self.line.first()
+            && units * self.interval <= self.balance
+        {
+            self.balance -= units * self.interval;
+            self.consumed += units;
+            self.served.push((ticket, units));
+            self.line.remove(0);
+        }
+        self.balance = self.balance.min(self.interval * self.capacity);
+    }
+
+    fn acquire(&mut self, units: u64, give_up_at: u64) -> AcquireDecision {
+        if units > self.capacity {
+            return AcquireDecision::TooLarge;
+        }
+        if units == 0 || (self.line.is_empty() && self.available() >= units) {
+            self.balance -= units * self.interval;
+            self.consumed += units;
+            return AcquireDecision::Granted(Grant { units });
+        }
+        let mut later = self.clone();
+        later.line.push((self.tickets, units));
+        while !later.line.is_empty() {
+            later.pass(1);
+        }
+        if later.now > give_up_at {
+            return AcquireDecision::Refused { would_wait_until: at(later.now) };
+        }
+        self.line.push((self.tickets, units));
+        self.tickets += 1;
+        AcquireDecision::Wait { ticket: Ticket(self.tickets - 1), until: at(later.now) }
+    }
+
+    fn poll(&mut self, Ticket(ticket): Ticket) -> PollDecision {
+        if let Some(place) = self.served.iter().position(|served| served.0 == ticket) {
+            return PollDecision::Ready(Grant { units: self.served.remove(place).1 });
+        }
+        let Some(place) = self.line.iter().position(|waiter| waiter.0 == ticket) else {
+            return PollDecision::Unknown;
+        };
+        let mut later = self.clone();
+        later.line.truncate(place + 1);
+        while !later.line.is_empty() {
+            later.pass(1);
+        }
+        PollDecision::Wait { until: at(later.now) }
+    }
+
+    fn cancel(&mut self, Ticket(ticket): Ticket) {
+        self.line.retain(|waiter| waiter.0 != ticket);
+        if let Some(place) = self.served.iter().position(|served| served.0 == ticket) {
+            let (_, units) = self.served.remove(place);
+            self.refund(units);
+        }
+        self.serve();
+    }
+
+    fn refund(&mut self, units: u64) {
+        self.consumed -= units;
+        self.balance += units * self.interval;
+        self.serve();
+    }
+
+    fn available(&self) -> u64 {
+        if self.line.is_empty() { self.balance / self.interval } else { 0 }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_bucket_decides_as_a_clock_that_ticks_through_every_millisecond(
+        interval in 1_u64..30,
+        capacity in 1_u64..6,
+        steps in vec(step(), 1..40),
+    ) {
+        let mut model = Ticking::new(interval, capacity);
+        let mut bucket = WaitingBucket::new(settings(interval, capacity), at(0));
+        let (mut tickets, mut grants) = (vec![], vec![]);
+        for step in steps {
+            let now = at(model.now);
+            match step {
+                Step::Pass(millis) => model.pass(millis),
+                Step::Acquire { units, patience } => {
+                    let give_up_at = model.now + patience;
+                    let decision = bucket.acquire(now, units, at(give_up_at));
+                    prop_assert_eq!(&decision, &model.acquire(units, give_up_at));
+                    match decision {
+                        AcquireDecision::Granted(grant) => grants.push(grant),
+                        AcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
+                        AcquireDecision::Refused { .. } | AcquireDecision::TooLarge => {}
+                    }
+                }
+                Step::Poll(choice) if !tickets.is_empty() => {
+                    let ticket = tickets[choice % tickets.len()];
+                    let decision = bucket.poll(ticket, now);
+                    prop_assert_eq!(&decision, &model.poll(ticket));
+                    if let PollDecision::Ready(grant) = decision {
+                        grants.push(grant);
+                    }
+                }
+                Step::Cancel(choice) if !tickets.is_empty() => {
+                    let ticket = tickets[choice % tickets.len()];
+                    let known = model.clone().poll(ticket) != PollDecision::Unknown;
+                    model.cancel(ticket);
+                    prop_assert_eq!(bucket.cancel(ticket, now), known);
+                }
+                Step::Refund(choice) if !grants.is_empty() => {
+                    let grant = grants.swap_remove(choice % grants.len());
+                    model.refund(grant.units());
+                    bucket.refund(grant, now);
+                }
+                Step::Poll(_) | Step::Cancel(_) | Step::Refund(_) => {}
+            }
+            let now = at(model.now);
+            prop_assert_eq!(bucket.available(now), model.available());
+            prop_assert!(bucket.available(now) <= capacity);
+            prop_assert!(bucket.balance <= bucket.settings.full());
+            prop_assert_eq!(bucket.queued, bucket.line.iter().map(|waiter| waiter.weight).sum::<u64>());
+            prop_assert!(bucket.line.front().is_none_or(|first| first.weight > bucket.balance));
+        }
+        bucket.advance(at(model.now));
+        prop_assert_eq!(bucket.consumed(), model.consumed);
+    }
+}
