@@ -6,11 +6,14 @@
 
 pub mod breaker;
 pub mod chance;
+pub mod credit;
 pub mod deadline;
 pub mod failure;
+pub mod histogram;
 pub mod in_flight;
 pub mod pressure;
 pub mod quota;
+pub mod retry;
 pub mod sender;
 pub mod setting;
 pub mod time;

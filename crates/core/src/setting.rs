@@ -71,13 +71,6 @@ impl Ratio {
         Ok(Self(millionths))
     }
 
-    /// A share known when the program is written. Values over 100 are read as 100, zero as the least share.
-    #[must_use]
-    pub(crate) const fn of_percent(percent: u32) -> Self {
-        let millionths = if percent >= 100 { Self::WHOLE } else { percent * 10_000 };
-        Self(if millionths == 0 { 1 } else { millionths })
-    }
-
     /// Whether `part` of `whole` is at least this share. Nothing of nothing is not.
     #[must_use]
     pub fn is_reached_by(self, part: u64, whole: u64) -> bool {
@@ -186,6 +179,10 @@ mod tests {
     use super::{Factor, Ratio, at_least_one, ordered, positive};
     use std::time::Duration;
 
+    fn share(percent: f64) -> Ratio {
+        Ratio::percent("share", percent).unwrap()
+    }
+
     #[test]
     fn a_share_outside_the_whole_cannot_be_built() {
         for (percent, problem) in [
@@ -197,23 +194,22 @@ mod tests {
         ] {
             assert_eq!(Ratio::percent("share", percent).unwrap_err().to_string(), problem);
         }
-        assert_eq!(Ratio::percent("share", 100.0).unwrap(), Ratio::of_percent(100));
+        assert_eq!(share(100.0).millionths(), 1_000_000);
         assert_eq!(Ratio::percent("share", 0.5).unwrap().millionths(), 5_000);
-        assert_eq!(Ratio::of_percent(250), Ratio::of_percent(100));
-        assert_eq!(Ratio::of_percent(0).millionths(), 1);
-        assert_eq!(Ratio::of_percent(50).to_string(), "50%");
+        assert_eq!(share(0.0001).millionths(), 1);
+        assert_eq!(share(50.0).to_string(), "50%");
     }
 
     #[test]
     fn a_share_is_compared_exactly_at_its_edge() {
-        let half = Ratio::of_percent(50);
+        let half = share(50.0);
         assert!(half.is_reached_by(5, 10) && !half.is_exceeded_by(5, 10));
         assert!(!half.is_reached_by(4_999_999, 10_000_000));
         assert!(half.is_exceeded_by(5_000_001, 10_000_000));
         assert!(!half.is_reached_by(0, 0) && !half.is_exceeded_by(0, 0));
-        assert!(Ratio::of_percent(100).is_reached_by(u64::MAX, u64::MAX));
-        assert_eq!(Ratio::of_percent(20).of(14), 2);
-        assert_eq!(Ratio::of_percent(100).of(u64::MAX), u64::MAX);
+        assert!(share(100.0).is_reached_by(u64::MAX, u64::MAX));
+        assert_eq!(share(20.0).of(14), 2);
+        assert_eq!(share(100.0).of(u64::MAX), u64::MAX);
     }
 
     #[test]

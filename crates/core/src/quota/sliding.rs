@@ -128,13 +128,8 @@ impl SliceRing {
         Self { newest: 0, units: [0; PLACES] }
     }
 
-    /// Takes units if they fit.
-    pub(crate) fn try_take(&mut self, rule: &SlidingRule, now: Timestamp, units: u32) -> bool {
-        let fits = matches!(self.check(rule, now, units), Check::Fits { .. });
-        if fits {
-            self.take(rule, now, units);
-        }
-        fits
+    pub(crate) fn has_room(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> bool {
+        matches!(self.check(rule, now, units), Check::Fits { .. })
     }
 
     fn check(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> Check {
@@ -151,7 +146,8 @@ impl SliceRing {
         kept.map(|number| Slice { number, units: self.units[ring_index(number)] })
     }
 
-    fn take(&mut self, rule: &SlidingRule, now: Timestamp, units: u32) -> u32 {
+    /// Takes units whether they fit or not, and returns the slice they were taken from.
+    pub(crate) fn take(&mut self, rule: &SlidingRule, now: Timestamp, units: u32) -> u32 {
         let slice = rule.present(now, Some(self.newest)).slice;
         self.advance(slice);
         let cell = &mut self.units[ring_index(slice)];

@@ -68,7 +68,7 @@ fn one_failed_probe_opens_every_node_again() {
     let mut nodes = [opened(at(0)), sonnet()];
     exchange(&mut nodes, 1, 1_000);
     assert_eq!(nodes[0].wants_probes(), Some((1, 0)));
-    nodes[0].peek(at(60_000));
+
     let probe = ask(&mut nodes[0], at(60_000)).unwrap();
     nodes[0].report(probe, &bad(), at(60_000));
     exchange(&mut nodes, 2, 61_000);

@@ -135,7 +135,7 @@ proptest! {
                     now += millis;
                     // A lost probe that nobody has noticed yet can still be given back; notice it at once, as the
                     // model does.
-                    breaker.report_to_fleet(0, at(now));
+                    let _ = breaker.report_to_fleet(0, at(now));
                 }
                 Step::Ask => {
                     model.pass_time(now);

@@ -1,0 +1,74 @@
+//! A sum over the last while that many threads add to without a lock.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::time::{Timestamp, nanos};
+use std::time::Duration;
+
+const SLICES: u64 = 10;
+
+/// Ten slices, each one word: the slice's number in the high half, its count in the low half. Adding to a slice
+/// that has passed starts it anew in the same step, so no addition is lost and none counts twice.
+#[derive(Debug)]
+pub(super) struct Deposits {
+    slice_nanos: u64,
+    /// What one counts for in the sum.
+    worth: u32,
+    slices: [AtomicU64; SLICES as usize],
+}
+
+impl Deposits {
+    pub(super) fn new(window: Duration, worth: u32) -> Self {
+        Self {
+            slice_nanos: (nanos(window) / SLICES).max(1),
+            worth,
+            slices: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    pub(super) fn add(&self, count: u32, now: Timestamp) {
+        let slice = self.slice(now);
+        let cell = &self.slices[place(slice)];
+        let mut seen = cell.load(Ordering::Acquire);
+        loop {
+            let (number, counted) = split(seen);
+            // Behind the slice that is there: a thread that read its clock earlier. It counts where it is.
+            let is_behind = number.wrapping_sub(slice) < u32::MAX / 2;
+            let next =
+                if is_behind { join(number, counted.saturating_add(count)) } else { join(slice, count) };
+            match cell.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(changed) => seen = changed,
+            }
+        }
+    }
+
+    pub(super) fn sum(&self, now: Timestamp) -> u64 {
+        let present = self.slice(now);
+        let live = self.slices.iter().filter_map(|cell| {
+            let (number, count) = split(cell.load(Ordering::Acquire));
+            // A slice ahead of us is another thread's present.
+            let age = present.wrapping_sub(number);
+            (u64::from(age) < SLICES || age > u32::MAX / 2).then_some(u64::from(count))
+        });
+        live.fold(0_u64, u64::saturating_add).saturating_mul(self.worth.into())
+    }
+
+    /// The slice of this moment. Counted from one, so that a cell nobody has used lies in the past.
+    fn slice(&self, now: Timestamp) -> u32 {
+        let number = now.as_nanos() / self.slice_nanos + SLICES;
+        u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+    }
+}
+
+fn place(slice: u32) -> usize {
+    usize::try_from(u64::from(slice) % SLICES).unwrap_or(0)
+}
+
+fn split(word: u64) -> (u32, u32) {
+    let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    (half(word >> 32), half(word))
+}
+
+fn join(number: u32, count: u32) -> u64 {
+    u64::from(number) << 32 | u64::from(count)
+}

@@ -1,0 +1,184 @@
+//! Whether to start a second attempt beside one that is slow to begin.
+
+use crate::credit::{Credit, CreditCosts, CreditUse, RatioOptions, RetryBudget, RetryBudgetOptions};
+use crate::pressure::Pressure;
+use crate::setting::SettingError;
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Hedging as somebody wrote it. Off unless switched on: a hedge costs money.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HedgeOptions {
+    /// Whether to hedge at all.
+    pub enabled: bool,
+    /// Hedges per first attempts, in percent.
+    pub extra_percent: f64,
+    /// No hedge sooner than this, however fast the target usually is.
+    pub least_wait: Duration,
+}
+
+impl Default for HedgeOptions {
+    fn default() -> Self {
+        Self { enabled: false, extra_percent: 5.0, least_wait: Duration::from_millis(100) }
+    }
+}
+
+/// How things stand while an attempt is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct HedgeSituation {
+    /// The moment.
+    pub now: Timestamp,
+    /// When the attempt was started.
+    pub started: Timestamp,
+    /// The 95th percentile of the time to first content on its target, where enough is known to say.
+    pub slow_start: Option<Duration>,
+    /// How hard the target struggles.
+    pub pressure: Pressure,
+    /// Whether the first content has arrived.
+    pub has_content: bool,
+    /// Whether there is another target to hedge on.
+    pub has_other_target: bool,
+    /// Whether costs or degradation call for restraint.
+    pub must_save: bool,
+}
+
+/// The credits of a hedge; hold them until its attempt has ended.
+#[derive(Debug)]
+pub struct HedgeCredits {
+    /// From the share that hedges may add.
+    pub share: Credit,
+    /// From the budget that retries draw on as well.
+    pub common: Credit,
+}
+
+/// The answer.
+#[derive(Debug)]
+pub enum HedgeDecision {
+    /// Start the second attempt, on another target.
+    Hedge(HedgeCredits),
+    /// Not yet; ask again after this long.
+    Wait(Duration),
+    /// Not for this request.
+    No(HedgeRefusal),
+}
+
+/// Why there is no hedge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HedgeRefusal {
+    /// Hedging is switched off.
+    Off,
+    /// The first content is there.
+    HasContent,
+    /// There is nowhere to hedge to.
+    NoOtherTarget,
+    /// The target struggles; more load would not help it.
+    Pressure,
+    /// Costs or degradation call for restraint.
+    MustSave,
+    /// It is not known what is slow for this target.
+    Unmeasured,
+    /// Hedges have added all they may.
+    Share,
+    /// The retry budget has no credit.
+    Budget,
+}
+
+/// Checked hedging, shared by all requests of a node.
+///
+/// ```
+/// use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
+/// use seawall_core::pressure::Pressure;
+/// use seawall_core::retry::{HedgeDecision, HedgeOptions, HedgePolicy, HedgeSituation};
+/// use seawall_core::time::Timestamp;
+/// use std::time::Duration;
+///
+/// let hedging = HedgePolicy::new(HedgeOptions { enabled: true, ..HedgeOptions::default() }).unwrap();
+/// let budget = RetryBudget::new(RetryBudgetOptions::default()).unwrap();
+/// for _ in 0..20 {
+///     hedging.first_attempt(Timestamp::ZERO);
+/// }
+/// let mut situation = HedgeSituation {
+///     now: Timestamp::ZERO + Duration::from_millis(300),
+///     started: Timestamp::ZERO,
+///     slow_start: Some(Duration::from_millis(800)),
+///     pressure: Pressure::Normal,
+///     has_content: false,
+///     has_other_target: true,
+///     must_save: false,
+/// };
+/// assert!(matches!(hedging.decide(&situation, &budget), HedgeDecision::Wait(_)));
+/// situation.now = Timestamp::ZERO + Duration::from_millis(800);
+/// assert!(matches!(hedging.decide(&situation, &budget), HedgeDecision::Hedge(_)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct HedgePolicy {
+    enabled: bool,
+    least_wait: Duration,
+    share: RetryBudget,
+}
+
+impl HedgePolicy {
+    /// Refuses a share that makes no sense.
+    pub fn new(options: HedgeOptions) -> Result<Self, SettingError> {
+        let ratio = RatioOptions {
+            percent: options.extra_percent,
+            window: Duration::from_secs(60),
+            floor_in_flight: 0,
+            reserve_per_second: 0,
+        };
+        let share = RetryBudget::new(RetryBudgetOptions {
+            ratio: Some(ratio),
+            rate_cap: None,
+            bucket: None,
+            costs: CreditCosts::CLASSIC,
+        })?;
+        Ok(Self { enabled: options.enabled, least_wait: options.least_wait, share })
+    }
+
+    /// Notes a first attempt, of which hedges may add a share.
+    pub fn first_attempt(&self, now: Timestamp) {
+        self.share.deposit(now);
+    }
+
+    /// Whether to hedge, now or later. Credits are taken only when the answer is yes.
+    #[must_use]
+    pub fn decide(&self, situation: &HedgeSituation, budget: &RetryBudget) -> HedgeDecision {
+        match self.slow_after(situation) {
+            Err(refusal) => HedgeDecision::No(refusal),
+            Ok(slow_after) => {
+                let waited = situation.now - situation.started;
+                if waited < slow_after {
+                    return HedgeDecision::Wait(slow_after - waited);
+                }
+                self.pay(situation.now, budget).map_or_else(HedgeDecision::No, HedgeDecision::Hedge)
+            }
+        }
+    }
+
+    fn slow_after(&self, situation: &HedgeSituation) -> Result<Duration, HedgeRefusal> {
+        if !self.enabled {
+            return Err(HedgeRefusal::Off);
+        }
+        if situation.has_content {
+            return Err(HedgeRefusal::HasContent);
+        }
+        if !situation.has_other_target {
+            return Err(HedgeRefusal::NoOtherTarget);
+        }
+        if situation.must_save {
+            return Err(HedgeRefusal::MustSave);
+        }
+        if situation.pressure != Pressure::Normal {
+            return Err(HedgeRefusal::Pressure);
+        }
+        situation.slow_start.map(|slow| slow.max(self.least_wait)).ok_or(HedgeRefusal::Unmeasured)
+    }
+
+    fn pay(&self, now: Timestamp, budget: &RetryBudget) -> Result<HedgeCredits, HedgeRefusal> {
+        // Looked at before either is taken: a refusal by one must not spend the other's credit.
+        self.share.would_grant(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Share)?;
+        let common = budget.withdraw(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Budget)?;
+        let share = self.share.withdraw(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Share)?;
+        Ok(HedgeCredits { share, common })
+    }
+}

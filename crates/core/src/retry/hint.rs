@@ -1,0 +1,57 @@
+//! What a server said about when to come back.
+
+use crate::chance::Draw;
+use crate::setting::{Ratio, SettingError};
+use std::time::Duration;
+
+/// How far a server's word is trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HintOptions {
+    /// A hint may lengthen our own wait by at most this.
+    pub most_extra: Duration,
+    /// A hint longer than this is a mistake or a refusal, and ignored.
+    pub ignore_above: Duration,
+    /// Hints are lengthened by up to this share, in percent, so that those told the same do not return as one.
+    pub spread_percent: Option<f64>,
+}
+
+impl Default for HintOptions {
+    fn default() -> Self {
+        Self {
+            most_extra: Duration::from_secs(5),
+            ignore_above: Duration::from_secs(300),
+            spread_percent: Some(10.0),
+        }
+    }
+}
+
+/// Checked trust in hints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HintRule {
+    most_extra: Duration,
+    ignore_above: Duration,
+    spread: Option<Ratio>,
+}
+
+impl HintOptions {
+    pub(super) fn check(self) -> Result<HintRule, SettingError> {
+        let spread =
+            self.spread_percent.map(|percent| Ratio::percent("spread_percent", percent)).transpose()?;
+        Ok(HintRule { most_extra: self.most_extra, ignore_above: self.ignore_above, spread })
+    }
+}
+
+impl HintRule {
+    /// Our own wait, lengthened as far as the hint asks and we trust it; never shortened.
+    pub(super) fn apply(&self, own: Duration, hint: Option<Duration>, draw: Draw) -> Duration {
+        let Some(hint) = hint.filter(|hint| !hint.is_zero() && *hint <= self.ignore_above) else {
+            return own;
+        };
+        let spread = match self.spread {
+            Some(share) => Duration::from_nanos(share.of(u64::try_from(hint.as_nanos()).unwrap_or(u64::MAX))),
+            None => Duration::ZERO,
+        };
+        let asked = draw.between(hint, hint.saturating_add(spread));
+        asked.clamp(own, own.saturating_add(self.most_extra))
+    }
+}

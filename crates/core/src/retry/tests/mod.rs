@@ -1,0 +1,64 @@
+//! Tests of retrying, by what they show.
+
+mod backoff;
+mod counters;
+mod decide;
+mod hedge;
+mod values;
+
+use super::{
+    BackoffOptions, HintOptions, Jitter, Retries, RetryDecision, RetryLimits, RetryOptions, RetrySituation,
+    StopReason,
+};
+use crate::deadline::Deadline;
+use crate::failure::{Failure, FailureKind};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+pub(super) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn at(after: u64) -> Timestamp {
+    Timestamp::ZERO + millis(after)
+}
+
+pub(super) fn throttled() -> Failure {
+    Failure::of(FailureKind::Throttled)
+}
+
+/// Nothing in the way, and no deadline.
+pub(super) fn free() -> RetrySituation {
+    RetrySituation::new(Timestamp::ZERO, Deadline::NEVER)
+}
+
+/// Waits that are not spread: base, twice that, and so on.
+pub(super) fn plain(base: Duration, cap: Duration, retries: u32) -> RetryOptions {
+    RetryOptions {
+        backoff: BackoffOptions { base, cap, jitter: Jitter::None },
+        most_retries: retries,
+        limits: RetryLimits {
+            throttled: retries,
+            timed_out: retries,
+            transient: retries,
+            quota_exhausted: retries,
+        },
+        hint: HintOptions { spread_percent: None, ..HintOptions::default() },
+        least_attempt: Duration::ZERO,
+    }
+}
+
+pub(super) fn retries(options: RetryOptions) -> Retries {
+    Retries::new(options.check().unwrap())
+}
+
+/// The wait, or why not and whether another target is tried.
+pub(super) fn answer(decision: &RetryDecision) -> Result<Duration, (StopReason, bool)> {
+    match decision {
+        RetryDecision::RetrySame { after, .. } => Ok(*after),
+        RetryDecision::FailOver(reason) => Err((*reason, true)),
+        RetryDecision::GiveUp(reason) => Err((*reason, false)),
+    }
+}
