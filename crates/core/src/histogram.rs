@@ -101,7 +101,8 @@ fn end_of(bucket: usize) -> u64 {
     ((bucket % PER_DOUBLING + PER_DOUBLING + 1) << doubling) - 1
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::{BUCKETS, Histogram, bucket_of, end_of};
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};

@@ -11,6 +11,7 @@ pub mod deadline;
 pub mod failure;
 pub mod histogram;
 pub mod in_flight;
+pub mod invariant;
 pub mod pressure;
 pub mod quota;
 pub mod retry;

@@ -21,7 +21,8 @@ mod settings;
 mod shared;
 mod window;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use fleet::{BreakerReport, FleetView, NodeId, ReportedPhase, probes_without_store};
@@ -187,6 +188,7 @@ impl Breaker {
     }
 
     /// Gives a permit back with what came of it.
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
     pub fn report(&mut self, permit: BreakerPermit, outcome: &Outcome, now: Timestamp) {
         self.advance(now);
         if permit.would_reject.is_some() {
@@ -222,6 +224,7 @@ impl Breaker {
     }
 
     /// Gives a permit back without a verdict: the caller went away. Needs no clock, so it can be done on drop.
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
     pub fn abandon(&mut self, permit: BreakerPermit) {
         if permit.generation != self.machine.generation || permit.would_reject.is_some() {
             return;

@@ -4,7 +4,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
-const SLICES: u64 = 10;
+const SLICES: u32 = 10;
+const PLACES: usize = 10;
 
 /// Ten slices, each one word: the slice's number in the high half, its count in the low half. Adding to a slice
 /// that has passed starts it anew in the same step, so no addition is lost and none counts twice.
@@ -13,13 +14,13 @@ pub(super) struct Deposits {
     slice_nanos: u64,
     /// What one counts for in the sum.
     worth: u32,
-    slices: [AtomicU64; SLICES as usize],
+    slices: [AtomicU64; PLACES],
 }
 
 impl Deposits {
     pub(super) fn new(window: Duration, worth: u32) -> Self {
         Self {
-            slice_nanos: (nanos(window) / SLICES).max(1),
+            slice_nanos: (nanos(window) / u64::from(SLICES)).max(1),
             worth,
             slices: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -48,20 +49,20 @@ impl Deposits {
             let (number, count) = split(cell.load(Ordering::Acquire));
             // A slice ahead of us is another thread's present.
             let age = present.wrapping_sub(number);
-            (u64::from(age) < SLICES || age > u32::MAX / 2).then_some(u64::from(count))
+            (!(SLICES..=u32::MAX / 2).contains(&age)).then_some(u64::from(count))
         });
         live.fold(0_u64, u64::saturating_add).saturating_mul(self.worth.into())
     }
 
     /// The slice of this moment. Counted from one, so that a cell nobody has used lies in the past.
     fn slice(&self, now: Timestamp) -> u32 {
-        let number = now.as_nanos() / self.slice_nanos + SLICES;
+        let number = now.as_nanos() / self.slice_nanos + u64::from(SLICES);
         u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
     }
 }
 
 fn place(slice: u32) -> usize {
-    usize::try_from(u64::from(slice) % SLICES).unwrap_or(0)
+    slice as usize % PLACES
 }
 
 fn split(word: u64) -> (u32, u32) {

@@ -20,7 +20,8 @@ mod throttle;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use bucket::{BucketOptions, CreditCosts};

@@ -2,6 +2,8 @@ use super::deposits::Deposits;
 use super::{BucketOptions, Credit, CreditCosts, CreditRefusal, CreditUse, FailureThrottle};
 use super::{RatioOptions, RetryBudget, RetryBudgetOptions};
 use crate::failure::FailureKind;
+use crate::invariant::retries_within_share;
+use crate::setting::Ratio;
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -291,6 +293,8 @@ proptest! {
                 prop_assert_eq!(granted, (used + 1) * 5 <= allowed);
                 if granted {
                     retries.push(now);
+                    let share = Ratio::percent("share", 20.0).unwrap();
+                    prop_assert_eq!(retries_within_share(allowed as u64, used as u64 + 1, share, 0), Ok(()));
                 }
             }
         }

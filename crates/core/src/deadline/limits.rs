@@ -108,6 +108,7 @@ impl TimeLimitOptions {
 #[cfg(test)]
 mod tests {
     use super::TimeLimitOptions;
+    use crate::invariant::child_shorter_than_parent;
     use std::time::Duration;
 
     #[test]
@@ -142,6 +143,21 @@ mod tests {
                 "stream_gap (10s) must be shorter than stream (10s), which contains it",
             ]
         );
+    }
+
+    #[test]
+    fn what_passes_the_check_obeys_the_law() {
+        let limits = TimeLimitOptions::default().check().unwrap();
+        for (child, parent) in [
+            (limits.connect, limits.attempt),
+            (limits.attempt, limits.worker),
+            (limits.worker, limits.request),
+            (limits.request, limits.edge),
+            (limits.stream_gap, limits.stream),
+            (limits.first_text, limits.stream),
+        ] {
+            assert_eq!(child_shorter_than_parent(child, parent), Ok(()));
+        }
     }
 
     #[test]

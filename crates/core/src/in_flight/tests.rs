@@ -1,6 +1,7 @@
 //! Places taken and freed, one at a time and by many threads.
 
 use super::{InFlightLimit, InFlightPermit};
+use crate::invariant::in_flight_within_limit;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,6 +98,9 @@ proptest! {
                 0 | 1 => {
                     let permit = limit.try_acquire();
                     prop_assert_eq!(permit.is_some(), held.len() < set as usize);
+                    if permit.is_some() {
+                        prop_assert_eq!(in_flight_within_limit(limit.in_flight(), set), Ok(()));
+                    }
                     held.extend(permit);
                 }
                 2 => drop(held.pop()),

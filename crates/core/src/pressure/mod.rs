@@ -9,7 +9,8 @@
 //! while, from slight after three successes in a row at 5 % or less, and to normal when a whole window passes in
 //! silence. **After an outage** the outcomes that led to it are forgotten; two successes end the recovery.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use crate::breaker::BreakerPhase;

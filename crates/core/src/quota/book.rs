@@ -1,8 +1,8 @@
 //! The book of all that everybody has used.
 
 use super::decision::{
-    Cost, GroupId, LimitId, LimitView, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal, Reservation, Scope,
-    ScopeError,
+    Cost, GroupId, LimitId, LimitView, MOST_LIMITS, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal,
+    Reservation, Scope, ScopeError,
 };
 use super::rule::{Check, Quota, QuotaGroup};
 use super::shard::{Shard, Slot};
@@ -107,8 +107,9 @@ impl QuotaBook {
     pub fn reserve(&self, scopes: &[Scope], cost: Cost, now: Now) -> Result<QuotaDecision, ScopeError> {
         let mut opened = self.open(scopes)?;
         let tightest = match judge(&opened, cost, now) {
-            Ok(tightest) => tightest,
-            Err(refused) => return Ok(refused),
+            Verdict::Room(tightest) => tightest,
+            Verdict::Wait(refusal) => return Ok(QuotaDecision::RetryAfter(refusal)),
+            Verdict::Never { limit, capacity } => return Ok(QuotaDecision::TooLarge { limit, capacity }),
         };
         let mut reservation = Reservation { cost, scopes: ArrayVec::new(), marks: ArrayVec::new() };
         for scope in &mut opened {
@@ -209,10 +210,15 @@ impl QuotaBook {
                 return Err(ScopeError::Repeated(pair[0].group));
             }
         }
+        let mut limits = 0;
         let mut opened = ArrayVec::new();
         for scope in ordered {
             let group =
                 self.groups.get(usize::from(scope.group.0)).ok_or(ScopeError::Unknown(scope.group))?;
+            limits += group.rules.quotas().len();
+            if limits > MOST_LIMITS {
+                return Err(ScopeError::TooMany);
+            }
             let hash = self.hash(scope.key);
             let shard = lock(&group.shards[shard_of(hash)]);
             let slot = shard.find(hash, scope.key);
@@ -235,14 +241,21 @@ impl Opened<'_> {
     }
 }
 
-/// The tightest limit if all have room; otherwise the one that never will, or the one that binds longest.
-fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Result<LimitView, QuotaDecision> {
+/// What all limits together say: the tightest if all have room; otherwise the one that never will, or the one that
+/// binds longest.
+enum Verdict {
+    Room(LimitView),
+    Wait(Refusal),
+    Never { limit: LimitId, capacity: u32 },
+}
+
+fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Verdict {
     let mut tightest: Option<LimitView> = None;
     let mut refusal: Option<Refusal> = None;
     for scope in opened {
         for (limit, check) in scope.checks(cost, now) {
             match check {
-                Check::Never { capacity } => return Err(QuotaDecision::TooLarge { limit, capacity }),
+                Check::Never { capacity } => return Verdict::Never { limit, capacity },
                 Check::Wait { wait, remaining } => {
                     if refusal.is_none_or(|worst| wait > worst.wait) {
                         let capacity = scope.quotas[limit.quota].capacity();
@@ -259,14 +272,10 @@ fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Result<LimitView, Quota
         }
     }
     match (refusal, tightest) {
-        (None, Some(tightest)) => Ok(tightest),
-        (Some(refusal), _) => Err(QuotaDecision::RetryAfter(refusal)),
+        (Some(refusal), _) => Verdict::Wait(refusal),
+        (None, Some(tightest)) => Verdict::Room(tightest),
         // There is at least one scope and every group has a limit, so one of the two is there.
-        (None, None) => Ok(LimitView {
-            limit: LimitId { group: GroupId(0), quota: 0 },
-            capacity: u32::MAX,
-            remaining: u32::MAX,
-        }),
+        (None, None) => Verdict::Never { limit: LimitId { group: GroupId(0), quota: 0 }, capacity: 0 },
     }
 }
 

@@ -1,11 +1,13 @@
 //! The question a book is asked and the answers it gives.
 
-use super::rule::{QuotaGroup, Unit};
+use super::rule::Unit;
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
 /// The most groups one request may touch.
 pub(super) const MOST_SCOPES: usize = 4;
+/// The most limits one request may touch, over all its groups.
+pub(super) const MOST_LIMITS: usize = 16;
 
 /// A group of the book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +113,7 @@ pub struct Reservation {
     pub(super) cost: Cost,
     pub(super) scopes: ArrayVec<Scope, MOST_SCOPES>,
     /// Where the units were taken from, limit by limit in the order of the scopes.
-    pub(super) marks: ArrayVec<u64, { MOST_SCOPES * QuotaGroup::MOST_QUOTAS }>,
+    pub(super) marks: ArrayVec<u64, MOST_LIMITS>,
 }
 
 /// A set of scopes that no decision can be taken over.
@@ -121,7 +123,7 @@ pub enum ScopeError {
     #[error("a request must name at least one group")]
     None,
     /// More than can be handled at once.
-    #[error("a request must not name more than {MOST_SCOPES} groups")]
+    #[error("a request must not name more than {MOST_SCOPES} groups with {MOST_LIMITS} limits")]
     TooMany,
     /// One group was named twice, which would charge its limits twice.
     #[error("a request must not name a group twice")]

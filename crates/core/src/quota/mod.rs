@@ -23,7 +23,8 @@ mod rule;
 mod shard;
 mod sliding;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use book::{BookMemory, QuotaBook};

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Slices that count, the current one included.
 const SLICES: u32 = 61;
 /// Places in a ring: a power of two, so that neighbours stay apart where slice numbers wrap around.
-const PLACES: usize = 64;
+const PLACES: u32 = 64;
 
 /// At most `limit` units in any period of sixty slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Slice {
 #[derive(Clone, Debug)]
 pub(crate) struct SliceRing {
     newest: u32,
-    units: [u32; PLACES],
+    units: [u32; PLACES as usize],
 }
 
 /// What one caller has used: up to two slices in place, or a ring kept elsewhere.
@@ -125,7 +125,7 @@ impl Slice {
 
 impl SliceRing {
     pub(crate) fn new() -> Self {
-        Self { newest: 0, units: [0; PLACES] }
+        Self { newest: 0, units: [0; PLACES as usize] }
     }
 
     pub(crate) fn has_room(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> bool {
@@ -156,7 +156,7 @@ impl SliceRing {
     }
 
     fn advance(&mut self, slice: u32) {
-        let steps = slice.wrapping_sub(self.newest).min(PLACES as u32);
+        let steps = slice.wrapping_sub(self.newest).min(PLACES);
         for back in 0..steps {
             self.units[ring_index(slice.wrapping_sub(back))] = 0;
         }
@@ -301,7 +301,7 @@ fn newest_of(few: &[Slice; 2]) -> Option<u32> {
 }
 
 fn ring_index(slice: u32) -> usize {
-    slice as usize % PLACES
+    (slice % PLACES) as usize
 }
 
 /// Slice numbers wrap after 2^32 slices and are only ever compared over 61 of them.

@@ -18,7 +18,8 @@ mod hedge;
 mod hint;
 mod policy;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use backoff::{Backoff, BackoffOptions, BackoffState, Jitter};

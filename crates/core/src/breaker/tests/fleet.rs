@@ -4,8 +4,9 @@ use super::super::{Breaker, BreakerMode, BreakerPhase, ProbeLease, RejectReason,
 use super::super::{BreakerReport, CallCounts, FleetView, NodeId, ReportedPhase, probes_without_store};
 use super::{ask, at, bad, call, good, opened, phase, sonnet};
 use crate::chance::Draw;
+use crate::invariant::stand_never_goes_back;
 use proptest::collection::vec;
-use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
 
 /// Tells every node what all the others say, `now`.
@@ -263,7 +264,7 @@ proptest! {
             view.insert(NodeId(peer), report, now);
             let before = rank(&mut node, now);
             node.fold(&view, now);
-            prop_assert!(rank(&mut node, now) >= before);
+            prop_assert_eq!(stand_never_goes_back(&before, &rank(&mut node, now)), Ok(()));
             // Folding the same again changes nothing.
             let after = node.report_to_fleet(0, now);
             node.fold(&view, now);

@@ -3,6 +3,7 @@
 use super::super::{BreakerPermit, BreakerPhase};
 use super::{answered_after, ask, at, bad, failed, good, phase, sonnet};
 use crate::failure::{FailureKind, Health, Outcome};
+use crate::invariant::{nothing_passes_while_open, probes_within_stage};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
@@ -143,8 +144,12 @@ proptest! {
                     prop_assert_eq!(asked.is_ok(), model.may_pass());
                     if let Ok(permit) = asked {
                         name += 1;
-                        if model.stage.is_some() {
+                        prop_assert_eq!(nothing_passes_while_open(at(now), model.open_until.map(at)), Ok(()));
+                        if let Some(stage) = model.stage {
                             model.probes.push((name, now + 26_000));
+                            let [under_way, succeeded, size] = [model.probes.len(), model.successes(), STAGES[stage]]
+                                .map(|count| u32::try_from(count).unwrap());
+                            prop_assert_eq!(probes_within_stage(under_way, succeeded, size), Ok(()));
                         }
                         held.push((permit, name, model.entered));
                     }

@@ -3,6 +3,7 @@
 use super::super::{Breaker, BreakerPhase, BreakerProfile, RejectReason, SharedBreaker};
 use super::{at, bad, good, opened};
 use crate::deadline::Deadline;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
@@ -27,14 +28,15 @@ fn of_two_hundred_callers_exactly_one_probes() {
     for _ in 0..50 {
         let breaker = SharedBreaker::new(opened(at(0)));
         let probes = AtomicU32::new(0);
+        // Nobody gives a permit back before everybody has asked.
+        let all_asked = Barrier::new(4);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let held: Vec<_> =
-                        (0..50).filter_map(|_| breaker.acquire(at(60_000), Deadline::NEVER).ok()).collect();
+                    let asked = (0..50).filter_map(|_| breaker.acquire(at(60_000), Deadline::NEVER).ok());
+                    let held: Vec<_> = asked.collect();
                     probes.fetch_add(u32::try_from(held.len()).unwrap(), Ordering::SeqCst);
-                    // Kept until every thread has asked.
-                    std::mem::forget(held);
+                    all_asked.wait();
                 });
             }
         });

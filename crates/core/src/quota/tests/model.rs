@@ -2,6 +2,7 @@
 
 use super::super::{CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, Reservation, Unit};
 use super::{HOUR, MINUTE, at, group, remaining, scope, sliding};
+use crate::invariant::refusal_leaves_no_trace;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
@@ -96,6 +97,7 @@ proptest! {
                         let units = window.units(cost);
                         units == 0 || window.used(key, now) + units <= window.limit
                     });
+                    let before = remaining(&book, &scopes(key), at(now));
                     let decision = book.reserve(&scopes(key), cost, at(now)).unwrap();
                     match decision {
                         QuotaDecision::Granted { reservation, .. } => {
@@ -107,6 +109,8 @@ proptest! {
                         }
                         QuotaDecision::RetryAfter(refusal) => {
                             prop_assert!(!fits);
+                            let after = remaining(&book, &scopes(key), at(now));
+                            prop_assert_eq!(refusal_leaves_no_trace(&before, &after), Ok(()));
                             // The wait is exact: one nanosecond sooner it does not fit, then it does.
                             let later = at(now) + refusal.wait;
                             let sooner = at(now) + (refusal.wait - std::time::Duration::from_nanos(1));

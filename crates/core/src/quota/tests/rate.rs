@@ -1,5 +1,6 @@
 use super::super::{Cost, QuotaDecision, Unit};
 use super::{admitted, at, book, rate, remaining, scope, take};
+use crate::invariant::rate_within_burst;
 use crate::quota::rate::{Backlog, RateRule};
 use crate::quota::rule::Check;
 use crate::time::Timestamp;
@@ -111,6 +112,7 @@ proptest! {
         let unit = 1_000_000_000_u64.div_ceil(limit.into());
         let full = unit * u64::from(burst);
         let (mut backlog, mut level, mut now) = (Backlog::default(), full, 0_u64);
+        let mut admitted = Vec::new();
         for (wait, units) in steps {
             now += wait;
             level = (level + wait).min(full);
@@ -135,8 +137,10 @@ proptest! {
             if matches!(expected, Check::Fits { .. }) {
                 rule.take(&mut backlog, moment, units);
                 level -= need;
+                admitted.push((moment, u64::from(units)));
             }
         }
+        prop_assert_eq!(rate_within_burst(&admitted, burst.into(), Duration::from_nanos(unit)), Ok(()));
     }
 
     /// A refund never leaves more than if the units had never been reserved.

@@ -1,5 +1,6 @@
 use super::super::Cost;
 use super::{MINUTE, admitted, at, book, scope, sliding, take};
+use crate::invariant::window_within_limit;
 use crate::quota::rule::Check;
 use crate::quota::sliding::{RingPool, SliceRing, Slices, SlidingRule};
 use crate::time::Timestamp;
@@ -169,13 +170,14 @@ proptest! {
         for wait in waits {
             now += wait;
             let in_the_last = |span: u64| admitted.iter().filter(|when| now - **when < span).count();
-            let (minute, minute_and_slice) = (in_the_last(60_000), in_the_last(61_000));
+            let minute_and_slice = in_the_last(61_000);
             if try_take(&mut ring, &rule, moment(now), 1) {
-                prop_assert!(minute < limit as usize);
                 admitted.push(now);
             } else {
                 prop_assert!(minute_and_slice >= limit as usize);
             }
         }
+        let admitted: Vec<_> = admitted.into_iter().map(|when| (moment(when), 1)).collect();
+        prop_assert_eq!(window_within_limit(&admitted, limit.into(), MINUTE), Ok(()));
     }
 }

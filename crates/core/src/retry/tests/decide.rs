@@ -6,6 +6,7 @@ use crate::chance::Draw;
 use crate::credit::{CreditRefusal, RetryBudget, RetryBudgetOptions};
 use crate::deadline::Deadline;
 use crate::failure::{BEDROCK, DRS, Failure, FailureKind, Retryability};
+use crate::invariant::{attempt_fits_deadline, attempts_within_limit, wait_within_bounds};
 use crate::pressure::Pressure;
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -255,7 +256,7 @@ proptest! {
             let failure = DRS.classify(400, Some(names[kind]));
             let plain_wait = (millis(base) * 2_u32.pow(calls - 1)).min(millis(cap));
             match answer(&retries.decide(&failure, &free(), None, Draw::from_bits(draw)).0) {
-                Ok(wait) => prop_assert!(plain_wait / 2 <= wait && wait <= plain_wait * 3 / 2),
+                Ok(wait) => prop_assert_eq!(wait_within_bounds(wait, plain_wait / 2, plain_wait * 3 / 2), Ok(())),
                 Err((reason, _)) => {
                     prop_assert_eq!(reason, StopReason::AttemptsUsed);
                     break;
@@ -263,6 +264,7 @@ proptest! {
             }
         }
         prop_assert_eq!(calls, most + 1);
+        prop_assert_eq!(attempts_within_limit(calls, most + 1), Ok(()));
         prop_assert_eq!(retries.exhausted(throttled()).attempts, most + 1);
     }
 
@@ -282,7 +284,7 @@ proptest! {
             RetrySituation { usual_attempt: usual.map(millis), ..RetrySituation::new(at(start), deadline) };
         if let Ok(wait) = answer(&retries.decide(&failure, &situation, None, Draw::from_bits(draw)).0) {
             let attempt = millis(usual.unwrap_or(0).max(100));
-            prop_assert!(at(start) + wait + attempt <= deadline.moment());
+            prop_assert_eq!(attempt_fits_deadline(at(start), wait, attempt, deadline), Ok(()));
             prop_assert!(wait >= millis(100) && wait <= millis(5_300));
         }
         prop_assert!(retries.exhausted(throttled()).waited <= Duration::from_millis(limit));

@@ -1,6 +1,7 @@
 //! The bucket against a model that ticks through every millisecond.
 
 use super::at;
+use crate::invariant::units_within_capacity;
 use crate::waiting::{AcquireDecision, Grant, PollDecision, Ticket, WaitingBucket, WaitingSettings};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -176,7 +177,7 @@ proptest! {
             }
             let now = at(model.now);
             prop_assert_eq!(bucket.available(now), model.available());
-            prop_assert!(bucket.available(now) <= capacity);
+            prop_assert_eq!(units_within_capacity(bucket.available(now), capacity), Ok(()));
             prop_assert!(bucket.balance <= bucket.settings.full());
             prop_assert_eq!(bucket.queued, bucket.line.iter().map(|waiter| waiter.weight).sum::<u64>());
             prop_assert!(bucket.line.front().is_none_or(|first| first.weight > bucket.balance));

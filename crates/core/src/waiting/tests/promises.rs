@@ -1,6 +1,7 @@
 //! The promises of the bucket, each as one property over arbitrary use.
 
 use super::at;
+use crate::invariant::consumed_is_granted;
 use crate::time::Timestamp;
 use crate::waiting::{
     AcquireDecision, Grant, PollDecision, Ticket, WaitingBucket, WaitingBuckets, WaitingSettings,
@@ -106,10 +107,8 @@ proptest! {
     ) {
         let mut bucket = WaitingBucket::new(settings(interval, capacity), at(0));
         let diary = Diary::of(&mut bucket, &asks);
-        prop_assert_eq!(
-            bucket.consumed(),
-            within(&diary.taken, 0, u64::MAX) - within(&diary.given_back, 0, u64::MAX),
-        );
+        let [taken, given_back] = [&diary.taken, &diary.given_back].map(|entries| within(entries, 0, u64::MAX));
+        prop_assert_eq!(consumed_is_granted(bucket.consumed(), taken, given_back), Ok(()));
         for &(from, _) in &diary.taken {
             for &(to, _) in diary.taken.iter().filter(|(moment, _)| *moment >= from) {
                 let allowed = capacity + (to - from) / interval + within(&diary.given_back, from, to);

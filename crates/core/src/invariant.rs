@@ -1,0 +1,265 @@
+//! The laws of the machines, as functions.
+//!
+//! Each law is one pure function over what was observed: it knows no machine's inside. Property tests call them,
+//! the simulator checks them over a whole simulated day, and a running gateway counts violations. A law that is
+//! broken is a bug of ours, whatever the input was.
+
+use crate::deadline::Deadline;
+use crate::setting::Ratio;
+use crate::time::{Timestamp, nanos};
+use std::time::Duration;
+
+/// A promise that holds at every moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Law {
+    /// No window of a quota's period holds more than its limit.
+    WindowWithinLimit,
+    /// Over any span a smoothed rate admits at most its burst and what the rate brings in that span.
+    RateWithinBurst,
+    /// What is available lies between nothing and the capacity.
+    UnitsWithinCapacity,
+    /// What was consumed is what was granted less what was given back.
+    ConsumedIsGranted,
+    /// A refusal leaves everything as it was.
+    RefusalLeavesNoTrace,
+    /// While a breaker is open nothing passes.
+    NothingPassesWhileOpen,
+    /// A trial has no more probes than its stage.
+    ProbesWithinStage,
+    /// Within an episode a breaker never goes back.
+    StandNeverGoesBack,
+    /// Retries and hedges are at most their share of first attempts, and what may always be in flight.
+    RetriesWithinShare,
+    /// A wait lies between its bounds.
+    WaitWithinBounds,
+    /// No attempt is started that cannot finish in time.
+    AttemptFitsDeadline,
+    /// No request makes more attempts than its policy allows.
+    AttemptsWithinLimit,
+    /// There are never more calls in flight than the limit.
+    InFlightWithinLimit,
+    /// A time limit is shorter than the one around it.
+    ChildShorterThanParent,
+}
+
+impl Law {
+    /// Every law.
+    pub const ALL: [Self; 14] = [
+        Self::WindowWithinLimit,
+        Self::RateWithinBurst,
+        Self::UnitsWithinCapacity,
+        Self::ConsumedIsGranted,
+        Self::RefusalLeavesNoTrace,
+        Self::NothingPassesWhileOpen,
+        Self::ProbesWithinStage,
+        Self::StandNeverGoesBack,
+        Self::RetriesWithinShare,
+        Self::WaitWithinBounds,
+        Self::AttemptFitsDeadline,
+        Self::AttemptsWithinLimit,
+        Self::InFlightWithinLimit,
+        Self::ChildShorterThanParent,
+    ];
+
+    /// The name in counters and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WindowWithinLimit => "window_within_limit",
+            Self::RateWithinBurst => "rate_within_burst",
+            Self::UnitsWithinCapacity => "units_within_capacity",
+            Self::ConsumedIsGranted => "consumed_is_granted",
+            Self::RefusalLeavesNoTrace => "refusal_leaves_no_trace",
+            Self::NothingPassesWhileOpen => "nothing_passes_while_open",
+            Self::ProbesWithinStage => "probes_within_stage",
+            Self::StandNeverGoesBack => "stand_never_goes_back",
+            Self::RetriesWithinShare => "retries_within_share",
+            Self::WaitWithinBounds => "wait_within_bounds",
+            Self::AttemptFitsDeadline => "attempt_fits_deadline",
+            Self::AttemptsWithinLimit => "attempts_within_limit",
+            Self::InFlightWithinLimit => "in_flight_within_limit",
+            Self::ChildShorterThanParent => "child_shorter_than_parent",
+        }
+    }
+
+    /// What it promises, in a sentence.
+    #[must_use]
+    pub const fn promise(self) -> &'static str {
+        match self {
+            Self::WindowWithinLimit => {
+                "No window of a quota's period, wherever it begins, holds more than the limit."
+            }
+            Self::RateWithinBurst => {
+                "Over any span a smoothed rate admits at most its burst and what the rate brings in that span."
+            }
+            Self::UnitsWithinCapacity => "What is available lies between nothing and the capacity.",
+            Self::ConsumedIsGranted => "What was consumed is what was granted less what was given back.",
+            Self::RefusalLeavesNoTrace => "A refusal leaves everything as it was.",
+            Self::NothingPassesWhileOpen => "While a breaker is open nothing passes.",
+            Self::ProbesWithinStage => "A trial has no more probes than its stage.",
+            Self::StandNeverGoesBack => "Within an episode a breaker never goes back.",
+            Self::RetriesWithinShare => {
+                "Retries and hedges are at most their share of first attempts, and what may always be in flight."
+            }
+            Self::WaitWithinBounds => "A wait lies between its bounds.",
+            Self::AttemptFitsDeadline => "No attempt is started that cannot finish in time.",
+            Self::AttemptsWithinLimit => "No request makes more attempts than its policy allows.",
+            Self::InFlightWithinLimit => "There are never more calls in flight than the limit.",
+            Self::ChildShorterThanParent => "A time limit is shorter than the one around it.",
+        }
+    }
+}
+
+/// A law that was found broken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {detail}", law.name())]
+pub struct Violation {
+    /// Which.
+    pub law: Law,
+    /// What was seen.
+    pub detail: String,
+}
+
+fn hold(law: Law, holds: bool, detail: impl FnOnce() -> String) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation { law, detail: detail() }) }
+}
+
+/// Units admitted over time: when and how many, in order of time.
+pub type Admissions<'a> = &'a [(Timestamp, u64)];
+
+/// [`Law::WindowWithinLimit`].
+///
+/// ```
+/// use seawall_core::invariant::window_within_limit;
+/// use seawall_core::time::Timestamp;
+/// use std::time::Duration;
+///
+/// let admitted = [(Timestamp::ZERO, 3), (Timestamp::ZERO + Duration::from_secs(59), 3)];
+/// assert!(window_within_limit(&admitted, 6, Duration::from_secs(60)).is_ok());
+/// assert!(window_within_limit(&admitted, 5, Duration::from_secs(60)).is_err());
+/// ```
+pub fn window_within_limit(admitted: Admissions<'_>, limit: u64, period: Duration) -> Result<(), Violation> {
+    let mut first = 0;
+    let mut held = 0_u64;
+    for (when, units) in admitted {
+        held = held.saturating_add(*units);
+        while *when - admitted[first].0 >= period {
+            held -= admitted[first].1;
+            first += 1;
+        }
+        hold(Law::WindowWithinLimit, held <= limit, || {
+            format!("{held} of {limit} in the {period:?} up to {when}")
+        })?;
+    }
+    Ok(())
+}
+
+/// [`Law::RateWithinBurst`], for one unit every `unit` at the even rate.
+pub fn rate_within_burst(admitted: Admissions<'_>, burst: u64, unit: Duration) -> Result<(), Violation> {
+    // One bucket, filled continuously, that must never run dry: equivalent to looking at every span.
+    let (unit, mut last) = (u128::from(nanos(unit)), None);
+    let full = u128::from(burst) * unit;
+    let mut level = full;
+    for (when, units) in admitted {
+        let since = last.map_or(Duration::ZERO, |last| *when - last);
+        last = Some(*when);
+        level = (level + since.as_nanos()).min(full);
+        let taken = u128::from(*units) * unit;
+        hold(Law::RateWithinBurst, taken <= level, || {
+            format!("{units} at {when} with {} left", level / unit)
+        })?;
+        level -= taken;
+    }
+    Ok(())
+}
+
+/// [`Law::UnitsWithinCapacity`]. Below nothing cannot be written; what must be looked at is the other end.
+pub fn units_within_capacity(available: u64, capacity: u64) -> Result<(), Violation> {
+    hold(Law::UnitsWithinCapacity, available <= capacity, || format!("{available} of {capacity}"))
+}
+
+/// [`Law::ConsumedIsGranted`].
+pub fn consumed_is_granted(consumed: u64, granted: u64, given_back: u64) -> Result<(), Violation> {
+    hold(Law::ConsumedIsGranted, granted.checked_sub(given_back) == Some(consumed), || {
+        format!("{consumed} consumed, {granted} granted, {given_back} given back")
+    })
+}
+
+/// [`Law::RefusalLeavesNoTrace`].
+pub fn refusal_leaves_no_trace<T: PartialEq + std::fmt::Debug>(
+    before: &T,
+    after: &T,
+) -> Result<(), Violation> {
+    hold(Law::RefusalLeavesNoTrace, before == after, || format!("{before:?} became {after:?}"))
+}
+
+/// [`Law::NothingPassesWhileOpen`], for a call that passed at `now` a breaker last seen open until `open_until`.
+pub fn nothing_passes_while_open(now: Timestamp, open_until: Option<Timestamp>) -> Result<(), Violation> {
+    let open = open_until.filter(|until| now < *until);
+    hold(Law::NothingPassesWhileOpen, open.is_none(), || format!("a call at {now}, open until {open:?}"))
+}
+
+/// [`Law::ProbesWithinStage`].
+pub fn probes_within_stage(under_way: u32, succeeded: u32, size: u32) -> Result<(), Violation> {
+    let probes = under_way.saturating_add(succeeded);
+    hold(Law::ProbesWithinStage, probes <= size, || format!("{under_way} + {succeeded} in a stage of {size}"))
+}
+
+/// [`Law::StandNeverGoesBack`], for stands of which later is greater.
+pub fn stand_never_goes_back<T: PartialOrd + std::fmt::Debug>(
+    before: &T,
+    after: &T,
+) -> Result<(), Violation> {
+    hold(Law::StandNeverGoesBack, before <= after, || format!("{before:?} became {after:?}"))
+}
+
+/// [`Law::RetriesWithinShare`], over one window.
+pub fn retries_within_share(
+    first_attempts: u64,
+    retries: u64,
+    share: Ratio,
+    floor: u64,
+) -> Result<(), Violation> {
+    let allowed = share.of(first_attempts).saturating_add(floor);
+    hold(Law::RetriesWithinShare, retries <= allowed, || {
+        format!("{retries} retries of {first_attempts} first attempts, {allowed} allowed")
+    })
+}
+
+/// [`Law::WaitWithinBounds`].
+pub fn wait_within_bounds(wait: Duration, least: Duration, most: Duration) -> Result<(), Violation> {
+    hold(Law::WaitWithinBounds, least <= wait && wait <= most, || {
+        format!("{wait:?} is not between {least:?} and {most:?}")
+    })
+}
+
+/// [`Law::AttemptFitsDeadline`], for an attempt that takes `attempt` after waiting `wait` from `now`.
+pub fn attempt_fits_deadline(
+    now: Timestamp,
+    wait: Duration,
+    attempt: Duration,
+    deadline: Deadline,
+) -> Result<(), Violation> {
+    hold(Law::AttemptFitsDeadline, deadline.has_room(now, wait.saturating_add(attempt)), || {
+        format!("{wait:?} and {attempt:?} from {now} end after {}", deadline.moment())
+    })
+}
+
+/// [`Law::AttemptsWithinLimit`].
+pub fn attempts_within_limit(attempts: u32, limit: u32) -> Result<(), Violation> {
+    hold(Law::AttemptsWithinLimit, attempts <= limit, || format!("{attempts} of {limit}"))
+}
+
+/// [`Law::InFlightWithinLimit`].
+pub fn in_flight_within_limit(in_flight: u32, limit: u32) -> Result<(), Violation> {
+    hold(Law::InFlightWithinLimit, in_flight <= limit, || format!("{in_flight} of {limit}"))
+}
+
+/// [`Law::ChildShorterThanParent`].
+pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<(), Violation> {
+    hold(Law::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

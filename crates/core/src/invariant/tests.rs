@@ -1,0 +1,123 @@
+use super::{
+    Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
+    consumed_is_granted, in_flight_within_limit, nothing_passes_while_open, probes_within_stage,
+    rate_within_burst, refusal_leaves_no_trace, retries_within_share, stand_never_goes_back,
+    units_within_capacity, wait_within_bounds, window_within_limit,
+};
+use crate::deadline::Deadline;
+use crate::setting::Ratio;
+use crate::time::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::{prop_assert_eq, proptest};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::ZERO + SECOND * u32::try_from(seconds).unwrap()
+}
+
+fn broken(result: Result<(), Violation>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
+    assert_eq!(window_within_limit(&[(at(0), 2), (at(60), 2)], 2, SECOND * 60), Ok(()));
+    let one_minute = window_within_limit(&[(at(0), 2), (at(59), 1)], 2, SECOND * 60);
+    assert_eq!(broken(one_minute), "window_within_limit: 3 of 2 in the 60s up to 59s");
+
+    assert_eq!(rate_within_burst(&[(at(0), 5), (at(1), 1), (at(2), 1)], 5, SECOND), Ok(()));
+    assert_eq!(
+        broken(rate_within_burst(&[(at(0), 5), (at(1), 2)], 5, SECOND)),
+        "rate_within_burst: 2 at 1s with 1 left"
+    );
+    assert!(rate_within_burst(&[(at(0), 5), (at(100), 6)], 5, SECOND).is_err());
+
+    assert_eq!(units_within_capacity(20, 20), Ok(()));
+    assert_eq!(broken(units_within_capacity(21, 20)), "units_within_capacity: 21 of 20");
+
+    assert_eq!(consumed_is_granted(3, 5, 2), Ok(()));
+    assert_eq!(
+        broken(consumed_is_granted(4, 5, 2)),
+        "consumed_is_granted: 4 consumed, 5 granted, 2 given back"
+    );
+    assert!(consumed_is_granted(0, 1, 2).is_err());
+
+    assert_eq!(refusal_leaves_no_trace(&[1, 2], &[1, 2]), Ok(()));
+    assert_eq!(broken(refusal_leaves_no_trace(&1, &2)), "refusal_leaves_no_trace: 1 became 2");
+
+    assert_eq!(nothing_passes_while_open(at(9), None), Ok(()));
+    assert_eq!(nothing_passes_while_open(at(9), Some(at(9))), Ok(()));
+    assert!(
+        broken(nothing_passes_while_open(at(8), Some(at(9))))
+            .starts_with("nothing_passes_while_open: a call at 8s")
+    );
+
+    assert_eq!(probes_within_stage(2, 1, 3), Ok(()));
+    assert_eq!(broken(probes_within_stage(2, 2, 3)), "probes_within_stage: 2 + 2 in a stage of 3");
+
+    assert_eq!(stand_never_goes_back(&(1, 2), &(1, 2)), Ok(()));
+    assert_eq!(
+        broken(stand_never_goes_back(&(1, 2), &(1, 1))),
+        "stand_never_goes_back: (1, 2) became (1, 1)"
+    );
+
+    let fifth = Ratio::percent("share", 20.0).unwrap();
+    assert_eq!(retries_within_share(100, 23, fifth, 3), Ok(()));
+    assert_eq!(
+        broken(retries_within_share(100, 24, fifth, 3)),
+        "retries_within_share: 24 retries of 100 first attempts, 23 allowed"
+    );
+
+    assert_eq!(wait_within_bounds(SECOND, SECOND, SECOND), Ok(()));
+    assert_eq!(
+        broken(wait_within_bounds(SECOND, SECOND * 2, SECOND * 3)),
+        "wait_within_bounds: 1s is not between 2s and 3s"
+    );
+    assert!(wait_within_bounds(SECOND * 4, SECOND * 2, SECOND * 3).is_err());
+
+    assert_eq!(attempt_fits_deadline(at(1), SECOND, SECOND, Deadline::at(at(3))), Ok(()));
+    assert_eq!(
+        broken(attempt_fits_deadline(at(2), SECOND, SECOND, Deadline::at(at(3)))),
+        "attempt_fits_deadline: 1s and 1s from 2s end after 3s"
+    );
+
+    assert_eq!(attempts_within_limit(6, 6), Ok(()));
+    assert_eq!(broken(attempts_within_limit(7, 6)), "attempts_within_limit: 7 of 6");
+    assert_eq!(in_flight_within_limit(6, 6), Ok(()));
+    assert_eq!(broken(in_flight_within_limit(7, 6)), "in_flight_within_limit: 7 of 6");
+    assert_eq!(child_shorter_than_parent(SECOND, SECOND * 2), Ok(()));
+    assert_eq!(broken(child_shorter_than_parent(SECOND, SECOND)), "child_shorter_than_parent: 1s inside 1s");
+}
+
+#[test]
+fn laws_have_names_and_promises_of_their_own() {
+    let names: BTreeSet<&str> = Law::ALL.iter().map(|law| law.name()).collect();
+    let promises: BTreeSet<&str> = Law::ALL.iter().map(|law| law.promise()).collect();
+    assert_eq!((names.len(), promises.len()), (Law::ALL.len(), Law::ALL.len()));
+    assert!(promises.iter().all(|promise| promise.len() > 20 && promise.ends_with('.')));
+}
+
+proptest! {
+    /// The quick ways of looking agree with looking at every span.
+    #[test]
+    fn windows_and_rates_equal_a_look_at_every_span(
+        steps in vec((0_u64..20, 0_u64..4), 1..30),
+        limit in 1_u64..12,
+    ) {
+        let mut now = 0;
+        let admitted: Vec<(Timestamp, u64)> = steps.iter().map(|(wait, units)| {
+            now += wait;
+            (at(now), *units)
+        }).collect();
+        let spans = || (0..admitted.len()).flat_map(|from| (from..admitted.len()).map(move |to| (from, to)));
+        let units = |(from, to): (usize, usize)| admitted[from..=to].iter().map(|(_, units)| units).sum::<u64>();
+        let length = |(from, to): (usize, usize)| (admitted[to].0 - admitted[from].0).as_secs();
+        let window = spans().filter(|span| length(*span) < 60).all(|span| units(span) <= limit);
+        prop_assert_eq!(window_within_limit(&admitted, limit, SECOND * 60).is_ok(), window);
+        let rate = spans().all(|span| units(span) <= limit + length(span) / 2);
+        prop_assert_eq!(rate_within_burst(&admitted, limit, SECOND * 2).is_ok(), rate);
+    }
+}
