@@ -161,7 +161,7 @@ impl RetryBudget {
         let RetryBudgetOptions { ratio, rate_cap, bucket, costs } = options;
         costs.check()?;
         let rate_cap = match rate_cap {
-            Some((limit, per)) => Some((SlidingRule::new(limit, per, 0)?, SliceRing::new())),
+            Some((limit, per)) => Some((SlidingRule::new(limit, per, 0)?, SliceRing::default())),
             None => None,
         };
         let ratio = ratio.map(|ratio| RatioGate::new(&ratio, costs.usual)).transpose()?;

@@ -4,8 +4,9 @@ use super::decision::{
     Cost, GroupId, LimitId, LimitView, MOST_LIMITS, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal,
     Reservation, Scope, ScopeError,
 };
+use super::index::Slot;
 use super::rule::{Check, Quota, QuotaGroup};
-use super::shard::{Shard, Slot};
+use super::shard::Shard;
 use crate::setting::SettingError;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Now;
@@ -105,19 +106,28 @@ impl QuotaBook {
 
     /// Takes `cost` from every limit of every scope, or from none.
     pub fn reserve(&self, scopes: &[Scope], cost: Cost, now: Now) -> Result<QuotaDecision, ScopeError> {
-        let mut opened = self.open(scopes)?;
+        let mut opened = ArrayVec::new();
+        self.open(scopes, &mut opened)?;
         let tightest = match judge(&opened, cost, now) {
             Verdict::Room(tightest) => tightest,
             Verdict::Wait(refusal) => return Ok(QuotaDecision::RetryAfter(refusal)),
             Verdict::Never { limit, capacity } => return Ok(QuotaDecision::TooLarge { limit, capacity }),
         };
+        // Every scope gets its place before the first is charged: all or nothing, even when memory is full.
+        for Opened { scope, quotas, shard, hash, slot } in &mut opened {
+            if slot.is_none() {
+                *slot = shard.insert(*hash, scope.key, quotas, |key| self.hash(key));
+            }
+            if slot.is_none() {
+                return Err(ScopeError::Full(scope.group));
+            }
+        }
         let mut reservation = Reservation { cost, scopes: ArrayVec::new(), marks: ArrayVec::new() };
-        for scope in &mut opened {
-            let Opened { quotas, shard, hash, .. } = scope;
-            let key = scope.scope.key;
-            let slot = scope.slot.unwrap_or_else(|| shard.insert(*hash, key, quotas, |key| self.hash(key)));
-            shard.take(slot, quotas, now, cost, |mark| reservation.marks.push(mark));
-            reservation.scopes.push(scope.scope);
+        for Opened { scope, quotas, shard, slot, .. } in &mut opened {
+            if let Some(slot) = *slot {
+                shard.take(slot, quotas, now, cost, |mark| reservation.marks.push(mark));
+                reservation.scopes.push(*scope);
+            }
         }
         Ok(QuotaDecision::Granted { reservation, tightest })
     }
@@ -129,15 +139,16 @@ impl QuotaBook {
         now: Now,
         mut each: impl FnMut(LimitView),
     ) -> Result<(), ScopeError> {
-        for opened in &self.open(scopes)? {
-            for (limit, check) in opened.checks(Cost::NOTHING, now) {
+        let mut opened = ArrayVec::new();
+        self.open(scopes, &mut opened)?;
+        for opened in &opened {
+            opened.check(Cost::NOTHING, now, |limit, check| {
                 let remaining = match check {
                     Check::Fits { remaining } | Check::Wait { remaining, .. } => remaining,
                     Check::Never { .. } => 0,
                 };
-                let capacity = opened.quotas[limit.quota].capacity();
-                each(LimitView { limit, capacity, remaining });
-            }
+                each(LimitView { limit, capacity: opened.quotas[limit.quota].capacity(), remaining });
+            });
         }
         Ok(())
     }
@@ -156,13 +167,14 @@ impl QuotaBook {
             let mut shard = lock(&group.shards[shard_of(hash)]);
             // A caller swept meanwhile had nothing left in any window, this reservation included; only what went
             // beyond it is still to be booked.
-            let slot = shard.find(hash, key);
+            let slot = shard.find(hash, key, quotas);
             let beyond = actual.requests > cost.requests || actual.tokens > cost.tokens;
             match slot {
                 Some(slot) => shard.settle(slot, quotas, now, own, (cost, actual)),
                 None if beyond => {
-                    let slot = shard.insert(hash, key, quotas, |key| self.hash(key));
-                    shard.settle(slot, quotas, now, own, (cost, actual));
+                    if let Some(slot) = shard.insert(hash, key, quotas, |key| self.hash(key)) {
+                        shard.settle(slot, quotas, now, own, (cost, actual));
+                    }
                 }
                 None => {}
             }
@@ -189,13 +201,18 @@ impl QuotaBook {
             for shard in &group.shards {
                 let shard = lock(shard);
                 memory.callers += shard.len();
-                memory.bytes += shard.bytes(group.rules.quotas().len());
+                memory.bytes += shard.bytes(group.rules.quotas());
             }
         }
         memory
     }
 
-    fn open(&self, scopes: &[Scope]) -> Result<ArrayVec<Opened<'_>, MOST_SCOPES>, ScopeError> {
+    /// Locks the shard of every scope and looks its caller up.
+    fn open<'book>(
+        &'book self,
+        scopes: &[Scope],
+        opened: &mut ArrayVec<Opened<'book>, MOST_SCOPES>,
+    ) -> Result<(), ScopeError> {
         if scopes.is_empty() {
             return Err(ScopeError::None);
         }
@@ -211,7 +228,6 @@ impl QuotaBook {
             }
         }
         let mut limits = 0;
-        let mut opened = ArrayVec::new();
         for scope in ordered {
             let group =
                 self.groups.get(usize::from(scope.group.0)).ok_or(ScopeError::Unknown(scope.group))?;
@@ -221,10 +237,11 @@ impl QuotaBook {
             }
             let hash = self.hash(scope.key);
             let shard = lock(&group.shards[shard_of(hash)]);
-            let slot = shard.find(hash, scope.key);
-            opened.push(Opened { scope, quotas: group.rules.quotas(), shard, hash, slot });
+            let quotas = group.rules.quotas();
+            let slot = shard.find(hash, scope.key, quotas);
+            opened.push(Opened { scope, quotas, shard, hash, slot });
         }
-        Ok(opened)
+        Ok(())
     }
 
     fn hash(&self, key: QuotaKey) -> u64 {
@@ -233,11 +250,10 @@ impl QuotaBook {
 }
 
 impl Opened<'_> {
-    fn checks(&self, cost: Cost, now: Now) -> impl Iterator<Item = (LimitId, Check)> {
-        (0..self.quotas.len()).map(move |quota| {
-            let limit = LimitId { group: self.scope.group, quota };
-            (limit, self.shard.check(self.slot, self.quotas, quota, now, cost))
-        })
+    fn check(&self, cost: Cost, now: Now, mut each: impl FnMut(LimitId, Check)) {
+        let group = self.scope.group;
+        self.shard
+            .check(self.slot, self.quotas, now, cost, |quota, check| each(LimitId { group, quota }, check));
     }
 }
 
@@ -252,34 +268,37 @@ enum Verdict {
 fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Verdict {
     let mut tightest: Option<LimitView> = None;
     let mut refusal: Option<Refusal> = None;
+    let mut never = None;
     for scope in opened {
-        for (limit, check) in scope.checks(cost, now) {
-            match check {
-                Check::Never { capacity } => return Verdict::Never { limit, capacity },
-                Check::Wait { wait, remaining } => {
-                    if refusal.is_none_or(|worst| wait > worst.wait) {
-                        let capacity = scope.quotas[limit.quota].capacity();
-                        refusal = Some(Refusal { binding: LimitView { limit, capacity, remaining }, wait });
-                    }
-                }
-                Check::Fits { remaining } => {
-                    if tightest.is_none_or(|least| remaining < least.remaining) {
-                        let capacity = scope.quotas[limit.quota].capacity();
-                        tightest = Some(LimitView { limit, capacity, remaining });
-                    }
+        let view = |limit: LimitId, remaining| LimitView {
+            limit,
+            capacity: scope.quotas[limit.quota].capacity(),
+            remaining,
+        };
+        scope.check(cost, now, |limit, check| match check {
+            Check::Never { capacity } => never = never.or(Some((limit, capacity))),
+            Check::Wait { wait, remaining } => {
+                if refusal.is_none_or(|worst| wait > worst.wait) {
+                    refusal = Some(Refusal { binding: view(limit, remaining), wait });
                 }
             }
-        }
+            Check::Fits { remaining } => {
+                if tightest.is_none_or(|least| remaining < least.remaining) {
+                    tightest = Some(view(limit, remaining));
+                }
+            }
+        });
     }
-    match (refusal, tightest) {
-        (Some(refusal), _) => Verdict::Wait(refusal),
-        (None, Some(tightest)) => Verdict::Room(tightest),
-        // There is at least one scope and every group has a limit, so one of the two is there.
-        (None, None) => Verdict::Never { limit: LimitId { group: GroupId(0), quota: 0 }, capacity: 0 },
+    match (never, refusal, tightest) {
+        (Some((limit, capacity)), _, _) => Verdict::Never { limit, capacity },
+        (None, Some(refusal), _) => Verdict::Wait(refusal),
+        (None, None, Some(tightest)) => Verdict::Room(tightest),
+        // There is at least one scope and every group has a limit, so one of the three is there.
+        (None, None, None) => Verdict::Never { limit: LimitId { group: GroupId(0), quota: 0 }, capacity: 0 },
     }
 }
 
-/// The table inside a shard uses the low and the highest bits of the hash; the shard is chosen by others.
+/// The index inside a shard uses the highest and the lowest bits of the hash; the shard is chosen by others.
 fn shard_of(hash: u64) -> usize {
-    usize::try_from(hash >> 32).unwrap_or(0) % SHARDS
+    usize::try_from((hash >> 8) % SHARDS as u64).unwrap_or(0)
 }

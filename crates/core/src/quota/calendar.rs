@@ -52,6 +52,20 @@ pub(super) struct PeriodUse {
     units: u32,
 }
 
+/// Words that it takes in a caller's record.
+pub(super) const WORDS: usize = 2;
+
+impl PeriodUse {
+    pub(super) fn read(words: &[u32]) -> Self {
+        Self { period: words[0], units: words[1] }
+    }
+
+    pub(super) fn write(self, words: &mut [u32]) {
+        words[0] = self.period;
+        words[1] = self.units;
+    }
+}
+
 impl CalendarRule {
     pub(super) fn check(&self, used: PeriodUse, utc: UtcTime, units: u32) -> Check {
         if units > self.limit {

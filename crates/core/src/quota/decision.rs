@@ -128,6 +128,9 @@ pub enum ScopeError {
     /// One group was named twice, which would charge its limits twice.
     #[error("a request must not name a group twice")]
     Repeated(GroupId),
+    /// Nobody new can be remembered: a thousand million callers are.
+    #[error("the book has no room for another caller")]
+    Full(GroupId),
     /// A group of another book.
     #[error("the book has no such group")]
     Unknown(GroupId),

@@ -18,7 +18,11 @@ mod book;
 mod calendar;
 mod decision;
 mod hint;
+mod index;
+mod packed;
+mod pool;
 mod rate;
+mod ring;
 mod rule;
 mod shard;
 mod sliding;
@@ -33,5 +37,6 @@ pub use decision::{
     Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
 };
 pub use hint::{ComeBack, come_back};
+pub(crate) use ring::SliceRing;
 pub use rule::{Quota, QuotaGroup, Unit};
-pub(crate) use sliding::{SliceRing, SlidingRule};
+pub(crate) use sliding::SlidingRule;

@@ -17,11 +17,23 @@ pub(super) struct RateRule {
 }
 
 /// The moment by which all that was admitted is used up at the even rate.
-///
-/// Packed, because a million callers keep one each beside smaller things.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(Rust, packed(4))]
 pub(super) struct Backlog(u64);
+
+/// Words that a backlog takes in a caller's record.
+pub(super) const WORDS: usize = 2;
+
+impl Backlog {
+    pub(super) fn read(words: &[u32]) -> Self {
+        Self(u64::from(words[1]) << 32 | u64::from(words[0]))
+    }
+
+    pub(super) fn write(self, words: &mut [u32]) {
+        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        words[0] = half(self.0);
+        words[1] = half(self.0 >> 32);
+    }
+}
 
 impl RateRule {
     pub(super) fn new(limit: u32, per: Duration, burst: u32) -> Result<Self, SettingError> {
@@ -50,7 +62,7 @@ impl RateRule {
             return Check::Never { capacity: self.burst };
         }
         let full = self.unit_nanos * u64::from(self.burst);
-        let before = { backlog.0 }.saturating_sub(now.as_nanos());
+        let before = backlog.0.saturating_sub(now.as_nanos());
         let after = before.saturating_add(self.unit_nanos * u64::from(units));
         // Taking nothing always fits, even in debt.
         if after > full && units > 0 {
@@ -62,7 +74,7 @@ impl RateRule {
 
     /// Takes units whether they fit or not, and returns what a later refund needs to know.
     pub(super) fn take(&self, backlog: &mut Backlog, now: Timestamp, units: u32) -> u64 {
-        let start = { backlog.0 }.max(now.as_nanos());
+        let start = backlog.0.max(now.as_nanos());
         backlog.0 = start.saturating_add(self.unit_nanos.saturating_mul(u64::from(units)));
         backlog.0
     }
@@ -72,7 +84,7 @@ impl RateRule {
     pub(super) fn give_back(&self, backlog: &mut Backlog, taken_until: u64, units: u32, now: Timestamp) {
         let still_owed = taken_until.saturating_sub(now.as_nanos());
         let refund = self.unit_nanos.saturating_mul(u64::from(units)).min(still_owed);
-        backlog.0 = { backlog.0 }.saturating_sub(refund);
+        backlog.0 = backlog.0.saturating_sub(refund);
     }
 
     pub(super) fn is_idle(backlog: Backlog, now: Timestamp) -> bool {

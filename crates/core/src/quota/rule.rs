@@ -1,9 +1,12 @@
 //! One limit: its rule, and what a caller has used of it.
 
-use super::calendar::{CalendarPeriod, CalendarRule, PeriodUse};
+use super::calendar::{self, CalendarPeriod, CalendarRule, PeriodUse};
 use super::decision::Cost;
-use super::rate::{Backlog, RateRule};
-use super::sliding::{RingPool, Slices, SlidingRule};
+use super::packed;
+use super::pool::Pool;
+use super::rate::{self, Backlog, RateRule};
+use super::ring::SliceRing;
+use super::sliding::SlidingRule;
 use crate::setting::{SettingError, at_least_one};
 use crate::time::Now;
 use std::time::Duration;
@@ -52,16 +55,6 @@ pub(super) enum Check {
     /// They never will: the limit itself is smaller.
     Never { capacity: u32 },
 }
-
-/// What one caller has used of one limit. Twenty bytes: there may be a million callers with five each.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Use {
-    Rate(Backlog),
-    Sliding(Slices),
-    Calendar(PeriodUse),
-}
-
-const _: () = assert!(size_of::<Use>() == 20);
 
 impl Quota {
     /// An even rate of `limit` units per `per`, of which up to `burst` may come at once.
@@ -117,83 +110,91 @@ impl Quota {
         }
     }
 
-    pub(super) fn unused(&self) -> Use {
+    /// Words that a caller's use of this limit takes in its record. All zero is nothing used.
+    pub(super) fn words(&self) -> usize {
         match &self.rule {
-            Rule::Rate(_) => Use::Rate(Backlog::default()),
-            Rule::Sliding(_) => Use::Sliding(Slices::default()),
-            Rule::Calendar(_) => Use::Calendar(PeriodUse::default()),
+            Rule::Rate(_) => rate::WORDS,
+            Rule::Sliding(_) => packed::WORDS,
+            Rule::Calendar(_) => calendar::WORDS,
         }
     }
 
-    // A use is made by `unused` of the same quota and never put beside another, so the mixed pairs below cannot
-    // occur; they are answered as if nothing had been used.
-
-    pub(super) fn check(&self, used: &Use, pool: &RingPool, now: Now, cost: Cost) -> Check {
+    pub(super) fn check(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now, cost: Cost) -> Check {
         let units = cost.units(self.unit);
-        match (&self.rule, used) {
-            (Rule::Rate(rule), Use::Rate(backlog)) => rule.check(*backlog, now.monotonic, units),
-            (Rule::Sliding(rule), Use::Sliding(slices)) => slices.check(rule, pool, now.monotonic, units),
-            (Rule::Calendar(rule), Use::Calendar(used)) => rule.check(*used, now.utc, units),
-            _ => Check::Fits { remaining: self.capacity() },
+        match &self.rule {
+            Rule::Rate(rule) => rule.check(Backlog::read(words), now.monotonic, units),
+            Rule::Sliding(rule) => rule.check_words(words, rings, now.monotonic, units),
+            Rule::Calendar(rule) => rule.check(PeriodUse::read(words), now.utc, units),
         }
     }
 
     /// Takes units whether they fit or not. The mark that comes back says where they were taken from.
-    pub(super) fn take(&self, used: &mut Use, pool: &mut RingPool, now: Now, cost: Cost) -> u64 {
+    pub(super) fn take(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now, cost: Cost) -> u64 {
         let units = cost.units(self.unit);
-        match (&self.rule, used) {
-            (Rule::Rate(rule), Use::Rate(backlog)) => rule.take(backlog, now.monotonic, units),
-            (Rule::Sliding(rule), Use::Sliding(slices)) => slices.take(rule, pool, now.monotonic, units),
-            (Rule::Calendar(rule), Use::Calendar(used)) => rule.take(used, now.utc, units),
-            _ => 0,
+        match &self.rule {
+            Rule::Rate(rule) => change(words, |backlog| rule.take(backlog, now.monotonic, units)),
+            Rule::Sliding(rule) => rule.take(words, rings, now.monotonic, units),
+            Rule::Calendar(rule) => change_period(words, |used| rule.take(used, now.utc, units)),
         }
     }
 
     /// Corrects what was taken at `mark` from `reserved` to `actual`.
     pub(super) fn settle(
         &self,
-        used: &mut Use,
-        pool: &mut RingPool,
+        words: &mut [u32],
+        rings: &mut Pool<SliceRing>,
         now: Now,
         mark: u64,
         (reserved, actual): (Cost, Cost),
     ) {
         let (reserved, actual) = (reserved.units(self.unit), actual.units(self.unit));
         let (refund, debt) = (reserved.saturating_sub(actual), actual.saturating_sub(reserved));
-        match (&self.rule, used) {
-            (Rule::Rate(rule), Use::Rate(backlog)) => {
+        match &self.rule {
+            Rule::Rate(rule) => change(words, |backlog| {
                 rule.give_back(backlog, mark, refund, now.monotonic);
                 if debt > 0 {
                     rule.take(backlog, now.monotonic, debt);
                 }
+            }),
+            Rule::Sliding(rule) => {
+                SlidingRule::give_back(words, rings, mark, refund);
+                rule.take(words, rings, now.monotonic, debt);
             }
-            (Rule::Sliding(rule), Use::Sliding(slices)) => {
-                slices.give_back(pool, mark, refund);
-                slices.take(rule, pool, now.monotonic, debt);
-            }
-            (Rule::Calendar(_), Use::Calendar(used)) => {
+            Rule::Calendar(_) => change_period(words, |used| {
                 CalendarRule::give_back(used, mark, refund);
                 CalendarRule::add_debt(used, mark, debt);
-            }
-            _ => {}
+            }),
         }
     }
 
-    pub(super) fn is_idle(&self, used: &Use, pool: &RingPool, now: Now) -> bool {
-        match (&self.rule, used) {
-            (Rule::Rate(_), Use::Rate(backlog)) => RateRule::is_idle(*backlog, now.monotonic),
-            (Rule::Sliding(rule), Use::Sliding(slices)) => slices.is_idle(rule, pool, now.monotonic),
-            (Rule::Calendar(rule), Use::Calendar(used)) => rule.is_idle(*used, now.utc),
-            _ => true,
+    pub(super) fn is_idle(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now) -> bool {
+        match &self.rule {
+            Rule::Rate(_) => RateRule::is_idle(Backlog::read(words), now.monotonic),
+            Rule::Sliding(rule) => rule.is_idle(words, rings, now.monotonic),
+            Rule::Calendar(rule) => rule.is_idle(PeriodUse::read(words), now.utc),
         }
     }
 
-    /// Gives back memory that a caller who has calmed down no longer needs.
-    pub(super) fn compact(&self, used: &mut Use, pool: &mut RingPool, now: Now) {
-        if let (Rule::Sliding(rule), Use::Sliding(slices)) = (&self.rule, used) {
-            slices.compact(rule, pool, now.monotonic);
+    /// Gives back room that a caller who has calmed down no longer needs.
+    pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now) {
+        if let Rule::Sliding(rule) = &self.rule {
+            rule.compact(words, rings, now.monotonic);
         }
     }
+}
+
+fn change<T>(words: &mut [u32], step: impl FnOnce(&mut Backlog) -> T) -> T {
+    let mut backlog = Backlog::read(words);
+    let answer = step(&mut backlog);
+    backlog.write(words);
+    answer
+}
+
+fn change_period<T>(words: &mut [u32], step: impl FnOnce(&mut PeriodUse) -> T) -> T {
+    let mut used = PeriodUse::read(words);
+    let answer = step(&mut used);
+    used.write(words);
+    answer
 }
 
 /// The limits that apply to every key of one group: a tier's callers, guests by address, everybody.

@@ -1,84 +1,110 @@
 //! The callers of one group whose keys fall into one shard.
+//!
+//! A caller is one record of words that lie together: its key, then what it has used of each limit in turn.
+//! Deciding among a million callers is mostly waiting for memory, so what is read together is kept together.
 
 use super::decision::{Cost, QuotaKey};
-use super::rule::{Check, Quota, Use};
-use super::sliding::RingPool;
+use super::index::{Slot, SlotIndex};
+use super::pool::Pool;
+use super::ring::SliceRing;
+use super::rule::{Check, Quota};
 use crate::time::Now;
-use hashbrown::HashTable;
 
-/// Callers whose uses lie together. Pages never move, so growing costs one page and no copying.
-const PAGE: usize = 128;
-
-/// The place of a caller in its shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(u32);
-
-#[derive(Debug)]
-struct Page {
-    keys: Box<[QuotaKey]>,
-    uses: Box<[Use]>,
-}
+/// Records that lie together. Pages never move, so growing costs one page and no copying.
+const PAGE: u32 = 128;
+/// The words of a record before the first limit's.
+const KEY_WORDS: usize = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    index: HashTable<Slot>,
-    pages: Vec<Page>,
+    index: SlotIndex,
+    records: Records,
     free: Vec<Slot>,
     used_slots: u32,
-    pool: RingPool,
+    rings: Pool<SliceRing>,
 }
 
-impl Slot {
-    fn page(self) -> usize {
-        self.0 as usize / PAGE
+#[derive(Debug, Default)]
+struct Records {
+    pages: Vec<Box<[u32]>>,
+}
+
+/// Words of one record.
+fn record_words(quotas: &[Quota]) -> usize {
+    KEY_WORDS + quotas.iter().map(Quota::words).sum::<usize>()
+}
+
+impl Records {
+    fn record(&self, slot: Slot, words: usize) -> &[u32] {
+        let from = (slot.number() % PAGE) as usize * words;
+        &self.pages[(slot.number() / PAGE) as usize][from..from + words]
     }
 
-    fn place(self) -> usize {
-        self.0 as usize % PAGE
+    fn record_mut(&mut self, slot: Slot, words: usize) -> &mut [u32] {
+        let from = (slot.number() % PAGE) as usize * words;
+        &mut self.pages[(slot.number() / PAGE) as usize][from..from + words]
+    }
+
+    fn key(&self, slot: Slot, words: usize) -> QuotaKey {
+        let record = self.record(slot, words);
+        QuotaKey(u64::from(record[1]) << 32 | u64::from(record[0]))
     }
 }
 
 impl Shard {
-    pub(super) fn find(&self, hash: u64, key: QuotaKey) -> Option<Slot> {
-        self.index.find(hash, |slot| self.key(*slot) == key).copied()
+    pub(super) fn find(&self, hash: u64, key: QuotaKey, quotas: &[Quota]) -> Option<Slot> {
+        let words = record_words(quotas);
+        self.index.find(hash, |slot| self.records.key(slot, words) == key)
     }
 
-    /// The slot of a key that is not in the index yet, with nothing used.
+    /// A slot for a key that has none, with nothing used; none if there is no room for one more.
     pub(super) fn insert(
         &mut self,
         hash: u64,
         key: QuotaKey,
         quotas: &[Quota],
         rehash: impl Fn(QuotaKey) -> u64,
-    ) -> Slot {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            let slot = Slot(self.used_slots);
-            self.used_slots += 1;
-            slot
-        });
-        if slot.page() == self.pages.len() {
-            let uses = (0..PAGE).flat_map(|_| quotas.iter().map(Quota::unused)).collect();
-            self.pages.push(Page { keys: vec![QuotaKey(0); PAGE].into(), uses });
-        }
-        self.pages[slot.page()].keys[slot.place()] = key;
-        let pages = &self.pages;
-        self.index.insert_unique(hash, slot, |slot| rehash(pages[slot.page()].keys[slot.place()]));
-        slot
+    ) -> Option<Slot> {
+        let words = record_words(quotas);
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.new_slot(words)?,
+        };
+        let record = self.records.record_mut(slot, words);
+        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        record[0] = half(key.0);
+        record[1] = half(key.0 >> 32);
+        let records = &self.records;
+        self.index.insert(hash, slot, |slot| rehash(records.key(slot, words)));
+        Some(slot)
     }
 
-    /// Asks one limit of a caller; of one who is not known, nothing has been used.
+    fn new_slot(&mut self, words: usize) -> Option<Slot> {
+        let slot = Slot::new(self.used_slots)?;
+        if self.used_slots.is_multiple_of(PAGE) {
+            self.records.pages.push(vec![0; PAGE as usize * words].into());
+        }
+        self.used_slots += 1;
+        Some(slot)
+    }
+
+    /// Asks every limit of a caller in turn; of one who is not known, nothing has been used.
     pub(super) fn check(
         &self,
         slot: Option<Slot>,
         quotas: &[Quota],
-        quota: usize,
         now: Now,
         cost: Cost,
-    ) -> Check {
-        let rule = &quotas[quota];
-        match slot {
-            Some(slot) => rule.check(&self.uses(slot, quotas.len())[quota], &self.pool, now, cost),
-            None => rule.check(&rule.unused(), &self.pool, now, cost),
+        mut each: impl FnMut(usize, Check),
+    ) {
+        let mut words = slot.map(|slot| &self.records.record(slot, record_words(quotas))[KEY_WORDS..]);
+        for (index, quota) in quotas.iter().enumerate() {
+            let (own, rest) = words.map_or((&NOTHING_USED[..], None), |words| {
+                let (own, rest) = words.split_at(quota.words());
+                (own, Some(rest))
+            });
+            words = rest;
+            each(index, quota.check(own, &self.rings, now, cost));
         }
     }
 
@@ -90,10 +116,9 @@ impl Shard {
         cost: Cost,
         mut mark: impl FnMut(u64),
     ) {
-        let (uses, pool) = self.uses_mut(slot, quotas.len());
-        for (quota, used) in quotas.iter().zip(uses) {
-            mark(quota.take(used, pool, now, cost));
-        }
+        let Self { records, rings, .. } = self;
+        let record = records.record_mut(slot, record_words(quotas));
+        for_each_limit(record, quotas, |quota, words| mark(quota.take(words, rings, now, cost)));
     }
 
     pub(super) fn settle(
@@ -104,28 +129,30 @@ impl Shard {
         marks: &[u64],
         change: (Cost, Cost),
     ) {
-        let (uses, pool) = self.uses_mut(slot, quotas.len());
-        for ((quota, used), mark) in quotas.iter().zip(uses).zip(marks) {
-            quota.settle(used, pool, now, *mark, change);
-        }
+        let Self { records, rings, .. } = self;
+        let record = records.record_mut(slot, record_words(quotas));
+        let mut marks = marks.iter();
+        for_each_limit(record, quotas, |quota, words| {
+            if let Some(mark) = marks.next() {
+                quota.settle(words, rings, now, *mark, change);
+            }
+        });
     }
 
-    /// Forgets callers who have nothing left in any window, and takes rings from those who calmed down.
+    /// Forgets callers who have nothing left in any window, and takes room from those who calmed down.
     pub(super) fn sweep(&mut self, quotas: &[Quota], now: Now) -> usize {
-        let Self { index, pages, free, pool, .. } = self;
+        let Self { index, records, free, rings, .. } = self;
         let before = index.len();
         index.retain(|slot| {
-            let from = slot.place() * quotas.len();
-            let uses = &mut pages[slot.page()].uses[from..from + quotas.len()];
-            let idle = quotas.iter().zip(&*uses).all(|(quota, used)| quota.is_idle(used, pool, now));
-            for (quota, used) in quotas.iter().zip(uses) {
-                quota.compact(used, pool, now);
-                if idle {
-                    *used = quota.unused();
-                }
-            }
+            let record = records.record_mut(slot, record_words(quotas));
+            let mut idle = true;
+            for_each_limit(record, quotas, |quota, words| {
+                quota.compact(words, rings, now);
+                idle &= quota.is_idle(words, rings, now);
+            });
             if idle {
-                free.push(*slot);
+                record.fill(0);
+                free.push(slot);
             }
             !idle
         });
@@ -136,26 +163,24 @@ impl Shard {
         self.index.len()
     }
 
-    pub(super) fn bytes(&self, quotas: usize) -> usize {
-        let page = PAGE * (size_of::<QuotaKey>() + quotas * size_of::<Use>());
-        self.index.allocation_size()
-            + self.pages.len() * page
-            + self.pages.capacity() * size_of::<Page>()
+    pub(super) fn bytes(&self, quotas: &[Quota]) -> usize {
+        let page = PAGE as usize * record_words(quotas) * size_of::<u32>();
+        self.index.bytes()
+            + self.records.pages.len() * page
+            + self.records.pages.capacity() * size_of::<Box<[u32]>>()
             + self.free.capacity() * size_of::<Slot>()
-            + self.pool.bytes()
+            + self.rings.bytes()
     }
+}
 
-    fn key(&self, slot: Slot) -> QuotaKey {
-        self.pages[slot.page()].keys[slot.place()]
-    }
+/// The record of somebody who is not known, as long as the longest limit needs.
+const NOTHING_USED: [u32; 8] = [0; 8];
 
-    fn uses(&self, slot: Slot, quotas: usize) -> &[Use] {
-        let from = slot.place() * quotas;
-        &self.pages[slot.page()].uses[from..from + quotas]
-    }
-
-    fn uses_mut(&mut self, slot: Slot, quotas: usize) -> (&mut [Use], &mut RingPool) {
-        let from = slot.place() * quotas;
-        (&mut self.pages[slot.page()].uses[from..from + quotas], &mut self.pool)
+fn for_each_limit(record: &mut [u32], quotas: &[Quota], mut each: impl FnMut(&Quota, &mut [u32])) {
+    let mut words = &mut record[KEY_WORDS..];
+    for quota in quotas {
+        let (own, rest) = words.split_at_mut(quota.words());
+        each(quota, own);
+        words = rest;
     }
 }

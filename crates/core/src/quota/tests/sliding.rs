@@ -1,8 +1,12 @@
 use super::super::Cost;
 use super::{MINUTE, admitted, at, book, scope, sliding, take};
 use crate::invariant::window_within_limit;
+use crate::quota::packed::WORDS;
+use crate::quota::pool::Pool;
+use crate::quota::ring::SliceRing;
 use crate::quota::rule::Check;
-use crate::quota::sliding::{RingPool, SliceRing, Slices, SlidingRule};
+use crate::quota::sliding::SlidingRule;
+
 use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -67,13 +71,13 @@ fn a_moment_read_by_a_slower_thread_counts_in_the_newest_slice() {
 fn the_period_and_the_burst_make_the_rule() {
     let rule = SlidingRule::new(60, MINUTE, 10).unwrap();
     assert_eq!(rule.limit(), 70);
-    let mut ring = SliceRing::new();
+    let mut ring = SliceRing::default();
     assert!(try_take(&mut ring, &rule, moment(0), 70));
     assert!(!try_take(&mut ring, &rule, moment(60_999), 1));
     assert!(try_take(&mut ring, &rule, moment(61_000), 1));
     assert!(!try_take(&mut ring, &rule, moment(61_000), 71));
     let short = SlidingRule::new(1, Duration::from_secs(1), 0).unwrap();
-    let mut ring = SliceRing::new();
+    let mut ring = SliceRing::default();
     assert!(try_take(&mut ring, &short, moment(1_000), 1));
     assert!(!try_take(&mut ring, &short, moment(2_000), 1));
     assert!(try_take(&mut ring, &short, moment(2_017), 1));
@@ -83,15 +87,15 @@ fn the_period_and_the_burst_make_the_rule() {
 fn numbers_may_wrap_around() {
     let rule = SlidingRule::new(5, MINUTE, 0).unwrap();
     let around = u64::from(u32::MAX) * 1_000;
-    let mut ring = SliceRing::new();
+    let mut ring = SliceRing::default();
     assert!(try_take(&mut ring, &rule, moment(around - 100_000), 1));
-    let (mut few, mut pool) = (Slices::default(), RingPool::default());
+    let (mut words, mut rings) = ([0; WORDS], Pool::default());
     for millis in [around, around + 1_000, around + 2_000] {
         assert!(try_take(&mut ring, &rule, moment(millis), 1));
-        few.take(&rule, &mut pool, moment(millis), 1);
+        rule.take(&mut words, &mut rings, moment(millis), 1);
     }
     let fits = Check::Fits { remaining: 2 };
-    assert_eq!(few.check(&rule, &pool, moment(around + 3_000), 0), fits);
+    assert_eq!(rule.check_words(&words, &rings, moment(around + 3_000), 0), fits);
     assert!(!try_take(&mut ring, &rule, moment(around + 3_000), 3));
     assert!(try_take(&mut ring, &rule, moment(around + 61_000), 3));
 }
@@ -127,28 +131,27 @@ proptest! {
         steps in vec((0_u64..9_000, 0_u32..6, 0_usize..8), 1..150),
     ) {
         let rule = SlidingRule::new(limit, MINUTE, 0).unwrap();
-        let mut pool = RingPool::default();
-        let mut slices = Slices::default();
+        let (mut words, mut rings) = ([0; WORDS], Pool::default());
         let mut naive = Naive::default();
         let mut now = 0;
         for (wait, units, chance) in steps {
             now += wait;
             let expected = naive.check(limit, now, units);
-            prop_assert_eq!(slices.check(&rule, &pool, moment(now), units), expected);
-            prop_assert_eq!(slices.is_idle(&rule, &pool, moment(now)), naive.used(now) == 0);
+            prop_assert_eq!(rule.check_words(&words, &rings, moment(now), units), expected);
+            prop_assert_eq!(rule.is_idle(&words, &rings, moment(now)), naive.used(now) == 0);
             if matches!(expected, Check::Fits { .. }) {
-                let mark = slices.take(&rule, &mut pool, moment(now), units);
+                let mark = rule.take(&mut words, &mut rings, moment(now), units);
                 prop_assert_eq!(mark, now / 1_000);
                 naive.0.push((now, units));
             }
             match chance {
-                0 => slices.compact(&rule, &mut pool, moment(now)),
+                0 => rule.compact(&mut words, &mut rings, moment(now)),
                 1 => if let Some((when, units)) = naive.0.pop() {
                     // Give the newest back, whether its slice still counts or not.
-                    slices.give_back(&mut pool, when / 1_000, units);
+                    SlidingRule::give_back(&mut words, &mut rings, when / 1_000, units);
                 },
                 2 => {
-                    slices.take(&rule, &mut pool, moment(now), 3);
+                    rule.take(&mut words, &mut rings, moment(now), 3);
                     naive.0.push((now, 3));
                 }
                 _ => {}
@@ -164,7 +167,7 @@ proptest! {
         waits in vec(0_u64..4_000, 1..300),
     ) {
         let rule = SlidingRule::new(limit, MINUTE, 0).unwrap();
-        let mut ring = SliceRing::new();
+        let mut ring = SliceRing::default();
         let mut admitted: Vec<u64> = Vec::new();
         let mut now = 0;
         for wait in waits {

@@ -1,0 +1,222 @@
+//! From a key to the place of its record, with one look at memory.
+//!
+//! Sixteen entries share one line of memory: a lookup reads the line that the hash names, compares sixteen tags, and
+//! goes on to the record. A general hash table reads its tags and its entries in two places, one after the other,
+//! and among a million callers each of those is a wait.
+
+/// The place of a caller in its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(u32);
+
+impl Slot {
+    /// The most places there can be.
+    pub(super) const MOST: u32 = PLACE_MASK - 1;
+
+    /// The place of this number, if there can be so many.
+    pub(super) fn new(number: u32) -> Option<Self> {
+        (number < Self::MOST).then_some(Self(number))
+    }
+
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+}
+
+const ENTRIES: usize = 16;
+/// Entries that may be in use before the lines are laid out anew.
+const MOST_FULL: usize = 13;
+/// How full lines are on average after that. Fewer lines would overflow into their neighbours.
+const FRESHLY_FULL: usize = 9;
+
+/// Entries: eight bits of the hash, then the place counted from one. Zero has never been used.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Line([u32; ENTRIES]);
+
+const PLACE_BITS: u32 = 24;
+const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
+/// An entry that was removed. It keeps its line from looking as if nothing had ever gone beyond it.
+const REMOVED: u32 = PLACE_MASK;
+
+/// The places of the keys of one shard.
+#[derive(Debug, Default)]
+pub(super) struct SlotIndex {
+    lines: Vec<Line>,
+    live: usize,
+    /// Entries that are not zero: live and removed ones.
+    used: usize,
+}
+
+impl SlotIndex {
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.lines.capacity() * size_of::<Line>()
+    }
+
+    /// The place with this hash for which `is_it` says yes.
+    pub(super) fn find(&self, hash: u64, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
+        let tag = tag_of(hash);
+        for line in self.lines_from(hash) {
+            let entries = &self.lines[line].0;
+            for entry in entries {
+                if entry >> PLACE_BITS == tag
+                    && let Some(slot) = slot_of(*entry)
+                    && is_it(slot)
+                {
+                    return Some(slot);
+                }
+            }
+            // Only a line without room has ever sent anything on to the next.
+            if entries.contains(&0) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Adds a place that is not there yet. `hash_of` says the hash of every place that is.
+    pub(super) fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
+        if self.used >= self.lines.len() * MOST_FULL {
+            self.lay_out(hash_of);
+        }
+        self.put(hash, slot);
+        self.live += 1;
+    }
+
+    /// Keeps the places for which `keep` says yes.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(Slot) -> bool) {
+        for entry in self.lines.iter_mut().flat_map(|line| &mut line.0) {
+            if let Some(slot) = slot_of(*entry)
+                && !keep(slot)
+            {
+                *entry = REMOVED;
+                self.live -= 1;
+            }
+        }
+    }
+
+    /// New lines for what is live, with room to spare.
+    fn lay_out(&mut self, hash_of: impl Fn(Slot) -> u64) {
+        let lines = (self.live + 1).div_ceil(FRESHLY_FULL);
+        let old = std::mem::replace(&mut self.lines, vec![Line::default(); lines]);
+        self.used = 0;
+        for slot in old.iter().flat_map(|line| line.0).filter_map(slot_of) {
+            self.put(hash_of(slot), slot);
+        }
+    }
+
+    fn put(&mut self, hash: u64, slot: Slot) {
+        let entry = tag_of(hash) << PLACE_BITS | (slot.0 + 1);
+        for line in self.lines_from(hash) {
+            let room = self.lines[line].0.iter_mut().find(|entry| slot_of(**entry).is_none());
+            if let Some(room) = room {
+                self.used += usize::from(*room == 0);
+                *room = entry;
+                return;
+            }
+        }
+    }
+
+    /// The line that the hash names, and those after it, all the way round.
+    fn lines_from(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let lines = self.lines.len();
+        // The high half of a product: as even as a remainder, and quicker.
+        let first = (u128::from(hash) * lines as u128) >> 64;
+        let first = usize::try_from(first).unwrap_or(0);
+        (first..lines).chain(0..first)
+    }
+}
+
+/// Bits of the hash that neither the line nor the shard is chosen by.
+fn tag_of(hash: u64) -> u32 {
+    u32::try_from(hash & 0xFF).unwrap_or(0)
+}
+
+fn slot_of(entry: u32) -> Option<Slot> {
+    match entry & PLACE_MASK {
+        0 | REMOVED => None,
+        place => Some(Slot(place - 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Slot, SlotIndex};
+    use proptest::collection::vec;
+    use proptest::prelude::{prop_assert_eq, proptest};
+    use std::collections::BTreeMap;
+
+    fn hash(key: u32) -> u64 {
+        u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    #[test]
+    fn places_end_before_the_mark_of_removal() {
+        assert_eq!(Slot::new(Slot::MOST - 1).map(Slot::number), Some(0xFF_FFFD));
+        assert_eq!(Slot::new(Slot::MOST), None);
+        let mut index = SlotIndex::default();
+        let last = Slot(Slot::MOST - 1);
+        index.insert(7, last, |_| 7);
+        assert_eq!(index.find(7, |_| true), Some(last));
+    }
+
+    #[test]
+    fn an_empty_index_finds_nothing() {
+        let index = SlotIndex::default();
+        assert_eq!((index.find(1, |_| true), index.len(), index.bytes()), (None, 0, 0));
+    }
+
+    #[test]
+    fn a_thousand_keys_of_one_line_are_all_found() {
+        // The worst hash there is: every key in the same line with the same tag.
+        let mut index = SlotIndex::default();
+        for number in 0..1_000 {
+            index.insert(5, Slot(number), |_| 5);
+        }
+        for number in 0..1_000 {
+            assert_eq!(index.find(5, |slot| slot == Slot(number)), Some(Slot(number)));
+        }
+        index.retain(|slot| slot.0 % 2 == 0);
+        assert_eq!((index.len(), index.find(5, |slot| slot == Slot(1))), (500, None));
+        assert_eq!(index.find(5, |slot| slot == Slot(998)), Some(Slot(998)));
+    }
+
+    #[test]
+    fn lines_stay_between_half_and_four_fifths_full() {
+        let mut index = SlotIndex::default();
+        for number in 0..100_000 {
+            index.insert(hash(number), Slot(number), |slot| hash(slot.0));
+            if number > 100 {
+                let entries = index.bytes() / 4;
+                let full = index.len() * 100 / entries;
+                assert!((50..=82).contains(&full), "{full} % of {entries}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_equals_a_map(steps in vec((0_u32..60, 0_u8..10), 1..400), spread in 1_u64..200) {
+            // Few distinct hashes, so that lines overflow.
+            let hash = |key: u32| (hash(key) % spread) << 55;
+            let mut index = SlotIndex::default();
+            let mut map = BTreeMap::new();
+            for (key, step) in steps {
+                if step == 0 {
+                    index.retain(|slot| slot.0 % 3 != key % 3);
+                    map.retain(|known, ()| known % 3 != key % 3);
+                } else if map.insert(key, ()).is_none() {
+                    index.insert(hash(key), Slot(key), |slot| hash(slot.0));
+                }
+                prop_assert_eq!(index.len(), map.len());
+                for key in 0..60 {
+                    let found = index.find(hash(key), |slot| slot.0 == key);
+                    prop_assert_eq!(found, map.contains_key(&key).then_some(Slot(key)));
+                }
+            }
+        }
+    }
+}

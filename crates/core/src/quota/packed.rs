@@ -1,0 +1,170 @@
+//! The slices of one caller in as little room as they need.
+//!
+//! Of a million callers most have been active in a handful of slices of a window, few in many. Up to six slices
+//! are kept in seven words beside the caller's other limits; only who is active in more gets a ring elsewhere.
+//!
+//! The first word is the number of the newest slice. Each of the others is a slice: its age, counted from the
+//! newest, in the high six bits, its units in the rest. A word of zero is free. Where the second word has an age
+//! that no slice can have, its low bits name a ring.
+
+use super::pool::{Pool, PoolId};
+use super::ring::SliceRing;
+use super::sliding::SLICES;
+
+/// Words that one window of one caller takes.
+pub(super) const WORDS: usize = 7;
+const UNIT_BITS: u32 = 26;
+const MOST_UNITS: u32 = (1 << UNIT_BITS) - 1;
+const RING_MARK: u32 = 63;
+
+/// Units taken in one slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) number: u32,
+    pub(super) units: u32,
+}
+
+/// The slices as they are kept.
+pub(super) enum Stored<'a> {
+    Packed(Packed<'a>),
+    Ring(&'a SliceRing),
+}
+
+/// Slices in place.
+#[derive(Clone, Copy)]
+pub(super) struct Packed<'a> {
+    newest: u32,
+    slices: &'a [u32],
+}
+
+pub(super) fn stored<'a>(words: &'a [u32], rings: &'a Pool<SliceRing>) -> Stored<'a> {
+    match ring_of(words) {
+        Some(id) => Stored::Ring(rings.get(id)),
+        None => Stored::Packed(Packed { newest: words[0], slices: &words[1..WORDS] }),
+    }
+}
+
+/// The number of the newest slice, if there is any.
+pub(super) fn newest(words: &[u32], rings: &Pool<SliceRing>) -> Option<u32> {
+    match stored(words, rings) {
+        Stored::Packed(packed) => packed.newest(),
+        Stored::Ring(ring) => Some(ring.newest()),
+    }
+}
+
+/// Adds to a slice that is the newest or newer, and moves to a ring where there is no room.
+pub(super) fn add(words: &mut [u32], rings: &mut Pool<SliceRing>, added: Slice) {
+    if let Some(id) = ring_of(words) {
+        return rings.get_mut(id).add(added);
+    }
+    grow_older(words, added.number);
+    let slices = &mut words[1..WORDS];
+    let current = slices.iter_mut().find(|slice| age(**slice) == 0 && units(**slice) > 0);
+    if let Some(current) = current {
+        if let Some(sum) = units(*current).checked_add(added.units).filter(|sum| *sum <= MOST_UNITS) {
+            *current = sum;
+            return;
+        }
+    } else if added.units <= MOST_UNITS
+        && let Some(free) = slices.iter_mut().find(|slice| **slice == 0)
+    {
+        *free = added.units;
+        return;
+    }
+    let packed = Packed { newest: words[0], slices: &words[1..WORDS] };
+    let mut ring = SliceRing::of(packed.live(added.number), added.number);
+    ring.add(added);
+    words[1] = RING_MARK << UNIT_BITS | rings.add(ring).number();
+}
+
+/// Gives units back to the slice they came from, if it still counts.
+pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, taken: Slice) {
+    if let Some(id) = ring_of(words) {
+        return rings.get_mut(id).give_back(taken);
+    }
+    let its_age = words[0].wrapping_sub(taken.number);
+    if let Some(slice) =
+        words[1..WORDS].iter_mut().find(|slice| age(**slice) == its_age && units(**slice) > 0)
+    {
+        let left = units(*slice).saturating_sub(taken.units);
+        *slice = if left == 0 { 0 } else { its_age << UNIT_BITS | left };
+    }
+}
+
+/// Moves out of a ring whose live slices fit in place.
+pub(super) fn shrink(words: &mut [u32], rings: &mut Pool<SliceRing>, present: u32) {
+    let Some(id) = ring_of(words) else { return };
+    let mut packed = [0; WORDS];
+    packed[0] = present;
+    let mut places = packed[1..].iter_mut();
+    for slice in rings.get(id).live(present).filter(|slice| slice.units > 0) {
+        match places.next() {
+            Some(place) if slice.units <= MOST_UNITS => {
+                *place = present.wrapping_sub(slice.number) << UNIT_BITS | slice.units;
+            }
+            _ => return,
+        }
+    }
+    rings.remove(id);
+    words.copy_from_slice(&packed);
+}
+
+impl Packed<'_> {
+    pub(super) fn newest(&self) -> Option<u32> {
+        self.slices.iter().any(|slice| *slice != 0).then_some(self.newest)
+    }
+
+    /// The sum of the slices that count at present.
+    pub(super) fn used(&self, present: u32) -> u64 {
+        let passed = present.wrapping_sub(self.newest);
+        let live = self.slices.iter().filter(|slice| passed.saturating_add(age(**slice)) < SLICES);
+        live.map(|slice| u64::from(units(*slice))).sum()
+    }
+
+    /// The slices that count at present, in no order.
+    pub(super) fn live(&self, present: u32) -> impl Iterator<Item = Slice> {
+        let (newest, passed) = (self.newest, present.wrapping_sub(self.newest));
+        let live = self
+            .slices
+            .iter()
+            .filter(move |slice| units(**slice) > 0 && passed.saturating_add(age(**slice)) < SLICES);
+        live.map(move |slice| Slice { number: newest.wrapping_sub(age(*slice)), units: units(*slice) })
+    }
+
+    /// The same, oldest first.
+    pub(super) fn oldest_first(&self, present: u32) -> impl Iterator<Item = Slice> {
+        let mut sorted = [Slice::default(); WORDS - 1];
+        for (place, slice) in sorted.iter_mut().zip(self.live(present)) {
+            *place = slice;
+        }
+        // What is free sorts as if it were oldest, and frees nothing.
+        sorted.sort_unstable_by_key(|slice| std::cmp::Reverse(present.wrapping_sub(slice.number)));
+        sorted.into_iter().filter(|slice| slice.units > 0)
+    }
+}
+
+/// Makes `present` the newest: every slice ages, and what no longer counts is freed.
+fn grow_older(words: &mut [u32], present: u32) {
+    let passed = present.wrapping_sub(words[0]);
+    if passed == 0 {
+        return;
+    }
+    words[0] = present;
+    for slice in &mut words[1..WORDS] {
+        let its_age = age(*slice).saturating_add(passed);
+        let counts = *slice != 0 && its_age < SLICES;
+        *slice = if counts { its_age << UNIT_BITS | units(*slice) } else { 0 };
+    }
+}
+
+fn ring_of(words: &[u32]) -> Option<PoolId> {
+    (age(words[1]) == RING_MARK).then(|| PoolId::of_number(units(words[1])))
+}
+
+fn age(slice: u32) -> u32 {
+    slice >> UNIT_BITS
+}
+
+fn units(slice: u32) -> u32 {
+    slice & MOST_UNITS
+}

@@ -1,0 +1,87 @@
+//! All slices of a window, for who is active in many.
+
+use super::packed::Slice;
+use super::sliding::SLICES;
+
+/// A power of two, so that neighbours stay apart where slice numbers wrap around.
+const PLACES: u32 = 64;
+
+/// A place for every slice that counts, and their sum.
+#[derive(Clone, Debug)]
+pub(crate) struct SliceRing {
+    newest: u32,
+    /// The sum of all places, whether they still count or not.
+    total: u64,
+    units: [u32; PLACES as usize],
+}
+
+impl Default for SliceRing {
+    fn default() -> Self {
+        Self { newest: 0, total: 0, units: [0; PLACES as usize] }
+    }
+}
+
+impl SliceRing {
+    /// A ring that holds these slices, the newest of which is `newest`.
+    pub(super) fn of(slices: impl Iterator<Item = Slice>, newest: u32) -> Self {
+        let mut ring = Self { newest, ..Self::default() };
+        for slice in slices {
+            ring.units[place(slice.number)] = slice.units;
+            ring.total += u64::from(slice.units);
+        }
+        ring
+    }
+
+    pub(super) fn newest(&self) -> u32 {
+        self.newest
+    }
+
+    /// The sum of the slices that count at present: all, less those that have left since the newest was taken.
+    pub(super) fn used(&self, present: u32) -> u64 {
+        let left = present.wrapping_sub(self.newest).min(SLICES);
+        let oldest = self.newest.wrapping_sub(SLICES - 1);
+        let gone = (0..left).map(|step| u64::from(self.units[place(oldest.wrapping_add(step))]));
+        self.total.saturating_sub(gone.sum())
+    }
+
+    /// The slices that count at present, oldest first.
+    pub(super) fn live(&self, present: u32) -> impl Iterator<Item = Slice> {
+        let left = present.wrapping_sub(self.newest).min(SLICES);
+        let numbers = (left..SLICES).map(move |step| self.newest.wrapping_sub(SLICES - 1).wrapping_add(step));
+        numbers.map(|number| Slice { number, units: self.units[place(number)] })
+    }
+
+    /// Adds to a slice that is the newest or newer, and forgets what no longer counts.
+    pub(super) fn add(&mut self, slice: Slice) {
+        let steps = slice.number.wrapping_sub(self.newest).min(PLACES);
+        for back in 0..steps {
+            let forgotten = &mut self.units[place(slice.number.wrapping_sub(back))];
+            self.total -= u64::from(*forgotten);
+            *forgotten = 0;
+        }
+        // Those between the 61 that count and the 64 there is room for.
+        for beyond in SLICES..PLACES {
+            let forgotten = &mut self.units[place(slice.number.wrapping_sub(beyond))];
+            self.total -= u64::from(*forgotten);
+            *forgotten = 0;
+        }
+        self.newest = slice.number;
+        let units = &mut self.units[place(slice.number)];
+        let more = slice.units.min(u32::MAX - *units);
+        *units += more;
+        self.total += u64::from(more);
+    }
+
+    pub(super) fn give_back(&mut self, slice: Slice) {
+        if self.newest.wrapping_sub(slice.number) < SLICES {
+            let units = &mut self.units[place(slice.number)];
+            let less = slice.units.min(*units);
+            *units -= less;
+            self.total -= u64::from(less);
+        }
+    }
+}
+
+fn place(slice: u32) -> usize {
+    (slice % PLACES) as usize
+}
