@@ -3,6 +3,8 @@
 //! CI fails when a page differs from what the code would write, and when a generated page is left over that
 //! no code writes any more. Pages without the opening line are written by hand and left alone.
 
+mod machines;
+
 use crate::Arguments;
 use crate::workspace::root;
 use anyhow::{Context as _, ensure};
@@ -22,7 +24,12 @@ struct Page {
     write: fn() -> String,
 }
 
-const PAGES: &[Page] = &[Page { path: "docs/reference/xtask.md", write: developer_commands }];
+const PAGES: &[Page] = &[
+    Page { path: "docs/reference/xtask.md", write: developer_commands },
+    Page { path: "docs/reference/failures.md", write: machines::failures },
+    Page { path: "docs/reference/protections.md", write: machines::protections },
+    Page { path: "docs/reference/laws.md", write: machines::laws },
+];
 
 /// Writes every page, or with `check` only compares.
 pub(crate) fn run(check_only: bool) -> anyhow::Result<()> {
