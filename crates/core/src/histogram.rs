@@ -38,7 +38,8 @@ impl Histogram {
 
     /// Counts one duration.
     pub fn record(&self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        // What is longer than the last bucket would spoil the mean for good.
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(end_of(BUCKETS - 1));
         self.buckets[bucket_of(micros)].fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -128,6 +129,10 @@ mod tests {
         for share in [-1.0, 0.0, 0.5, 1.0, 2.0] {
             assert_eq!(histogram.quantile(share), Some(Duration::from_micros(3)));
         }
+        let longest = Histogram::new();
+        longest.record(Duration::MAX);
+        longest.record(Duration::from_micros(2));
+        assert!(longest.mean().unwrap() > Duration::from_secs(600));
         histogram.record(Duration::from_micros(7));
         assert_eq!(histogram.quantile(0.5), Some(Duration::from_micros(3)));
         assert_eq!(histogram.quantile(0.51), Some(Duration::from_micros(7)));

@@ -28,7 +28,7 @@ pub enum Law {
     ProbesWithinStage,
     /// Within an episode a breaker never goes back.
     StandNeverGoesBack,
-    /// Retries and hedges are at most their share of first attempts, and what may always be in flight.
+    /// A retry or hedge stays within its share of first attempts, or within what may always be in flight.
     RetriesWithinShare,
     /// A wait lies between its bounds.
     WaitWithinBounds,
@@ -99,7 +99,7 @@ impl Law {
             Self::ProbesWithinStage => "A trial has no more probes than its stage.",
             Self::StandNeverGoesBack => "Within an episode a breaker never goes back.",
             Self::RetriesWithinShare => {
-                "Retries and hedges are at most their share of first attempts, and what may always be in flight."
+                "A retry or hedge stays within its share of first attempts, or within what may always be in flight."
             }
             Self::WaitWithinBounds => "A wait lies between its bounds.",
             Self::AttemptFitsDeadline => "No attempt is started that cannot finish in time.",
@@ -139,15 +139,14 @@ pub type Admissions<'a> = &'a [(Timestamp, u64)];
 /// assert!(window_within_limit(&admitted, 5, Duration::from_secs(60)).is_err());
 /// ```
 pub fn window_within_limit(admitted: Admissions<'_>, limit: u64, period: Duration) -> Result<(), Violation> {
-    let mut first = 0;
-    let mut held = 0_u64;
+    let mut oldest = admitted.iter().peekable();
+    let mut held = 0_u128;
     for (when, units) in admitted {
-        held = held.saturating_add(*units);
-        while *when - admitted[first].0 >= period {
-            held -= admitted[first].1;
-            first += 1;
+        held += u128::from(*units);
+        while let Some((_, units)) = oldest.next_if(|(first, _)| *when - *first >= period) {
+            held = held.saturating_sub(u128::from(*units));
         }
-        hold(Law::WindowWithinLimit, held <= limit, || {
+        hold(Law::WindowWithinLimit, held <= u128::from(limit), || {
             format!("{held} of {limit} in the {period:?} up to {when}")
         })?;
     }
@@ -213,16 +212,19 @@ pub fn stand_never_goes_back<T: PartialOrd + std::fmt::Debug>(
     hold(Law::StandNeverGoesBack, before <= after, || format!("{before:?} became {after:?}"))
 }
 
-/// [`Law::RetriesWithinShare`], over one window.
+/// [`Law::RetriesWithinShare`], for one that was granted when `retries` had been in the window before it and
+/// `in_flight` of them were still under way.
 pub fn retries_within_share(
     first_attempts: u64,
     retries: u64,
-    share: Ratio,
-    floor: u64,
+    in_flight: u64,
+    (share, floor): (Ratio, u64),
 ) -> Result<(), Violation> {
-    let allowed = share.of(first_attempts).saturating_add(floor);
-    hold(Law::RetriesWithinShare, retries <= allowed, || {
-        format!("{retries} retries of {first_attempts} first attempts, {allowed} allowed")
+    let within_share = retries < share.of(first_attempts);
+    hold(Law::RetriesWithinShare, within_share || in_flight < floor, || {
+        format!(
+            "one more than {retries} retries of {first_attempts} first attempts with {in_flight} in flight"
+        )
     })
 }
 

@@ -83,7 +83,8 @@ impl UtcTime {
         Self(nanos)
     }
 
-    /// Midnight UTC of a civil date, for tests and tables.
+    /// Midnight UTC of a civil date from 1970 on. What no calendar has is read as the nearest that it has: a month
+    /// of 13 as December, a year before 1970 as 1970.
     ///
     /// ```
     /// use seawall_core::time::UtcTime;
@@ -91,6 +92,7 @@ impl UtcTime {
     /// ```
     #[must_use]
     pub fn from_civil(year: i64, month: u32, day: u32) -> Self {
+        let (year, month, day) = (year.clamp(1970, 2553), month.clamp(1, 12), day.clamp(1, 31));
         let days = u64::try_from(days_from_civil(year, month, day)).unwrap_or(0);
         Self(days.saturating_mul(SECONDS_PER_DAY * NANOS_PER_SECOND))
     }
@@ -192,7 +194,7 @@ fn civil_from_days(days: i64) -> (i64, u32, u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::{NANOS_PER_SECOND, SECONDS_PER_DAY, Timestamp, UtcTime};
+    use super::{NANOS_PER_SECOND, Now, SECONDS_PER_DAY, Timestamp, UtcTime};
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
     use std::time::Duration;
 
@@ -214,6 +216,22 @@ mod tests {
             assert_eq!(midnight.civil(), date);
             assert_eq!((midnight + Duration::from_nanos(86_399_999_999_999)).civil(), date);
         }
+    }
+
+    #[test]
+    fn dates_that_do_not_exist_are_read_as_the_nearest() {
+        assert_eq!(UtcTime::from_civil(i64::MIN, 0, 0), UtcTime::from_civil(1970, 1, 1));
+        assert_eq!(UtcTime::from_civil(2026, u32::MAX, 1).civil(), (2026, 12, 1));
+        assert_eq!(UtcTime::from_civil(i64::MAX, 1, 1).civil(), (2553, 1, 1));
+        assert_eq!(UtcTime::from_civil(1970, 1, 2).as_nanos(), 86_400_000_000_000);
+    }
+
+    #[test]
+    fn both_clocks_move_together() {
+        let later = Now::new(Timestamp::from_nanos(5), UtcTime::from_nanos(7)) + Duration::from_nanos(10);
+        assert_eq!(later, Now::new(Timestamp::from_nanos(15), UtcTime::from_nanos(17)));
+        assert_eq!(later.utc.since(UtcTime::from_nanos(10)), Duration::from_nanos(7));
+        assert_eq!(UtcTime::from_nanos(1).since(later.utc), Duration::ZERO);
     }
 
     #[test]

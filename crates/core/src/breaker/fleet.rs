@@ -5,9 +5,9 @@
 //! next episode. So of two stands the later one is always the right one to take over, whatever order the news
 //! arrives in and however often. Times travel as "so long still", never as another node's clock.
 
+use super::Breaker;
 use super::machine::{BreakerPhase, State, TripReason};
 use super::window::CallCounts;
-use super::{Breaker, BreakerMode};
 use crate::chance::Draw;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// A report older than this says nothing any more: its node has gone.
 const REPORT_LIFE: Duration = Duration::from_secs(10);
+
+/// An episode so far ahead of ours is no episode but a mistake, and following it would leave no later one.
+const FURTHEST_EPISODE: u64 = 1 << 32;
 
 /// A node of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +57,12 @@ pub enum ReportedPhase {
 }
 
 impl BreakerReport {
-    /// The order in which one stand follows another.
-    fn rank(&self) -> (u64, usize) {
+    /// The order in which one stand follows another, for a node with this many stages. A peer with other settings
+    /// may be at a stage we do not have; for us it is at our last.
+    fn rank(&self, stages: usize) -> (u64, usize) {
         let phase = match self.phase {
             ReportedPhase::Open { .. } => 0,
-            ReportedPhase::HalfOpen { stage, .. } => stage.saturating_add(1),
+            ReportedPhase::HalfOpen { stage, .. } => stage.saturating_add(1).min(stages),
             ReportedPhase::Closed { .. } => usize::MAX,
         };
         (self.episode, phase)
@@ -75,7 +79,9 @@ impl FleetView {
     /// Takes in a report that arrived at this moment of our own clock.
     pub fn insert(&mut self, node: NodeId, report: BreakerReport, received: Timestamp) {
         let entry = self.0.entry(node).or_insert((report, received));
-        if report.sequence > entry.0.sequence {
+        // A node that was silent for so long has started anew, and its numbers with it.
+        let is_restarted = received - entry.1 > REPORT_LIFE;
+        if report.sequence > entry.0.sequence || is_restarted {
             *entry = (report, received);
         }
     }
@@ -104,10 +110,14 @@ pub fn probes_without_store(fleet_size: u64, draw: Draw) -> bool {
 }
 
 impl Breaker {
-    /// What to tell the other nodes.
+    /// What to tell the other nodes; nothing while the operator holds this one, since that is no finding.
     #[must_use]
-    pub fn report_to_fleet(&mut self, sequence: u64, now: Timestamp) -> BreakerReport {
+    pub fn report_to_fleet(&mut self, sequence: u64, now: Timestamp) -> Option<BreakerReport> {
         self.advance(now);
+        (!self.is_forced()).then(|| self.stand(sequence, now))
+    }
+
+    fn stand(&mut self, sequence: u64, now: Timestamp) -> BreakerReport {
         let phase = match &self.machine.state {
             State::Open { until, .. } => ReportedPhase::Open { remaining: *until - now },
             State::HalfOpen(trial) => {
@@ -118,22 +128,28 @@ impl Breaker {
         BreakerReport { sequence, episode: self.machine.episode, phase }
     }
 
-    /// Takes over what the fleet knows better: a later stand, a longer opening, successes of the same stage, and
-    /// failures that only together are too many. A breaker in the operator's hand stays where it is.
+    /// Takes over what the fleet knows better: a later stand, successes of the same stage, and failures that only
+    /// together are too many. A breaker in the operator's hand stays where it is.
     pub fn fold(&mut self, view: &FleetView, now: Timestamp) {
         self.advance(now);
-        if matches!(self.mode, BreakerMode::ForcedOpen | BreakerMode::ForcedClosed) {
+        if self.is_forced() {
             return;
         }
-        let own = self.report_to_fleet(0, now).rank();
-        let latest = view.live(now).max_by_key(|(report, _)| report.rank()).copied();
+        let stages = self.settings.stages().len();
+        let own = self.stand(0, now).rank(stages);
+        let believable = |(report, _): &&(BreakerReport, Timestamp)| {
+            report.episode.saturating_sub(own.0) <= FURTHEST_EPISODE
+        };
+        let latest = view.live(now).filter(believable).max_by_key(|(report, _)| report.rank(stages)).copied();
         if let Some((report, received)) = latest
-            && report.rank() > own
+            && report.rank(stages) > own
         {
             self.follow(report, received, now);
         }
         match self.machine.phase() {
-            BreakerPhase::Open => self.fold_open(view, now),
+            // The timer was taken over with the episode and only runs down: taking the longer of two again and
+            // again would let two nodes keep each other open for ever.
+            BreakerPhase::Open => {}
             BreakerPhase::HalfOpen { stage } => self.fold_trial(view, stage, now),
             BreakerPhase::Closed => self.fold_counts(view, now),
         }
@@ -145,31 +161,18 @@ impl Breaker {
         self.machine.episode = report.episode;
         let transition = match report.phase {
             ReportedPhase::Open { remaining } => {
+                // Bounded by our own settings: a peer gone wrong must not shut us for a year.
                 let until = received + remaining.min(self.settings.open_cap);
                 Some(self.machine.follow_open(report.episode, until, now))
             }
-            ReportedPhase::HalfOpen { stage, .. } if stage < self.settings.stages().len() => {
-                Some(self.machine.enter_stage(stage, now))
+            ReportedPhase::HalfOpen { stage, .. } => {
+                let last = self.settings.stages().len() - 1;
+                Some(self.machine.enter_stage(stage.min(last), now))
             }
-            // A stage we do not have: the peer runs other settings. Its episode is taken over, its stage not.
-            ReportedPhase::HalfOpen { .. } => None,
             ReportedPhase::Closed { .. } if was_closed => None,
             ReportedPhase::Closed { .. } => Some(self.machine.close(now)),
         };
         self.note(transition);
-    }
-
-    fn fold_open(&mut self, view: &FleetView, now: Timestamp) {
-        // Another node's word is bounded by our own settings: a peer gone wrong must not shut us for a year.
-        let cap = self.settings.open_cap;
-        let longest = self.peers_of_episode(view, now).filter_map(|(report, received)| match report.phase {
-            ReportedPhase::Open { remaining } => Some(*received + remaining.min(cap)),
-            ReportedPhase::HalfOpen { .. } | ReportedPhase::Closed { .. } => None,
-        });
-        let longest = longest.max();
-        if let (State::Open { until, .. }, Some(longest)) = (&mut self.machine.state, longest) {
-            *until = longest.max(*until);
-        }
     }
 
     fn fold_trial(&mut self, view: &FleetView, at_stage: usize, now: Timestamp) {

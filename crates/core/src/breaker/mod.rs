@@ -183,7 +183,7 @@ impl Breaker {
             Some(reason) if self.mode == BreakerMode::Automatic => {
                 AcquireDecision::Rejected { reason, retry_after: self.retry_after(now) }
             }
-            would_reject => AcquireDecision::Permitted(self.permit(attempt, would_reject)),
+            would_reject => AcquireDecision::Permitted(self.permit(now, attempt, would_reject)),
         }
     }
 
@@ -214,7 +214,8 @@ impl Breaker {
             State::HalfOpen(_) => {
                 let settings = &self.settings;
                 let transition = self.machine.judge_probe(settings, permit.serial, health, now);
-                if health == Health::Unknown {
+                // Without a success the stage still needs that probe.
+                if matches!(health, Health::Unknown | Health::Cut) {
                     self.return_lease();
                 }
                 self.note(transition);
@@ -287,6 +288,12 @@ impl Breaker {
         self.transitions.take()
     }
 
+    /// All transitions ever, whether anybody took them or not.
+    #[must_use]
+    pub fn transition_count(&self) -> u64 {
+        self.machine.generation
+    }
+
     /// Results that came too late to count, ever.
     #[must_use]
     pub fn late_results(&self) -> u64 {
@@ -304,24 +311,35 @@ impl Breaker {
         self.lease = None;
     }
 
-    /// The episode and stage a probe lease should be taken for, if the breaker is, or will next be, on trial.
+    /// The lease that would serve the trial this breaker is on, or will next be on: its stage, and the probes the
+    /// fleet still needs to pass it.
     #[must_use]
-    pub fn wants_probes(&self) -> Option<(u64, usize)> {
-        match &self.machine.state {
-            State::Closed { .. } => None,
-            State::Open { .. } => Some((self.machine.episode, 0)),
-            State::HalfOpen(trial) => Some((self.machine.episode, trial.stage)),
-        }
+    pub fn wants_probes(&self) -> Option<ProbeLease> {
+        let (stage, done) = match &self.machine.state {
+            State::Closed { .. } => return None,
+            State::Open { .. } => (0, 0),
+            State::HalfOpen(trial) => {
+                let under_way = u32::try_from(trial.probes.len()).unwrap_or(u32::MAX);
+                let succeeded = trial.successes.saturating_add(trial.peer_successes);
+                (trial.stage, succeeded.saturating_add(under_way))
+            }
+        };
+        let probes = self.settings.stage_size(stage)?.saturating_sub(done);
+        Some(ProbeLease { episode: self.machine.episode, stage, probes })
     }
 
     fn advance(&mut self, now: Timestamp) {
         // Forced states stand still in time.
-        if matches!(self.mode, BreakerMode::ForcedOpen | BreakerMode::ForcedClosed) {
+        if self.is_forced() {
             return;
         }
         while let Some(transition) = self.machine.advance(&self.settings, now) {
             self.note(Some(transition));
         }
+    }
+
+    fn is_forced(&self) -> bool {
+        matches!(self.mode, BreakerMode::ForcedOpen | BreakerMode::ForcedClosed)
     }
 
     fn rejection(&self) -> Option<RejectReason> {
@@ -345,13 +363,19 @@ impl Breaker {
         }
     }
 
-    fn permit(&mut self, attempt: Deadline, would_reject: Option<RejectReason>) -> BreakerPermit {
+    fn permit(
+        &mut self,
+        now: Timestamp,
+        attempt: Deadline,
+        would_reject: Option<RejectReason>,
+    ) -> BreakerPermit {
         let serial = self.next_serial;
         self.next_serial = self.next_serial.wrapping_add(1);
         if would_reject.is_none()
             && let State::HalfOpen(trial) = &mut self.machine.state
         {
-            let expires = attempt.moment() + PROBE_GRACE;
+            // Bounded, so that a lost probe of an attempt without deadline does not block for ever.
+            let expires = attempt.within(now, self.settings.open_cap).moment() + PROBE_GRACE;
             // There is room: `rejection` has just said so.
             let _ = trial.probes.try_push(Probe { serial, expires });
             if let Some(lease) = &mut self.lease {
@@ -361,8 +385,11 @@ impl Breaker {
         BreakerPermit { generation: self.machine.generation, serial, would_reject }
     }
 
+    /// Gives a probe back to the lease it came from; one fetched ahead for the next stage is another.
     fn return_lease(&mut self) {
-        if let Some(lease) = &mut self.lease {
+        if let (State::HalfOpen(trial), Some(lease)) = (&self.machine.state, &mut self.lease)
+            && (lease.episode, lease.stage) == (self.machine.episode, trial.stage)
+        {
             lease.probes = lease.probes.saturating_add(1);
         }
     }

@@ -12,16 +12,13 @@ const PLACES: usize = 10;
 #[derive(Debug)]
 pub(super) struct Deposits {
     slice_nanos: u64,
-    /// What one counts for in the sum.
-    worth: u32,
     slices: [AtomicU64; PLACES],
 }
 
 impl Deposits {
-    pub(super) fn new(window: Duration, worth: u32) -> Self {
+    pub(super) fn new(window: Duration) -> Self {
         Self {
             slice_nanos: (nanos(window) / u64::from(SLICES)).max(1),
-            worth,
             slices: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -32,8 +29,9 @@ impl Deposits {
         let mut seen = cell.load(Ordering::Acquire);
         loop {
             let (number, counted) = split(seen);
-            // Behind the slice that is there: a thread that read its clock earlier. It counts where it is.
-            let is_behind = number.wrapping_sub(slice) < u32::MAX / 2;
+            // Behind the slice that is there: a thread that read its clock earlier. It counts where it is. A cell that
+            // nobody has used lies nowhere.
+            let is_behind = counted > 0 && number.wrapping_sub(slice) < u32::MAX / 2;
             let next =
                 if is_behind { join(number, counted.saturating_add(count)) } else { join(slice, count) };
             match cell.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
@@ -51,12 +49,12 @@ impl Deposits {
             let age = present.wrapping_sub(number);
             (!(SLICES..=u32::MAX / 2).contains(&age)).then_some(u64::from(count))
         });
-        live.fold(0_u64, u64::saturating_add).saturating_mul(self.worth.into())
+        live.fold(0_u64, u64::saturating_add)
     }
 
-    /// The slice of this moment. Counted from one, so that a cell nobody has used lies in the past.
+    /// The slice of this moment.
     fn slice(&self, now: Timestamp) -> u32 {
-        let number = now.as_nanos() / self.slice_nanos + u64::from(SLICES);
+        let number = now.as_nanos() / self.slice_nanos;
         u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[test]
 fn loom_no_deposit_is_lost_even_when_a_slice_starts_anew() {
     loom::model(|| {
-        let deposits = Arc::new(Deposits::new(Duration::from_secs(10), 1));
+        let deposits = Arc::new(Deposits::new(Duration::from_secs(10)));
         // Something from a window ago in the very cell that both are about to use.
         deposits.add(7, Timestamp::ZERO);
         let now = Timestamp::ZERO + Duration::from_secs(10);

@@ -5,8 +5,8 @@
 //! retry and each hedge withdraws one, and when there is none left nobody tries again.
 //!
 //! Three gates, each of which can be left out, and all of which must agree:
-//! - a **ratio**: credits spent in the last while are at most a share of the first attempts in it, but a few
-//!   may always be in flight, or a quiet node could never retry;
+//! - a **ratio**: retries in the last while are at most a share of the first attempts in it, but a few may always
+//!   be in flight, or a quiet node could never retry;
 //! - a **rate cap**: this many in any minute, the node's part of what the fleet may do;
 //! - a **bucket** that successes refill, from which a timeout takes more than a throttle, because it has cost
 //!   more.
@@ -103,10 +103,10 @@ impl Default for RetryBudgetOptions {
 struct RatioGate {
     ratio: Ratio,
     floor_in_flight: u32,
-    /// Credits on top of the share, over the whole window.
+    /// Retries on top of the share, over the whole window.
     reserve: u64,
     first_attempts: Deposits,
-    spent: Deposits,
+    retries: Deposits,
 }
 
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl RetryBudget {
             Some((limit, per)) => Some((SlidingRule::new(limit, per, 0)?, SliceRing::default())),
             None => None,
         };
-        let ratio = ratio.map(|ratio| RatioGate::new(&ratio, costs.usual)).transpose()?;
+        let ratio = ratio.map(|ratio| RatioGate::new(&ratio)).transpose()?;
         let bucket = bucket.map(|bucket| Bucket::new(&bucket, &costs)).transpose()?;
         let spending = Mutex::new(Spending { in_flight: 0, rate_cap, bucket });
         Ok(Self(Arc::new(Shared { costs, ratio, spending })))
@@ -202,14 +202,14 @@ impl RetryBudget {
             bucket.take(cost);
         }
         if let Some(gate) = &self.0.ratio {
-            gate.spent.add(cost, now);
+            gate.retries.add(1, now);
         }
         spending.in_flight = spending.in_flight.saturating_add(1);
         Ok(Credit { budget: self.clone(), cost })
     }
 
     fn check(&self, spending: &Spending, cost: u32, now: Timestamp) -> Result<(), CreditRefusal> {
-        if self.0.ratio.as_ref().is_some_and(|gate| !gate.has_room(spending.in_flight, cost, now)) {
+        if self.0.ratio.as_ref().is_some_and(|gate| !gate.has_room(spending.in_flight, now)) {
             return Err(CreditRefusal::Ratio);
         }
         if spending.bucket.as_ref().is_some_and(|bucket| !bucket.has(cost)) {
@@ -235,27 +235,27 @@ impl RetryBudget {
 }
 
 impl RatioGate {
-    fn new(options: &RatioOptions, usual_cost: u32) -> Result<Self, SettingError> {
+    fn new(options: &RatioOptions) -> Result<Self, SettingError> {
         let RatioOptions { percent, window, floor_in_flight, reserve_per_second } = options;
         if *window < Duration::from_secs(1) || *window > Duration::from_secs(60) {
             return Err(SettingError::new("window", format!("{window:?} is not between 1s and 60s")));
         }
-        let reserve = u128::from(*reserve_per_second) * u128::from(usual_cost) * window.as_millis() / 1_000;
+        let reserve = u128::from(*reserve_per_second) * window.as_millis() / 1_000;
         Ok(Self {
             ratio: Ratio::percent("percent", *percent)?,
             floor_in_flight: *floor_in_flight,
             reserve: u64::try_from(reserve).unwrap_or(u64::MAX),
-            first_attempts: Deposits::new(*window, usual_cost),
-            spent: Deposits::new(*window, 1),
+            first_attempts: Deposits::new(*window),
+            retries: Deposits::new(*window),
         })
     }
 
-    fn has_room(&self, in_flight: u32, cost: u32, now: Timestamp) -> bool {
+    fn has_room(&self, in_flight: u32, now: Timestamp) -> bool {
         if in_flight < self.floor_in_flight {
             return true;
         }
         let allowed = self.ratio.of(self.first_attempts.sum(now)).saturating_add(self.reserve);
-        self.spent.sum(now).saturating_add(cost.into()) <= allowed
+        self.retries.sum(now) < allowed
     }
 }
 

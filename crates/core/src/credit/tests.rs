@@ -161,13 +161,37 @@ fn costs_by_kind() {
     };
     assert_eq!(costs(CreditCosts::CLASSIC), [5, 5, 10, 5]);
     assert_eq!(costs(CreditCosts::CURRENT), [14, 5, 14, 14]);
-    // A timeout counts double against the share as well.
-    let budget = ratio(10.0, SECOND * 10, 0, 0);
-    for _ in 0..100 {
-        budget.deposit(at(0));
+}
+
+#[test]
+fn the_share_counts_retries_whatever_they_cost() {
+    let ratio =
+        RatioOptions { percent: 20.0, window: SECOND * 10, floor_in_flight: 0, reserve_per_second: 0 };
+    let options = RetryBudgetOptions { ratio: Some(ratio), costs: CreditCosts::CURRENT, ..NOTHING };
+    for kind in [FailureKind::Throttled, FailureKind::TimedOut, FailureKind::ServerFault] {
+        let budget = RetryBudget::new(options.clone()).unwrap();
+        for _ in 0..100 {
+            budget.deposit(at(0));
+        }
+        let granted = std::iter::from_fn(|| budget.withdraw(CreditUse::Retry(kind), at(0)).ok().map(drop));
+        assert_eq!(granted.count(), 20, "{}", kind.label());
     }
-    let timed_out = CreditUse::Retry(FailureKind::TimedOut);
-    assert_eq!(std::iter::from_fn(|| budget.withdraw(timed_out, at(0)).ok().map(drop)).count(), 5);
+}
+
+#[test]
+fn old_deposits_pay_for_nothing_whatever_the_clocks_origin() {
+    for origin in [0, 1_790_000_000_000_000_000, u64::MAX / 2, u64::MAX - 3_600_000_000_000 * 2] {
+        let budget = ratio(20.0, SECOND * 5, 0, 0);
+        let start = Timestamp::from_nanos(origin);
+        for _ in 0..1_000 {
+            budget.deposit(start);
+        }
+        assert_eq!(spend_all(&budget, start + SECOND * 3_600), 0, "{origin}");
+        for _ in 0..1_000 {
+            budget.deposit(start + SECOND * 3_600);
+        }
+        assert_eq!(spend_all(&budget, start + SECOND * 3_600), 200, "{origin}");
+    }
 }
 
 #[test]
@@ -261,14 +285,14 @@ fn a_resized_throttle_is_as_full_as_before() {
 proptest! {
     #[test]
     fn deposits_equal_a_list(steps in vec((0_u64..2_500, 0_u32..5), 1..150)) {
-        let deposits = Deposits::new(SECOND * 10, 5);
+        let deposits = Deposits::new(SECOND * 10);
         let (mut all, mut now) = (Vec::new(), 0);
         for (wait, count) in steps {
             now += wait;
             deposits.add(count, at(now));
             all.push((now, u64::from(count)));
             let live = all.iter().filter(|(when, _)| when / 1_000 + 10 > now / 1_000);
-            prop_assert_eq!(deposits.sum(at(now)), live.map(|(_, count)| count * 5).sum::<u64>());
+            prop_assert_eq!(deposits.sum(at(now)), live.map(|(_, count)| count).sum::<u64>());
             // A thread that read its clock a little earlier sees at least as much.
             prop_assert!(deposits.sum(at(now.saturating_sub(900))) >= deposits.sum(at(now)));
         }
@@ -294,7 +318,7 @@ proptest! {
                 if granted {
                     retries.push(now);
                     let share = Ratio::percent("share", 20.0).unwrap();
-                    prop_assert_eq!(retries_within_share(allowed as u64, used as u64 + 1, share, 0), Ok(()));
+                    prop_assert_eq!(retries_within_share(allowed as u64, used as u64, 0, (share, 0)), Ok(()));
                 }
             }
         }

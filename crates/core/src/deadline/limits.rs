@@ -3,18 +3,27 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-/// A limit that is not shorter than the one around it.
+/// What is wrong with a time limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{child} ({child_limit:?}) must be shorter than {parent} ({parent_limit:?}), which contains it")]
-pub struct NestingError {
-    /// The limit that is too long.
-    pub child: &'static str,
-    /// How long it is.
-    pub child_limit: Duration,
-    /// The limit around it.
-    pub parent: &'static str,
-    /// How long that one is.
-    pub parent_limit: Duration,
+pub enum TimeLimitError {
+    /// It leaves no time at all.
+    #[error("{limit} must be longer than 0s")]
+    Zero {
+        /// Which.
+        limit: &'static str,
+    },
+    /// It is not shorter than the one around it.
+    #[error("{child} ({child_limit:?}) must be shorter than {parent} ({parent_limit:?}), which contains it")]
+    Nested {
+        /// The limit that is too long.
+        child: &'static str,
+        /// How long it is.
+        child_limit: Duration,
+        /// The limit around it.
+        parent: &'static str,
+        /// How long that one is.
+        parent_limit: Duration,
+    },
 }
 
 /// The time limits of a request as somebody wrote them, outermost first.
@@ -81,8 +90,8 @@ impl Deref for TimeLimits {
 }
 
 impl TimeLimitOptions {
-    /// Returns the limits if each is shorter than the one around it, and otherwise every pair that is not.
-    pub fn check(self) -> Result<TimeLimits, Vec<NestingError>> {
+    /// Returns the limits if each is shorter than the one around it, and otherwise everything that is wrong.
+    pub fn check(self) -> Result<TimeLimits, Vec<TimeLimitError>> {
         let nested = [
             (("request", self.request), ("edge", self.edge)),
             (("worker", self.worker), ("request", self.request)),
@@ -91,16 +100,16 @@ impl TimeLimitOptions {
             (("stream_gap", self.stream_gap), ("stream", self.stream)),
             (("first_text", self.first_text), ("stream", self.stream)),
         ];
-        let errors: Vec<NestingError> = nested
-            .into_iter()
-            .filter(|((_, child_limit), (_, parent_limit))| child_limit >= parent_limit)
-            .map(|((child, child_limit), (parent, parent_limit))| NestingError {
-                child,
-                child_limit,
-                parent,
-                parent_limit,
-            })
-            .collect();
+        // Those that contain another are longer than it, so it is enough to look at the innermost.
+        let innermost =
+            [("connect", self.connect), ("stream_gap", self.stream_gap), ("first_text", self.first_text)];
+        let zero = innermost.into_iter().filter(|(_, time)| time.is_zero());
+        let zero = zero.map(|(limit, _)| TimeLimitError::Zero { limit });
+        let too_long = nested.into_iter().filter(|((_, child), (_, parent))| child >= parent);
+        let too_long = too_long.map(|((child, child_limit), (parent, parent_limit))| {
+            TimeLimitError::Nested { child, child_limit, parent, parent_limit }
+        });
+        let errors: Vec<TimeLimitError> = zero.chain(too_long).collect();
         if errors.is_empty() { Ok(TimeLimits(self)) } else { Err(errors) }
     }
 }
@@ -158,6 +167,21 @@ mod tests {
         ] {
             assert_eq!(child_shorter_than_parent(child, parent), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused() {
+        let nothing = TimeLimitOptions {
+            connect: Duration::ZERO,
+            stream_gap: Duration::ZERO,
+            first_text: Duration::ZERO,
+            ..TimeLimitOptions::default()
+        };
+        let errors: Vec<String> = nothing.check().unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            ["connect", "stream_gap", "first_text"].map(|limit| format!("{limit} must be longer than 0s"))
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod limits;
 mod phases;
 mod reserves;
 
-pub use limits::{NestingError, TimeLimitOptions, TimeLimits};
+pub use limits::{TimeLimitError, TimeLimitOptions, TimeLimits};
 pub use phases::{InsufficientTime, Phases};
 pub use reserves::{Reserve, Reserves};
 

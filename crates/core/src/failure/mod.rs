@@ -224,17 +224,14 @@ impl FailureKind {
         }
     }
 
-    /// Whether the vendor cannot have carried the request out.
-    ///
-    /// Only then may a call that must not happen twice be sent again, and only then is nothing owed for it.
+    /// Whether a refusal of this kind at the door proves that the vendor did not carry the request out. A 503 does
+    /// not: what stands in front of a service sends one after the service has done its work.
     #[must_use]
     pub const fn proves_not_executed(self) -> bool {
         matches!(
             self,
             Self::Throttled
-                | Self::Overloaded
                 | Self::QuotaExhausted
-                | Self::NotReady
                 | Self::BadRequest
                 | Self::TooLong
                 | Self::Unauthorized
@@ -261,6 +258,9 @@ pub struct Failure {
     pub origin: FaultOrigin,
     /// Where trying again can help.
     pub retryability: Retryability,
+    /// Whether the vendor cannot have carried the request out. Only then may a call that must not happen twice be
+    /// sent again, and only then is nothing owed for it.
+    pub not_executed: bool,
     /// How long the server asked us to wait, exactly as it said.
     pub retry_after: Option<Duration>,
 }
@@ -269,7 +269,13 @@ impl Failure {
     /// A failure of this kind with the kind's usual meaning and no word from the server about when.
     #[must_use]
     pub const fn of(kind: FailureKind) -> Self {
-        Self { kind, origin: kind.origin(), retryability: kind.retryability(), retry_after: None }
+        Self {
+            kind,
+            origin: kind.origin(),
+            retryability: kind.retryability(),
+            not_executed: kind.proves_not_executed(),
+            retry_after: None,
+        }
     }
 
     /// The same failure, with the server's word on how long to wait.

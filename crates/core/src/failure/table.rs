@@ -34,6 +34,8 @@ impl ErrorTable {
         let kind =
             name.and_then(|name| self.kind_of_name(name)).unwrap_or_else(|| self.kind_of_status(status));
         let mut failure = Failure::of(kind);
+        // An error inside an answer that had begun: the request was at least begun as well.
+        failure.not_executed &= status >= 400;
         if self.retry_here.contains(&kind) {
             failure.retryability = Retryability::Here;
         }

@@ -63,6 +63,15 @@ fn statuses_decide_where_no_name_is_known() {
 }
 
 #[test]
+fn an_error_inside_an_answer_proves_nothing_about_execution() {
+    assert!(BEDROCK.classify(429, Some("ThrottlingException")).not_executed);
+    assert!(!BEDROCK.classify(200, Some("throttlingException")).not_executed);
+    assert!(!ANTHROPIC.classify(200, Some("overloaded_error")).not_executed);
+    assert!(!DRS.classify(503, None).not_executed);
+    assert!(DRS.classify(400, Some("ValidationException")).not_executed);
+}
+
+#[test]
 fn a_spent_quota_is_worth_a_wait_only_where_jobs_give_it_back() {
     let name = Some("ServiceQuotaExceededException");
     assert_eq!(BEDROCK.classify(400, name).retryability, Retryability::Elsewhere);
@@ -98,9 +107,9 @@ fn whose_fault_where_to_try_and_what_it_says_of_health() {
     use Retryability::{Elsewhere, Here, Nowhere};
     let expected = [
         (Kind::Throttled, Provider, Here, Health::Bad, true),
-        (Kind::Overloaded, Provider, Here, Health::Bad, true),
+        (Kind::Overloaded, Provider, Here, Health::Bad, false),
         (Kind::QuotaExhausted, Provider, Elsewhere, Health::Bad, true),
-        (Kind::NotReady, Provider, Here, Health::Bad, true),
+        (Kind::NotReady, Provider, Here, Health::Bad, false),
         (Kind::TimedOut, Provider, Here, Health::Bad, false),
         (Kind::NotStarted, Gateway, Elsewhere, Health::Cut, false),
         (Kind::Unreachable, Provider, Here, Health::Bad, false),

@@ -25,6 +25,10 @@ fn broken(result: Result<(), Violation>) -> String {
 #[test]
 fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(window_within_limit(&[(at(0), 2), (at(60), 2)], 2, SECOND * 60), Ok(()));
+    assert_eq!(window_within_limit(&[(at(0), 2)], 2, Duration::ZERO), Ok(()));
+    let enormous = [(at(0), u64::MAX), (at(1), u64::MAX), (at(100), 0)];
+    assert!(window_within_limit(&enormous, u64::MAX, SECOND * 60).is_err());
+    assert_eq!(window_within_limit(&enormous, u64::MAX, SECOND), Ok(()));
     let one_minute = window_within_limit(&[(at(0), 2), (at(59), 1)], 2, SECOND * 60);
     assert_eq!(broken(one_minute), "window_within_limit: 3 of 2 in the 60s up to 59s");
 
@@ -65,10 +69,11 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     );
 
     let fifth = Ratio::percent("share", 20.0).unwrap();
-    assert_eq!(retries_within_share(100, 23, fifth, 3), Ok(()));
+    assert_eq!(retries_within_share(100, 19, 9, (fifth, 3)), Ok(()));
+    assert_eq!(retries_within_share(100, 20, 2, (fifth, 3)), Ok(()));
     assert_eq!(
-        broken(retries_within_share(100, 24, fifth, 3)),
-        "retries_within_share: 24 retries of 100 first attempts, 23 allowed"
+        broken(retries_within_share(100, 20, 3, (fifth, 3))),
+        "retries_within_share: one more than 20 retries of 100 first attempts with 3 in flight"
     );
 
     assert_eq!(wait_within_bounds(SECOND, SECOND, SECOND), Ok(()));

@@ -206,6 +206,8 @@ pub struct PressureGauge {
     mostly_failing_since: Option<Timestamp>,
     /// Successes since the trial began, while a recovery lasts.
     recovery: Option<u32>,
+    /// Whether the breaker is closed. While it is not, outcomes are probes and judged as such.
+    breaker_closed: bool,
 }
 
 impl PressureGauge {
@@ -220,6 +222,7 @@ impl PressureGauge {
             level: Level::Normal,
             mostly_failing_since: None,
             recovery: None,
+            breaker_closed: true,
         }
     }
 
@@ -233,6 +236,8 @@ impl PressureGauge {
         self.successes_in_a_row = if failed { 0 } else { self.successes_in_a_row.saturating_add(1) };
         if let Some(successes) = self.recovery {
             self.recover(successes, failed);
+        }
+        if !self.breaker_closed {
             return None;
         }
         self.remember(now, failed);
@@ -240,8 +245,10 @@ impl PressureGauge {
         self.sustained(now)
     }
 
-    /// Tells the gauge that the breaker beside it has moved. Opening and trial forget what led to them.
+    /// Tells the gauge that the breaker beside it has moved. Opening and trial forget what led to them. Closed before
+    /// two have succeeded, by an operator or the fleet, it goes on as recovery and measures again.
     pub fn follow(&mut self, phase: BreakerPhase) {
+        self.breaker_closed = phase == BreakerPhase::Closed;
         match phase {
             BreakerPhase::Closed => {}
             BreakerPhase::Open | BreakerPhase::HalfOpen { stage: 0 } => {

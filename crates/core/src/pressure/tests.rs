@@ -127,6 +127,16 @@ fn a_window_of_silence_is_normal() {
 }
 
 #[test]
+fn only_the_newest_two_hundred_count() {
+    let mut gauge = gauge();
+    feed(&mut gauge, true, 50, at(0));
+    feed(&mut gauge, false, 150, at(0));
+    assert_eq!((gauge.outcomes.len(), gauge.failures), (200, 50));
+    feed(&mut gauge, false, 45, at(0));
+    assert_eq!((gauge.outcomes.len(), gauge.failures), (200, 5));
+}
+
+#[test]
 fn callers_mistakes_and_cut_attempts_leave_it_normal() {
     let mut gauge = gauge();
     for kind in [FailureKind::BadRequest, FailureKind::NotStarted, FailureKind::Filtered] {
@@ -185,8 +195,20 @@ fn open_and_recovery_are_the_breakers_and_forget_what_led_to_them() {
     feed(&mut gauge, false, 1, at(30_001));
     assert_eq!(read(&gauge, at(30_001)), Pressure::Normal);
     // One more failure is one failure, not twenty-one.
+    gauge.follow(BreakerPhase::Closed);
     feed(&mut gauge, true, 1, at(30_002));
     assert_eq!(read(&gauge, at(30_002)), Pressure::Slight);
+}
+
+#[test]
+fn closed_before_it_recovered_it_still_asks_for_the_breaker() {
+    let mut gauge = gauge();
+    gauge.follow(BreakerPhase::Open);
+    gauge.follow(BreakerPhase::Closed);
+    let signals =
+        (0..200_u64).filter(|second| gauge.record(&outcome(second % 3 > 0), at(second * 1_000)).is_some());
+    assert_eq!(signals.collect::<Vec<_>>(), [69, 130, 191]);
+    assert_eq!(read(&gauge, at(199_000)), Pressure::Recovery);
 }
 
 #[test]

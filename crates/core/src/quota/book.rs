@@ -133,24 +133,20 @@ impl QuotaBook {
     }
 
     /// What is left of every limit of these scopes. Changes nothing.
-    pub fn view(
-        &self,
-        scopes: &[Scope],
-        now: Now,
-        mut each: impl FnMut(LimitView),
-    ) -> Result<(), ScopeError> {
+    pub fn view(&self, scopes: &[Scope], now: Now) -> Result<ArrayVec<LimitView, MOST_LIMITS>, ScopeError> {
         let mut opened = ArrayVec::new();
         self.open(scopes, &mut opened)?;
+        let mut views = ArrayVec::new();
         for opened in &opened {
             opened.check(Cost::NOTHING, now, |limit, check| {
                 let remaining = match check {
                     Check::Fits { remaining } | Check::Wait { remaining, .. } => remaining,
                     Check::Never { .. } => 0,
                 };
-                each(LimitView { limit, capacity: opened.quotas[limit.quota].capacity(), remaining });
+                views.push(LimitView { limit, capacity: opened.quotas[limit.quota].capacity(), remaining });
             });
         }
-        Ok(())
+        Ok(views)
     }
 
     /// Corrects a reservation to what it truly cost: the rest goes back to the windows it came from, what went

@@ -2,7 +2,6 @@
 
 use super::rule::Check;
 use crate::time::UtcTime;
-use std::time::Duration;
 
 /// A period of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +25,19 @@ impl CalendarPeriod {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// How long until the next period begins.
-    fn until_next(self, utc: UtcTime) -> Duration {
-        let (year, month, day) = utc.civil();
-        let next = match self {
-            Self::Day => UtcTime::from_civil(year, month, day) + Duration::from_secs(86_400),
-            Self::Month if month == 12 => UtcTime::from_civil(year + 1, 1, 1),
-            Self::Month => UtcTime::from_civil(year, month + 1, 1),
-        };
-        next.since(utc)
+    /// When the period of this number begins.
+    fn start(self, number: u32) -> UtcTime {
+        match self {
+            Self::Day => UtcTime::from_nanos(u64::from(number).saturating_mul(DAY_NANOS)),
+            Self::Month => {
+                let months = number.saturating_sub(1);
+                UtcTime::from_civil(i64::from(months / 12), months % 12 + 1, 1)
+            }
+        }
     }
 }
+
+const DAY_NANOS: u64 = 86_400_000_000_000;
 
 /// So many units in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +72,12 @@ impl CalendarRule {
         if units > self.limit {
             return Check::Never { capacity: self.limit };
         }
-        let used = if used.period >= self.period.number(utc) { used.units } else { 0 };
+        let period = self.period.number(utc).max(used.period);
+        let used = if period == used.period { used.units } else { 0 };
         let left = self.limit.saturating_sub(used);
         if units > left {
-            return Check::Wait { wait: self.period.until_next(utc), remaining: left };
+            let wait = self.period.start(period.saturating_add(1)).since(utc);
+            return Check::Wait { wait, remaining: left };
         }
         Check::Fits { remaining: left - units }
     }
@@ -96,9 +99,13 @@ impl CalendarRule {
         }
     }
 
-    /// Books units beyond what was reserved on the period of the reservation, if it still lasts.
+    /// Books units beyond what was reserved on the period of the reservation, if no later one has begun.
     pub(super) fn add_debt(used: &mut PeriodUse, period: u64, units: u32) {
-        if u64::from(used.period) == period {
+        let period = u32::try_from(period).unwrap_or(u32::MAX);
+        if period > used.period {
+            *used = PeriodUse { period, units: 0 };
+        }
+        if period == used.period {
             used.units = used.units.saturating_add(units);
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn stored<'a>(words: &'a [u32], rings: &'a Pool<SliceRing>) -> Stored
 pub(super) fn newest(words: &[u32], rings: &Pool<SliceRing>) -> Option<u32> {
     match stored(words, rings) {
         Stored::Packed(packed) => packed.newest(),
-        Stored::Ring(ring) => Some(ring.newest()),
+        Stored::Ring(ring) => ring.newest(),
     }
 }
 
@@ -167,4 +167,87 @@ fn age(slice: u32) -> u32 {
 
 fn units(slice: u32) -> u32 {
     slice & MOST_UNITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_UNITS, Slice, Stored, WORDS, add, give_back, newest, shrink, stored};
+    use crate::quota::pool::Pool;
+    use crate::quota::ring::SliceRing;
+
+    fn take(words: &mut [u32], rings: &mut Pool<SliceRing>, number: u32, units: u32) {
+        add(words, rings, Slice { number, units });
+    }
+
+    fn is_ring(words: &[u32], rings: &Pool<SliceRing>) -> bool {
+        matches!(stored(words, rings), Stored::Ring(_))
+    }
+
+    fn used(words: &[u32], rings: &Pool<SliceRing>, present: u32) -> u64 {
+        match stored(words, rings) {
+            Stored::Packed(packed) => packed.used(present),
+            Stored::Ring(ring) => ring.used(present),
+        }
+    }
+
+    #[test]
+    fn six_slices_fit_in_place_and_the_seventh_needs_a_ring() {
+        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        for number in 100..106 {
+            take(&mut words, &mut rings, number, 10);
+        }
+        take(&mut words, &mut rings, 105, 5);
+        assert!(!is_ring(&words, &rings));
+        assert_eq!(used(&words, &rings, 105), 65);
+        take(&mut words, &mut rings, 106, 1);
+        assert!(is_ring(&words, &rings));
+        assert_eq!((used(&words, &rings, 106), newest(&words, &rings)), (66, Some(106)));
+    }
+
+    #[test]
+    fn a_slice_that_no_longer_counts_makes_room_in_place() {
+        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        for number in [100, 110, 120, 130, 140, 150] {
+            take(&mut words, &mut rings, number, 1);
+        }
+        take(&mut words, &mut rings, 161, 1);
+        assert!(!is_ring(&words, &rings));
+        assert_eq!(used(&words, &rings, 161), 6);
+    }
+
+    #[test]
+    fn a_ring_is_left_when_what_still_counts_fits_in_place() {
+        let (mut words, mut rings) = ([0; WORDS], Pool::default());
+        for number in 100..110 {
+            take(&mut words, &mut rings, number, 2);
+        }
+        // Ten, then seven, then six of them count.
+        for (present, in_ring) in [(109, true), (163, true), (164, false)] {
+            shrink(&mut words, &mut rings, present);
+            assert_eq!(is_ring(&words, &rings), in_ring, "{present}");
+        }
+        assert_eq!(used(&words, &rings, 164), 12);
+        give_back(&mut words, &mut rings, Slice { number: 109, units: 1 });
+        give_back(&mut words, &mut rings, Slice { number: 103, units: 1 });
+        assert_eq!(used(&words, &rings, 164), 11);
+        // The ring is used again.
+        let (mut other, id) = ([0; WORDS], rings.add(SliceRing::default()));
+        assert_eq!(id.number(), 0);
+        take(&mut other, &mut rings, 1, 1);
+        assert_eq!(used(&other, &rings, 1), 1);
+    }
+
+    #[test]
+    fn more_units_than_fit_in_a_word_move_to_a_ring_and_stay_there() {
+        for first in [MOST_UNITS, MOST_UNITS + 1] {
+            let (mut words, mut rings) = ([0; WORDS], Pool::default());
+            take(&mut words, &mut rings, 5, first);
+            assert_eq!(is_ring(&words, &rings), first > MOST_UNITS);
+            take(&mut words, &mut rings, 5, 1);
+            assert!(is_ring(&words, &rings));
+            shrink(&mut words, &mut rings, 5);
+            assert!(is_ring(&words, &rings));
+            assert_eq!(used(&words, &rings, 5), u64::from(first) + 1);
+        }
+    }
 }

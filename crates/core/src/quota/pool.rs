@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(pool.add(700), ids[7]);
         *pool.get_mut(ids[7]) += 1;
         assert_eq!(*pool.get(ids[7]), 701);
-        assert_eq!(*pool.get(pool.free.first().copied().unwrap_or(ids[8])), 8);
+        assert_eq!((*pool.get(ids[6]), *pool.get(ids[8]), pool.free.len()), (6, 8, 0));
         assert!(pool.bytes() >= 3 * 64 * 4 && pool.bytes() < 3 * 64 * 4 + 1_000);
     }
 }

@@ -72,17 +72,20 @@ impl RateRule {
         Check::Fits { remaining: self.units(full.saturating_sub(after)) }
     }
 
-    /// Takes units whether they fit or not, and returns what a later refund needs to know.
+    /// Takes units whether they fit or not, and returns the moment by which they will have been used up at the even
+    /// rate if they are the first to be.
     pub(super) fn take(&self, backlog: &mut Backlog, now: Timestamp, units: u32) -> u64 {
         let start = backlog.0.max(now.as_nanos());
-        backlog.0 = start.saturating_add(self.unit_nanos.saturating_mul(u64::from(units)));
-        backlog.0
+        let taken = self.unit_nanos.saturating_mul(u64::from(units));
+        backlog.0 = start.saturating_add(taken);
+        now.as_nanos().saturating_add(taken)
     }
 
-    /// Gives units back, less what the even rate has meanwhile given back by itself. Otherwise a refund after an
-    /// idle while would lend units twice.
-    pub(super) fn give_back(&self, backlog: &mut Backlog, taken_until: u64, units: u32, now: Timestamp) {
-        let still_owed = taken_until.saturating_sub(now.as_nanos());
+    /// Gives units back, less what the even rate may meanwhile have given back by itself. Which of several
+    /// reservations it has worked off nobody can say; taking each for the first is on the safe side, and otherwise
+    /// refunds would lend units twice.
+    pub(super) fn give_back(&self, backlog: &mut Backlog, used_up_at: u64, units: u32, now: Timestamp) {
+        let still_owed = used_up_at.saturating_sub(now.as_nanos());
         let refund = self.unit_nanos.saturating_mul(u64::from(units)).min(still_owed);
         backlog.0 = backlog.0.saturating_sub(refund);
     }

@@ -32,8 +32,9 @@ impl SliceRing {
         ring
     }
 
-    pub(super) fn newest(&self) -> u32 {
-        self.newest
+    /// The number of the newest slice, if there is any.
+    pub(super) fn newest(&self) -> Option<u32> {
+        (self.total > 0).then_some(self.newest)
     }
 
     /// The sum of the slices that count at present: all, less those that have left since the newest was taken.

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Slices that count, the current one included.
 pub(super) const SLICES: u32 = 61;
 
+/// How many slices a moment can lie behind before its number is taken for one that has wrapped around.
+const FURTHEST_BEHIND: u32 = 1 << 30;
+
 /// At most `limit` units in any period of sixty slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlidingRule {
@@ -38,7 +41,11 @@ impl SlidingRule {
         let Some(limit) = limit.checked_add(burst) else {
             return Err(SettingError::new("burst", format!("{limit} + {burst} is more than can be counted")));
         };
-        Ok(Self { slice_nanos: nanos(per).div_ceil(u64::from(SLICES - 1)), limit })
+        let slice_nanos = nanos(per).div_ceil(u64::from(SLICES - 1));
+        if slice_nanos.checked_mul(u64::from(SLICES)).is_none() {
+            return Err(SettingError::new("per", format!("{per:?} is longer than can be counted")));
+        }
+        Ok(Self { slice_nanos, limit })
     }
 
     pub(super) fn limit(&self) -> u32 {
@@ -50,8 +57,9 @@ impl SlidingRule {
         // Numbers wrap after 2^32 slices and are only ever compared over 61 of them.
         let slice = u32::try_from(slice & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match newest {
-            // A moment from before the newest slice, read by a slower thread, belongs to the newest.
-            Some(newest) if newest.wrapping_sub(slice).wrapping_sub(1) < SLICES => {
+            // A moment from before the newest slice, read by a slower thread, belongs to the newest. Taken for a
+            // later one it would renew the whole limit.
+            Some(newest) if newest.wrapping_sub(slice).wrapping_sub(1) < FURTHEST_BEHIND => {
                 Present { slice: newest, into_slice: 0 }
             }
             _ => Present { slice, into_slice },
@@ -151,13 +159,13 @@ impl SliceRing {
     }
 
     pub(super) fn check(&self, rule: &SlidingRule, now: Timestamp, units: u32) -> Check {
-        let present = rule.present(now, Some(self.newest()));
+        let present = rule.present(now, self.newest());
         rule.check(present, self.used(present.slice), || self.live(present.slice), units)
     }
 
     /// Takes units whether they fit or not.
     pub(crate) fn take(&mut self, rule: &SlidingRule, now: Timestamp, units: u32) {
-        let number = rule.present(now, Some(self.newest())).slice;
+        let number = rule.present(now, self.newest()).slice;
         self.add(Slice { number, units });
     }
 }

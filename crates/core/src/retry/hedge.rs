@@ -175,7 +175,8 @@ impl HedgePolicy {
     }
 
     fn pay(&self, now: Timestamp, budget: &RetryBudget) -> Result<HedgeCredits, HedgeRefusal> {
-        // Looked at before either is taken: a refusal by one must not spend the other's credit.
+        // Looked at before either is taken, so that a refusal by one does not spend the other's credit. Two that race
+        // for the last of the share may still cost the common budget one: on the careful side.
         self.share.would_grant(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Share)?;
         let common = budget.withdraw(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Budget)?;
         let share = self.share.withdraw(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Share)?;

@@ -282,17 +282,18 @@ impl Retries {
         if failure.retryability != Retryability::Here {
             return Err(StopReason::NotRetryable.into());
         }
-        if !situation.repeatable && !failure.kind.proves_not_executed() {
+        if !situation.repeatable && !failure.not_executed {
             return Err(StopReason::MayHaveExecuted.into());
         }
         if self.retries >= self.policy.retries(failure.kind) {
             return Err(StopReason::AttemptsUsed.into());
         }
-        if situation.pressure.is_some_and(|pressure| self.retries >= pressure.retries()) {
-            return Err(StopReason::Pressure.into());
-        }
+        // Before pressure, which allows nothing either while the breaker is open: the breaker is the reason.
         if !situation.breaker_passes {
             return Err(StopReason::BreakerOpen.into());
+        }
+        if situation.pressure.is_some_and(|pressure| self.retries >= pressure.retries()) {
+            return Err(StopReason::Pressure.into());
         }
         let mut backoff = self.backoff;
         let after = self.wait(&mut backoff, failure, situation, draw);
@@ -329,5 +330,5 @@ impl Retries {
 fn may_fail_over(failure: &Failure, situation: &RetrySituation) -> bool {
     !situation.committed
         && failure.retryability != Retryability::Nowhere
-        && (situation.repeatable || failure.kind.proves_not_executed())
+        && (situation.repeatable || failure.not_executed)
 }

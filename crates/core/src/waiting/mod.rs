@@ -98,7 +98,7 @@ pub enum PollDecision {
         /// When the turn comes, at the latest.
         until: Timestamp,
     },
-    /// The ticket was used or cancelled before, or is not of this bucket.
+    /// The ticket was used or cancelled before. Tickets are numbered per bucket: show one only where it was given.
     Unknown,
 }
 

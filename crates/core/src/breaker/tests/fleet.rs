@@ -1,10 +1,14 @@
 //! Several nodes, one verdict.
 
-use super::super::{Breaker, BreakerMode, BreakerPhase, ProbeLease, RejectReason, TripReason};
+use super::super::{
+    Breaker, BreakerMode, BreakerOptions, BreakerPhase, BreakerProfile, ProbeLease, RejectReason, TripReason,
+};
 use super::super::{BreakerReport, CallCounts, FleetView, NodeId, ReportedPhase, probes_without_store};
-use super::{ask, at, bad, call, good, opened, phase, sonnet};
+use super::{ask, at, bad, call, failed, good, opened, phase, sonnet};
 use crate::chance::Draw;
+use crate::failure::FailureKind;
 use crate::invariant::stand_never_goes_back;
+use crate::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
@@ -12,20 +16,125 @@ use std::time::Duration;
 /// Tells every node what all the others say, `now`.
 fn exchange(nodes: &mut [Breaker], sequence: u64, millis: u64) {
     let now = at(millis);
-    let reports: Vec<BreakerReport> =
-        nodes.iter_mut().map(|node| node.report_to_fleet(sequence, now)).collect();
+    let reports: Vec<_> = nodes.iter_mut().map(|node| node.report_to_fleet(sequence, now)).collect();
     for (own, node) in nodes.iter_mut().enumerate() {
         let mut view = FleetView::default();
         for (peer, report) in reports.iter().enumerate().filter(|(peer, _)| *peer != own) {
-            view.insert(NodeId(peer as u64), *report, now);
+            if let Some(report) = report {
+                view.insert(NodeId(peer as u64), *report, now);
+            }
         }
         node.fold(&view, now);
     }
 }
 
 fn lease(node: &mut Breaker, probes: u32) {
-    let (episode, stage) = node.wants_probes().unwrap();
-    node.lease_probes(ProbeLease { episode, stage, probes });
+    let wanted = node.wants_probes().unwrap();
+    node.lease_probes(ProbeLease { probes, ..wanted });
+}
+
+fn says(episode: u64, phase: ReportedPhase) -> BreakerReport {
+    BreakerReport { sequence: 1, episode, phase }
+}
+
+/// What a breaker does when one peer says this.
+fn hear(node: &mut Breaker, report: BreakerReport, now: Timestamp) {
+    let mut view = FleetView::default();
+    view.insert(NodeId(1), report, now);
+    node.fold(&view, now);
+}
+
+#[test]
+fn two_nodes_do_not_keep_each_other_open_however_long_news_travels() {
+    for delay in [1, 200, 500, 900] {
+        let mut nodes = [opened(at(0)), sonnet()];
+        let mut views = [FleetView::default(), FleetView::default()];
+        for second in 0..120_u64 {
+            for own in 0..2 {
+                let told = at(second * 1_000 + own as u64 * 100);
+                let heard = told + Duration::from_millis(delay);
+                if let Some(report) = nodes[own].report_to_fleet(second + 1, told) {
+                    views[1 - own].insert(NodeId(own as u64), report, heard);
+                }
+                nodes[own].fold(&views[own], told);
+            }
+            let phases = [0, 1].map(|node| phase(&nodes[node], at(second * 1_000 + 999)));
+            let trial = BreakerPhase::HalfOpen { stage: 0 };
+            assert_eq!(phases.contains(&trial), second >= 60, "{delay} ms, {second} s: {phases:?}");
+        }
+    }
+}
+
+#[test]
+fn a_breaker_in_the_operators_hand_says_nothing_to_the_others() {
+    let mut nodes = [opened(at(0)), sonnet()];
+    exchange(&mut nodes, 1, 1_000);
+    nodes[0].set_mode(BreakerMode::ForcedClosed, at(2_000));
+    assert_eq!(nodes[0].report_to_fleet(2, at(2_000)), None);
+    exchange(&mut nodes, 2, 2_000);
+    assert_eq!(phase(&nodes[1], at(2_000)), BreakerPhase::Open);
+    nodes[0].set_mode(BreakerMode::ForcedOpen, at(3_000));
+    assert_eq!(nodes[0].report_to_fleet(3, at(3_000)), None);
+    nodes[0].set_mode(BreakerMode::Automatic, at(3_000));
+    assert!(nodes[0].report_to_fleet(4, at(3_000)).is_some());
+}
+
+#[test]
+fn a_node_with_fewer_stages_joins_the_trial_at_its_last_one() {
+    let options = BreakerOptions { stages: vec![1], ..BreakerProfile::Sonnet.options() };
+    let mut newcomer = Breaker::new(options.check().unwrap());
+    let trial = says(3, ReportedPhase::HalfOpen { stage: 1, successes: 0 });
+    hear(&mut newcomer, trial, at(0));
+    assert_eq!(phase(&newcomer, at(0)), BreakerPhase::HalfOpen { stage: 0 });
+    // Hearing it again does not start its trial anew.
+    let _probe = ask(&mut newcomer, at(0)).unwrap();
+    hear(&mut newcomer, trial, at(1));
+    assert_eq!(ask(&mut newcomer, at(1)), Err(RejectReason::ProbesTaken));
+    let mut peer = opened(at(0));
+    hear(&mut peer, trial, at(0));
+    let report = newcomer.report_to_fleet(1, at(1)).unwrap();
+    hear(&mut peer, report, at(1));
+    assert_eq!(phase(&peer, at(1)), BreakerPhase::HalfOpen { stage: 1 });
+}
+
+#[test]
+fn a_lease_comes_back_for_what_brought_no_success_and_only_to_its_own_stage() {
+    let mut node = opened(at(0));
+    hear(&mut node, says(1, ReportedPhase::HalfOpen { stage: 1, successes: 0 }), at(1_000));
+    assert_eq!(node.wants_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 3 }));
+    lease(&mut node, 3);
+    for outcome in [failed(FailureKind::NotStarted), good(), good()] {
+        call(&mut node, &outcome, at(1_000));
+    }
+    assert_eq!(node.wants_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 1 }));
+    call(&mut node, &good(), at(1_000));
+    assert_eq!(phase(&node, at(1_000)), BreakerPhase::HalfOpen { stage: 2 });
+
+    let mut node = opened(at(0));
+    lease(&mut node, 1);
+    let probe = ask(&mut node, at(60_000)).unwrap();
+    node.lease_probes(ProbeLease { episode: 1, stage: 1, probes: 1 });
+    node.abandon(probe);
+    hear(&mut node, says(1, ReportedPhase::HalfOpen { stage: 1, successes: 0 }), at(60_000));
+    let _only = ask(&mut node, at(60_000)).unwrap();
+    assert_eq!(ask(&mut node, at(60_000)), Err(RejectReason::ProbesTaken));
+    assert_eq!(node.wants_probes(), Some(ProbeLease { episode: 1, stage: 1, probes: 2 }));
+}
+
+#[test]
+fn a_restarted_node_is_heard_again() {
+    let closed = ReportedPhase::Closed { counts: CallCounts::default() };
+    let mut view = FleetView::default();
+    view.insert(NodeId(1), BreakerReport { sequence: 900, episode: 1, phase: closed }, at(0));
+    let open = ReportedPhase::Open { remaining: Duration::from_secs(60) };
+    let restarted = BreakerReport { sequence: 1, episode: 2, phase: open };
+    view.insert(NodeId(1), restarted, at(10_000));
+    let mut node = sonnet();
+    node.fold(&view, at(10_000));
+    assert_eq!(phase(&node, at(10_000)), BreakerPhase::Closed);
+    view.insert(NodeId(1), restarted, at(10_001));
+    node.fold(&view, at(10_001));
+    assert_eq!(phase(&node, at(10_001)), BreakerPhase::Open);
 }
 
 #[test]
@@ -68,7 +177,7 @@ fn the_fleet_sends_one_then_three_then_ten_probes_together() {
 fn one_failed_probe_opens_every_node_again() {
     let mut nodes = [opened(at(0)), sonnet()];
     exchange(&mut nodes, 1, 1_000);
-    assert_eq!(nodes[0].wants_probes(), Some((1, 0)));
+    assert_eq!(nodes[0].wants_probes(), Some(ProbeLease { episode: 1, stage: 0, probes: 1 }));
 
     let probe = ask(&mut nodes[0], at(60_000)).unwrap();
     nodes[0].report(probe, &bad(), at(60_000));
@@ -76,7 +185,7 @@ fn one_failed_probe_opens_every_node_again() {
     assert_eq!(phase(&nodes[1], at(61_000)), BreakerPhase::Open);
     assert_eq!(phase(&nodes[1], at(119_999)), BreakerPhase::Open);
     assert_eq!(phase(&nodes[1], at(120_000)), BreakerPhase::HalfOpen { stage: 0 });
-    assert_eq!(nodes[1].wants_probes(), Some((2, 0)));
+    assert_eq!(nodes[1].wants_probes(), Some(ProbeLease { episode: 2, stage: 0, probes: 1 }));
 }
 
 #[test]
@@ -126,24 +235,23 @@ fn a_healthy_fleet_stays_closed_and_old_news_is_no_news() {
 #[test]
 fn a_peer_gone_wrong_cannot_shut_us_for_longer_than_our_cap() {
     let forever = ReportedPhase::Open { remaining: Duration::MAX };
-    let mut view = FleetView::default();
-    view.insert(NodeId(1), BreakerReport { sequence: 1, episode: u64::MAX, phase: forever }, at(0));
     let mut node = sonnet();
-    node.fold(&view, at(0));
+    hear(&mut node, says(1 << 32, forever), at(0));
     assert_eq!(phase(&node, at(299_999)), BreakerPhase::Open);
     assert_eq!(phase(&node, at(300_000)), BreakerPhase::HalfOpen { stage: 0 });
-    // The same in an episode that both know.
-    let mut view = FleetView::default();
-    view.insert(NodeId(1), BreakerReport { sequence: 1, episode: 1, phase: forever }, at(0));
+    // In an episode that both know, the own timer stands.
     let mut node = opened(at(0));
-    node.fold(&view, at(0));
-    assert_eq!(node.peek(at(0)).retry_after, Some(Duration::from_secs(300)));
-    // An unknown stage is not entered, and the numbers do not overflow.
-    let stage = ReportedPhase::HalfOpen { stage: usize::MAX, successes: u32::MAX };
-    view.insert(NodeId(2), BreakerReport { sequence: 1, episode: u64::MAX, phase: stage }, at(0));
-    node.fold(&view, at(0));
-    assert_eq!(phase(&node, at(0)), BreakerPhase::Open);
-    assert_eq!(node.wants_probes(), Some((u64::MAX, 0)));
+    hear(&mut node, says(1, forever), at(0));
+    assert_eq!(node.peek(at(0)).retry_after, Some(Duration::from_secs(60)));
+    // An episode that cannot be is not followed: after it there would be no later one.
+    let mut node = sonnet();
+    hear(&mut node, says((1 << 32) + 1, forever), at(0));
+    hear(
+        &mut node,
+        says(u64::MAX, ReportedPhase::HalfOpen { stage: usize::MAX, successes: u32::MAX }),
+        at(0),
+    );
+    assert_eq!(phase(&node, at(0)), BreakerPhase::Closed);
 }
 
 #[test]
@@ -250,7 +358,7 @@ proptest! {
             }
         }
         let rank = |node: &mut Breaker, now| {
-            let report = node.report_to_fleet(0, now);
+            let report = node.report_to_fleet(0, now).unwrap();
             let phase = match report.phase {
                 ReportedPhase::Open { .. } => 0,
                 ReportedPhase::HalfOpen { stage, .. } => stage + 1,

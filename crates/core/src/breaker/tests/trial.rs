@@ -149,6 +149,14 @@ fn a_lost_probe_counts_as_failed_when_its_permit_expires() {
 }
 
 #[test]
+fn a_lost_probe_without_deadline_does_not_block_for_ever() {
+    let mut breaker = opened(at(0));
+    assert!(matches!(breaker.acquire(at(60_000), Deadline::NEVER), AcquireDecision::Permitted(_)));
+    assert_eq!(phase(&breaker, at(360_999)), BreakerPhase::HalfOpen { stage: 0 });
+    assert_eq!(phase(&breaker, at(361_000)), BreakerPhase::Open);
+}
+
+#[test]
 fn the_earliest_of_several_lost_probes_decides() {
     let mut breaker = with_stages(vec![2]);
     for deadline in [90_000, 70_000] {
@@ -274,7 +282,7 @@ fn only_the_newest_transitions_are_kept() {
         call(&mut breaker, &bad(), at(round * 60_000));
     }
     let transitions = breaker.take_transitions();
-    assert_eq!(transitions.len(), 8);
+    assert_eq!((transitions.len(), breaker.transition_count()), (8, 19));
     assert_eq!(
         transitions.last().map(|change| (change.at, change.to)),
         Some((at(540_000), BreakerPhase::Open))

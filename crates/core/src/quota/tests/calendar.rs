@@ -49,6 +49,24 @@ fn a_clock_that_is_set_back_renews_nothing() {
     assert_eq!(admitted(&book, &scopes, 2, on(2026, 11, 16)), 2);
     assert_eq!(admitted(&book, &scopes, 2, on(2026, 11, 15)), 1);
     assert_eq!(admitted(&book, &scopes, 2, on(2026, 11, 16)), 0);
+    // Seen from the day before, the next allowance is two midnights away.
+    let refusal = take(&book, &scopes, Cost::REQUEST, on(2026, 11, 15)).unwrap_err();
+    assert_eq!(refusal.wait, DAY * 2);
+}
+
+#[test]
+fn debt_is_booked_on_its_day_even_for_a_caller_who_was_forgotten() {
+    let tokens = Quota::calendar("tokens", Unit::Token, 1_000, CalendarPeriod::Day).unwrap();
+    let book = book(vec![super::sliding("minute", 10, super::MINUTE, 0), tokens]);
+    let scopes = [scope(&book, "caller", 1)];
+    let morning = on(2026, 11, 15) + HOUR;
+    let held = take(&book, &scopes, Cost::REQUEST, morning).unwrap();
+    for shard in 0..64 {
+        book.sweep(shard, morning + HOUR);
+    }
+    assert_eq!(book.memory().callers, 0);
+    book.settle(held, Cost::tokens(900), morning + HOUR);
+    assert_eq!(remaining(&book, &scopes, morning + HOUR), [10, 100]);
 }
 
 #[test]

@@ -79,7 +79,5 @@ pub(super) fn admitted(book: &QuotaBook, scopes: &[Scope], times: usize, now: No
 
 /// What is left of each limit of these scopes.
 pub(super) fn remaining(book: &QuotaBook, scopes: &[Scope], now: Now) -> Vec<u32> {
-    let mut remaining = Vec::new();
-    book.view(scopes, now, |view| remaining.push(view.remaining)).unwrap();
-    remaining
+    book.view(scopes, now).unwrap().iter().map(|view| view.remaining).collect()
 }

@@ -76,6 +76,22 @@ fn a_rate_that_does_not_divide_is_never_exceeded() {
 }
 
 #[test]
+fn a_refund_right_away_gives_everything_back_and_a_late_one_nothing_twice() {
+    let book = book(vec![rate(1, SECOND, 10)]);
+    let scopes = [scope(&book, "caller", 1)];
+    let five = Cost { requests: 5, tokens: 0 };
+    let [first, second] = [0, 1].map(|_| take(&book, &scopes, five, at(0)).unwrap());
+    book.refund(first, at(0));
+    assert_eq!(remaining(&book, &scopes, at(0)), [5]);
+    assert!(take(&book, &scopes, five, at(6_000)).is_ok());
+    book.refund(second, at(6_000));
+    assert_eq!(remaining(&book, &scopes, at(6_000)), [5]);
+    let held = take(&book, &scopes, five, at(20_000)).unwrap();
+    book.refund(held, at(22_000));
+    assert_eq!(remaining(&book, &scopes, at(22_000)), [10]);
+}
+
+#[test]
 fn looking_is_free_even_in_debt() {
     let book = book(vec![rate(1, SECOND, 2)]);
     let scopes = [scope(&book, "caller", 1)];
@@ -143,32 +159,43 @@ proptest! {
         prop_assert_eq!(rate_within_burst(&admitted, burst.into(), Duration::from_nanos(unit)), Ok(()));
     }
 
-    /// A refund never leaves more than if the units had never been reserved.
+    /// Refunds, of any number of reservations and in any order, never leave more than if their units had never been
+    /// reserved.
     #[test]
-    fn a_refund_lends_nothing_twice(
-        steps in vec((0_u64..400_000_000, 0_u32..4, proptest::bool::ANY), 1..40),
-        reserve in 1_u32..10,
-        refund_after in 0_usize..40,
+    fn refunds_lend_nothing_twice(
+        steps in vec((0_u64..400_000_000, 0_u32..4, 0_u8..3, proptest::num::usize::ANY), 1..60),
     ) {
         let rule = RateRule::new(10, SECOND, 10).unwrap();
-        let (mut with, mut without) = (Backlog::default(), Backlog::default());
+        let mut backlog = Backlog::default();
+        // Of everything taken: when, how much, and whether it was given back.
+        let mut taken: Vec<(u64, u32, bool)> = Vec::new();
+        let mut open: Vec<(usize, u64)> = Vec::new();
         let mut now = 0;
-        let mark = rule.take(&mut with, Timestamp::ZERO, reserve);
-        let mut refunded = false;
-        for (index, (wait, units, _)) in steps.into_iter().enumerate() {
+        for (wait, units, step, which) in steps {
             now += wait;
             let moment = Timestamp::from_nanos(now);
-            rule.take(&mut with, moment, units);
-            rule.take(&mut without, moment, units);
-            if index == refund_after {
-                rule.give_back(&mut with, mark, reserve, moment);
-                refunded = true;
+            if step < 2 {
+                let mark = rule.take(&mut backlog, moment, units);
+                if step == 1 {
+                    open.push((taken.len(), mark));
+                }
+                taken.push((now, units, false));
+            } else if !open.is_empty() {
+                let (index, mark) = open.swap_remove(which % open.len());
+                rule.give_back(&mut backlog, mark, taken[index].1, moment);
+                taken[index].2 = true;
+            }
+            let mut without = Backlog::default();
+            for (when, units, given_back) in &taken {
+                if !given_back {
+                    rule.take(&mut without, Timestamp::from_nanos(*when), *units);
+                }
             }
             let left = |backlog| match rule.check(backlog, moment, 0) {
                 Check::Fits { remaining } => remaining,
                 Check::Wait { .. } | Check::Never { .. } => 0,
             };
-            prop_assert!(left(with) <= left(without), "refunded: {refunded}");
+            prop_assert!(left(backlog) <= left(without));
         }
     }
 }

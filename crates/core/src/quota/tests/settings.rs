@@ -22,6 +22,8 @@ fn limits_that_make_no_sense_cannot_be_built() {
     assert_eq!(sliding(1, SECOND / 2, 1), "per: 500ms is shorter than 1s");
     assert_eq!(sliding(u32::MAX, MINUTE, 1), "burst: 4294967295 + 1 is more than can be counted");
 
+    let ages = Duration::from_nanos(u64::MAX);
+    assert_eq!(sliding(1, ages, 0), format!("per: {ages:?} is longer than can be counted"));
     let none = Quota::calendar("c", Unit::Request, 0, CalendarPeriod::Day).unwrap_err();
     assert_eq!(none.to_string(), "limit: must be at least 1");
 }
@@ -54,7 +56,7 @@ fn a_question_that_cannot_be_decided_is_refused() {
         super::QuotaBook::new((0..9).map(|n| group(&n.to_string(), vec![rate(1, SECOND, 1)])).collect(), 0);
     let foreign = scope(&bigger.unwrap(), "8", 1);
     assert_eq!(ask(&[guest, foreign]), ScopeError::Unknown(foreign.group));
-    assert_eq!(book.view(&[foreign], at(0), |_| ()), Err(ScopeError::Unknown(foreign.group)));
+    assert_eq!(book.view(&[foreign], at(0)), Err(ScopeError::Unknown(foreign.group)));
     assert_eq!(book.memory().callers, 0);
     assert_eq!(
         (book.group("none"), book.quota(super::super::LimitId { group: foreign.group, quota: 0 })),

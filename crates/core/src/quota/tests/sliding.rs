@@ -68,6 +68,21 @@ fn a_moment_read_by_a_slower_thread_counts_in_the_newest_slice() {
 }
 
 #[test]
+fn a_moment_long_past_renews_nothing() {
+    let second = Duration::from_secs(1);
+    let book = book(vec![sliding("second", 5, second, 0)]);
+    let scopes = [scope(&book, "caller", 1)];
+    assert_eq!(admitted(&book, &scopes, 5, at(100_000)), 5);
+    for stale in [98_900, 50_000, 0] {
+        assert_eq!(admitted(&book, &scopes, 1, at(stale)), 0, "{stale}");
+        for shard in 0..64 {
+            assert_eq!(book.sweep(shard, at(stale)), 0);
+        }
+    }
+    assert_eq!(admitted(&book, &scopes, 1, at(100_001)), 0);
+}
+
+#[test]
 fn the_period_and_the_burst_make_the_rule() {
     let rule = SlidingRule::new(60, MINUTE, 10).unwrap();
     assert_eq!(rule.limit(), 70);

@@ -42,7 +42,12 @@ fn each_gate_stops_by_its_own_reason_and_fails_over_where_that_can_help() {
             StopReason::Pressure,
             true,
         ),
-        (throttled(), RetrySituation { breaker_passes: false, ..with_other }, StopReason::BreakerOpen, true),
+        (
+            throttled(),
+            RetrySituation { breaker_passes: false, pressure: Some(Pressure::Open), ..with_other },
+            StopReason::BreakerOpen,
+            true,
+        ),
         (throttled(), RetrySituation { breaker_passes: false, ..free() }, StopReason::BreakerOpen, false),
         (
             throttled(),
