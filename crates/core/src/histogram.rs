@@ -65,7 +65,8 @@ impl Histogram {
         if total == 0 {
             return None;
         }
-        let wanted = (share.clamp(0.0, 1.0) * total as f64).ceil().max(1.0);
+        // A hair less, so that 0.29 of 100, which is not quite 29 in binary, is not read as the thirtieth.
+        let wanted = (share.clamp(0.0, 1.0) * total as f64 * (1.0 - 1e-12)).ceil().max(1.0);
         let mut seen = 0;
         let bucket = counts.iter().position(|count| {
             seen += count;
