@@ -16,6 +16,7 @@
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
+//! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`invariant`] | whether the laws of all these hold |
 //!
 //! Settings are plain `…Options` that anybody can write; a constructor that refuses nonsense by name turns them
@@ -29,6 +30,7 @@ pub mod failure;
 pub mod histogram;
 pub mod in_flight;
 pub mod invariant;
+pub mod money;
 pub mod pressure;
 pub mod quota;
 pub mod retry;

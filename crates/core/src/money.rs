@@ -1,0 +1,214 @@
+//! Money, in integers.
+//!
+//! A nano-dollar is a thousandth of what one output token of a cheap model costs, so that sums over a billion
+//! tokens are exact and still fit a `u64` (18 thousand million dollars). Arithmetic is checked or saturates where
+//! that is on the careful side; nothing wraps and nothing is a float.
+
+use std::fmt;
+use std::iter::Sum;
+
+/// An amount of money.
+///
+/// ```
+/// use seawall_core::money::Money;
+///
+/// let cap = Money::from_dollars(5_000);
+/// assert_eq!(cap.checked_sub(Money::from_nanos(1)).unwrap().to_string(), "$4999.999999999");
+/// assert_eq!(Money::from_nanos(7_350_000).to_string(), "$0.00735");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Money(u64);
+
+const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
+
+impl Money {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// The largest amount there is.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// This many nano-dollars.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// This many whole dollars; the largest amount where that is less.
+    #[must_use]
+    pub const fn from_dollars(dollars: u64) -> Self {
+        Self(dollars.saturating_mul(NANOS_PER_DOLLAR))
+    }
+
+    /// In nano-dollars.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The sum, unless it cannot be written.
+    #[must_use]
+    pub const fn checked_add(self, other: Self) -> Option<Self> {
+        match self.0.checked_add(other.0) {
+            Some(sum) => Some(Self(sum)),
+            None => None,
+        }
+    }
+
+    /// The difference, unless it is less than nothing.
+    #[must_use]
+    pub const fn checked_sub(self, other: Self) -> Option<Self> {
+        match self.0.checked_sub(other.0) {
+            Some(rest) => Some(Self(rest)),
+            None => None,
+        }
+    }
+
+    /// The sum, at most the largest amount.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, at least nothing.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Sum for Money {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Self::saturating_add)
+    }
+}
+
+impl fmt::Display for Money {
+    /// Dollars with as many decimals as it takes, and at least two.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dollars, nanos) = (self.0 / NANOS_PER_DOLLAR, self.0 % NANOS_PER_DOLLAR);
+        let decimals = format!("{nanos:09}");
+        let shown = decimals.trim_end_matches('0').len().max(2);
+        write!(formatter, "${dollars}.{}", &decimals[..shown])
+    }
+}
+
+/// What the tokens of one call come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// Input that was neither read from nor written to the vendor's cache.
+    pub input: u64,
+    /// Input read from the vendor's cache.
+    pub cache_read: u64,
+    /// Input written to the vendor's cache.
+    pub cache_write: u64,
+    /// Output.
+    pub output: u64,
+}
+
+/// What a million tokens of each sort cost at one model.
+///
+/// ```
+/// use seawall_core::money::{Money, Price, TokenCounts};
+///
+/// let sonnet = Price::per_million(Money::from_dollars(3), Money::from_dollars(15));
+/// let worst = TokenCounts { input: 4_000, output: 1_024, ..TokenCounts::default() };
+/// assert_eq!(sonnet.of(&worst).to_string(), "$0.02736");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    input: Money,
+    cache_read: Money,
+    cache_write: Money,
+    output: Money,
+}
+
+impl Price {
+    /// Input and output per million tokens; cached input costs what other input does.
+    #[must_use]
+    pub const fn per_million(input: Money, output: Money) -> Self {
+        Self { input, cache_read: input, cache_write: input, output }
+    }
+
+    /// The same with prices of their own for reading and writing the vendor's cache.
+    #[must_use]
+    pub const fn with_cache(self, read: Money, write: Money) -> Self {
+        Self { cache_read: read, cache_write: write, ..self }
+    }
+
+    /// What these tokens cost, rounded up once at the end: we never book less than the vendor does.
+    #[must_use]
+    pub fn of(&self, counts: &TokenCounts) -> Money {
+        let part = |price: Money, tokens: u64| u128::from(price.0) * u128::from(tokens);
+        let millionths = part(self.input, counts.input)
+            .saturating_add(part(self.cache_read, counts.cache_read))
+            .saturating_add(part(self.cache_write, counts.cache_write))
+            .saturating_add(part(self.output, counts.output));
+        Money(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Money, Price, TokenCounts};
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    #[test]
+    fn amounts_are_written_in_dollars_with_at_least_two_decimals() {
+        for (nanos, text) in [
+            (0, "$0.00"),
+            (1, "$0.000000001"),
+            (500_000_000, "$0.50"),
+            (1_230_000_000, "$1.23"),
+            (1_234_500_000, "$1.2345"),
+            (u64::MAX, "$18446744073.709551615"),
+        ] {
+            assert_eq!(Money::from_nanos(nanos).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn sums_and_differences_neither_wrap_nor_go_below_nothing() {
+        let one = Money::from_nanos(1);
+        assert_eq!((Money::MAX.checked_add(one), Money::ZERO.checked_sub(one)), (None, None));
+        assert_eq!(
+            (Money::MAX.saturating_add(one), Money::ZERO.saturating_sub(one)),
+            (Money::MAX, Money::ZERO)
+        );
+        assert_eq!(one.checked_add(one), Some(Money::from_nanos(2)));
+        assert_eq!(Money::from_nanos(3).checked_sub(one), Some(Money::from_nanos(2)));
+        assert_eq!(Money::from_nanos(3).saturating_sub(one).saturating_add(one).as_nanos(), 3);
+        assert_eq!([one, one, one].into_iter().sum::<Money>(), Money::from_nanos(3));
+        assert_eq!([Money::MAX, one].into_iter().sum::<Money>(), Money::MAX);
+        assert_eq!(Money::from_dollars(u64::MAX), Money::MAX);
+    }
+
+    #[test]
+    fn tokens_cost_what_their_sort_costs_and_a_fraction_is_rounded_up() {
+        let dollars = Money::from_dollars;
+        let price = Price::per_million(dollars(3), dollars(15));
+        let counts = TokenCounts { input: 1_200, output: 250, ..TokenCounts::default() };
+        assert_eq!(price.of(&counts).to_string(), "$0.00735");
+        let haiku = Price::per_million(Money::from_nanos(250_000_000), Money::from_nanos(1_250_000_000));
+        assert_eq!(haiku.of(&counts).to_string(), "$0.0006125");
+        let cached = price.with_cache(Money::from_nanos(300_000_000), Money::from_nanos(3_750_000_000));
+        let counts = TokenCounts { input: 1, cache_read: 10, cache_write: 100, output: 1_000 };
+        assert_eq!(cached.of(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
+        assert_eq!(price.of(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
+        let odd = Price::per_million(Money::from_nanos(1), Money::ZERO);
+        assert_eq!(odd.of(&TokenCounts { input: 1, ..TokenCounts::default() }), Money::from_nanos(1));
+        assert_eq!(odd.of(&TokenCounts::default()), Money::ZERO);
+        let endless =
+            TokenCounts { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
+        assert_eq!(Price::per_million(Money::MAX, Money::MAX).of(&endless), Money::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn more_tokens_never_cost_less(input in any::<u32>(), output in any::<u32>(), more in any::<u32>()) {
+            let price = Price::per_million(Money::from_nanos(37_500_000), Money::from_nanos(1_234_567_891));
+            let counts = TokenCounts { input: input.into(), output: output.into(), ..TokenCounts::default() };
+            let larger = TokenCounts { output: u64::from(output) + u64::from(more), ..counts };
+            prop_assert!(price.of(&counts) <= price.of(&larger));
+        }
+    }
+}
