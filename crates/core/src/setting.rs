@@ -231,6 +231,7 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(positive("base", Duration::ZERO).unwrap_err().to_string(), "base: must be longer than 0s");
         assert_eq!(positive("base", second), Ok(second));
+        assert_eq!(positive("base", Duration::ZERO).unwrap_err().setting(), "base");
         assert_eq!(at_least_one("limit", 0).unwrap_err().to_string(), "limit: must be at least 1");
         assert_eq!(at_least_one("limit", 1), Ok(1));
         assert_eq!(ordered(("base", second), ("cap", second)), Ok(()));

@@ -170,6 +170,12 @@ mod tests {
     }
 
     #[test]
+    fn what_was_checked_is_what_one_gets() {
+        let options = TimeLimitOptions { connect: Duration::from_millis(7), ..TimeLimitOptions::default() };
+        assert_eq!(*options.clone().check().unwrap(), options);
+    }
+
+    #[test]
     fn a_limit_of_nothing_is_refused() {
         let nothing = TimeLimitOptions {
             connect: Duration::ZERO,

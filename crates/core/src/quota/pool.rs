@@ -79,6 +79,7 @@ mod tests {
         *pool.get_mut(ids[7]) += 1;
         assert_eq!(*pool.get(ids[7]), 701);
         assert_eq!((*pool.get(ids[6]), *pool.get(ids[8]), pool.free.len()), (6, 8, 0));
-        assert!(pool.bytes() >= 3 * 64 * 4 && pool.bytes() < 3 * 64 * 4 + 1_000);
+        let overhead = pool.pages.capacity() * 16 + pool.free.capacity() * 4;
+        assert_eq!(pool.bytes(), 3 * 64 * 4 + overhead);
     }
 }

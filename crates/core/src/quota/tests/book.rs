@@ -47,6 +47,20 @@ fn a_grant_names_the_tightest_limit() {
 }
 
 #[test]
+fn callers_are_spread_over_the_shards_and_forgotten_once_every_limit_is_idle() {
+    let book =
+        book(vec![rate(1, Duration::from_secs(1), 10), sliding("second", 100, Duration::from_secs(1), 0)]);
+    for key in 0..6_400 {
+        assert!(take(&book, &[scope(&book, "caller", key)], Cost { requests: 5, tokens: 0 }, at(0)).is_ok());
+    }
+    // The window is empty after a second, the smoothed rate only after five.
+    assert_eq!((0..64).map(|shard| book.sweep(shard, at(4_999))).sum::<usize>(), 0);
+    let forgotten: Vec<usize> = (0..64).map(|shard| book.sweep(shard, at(5_000))).collect();
+    assert_eq!(forgotten.iter().sum::<usize>(), 6_400);
+    assert!(forgotten.iter().all(|shard| (50..=160).contains(shard)), "{forgotten:?}");
+}
+
+#[test]
 fn looking_changes_nothing_and_remembers_nobody() {
     let book = book(vec![sliding("minute", 5, MINUTE, 0)]);
     let scopes = [scope(&book, "caller", 1)];

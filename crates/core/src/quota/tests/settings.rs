@@ -57,6 +57,13 @@ fn a_question_that_cannot_be_decided_is_refused() {
     let foreign = scope(&bigger.unwrap(), "8", 1);
     assert_eq!(ask(&[guest, foreign]), ScopeError::Unknown(foreign.group));
     assert_eq!(book.view(&[foreign], at(0)), Err(ScopeError::Unknown(foreign.group)));
+    let many = |name: &str, count: u32| {
+        group(name, (0..count).map(|n| sliding(&n.to_string(), 1, MINUTE, 0)).collect())
+    };
+    let wide = QuotaBook::new(vec![many("one", 8), many("two", 8), many("three", 1)], 0).unwrap();
+    let scopes = ["one", "two", "three"].map(|name| scope(&wide, name, 1));
+    assert!(wide.reserve(&scopes[..2], Cost::REQUEST, at(0)).is_ok());
+    assert_eq!(wide.reserve(&scopes, Cost::REQUEST, at(0)).unwrap_err(), ScopeError::TooMany);
     assert_eq!(book.memory().callers, 0);
     assert_eq!(
         (book.group("none"), book.quota(super::super::LimitId { group: foreign.group, quota: 0 })),
