@@ -1,0 +1,98 @@
+//! A whole answer, read for its usage and its end.
+
+use crate::chat::{FinishReason, Usage};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// An answer that cannot be accounted for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// It is not JSON, or a field is not what it must be.
+    #[error("the answer cannot be read: {problem}")]
+    Unreadable {
+        /// What is wrong, and where.
+        problem: String,
+    },
+    /// It is something else than a message.
+    #[error("the answer is no message but {kind:?}")]
+    NotAMessage {
+        /// What it calls itself.
+        kind: String,
+    },
+}
+
+/// Reads usage and finish reason out of a whole answer.
+pub fn read_answer(body: &[u8]) -> Result<(Usage, FinishReason), AnswerError> {
+    let unreadable = |error: serde_json::Error| AnswerError::Unreadable { problem: error.to_string() };
+    let answer: AnswerFields<'_> = serde_json::from_slice(body).map_err(unreadable)?;
+    if answer.kind != "message" {
+        return Err(AnswerError::NotAMessage { kind: answer.kind.into_owned() });
+    }
+    let finish = answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
+    Ok((answer.usage.over(Usage::default()), finish))
+}
+
+#[derive(Deserialize)]
+struct AnswerFields<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    stop_reason: Option<Word<'a>>,
+    usage: UsageFields,
+}
+
+/// A word that is borrowed where it can be; inside an `Option` only a wrapper is.
+#[derive(Deserialize)]
+pub(super) struct Word<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// Usage as the vendor writes it. In a stream each message carries what is known by then, so a field that is
+/// not there has not changed.
+#[derive(Deserialize, Serialize)]
+pub(super) struct UsageFields {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl UsageFields {
+    /// What was known before, with every field that is given replaced.
+    pub(super) fn over(&self, before: Usage) -> Usage {
+        Usage {
+            input: self.input_tokens.unwrap_or(before.input),
+            cache_read: self.cache_read_input_tokens.unwrap_or(before.cache_read),
+            cache_write: self.cache_creation_input_tokens.unwrap_or(before.cache_write),
+            output: self.output_tokens.unwrap_or(before.output),
+        }
+    }
+}
+
+impl From<Usage> for UsageFields {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: Some(usage.input),
+            cache_creation_input_tokens: Some(usage.cache_write),
+            cache_read_input_tokens: Some(usage.cache_read),
+            output_tokens: Some(usage.output),
+        }
+    }
+}
+
+const FINISH_NAMES: [(&str, FinishReason); 7] = [
+    ("end_turn", FinishReason::EndTurn),
+    ("max_tokens", FinishReason::MaxTokens),
+    ("stop_sequence", FinishReason::StopSequence),
+    ("tool_use", FinishReason::ToolUse),
+    ("pause_turn", FinishReason::PauseTurn),
+    ("refusal", FinishReason::Refusal),
+    ("model_context_window_exceeded", FinishReason::ContextWindowExceeded),
+];
+
+pub(super) fn finish_of(name: &str) -> FinishReason {
+    FINISH_NAMES.iter().find(|(known, _)| *known == name).map_or(FinishReason::Other, |(_, finish)| *finish)
+}
+
+/// The vendor's word for a finish reason. A reason that has none reads as the usual end.
+pub(super) fn name_of(finish: FinishReason) -> &'static str {
+    FINISH_NAMES.iter().find(|(_, known)| *known == finish).map_or("end_turn", |(name, _)| *name)
+}

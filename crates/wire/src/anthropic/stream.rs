@@ -1,0 +1,170 @@
+//! A stream, read for its usage and its end while it passes through.
+
+use super::answer::{UsageFields, Word, finish_of};
+use super::error::read_error_body;
+use crate::chat::{FinishReason, StreamEvent, Usage};
+use crate::sse::{SseEnding, SseError, SseEvent, SseLimits, SseReader};
+use serde::Deserialize;
+
+/// A stream that cannot be accounted for any further.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// It is no stream of events within the limits.
+    #[error(transparent)]
+    Sse(#[from] SseError),
+    /// An event that matters is not what it must be.
+    #[error("{event} cannot be read: {problem}")]
+    Unreadable {
+        /// The event's name.
+        event: &'static str,
+        /// What is wrong, and where.
+        problem: String,
+    },
+}
+
+/// Reads a stream of messages. Only the events that carry usage or an error are parsed; content is recognised by
+/// its event's name alone.
+///
+/// ```
+/// use seawall_wire::anthropic::AnthropicStream;
+/// use seawall_wire::chat::StreamEvent;
+/// use seawall_wire::sse::SseLimits;
+///
+/// let mut stream = AnthropicStream::new(SseLimits::default());
+/// let mut events = Vec::new();
+/// stream.feed(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", |event| events.push(event))?;
+/// assert_eq!(events, [StreamEvent::Finished]);
+/// assert!(stream.is_complete());
+/// # Ok::<(), seawall_wire::anthropic::StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct AnthropicStream {
+    sse: SseReader,
+    account: Account,
+}
+
+/// What is known of the answer so far.
+#[derive(Debug, Default)]
+struct Account {
+    usage: Usage,
+    finish: Option<FinishReason>,
+    is_complete: bool,
+    failed: Option<StreamError>,
+}
+
+impl AnthropicStream {
+    /// A stream of which nothing has arrived.
+    #[must_use]
+    pub fn new(limits: SseLimits) -> Self {
+        Self { sse: SseReader::new(limits).wanting_data_of(carries_account), account: Account::default() }
+    }
+
+    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
+    /// fails in the same way.
+    pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(StreamEvent)) -> Result<(), StreamError> {
+        let account = &mut self.account;
+        let outcome = self.sse.feed(bytes, |event| {
+            if account.failed.is_some() {
+                return;
+            }
+            match account.read(event) {
+                Ok(event) => on_event(event),
+                Err(error) => account.failed = Some(error),
+            }
+        });
+        if let Some(error) = &account.failed {
+            return Err(error.clone());
+        }
+        Ok(outcome?)
+    }
+
+    /// The answer's usage as far as the vendor has told it.
+    #[must_use]
+    pub const fn usage(&self) -> Usage {
+        self.account.usage
+    }
+
+    /// Why the model stopped, once it has.
+    #[must_use]
+    pub const fn finish_reason(&self) -> Option<FinishReason> {
+        self.account.finish
+    }
+
+    /// Whether the vendor has said that the answer is complete. A stream that ends otherwise was cut, even when
+    /// its connection was closed in good order.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.account.is_complete
+    }
+
+    /// Whether the bytes so far end between two events. Only there can something be written behind them.
+    #[must_use]
+    pub fn is_between_events(&self) -> bool {
+        self.sse.finish() == SseEnding::Clean
+    }
+}
+
+fn carries_account(name: &[u8]) -> bool {
+    matches!(name, b"message_start" | b"message_delta" | b"error")
+}
+
+impl Account {
+    fn read(&mut self, event: SseEvent<'_>) -> Result<StreamEvent, StreamError> {
+        Ok(match event.name {
+            b"content_block_delta" => StreamEvent::Content,
+            b"message_start" => {
+                let start: MessageStart = parse("message_start", event.data)?;
+                self.usage = start.message.usage.over(Usage::default());
+                StreamEvent::Started(self.usage)
+            }
+            b"message_delta" => {
+                let delta: MessageDelta<'_> = parse("message_delta", event.data)?;
+                if let Some(usage) = delta.usage {
+                    self.usage = usage.over(self.usage);
+                }
+                if let Some(Word(name)) = delta.delta.stop_reason {
+                    self.finish = Some(finish_of(&name));
+                }
+                StreamEvent::Progress { usage: self.usage, finish: self.finish }
+            }
+            b"message_stop" => {
+                self.is_complete = true;
+                StreamEvent::Finished
+            }
+            b"error" => {
+                // The status that the stream began with, which says nothing any more.
+                let (failure, message) = read_error_body(200, event.data);
+                StreamEvent::Failed { failure, message }
+            }
+            _ => StreamEvent::Other,
+        })
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(event: &'static str, data: &'a [u8]) -> Result<T, StreamError> {
+    serde_json::from_slice(data)
+        .map_err(|error| StreamError::Unreadable { event, problem: error.to_string() })
+}
+
+#[derive(Deserialize)]
+struct MessageStart {
+    message: StartedMessage,
+}
+
+#[derive(Deserialize)]
+struct StartedMessage {
+    usage: UsageFields,
+}
+
+#[derive(Deserialize)]
+struct MessageDelta<'a> {
+    #[serde(borrow)]
+    delta: Delta<'a>,
+    usage: Option<UsageFields>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    stop_reason: Option<Word<'a>>,
+}

@@ -1,0 +1,49 @@
+use crate::anthropic::{AnswerError, read_answer};
+use crate::chat::{FinishReason, Usage};
+
+#[test]
+fn usage_and_finish_are_read_and_the_rest_is_not_looked_at() {
+    let body = br#"{"id":"m","type":"message","content":[{"type":"new","x":[1]}],"stop_reason":"tool_use",
+        "usage":{"input_tokens":3,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":11,
+        "service_tier":"standard","server_tool_use":{"web_search_requests":0}}}"#;
+    let usage = Usage { input: 3, cache_write: 5, cache_read: 7, output: 11 };
+    assert_eq!(read_answer(body), Ok((usage, FinishReason::ToolUse)));
+    assert_eq!(usage.total_input(), 15);
+}
+
+#[test]
+fn every_finish_reason_is_known_and_a_new_one_is_no_fault() {
+    for (name, finish) in [
+        (r#""end_turn""#, FinishReason::EndTurn),
+        (r#""max_tokens""#, FinishReason::MaxTokens),
+        (r#""stop_sequence""#, FinishReason::StopSequence),
+        (r#""tool_use""#, FinishReason::ToolUse),
+        (r#""pause_turn""#, FinishReason::PauseTurn),
+        (r#""refusal""#, FinishReason::Refusal),
+        (r#""model_context_window_exceeded""#, FinishReason::ContextWindowExceeded),
+        (r#""tired""#, FinishReason::Other),
+        ("null", FinishReason::Other),
+    ] {
+        let body = format!(r#"{{"type":"message","stop_reason":{name},"usage":{{"output_tokens":null}}}}"#);
+        assert_eq!(read_answer(body.as_bytes()), Ok((Usage::default(), finish)), "{name}");
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_accounted_for_is_an_error() {
+    let error = read_answer(br#"{"type":"error","usage":{}}"#).unwrap_err();
+    assert_eq!(error, AnswerError::NotAMessage { kind: "error".into() });
+    for body in [
+        "",
+        "<html>",
+        "[]",
+        r#"{"type":"message"}"#,
+        r#"{"usage":{}}"#,
+        r#"{"type":"message","usage":{"input_tokens":-1}}"#,
+        r#"{"type":"message","usage":{"output_tokens":1.5}}"#,
+        r#"{"type":"message","usage":{"output_tokens":99999999999999999999}}"#,
+        r#"{"type":"message","usage":{"output_tokens":"1"}}"#,
+    ] {
+        assert!(matches!(read_answer(body.as_bytes()), Err(AnswerError::Unreadable { .. })), "{body}");
+    }
+}

@@ -1,0 +1,5 @@
+mod account;
+mod errors;
+mod request;
+mod stream;
+mod writing;

@@ -1,0 +1,114 @@
+//! The turns of a conversation: that each is what it must be, and how many there are.
+
+use super::request::Name;
+use super::request_error::RequestError;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Counts the turns, and refuses the first that is not one.
+pub(super) fn count_turns(messages: &RawValue) -> Result<usize, RequestError> {
+    if !messages.get().starts_with('[') {
+        return Err(RequestError::wrong("messages", "must be a list"));
+    }
+    let mut turns = Turns::default();
+    let mut deserializer = serde_json::Deserializer::from_str(messages.get());
+    if deserializer.deserialize_seq(&mut turns).is_err() {
+        // Without a problem of its own the turn was no object: that it is JSON is known.
+        let way = turns.way("");
+        return Err(turns.problem.unwrap_or_else(|| RequestError::wrong(way, "must be an object")));
+    }
+    if turns.count == 0 {
+        return Err(RequestError::wrong("messages", "must not be empty"));
+    }
+    Ok(turns.count)
+}
+
+#[derive(Default)]
+struct Turns {
+    /// How many turns are read; the place of the one that is being read.
+    count: usize,
+    problem: Option<RequestError>,
+}
+
+impl Turns {
+    fn way(&self, field: &str) -> String {
+        let dot = if field.is_empty() { "" } else { "." };
+        format!("messages.{}{dot}{field}", self.count)
+    }
+
+    fn check_turn(&self, role: Option<&RawValue>, content: Option<&RawValue>) -> Result<(), RequestError> {
+        let role = role.ok_or_else(|| RequestError::missing(self.way("role")))?;
+        if !is_role(role) {
+            return Err(RequestError::wrong(self.way("role"), "must be user or assistant"));
+        }
+        let content = content.ok_or_else(|| RequestError::missing(self.way("content")))?;
+        if !content.get().starts_with(['"', '[']) {
+            return Err(RequestError::wrong(self.way("content"), "must be a string or a list of blocks"));
+        }
+        Ok(())
+    }
+}
+
+fn is_role(raw: &RawValue) -> bool {
+    let is_known = |role: &str| matches!(role, "user" | "assistant");
+    matches!(raw.get(), r#""user""# | r#""assistant""#)
+        || serde_json::from_str::<String>(raw.get()).is_ok_and(|role| is_known(&role))
+}
+
+impl<'de> Visitor<'de> for &mut Turns {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of turns")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Turn(&mut *self))?.is_some() {
+            self.count += 1;
+        }
+        Ok(())
+    }
+}
+
+struct Turn<'t>(&'t mut Turns);
+
+impl<'de> DeserializeSeed<'de> for Turn<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Turn<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a turn")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut role, mut content) = (None, None);
+        let mut problem = None;
+        while let Some(name) = map.next_key::<Name<'de>>()? {
+            let place = match &*name.0 {
+                "role" => &mut role,
+                "content" => &mut content,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if place.replace(map.next_value::<&RawValue>()?).is_some() {
+                problem = Some(RequestError::Duplicate { field: self.0.way(&name.0) });
+            }
+        }
+        let problem = problem.or_else(|| self.0.check_turn(role, content).err());
+        if problem.is_some() {
+            self.0.problem = problem;
+            return Err(A::Error::custom("refused"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Answers, streams and errors, written as the vendor writes them.
+
+use super::answer::{UsageFields, name_of};
+use super::refusal::ErrorReply;
+use crate::chat::{FinishReason, Usage};
+use bytes::{BufMut, BytesMut};
+use serde::Serialize;
+
+/// How an answer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerStart<'a> {
+    /// What the answer is called.
+    pub id: &'a str,
+    /// The model that answers.
+    pub model: &'a str,
+    /// Usage as known at this moment.
+    pub usage: Usage,
+}
+
+/// A whole answer of one block of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// Its name, its model and all of its usage.
+    pub start: AnswerStart<'a>,
+    /// What the model says.
+    pub text: &'a str,
+    /// Why it stopped.
+    pub finish: FinishReason,
+}
+
+/// Appends the body of a whole answer.
+pub fn write_answer(out: &mut BytesMut, answer: &Answer<'_>) {
+    let content = [Block::Text { text: answer.text }];
+    put_json(out, &Message::new(&answer.start, &content, Some(name_of(answer.finish))));
+}
+
+/// Appends the event that begins a stream.
+pub fn write_message_start(out: &mut BytesMut, start: &AnswerStart<'_>) {
+    put_event(out, "message_start", &Event::MessageStart { message: Message::new(start, &[], None) });
+}
+
+/// Appends the event that begins a block of text.
+pub fn write_block_start(out: &mut BytesMut, index: usize) {
+    let content_block = Block::Text { text: "" };
+    put_event(out, "content_block_start", &Event::ContentBlockStart { index, content_block });
+}
+
+/// Appends a piece of text.
+pub fn write_text_delta(out: &mut BytesMut, index: usize, text: &str) {
+    let delta = BlockDelta::TextDelta { text };
+    put_event(out, "content_block_delta", &Event::ContentBlockDelta { index, delta });
+}
+
+/// Appends the event that ends a block.
+pub fn write_block_stop(out: &mut BytesMut, index: usize) {
+    put_event(out, "content_block_stop", &Event::ContentBlockStop { index });
+}
+
+/// Appends the event that says why the model stopped and what it used in all.
+pub fn write_message_delta(out: &mut BytesMut, finish: FinishReason, usage: Usage) {
+    let delta = MessageEnd { stop_reason: name_of(finish), stop_sequence: None };
+    put_event(out, "message_delta", &Event::MessageDelta { delta, usage: usage.into() });
+}
+
+/// Appends the event that ends a complete stream.
+pub fn write_message_stop(out: &mut BytesMut) {
+    put_event(out, "message_stop", &Event::MessageStop);
+}
+
+/// Appends an event that means nothing and keeps a connection alive.
+pub fn write_ping(out: &mut BytesMut) {
+    put_event(out, "ping", &Event::Ping);
+}
+
+/// Appends the body of an error.
+pub fn write_error(out: &mut BytesMut, reply: &ErrorReply<'_>) {
+    put_json(out, &Event::from(reply));
+}
+
+/// Appends the event that ends a stream which cannot be completed. It must not stand inside another event.
+pub fn write_error_event(out: &mut BytesMut, reply: &ErrorReply<'_>) {
+    put_event(out, "error", &Event::from(reply));
+}
+
+fn put_event(out: &mut BytesMut, name: &str, event: &Event<'_>) {
+    out.put_slice(b"event: ");
+    out.put_slice(name.as_bytes());
+    out.put_slice(b"\ndata: ");
+    // JSON is written without line breaks, so it is one line of data.
+    put_json(out, event);
+    out.put_slice(b"\n\n");
+}
+
+fn put_json(out: &mut BytesMut, value: &impl Serialize) {
+    let outcome = serde_json::to_writer(out.writer(), value);
+    // Text and numbers have no value that JSON lacks, and memory takes what it is given.
+    debug_assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Event<'a> {
+    MessageStart { message: Message<'a> },
+    ContentBlockStart { index: usize, content_block: Block<'a> },
+    ContentBlockDelta { index: usize, delta: BlockDelta<'a> },
+    ContentBlockStop { index: usize },
+    MessageDelta { delta: MessageEnd<'a>, usage: UsageFields },
+    MessageStop,
+    Ping,
+    Error { error: ErrorFields<'a>, request_id: Option<&'a str> },
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    role: &'a str,
+    model: &'a str,
+    content: &'a [Block<'a>],
+    stop_reason: Option<&'a str>,
+    stop_sequence: Option<&'a str>,
+    usage: UsageFields,
+}
+
+impl<'a> Message<'a> {
+    fn new(start: &AnswerStart<'a>, content: &'a [Block<'a>], stop_reason: Option<&'a str>) -> Self {
+        Self {
+            id: start.id,
+            kind: "message",
+            role: "assistant",
+            model: start.model,
+            content,
+            stop_reason,
+            stop_sequence: None,
+            usage: start.usage.into(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text { text: &'a str },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum BlockDelta<'a> {
+    TextDelta { text: &'a str },
+}
+
+#[derive(Serialize)]
+struct MessageEnd<'a> {
+    stop_reason: &'a str,
+    stop_sequence: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ErrorFields<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Details<'a>>,
+}
+
+#[derive(Serialize)]
+struct Details<'a> {
+    error_code: &'a str,
+}
+
+impl<'a> From<&ErrorReply<'a>> for Event<'a> {
+    fn from(reply: &ErrorReply<'a>) -> Self {
+        let details = reply.error_code.map(|error_code| Details { error_code });
+        let error = ErrorFields { kind: reply.error_type, message: reply.message, details };
+        Self::Error { error, request_id: reply.request_id }
+    }
+}
