@@ -6,6 +6,7 @@
 //! another seed is another order: races are explored instead of hoped for.
 
 mod chance;
+mod runtime;
 mod world;
 
 pub use chance::SeededChance;

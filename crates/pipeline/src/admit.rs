@@ -1,0 +1,36 @@
+//! The third stage: one all-or-nothing decision over every limit of the caller.
+
+use crate::handle::Runtime;
+use crate::identify::IdentifiedRequest;
+use crate::path::Path;
+use crate::receive::ReceivedRequest;
+use crate::reply::Rejection;
+use seawall_core::quota::{Cost, QuotaDecision, QuotaKey, Scope, come_back};
+
+/// A request that every limit has let through. What it took of request limits stays taken.
+pub(crate) struct AdmittedRequest {
+    pub(crate) request: ReceivedRequest,
+}
+
+pub(crate) fn admit<R: Runtime>(
+    path: &Path<R>,
+    identified: IdentifiedRequest,
+) -> Result<AdmittedRequest, Rejection> {
+    let IdentifiedRequest { request, caller } = identified;
+    let scopes = [
+        Scope { group: path.groups.of(caller.tier), key: QuotaKey(caller.id) },
+        Scope { group: path.groups.everybody, key: QuotaKey(0) },
+    ];
+    match path.book.reserve(&scopes, Cost::REQUEST, request.received) {
+        Ok(QuotaDecision::Granted { .. }) => Ok(AdmittedRequest { request }),
+        Ok(QuotaDecision::RetryAfter(refusal)) => {
+            let limit = path.book.quota(refusal.binding.limit).map_or("limit", |quota| quota.name());
+            Err(Rejection::Limited {
+                limit: limit.into(),
+                come_back: come_back(refusal.wait, path.runtime.draw()),
+            })
+        }
+        // Of one request and these scopes neither can be; refusing is the careful answer.
+        Ok(QuotaDecision::TooLarge { .. }) | Err(_) => Err(Rejection::Unavailable { retry_after: None }),
+    }
+}

@@ -1,0 +1,248 @@
+//! The fifth stage: asks the targets until one answers.
+//!
+//! For each try a place, money and a breaker permit are taken in this order and given back by the attempt itself. What
+//! a stream sends before its first content is held back, so that until then another target can take over without the
+//! caller noticing; from then on there is only finishing or breaking off.
+
+use crate::attempt::{Attempt, Holdings};
+use crate::handle::{Runtime, within};
+use crate::path::Path;
+use crate::plan::{GuardedTarget, PlannedRequest};
+use crate::reply::Rejection;
+use bytes::Bytes;
+use seawall_core::breaker::BreakerPhase;
+use seawall_core::credit::Credit;
+use seawall_core::deadline::Deadline;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::{Money, TokenCounts};
+use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
+use seawall_core::time::Timestamp;
+use seawall_provider::{Answer, Call, Frames};
+use seawall_wire::anthropic::{AnthropicStream, read_answer};
+use seawall_wire::chat::{StreamEvent, Usage};
+use seawall_wire::sse::SseLimits;
+use std::future::poll_fn;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// An answer that has begun.
+pub(crate) struct Answered<R: Runtime> {
+    pub(crate) planned: PlannedRequest,
+    pub(crate) attempt: Attempt<R>,
+    pub(crate) attempts: u32,
+    /// What earlier attempts have cost.
+    pub(crate) cost_before: Money,
+    pub(crate) content: Content,
+}
+
+pub(crate) enum Content {
+    /// All of it.
+    Whole(Bytes),
+    /// Its beginning.
+    Begun(Box<Begun>),
+}
+
+/// What was held back of a stream, and where the rest comes from.
+pub(crate) struct Begun {
+    pub(crate) held: Vec<Bytes>,
+    /// Nothing more comes once this is gone.
+    pub(crate) frames: Option<Box<dyn Frames>>,
+    pub(crate) reader: AnthropicStream,
+}
+
+/// A request that no target answered.
+pub(crate) struct Unanswered {
+    pub(crate) planned: PlannedRequest,
+    pub(crate) rejection: Rejection,
+    pub(crate) attempts: u32,
+    pub(crate) cost: Money,
+}
+
+/// Why a target was not even tried.
+enum Skipped {
+    Busy,
+    Broke,
+    Open(Option<Duration>),
+}
+
+pub(crate) async fn answer<R: Runtime>(
+    path: &Path<R>,
+    planned: PlannedRequest,
+) -> Result<Answered<R>, Box<Unanswered>> {
+    path.budget.deposit(path.runtime.now().monotonic);
+    let mut retries = Retries::new(path.retry);
+    let mut target_index = 0;
+    let (mut attempts, mut cost, mut credit) = (0, Money::ZERO, None);
+    let mut last_failure: Option<Failure> = None;
+    let (mut first_failed, mut skipped): (Option<Timestamp>, Option<Skipped>) = (None, None);
+    while let Some(target) = planned.targets.get(target_index) {
+        let has_other_target = target_index + 1 < planned.targets.len();
+        let holdings = match take_holdings(path, &planned, target, credit.take()) {
+            Ok(holdings) => holdings,
+            Err(reason) => {
+                skipped = Some(reason);
+                target_index += 1;
+                continue;
+            }
+        };
+        let mut attempt = Attempt::start(&path.runtime, target, planned.request.body.len() as u64, holdings);
+        attempts += 1;
+        let failure = match try_once(path, &planned, &mut attempt).await {
+            Ok(content) => {
+                let now = path.runtime.now().monotonic;
+                path.counters.request_succeeded(first_failed.map(|failed| now - failed));
+                if attempts == 1 {
+                    path.budget.first_attempt_succeeded();
+                }
+                return Ok(Answered { planned, attempt, attempts, cost_before: cost, content });
+            }
+            Err(failure) => failure,
+        };
+        attempt.fail(&failure);
+        cost = cost.saturating_add(attempt.cost);
+        drop(attempt);
+        last_failure = Some(failure);
+        let now = path.runtime.now().monotonic;
+        first_failed.get_or_insert(now);
+        let situation = situation(&planned, target, now, has_other_target);
+        let (decision, event) = retries.decide(&failure, &situation, Some(&path.budget), path.runtime.draw());
+        path.counters.attempt_failed(&event);
+        match decision {
+            RetryDecision::RetrySame { after, credit: paid } => {
+                credit = paid;
+                path.runtime.sleep_until(now + after).await;
+            }
+            RetryDecision::FailOver(_) => target_index += 1,
+            RetryDecision::GiveUp(_) => break,
+        }
+    }
+    let rejection = match (last_failure, skipped) {
+        (Some(failure), _) => Rejection::Exhausted { failure, attempts },
+        (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
+        (None, Some(Skipped::Open(retry_after))) => Rejection::Unavailable { retry_after },
+        (None, Some(Skipped::Busy) | None) => Rejection::Unavailable { retry_after: None },
+    };
+    Err(Box::new(Unanswered { planned, rejection, attempts, cost }))
+}
+
+/// A place, money and a permit, or nothing of all that.
+fn take_holdings<R: Runtime>(
+    path: &Path<R>,
+    planned: &PlannedRequest,
+    target: &Arc<GuardedTarget>,
+    credit: Option<Credit>,
+) -> Result<Holdings, Skipped> {
+    let now = path.runtime.now();
+    let place = target.in_flight.try_acquire().ok_or(Skipped::Busy)?;
+    let worst = target.worst(planned.request.body.len() as u64, planned.request.head.max_output.into());
+    let hold = path.ledger.reserve(worst, now.utc).map_err(|_| Skipped::Broke)?;
+    match target.breaker.acquire(now.monotonic, planned.request.deadline) {
+        Ok(permit) => Ok(Holdings { hold, permit, credit, place }),
+        Err((_, retry_after)) => {
+            // Nothing was asked, so nothing is owed.
+            hold.void();
+            Err(Skipped::Open(retry_after))
+        }
+    }
+}
+
+fn situation(
+    planned: &PlannedRequest,
+    target: &GuardedTarget,
+    now: Timestamp,
+    has_other_target: bool,
+) -> RetrySituation {
+    let phase = target.breaker.with(|breaker| breaker.peek(now).phase);
+    let pressure = target.pressure.lock().unwrap_or_else(PoisonError::into_inner).read(phase, now);
+    RetrySituation {
+        pressure: Some(pressure),
+        breaker_passes: phase == BreakerPhase::Closed,
+        has_other_target,
+        ..RetrySituation::new(now, planned.request.deadline)
+    }
+}
+
+/// One attempt, up to the whole answer or a stream's first content.
+async fn try_once<R: Runtime>(
+    path: &Path<R>,
+    planned: &PlannedRequest,
+    attempt: &mut Attempt<R>,
+) -> Result<Content, Failure> {
+    let stream = planned.request.head.stream;
+    let now = path.runtime.now().monotonic;
+    let limit = if stream { path.start_limit } else { path.limits.attempt };
+    let start_by = planned.request.deadline.within(now, limit);
+    let target = Arc::clone(&attempt.target);
+    let call = Call { body: planned.body_for(&target), stream };
+    let answer = within(&path.runtime, start_by, target.upstream.call(call)).await;
+    match answer.unwrap_or(Err(Failure::of(FailureKind::NotStarted)))? {
+        Answer::Whole(body) => {
+            attempt.note_bytes(body.len());
+            attempt.note_content();
+            let (usage, _) = read_answer(&body).map_err(|_| Failure::of(FailureKind::Unrecognised))?;
+            attempt.succeed(counts(usage));
+            Ok(Content::Whole(body))
+        }
+        Answer::Stream(frames) => begin_stream(path, frames, start_by, attempt).await,
+    }
+}
+
+/// Holds frames back until one has content in it.
+async fn begin_stream<R: Runtime>(
+    path: &Path<R>,
+    mut frames: Box<dyn Frames>,
+    start_by: Deadline,
+    attempt: &mut Attempt<R>,
+) -> Result<Content, Failure> {
+    let mut reader = AnthropicStream::new(SseLimits::default());
+    let mut held = Vec::new();
+    loop {
+        let next = within(&path.runtime, start_by, poll_fn(|context| frames.poll_frame(context))).await;
+        let frame = match next {
+            None => return Err(Failure::of(FailureKind::NotStarted)),
+            Some(None) => return Err(Failure::of(FailureKind::BrokeMidStream)),
+            Some(Some(frame)) => frame?,
+        };
+        let finished = read_frame(&mut reader, &frame, attempt)?;
+        held.push(frame);
+        if attempt.has_content() || finished {
+            let frames = (!finished).then_some(frames);
+            return Ok(Content::Begun(Box::new(Begun { held, frames, reader })));
+        }
+    }
+}
+
+/// Understands one frame of a stream: notes what it says, and whether the answer has ended with it.
+pub(crate) fn read_frame<R: Runtime>(
+    reader: &mut AnthropicStream,
+    frame: &Bytes,
+    attempt: &mut Attempt<R>,
+) -> Result<bool, Failure> {
+    attempt.note_bytes(frame.len());
+    let (mut failure, mut finished) = (None, false);
+    let read = reader.feed(frame, |event| match event {
+        StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = counts(usage),
+        StreamEvent::Content => attempt.note_content(),
+        StreamEvent::Finished => finished = true,
+        StreamEvent::Failed { failure: failed, .. } => failure = Some(failed),
+        StreamEvent::Other => {}
+    });
+    if read.is_err() {
+        failure = Some(Failure::of(FailureKind::Unrecognised));
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None => {
+            if finished {
+                let usage = attempt.usage;
+                attempt.succeed(usage);
+            }
+            Ok(finished)
+        }
+    }
+}
+
+fn counts(usage: Usage) -> TokenCounts {
+    let Usage { input, cache_read, cache_write, output } = usage;
+    TokenCounts { input, cache_read, cache_write, output }
+}

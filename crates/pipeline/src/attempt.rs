@@ -1,0 +1,165 @@
+//! One try on one target, and all that it holds.
+//!
+//! An attempt holds money, a breaker permit, a place in flight and perhaps a retry credit. It gives all of them back
+//! exactly once: by success, by failure, or, dropped in the middle because the caller went away, by what was known
+//! until then.
+
+use crate::handle::Runtime;
+use crate::plan::GuardedTarget;
+use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
+use seawall_core::credit::Credit;
+use seawall_core::failure::{Failure, FailureKind, Outcome};
+use seawall_core::in_flight::InFlightPermit;
+use seawall_core::money::{Money, TokenCounts};
+use seawall_core::time::Timestamp;
+use seawall_store::Hold;
+use std::sync::{Arc, PoisonError};
+
+pub(crate) struct Attempt<R: Runtime> {
+    runtime: R,
+    pub(crate) target: Arc<GuardedTarget>,
+    started: Timestamp,
+    first_content: Option<Timestamp>,
+    /// What the vendor has said so far.
+    pub(crate) usage: TokenCounts,
+    usage_is_final: bool,
+    /// Bytes of input, and bytes of answer that have arrived: no fewer than there were tokens.
+    input_bytes: u64,
+    received_bytes: u64,
+    hold: Option<Hold>,
+    permit: Option<SharedPermit>,
+    credit: Option<Credit>,
+    /// Held until the answer has ended.
+    _place: InFlightPermit,
+    /// What was posted, once it was.
+    pub(crate) cost: Money,
+}
+
+/// What an attempt is given to hold.
+pub(crate) struct Holdings {
+    pub(crate) hold: Hold,
+    pub(crate) permit: SharedPermit,
+    pub(crate) credit: Option<Credit>,
+    pub(crate) place: InFlightPermit,
+}
+
+impl<R: Runtime> Attempt<R> {
+    pub(crate) fn start(
+        runtime: &R,
+        target: &Arc<GuardedTarget>,
+        input_bytes: u64,
+        holdings: Holdings,
+    ) -> Self {
+        let Holdings { hold, permit, credit, place } = holdings;
+        Self {
+            runtime: runtime.clone(),
+            target: Arc::clone(target),
+            started: runtime.now().monotonic,
+            first_content: None,
+            usage: TokenCounts::default(),
+            usage_is_final: false,
+            input_bytes,
+            received_bytes: 0,
+            hold: Some(hold),
+            permit: Some(permit),
+            credit,
+            _place: place,
+            cost: Money::ZERO,
+        }
+    }
+
+    pub(crate) fn note_bytes(&mut self, bytes: usize) {
+        self.received_bytes = self.received_bytes.saturating_add(bytes as u64);
+    }
+
+    /// The first content has arrived.
+    pub(crate) fn note_content(&mut self) {
+        let now = self.runtime.now().monotonic;
+        self.first_content.get_or_insert(now);
+    }
+
+    pub(crate) fn has_content(&self) -> bool {
+        self.first_content.is_some()
+    }
+
+    /// When the first content arrived.
+    pub(crate) fn first_content(&self) -> Option<Timestamp> {
+        self.first_content
+    }
+
+    /// The answer has ended as it should, with the vendor's own count.
+    pub(crate) fn succeed(&mut self, usage: TokenCounts) {
+        self.usage = usage;
+        self.usage_is_final = true;
+        let now = self.runtime.now().monotonic;
+        let first_content_after = self.first_content.unwrap_or(now) - self.started;
+        self.report(&Outcome::Succeeded { first_content_after });
+        if let Some(credit) = self.credit.take() {
+            credit.succeeded();
+        }
+        self.post();
+    }
+
+    /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
+    /// the answer had begun, nobody can say, and the most it can be is owed.
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        self.report(&Outcome::Failed(*failure));
+        let answered_with_error = self.received_bytes == 0 && is_answer(failure.kind);
+        if failure.not_executed || answered_with_error {
+            if let Some(hold) = self.hold.take() {
+                hold.void();
+            }
+        } else {
+            self.post();
+        }
+    }
+
+    /// Settles what is not settled yet, as if dropped: for who wants to know the cost.
+    pub(crate) fn settle_now(&mut self) {
+        self.post();
+    }
+
+    /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came.
+    fn post(&mut self) {
+        let Some(hold) = self.hold.take() else { return };
+        let cost = if self.usage_is_final {
+            self.target.price.of(&self.usage)
+        } else {
+            self.target.worst(self.input_bytes, self.received_bytes).min(hold.amount())
+        };
+        self.cost = cost;
+        hold.post(cost);
+    }
+
+    fn report(&mut self, outcome: &Outcome) {
+        let now = self.runtime.now().monotonic;
+        let Some(permit) = self.permit.take() else { return };
+        permit.report(outcome, now);
+        let mut pressure = self.target.pressure.lock().unwrap_or_else(PoisonError::into_inner);
+        if pressure.record(outcome, now).is_some() {
+            self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
+        }
+        for transition in self.target.breaker.with(Breaker::take_transitions) {
+            pressure.follow(transition.to);
+        }
+    }
+}
+
+/// Whether a failure of this kind is something the vendor said, rather than something we noticed.
+const fn is_answer(kind: FailureKind) -> bool {
+    !matches!(
+        kind,
+        FailureKind::NotStarted
+            | FailureKind::TimedOut
+            | FailureKind::Unreachable
+            | FailureKind::BrokeMidStream
+            | FailureKind::Unrecognised
+    )
+}
+
+impl<R: Runtime> Drop for Attempt<R> {
+    fn drop(&mut self) {
+        // The caller went away: the permit says nothing about the target, the money is owed all the same.
+        self.post();
+    }
+}

@@ -1,0 +1,38 @@
+//! What the path needs of the world it runs in.
+
+use seawall_core::chance::Draw;
+use seawall_core::deadline::Deadline;
+use seawall_core::time::{Now, Timestamp};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+/// Time, chance and waiting. Cloning it gives another handle to the same world.
+pub trait Runtime: Clone + Send + Sync + 'static {
+    /// This moment on both clocks.
+    fn now(&self) -> Now;
+
+    /// A number nobody could foresee, or that a seed decides.
+    fn draw(&self) -> Draw;
+
+    /// Waits until this moment.
+    fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static;
+}
+
+/// The outcome of `work`, or nothing if the deadline comes first. Work that is ready at the deadline counts.
+pub(crate) async fn within<T>(
+    runtime: &impl Runtime,
+    deadline: Deadline,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = pin!(work);
+    // Most work is ready at once or long before; a timer is set up only for what has to be waited for.
+    let mut timer = pin!(async { runtime.sleep_until(deadline.moment()).await });
+    poll_fn(|context| {
+        if let Poll::Ready(outcome) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(outcome));
+        }
+        timer.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}

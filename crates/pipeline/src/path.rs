@@ -1,0 +1,197 @@
+//! The whole way of a request.
+
+use crate::admit::admit;
+use crate::answer::{Answered, Content, answer};
+use crate::handle::Runtime;
+use crate::identify::{Directory, Tier, identify};
+use crate::plan::{Route, plan};
+use crate::receive::{InboundRequest, receive};
+use crate::relay::{Closing, Patience, ReplyStream};
+use crate::reply::{Rejection, Reply};
+use crate::settle::{Observer, Record, Verdict};
+use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
+use seawall_core::deadline::{TimeLimitOptions, TimeLimits};
+use seawall_core::money::{Money, TokenCounts};
+use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
+use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
+use seawall_core::setting::SettingError;
+use seawall_store::MemoryLedger;
+use seawall_wire::anthropic::RequestLimits;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a path is made of.
+pub struct PathOptions {
+    /// Who may ask.
+    pub directory: Directory,
+    /// The limits of each tier's callers, in the order of [`Tier::ALL`].
+    pub tiers: [QuotaGroup; 3],
+    /// The limits of everybody together.
+    pub everybody: QuotaGroup,
+    /// The day's money.
+    pub ledger: MemoryLedger,
+    /// The name callers use, and the targets behind it.
+    pub route: Route,
+    /// How to retry.
+    pub retry: RetryOptions,
+    /// How much retrying the node may add.
+    pub budget: RetryBudgetOptions,
+    /// A stream's first content must come within this.
+    pub start_limit: Duration,
+    /// Who is told of every request that is over.
+    pub observer: Arc<dyn Observer>,
+    /// Spreads callers over shards.
+    pub seed: u64,
+}
+
+/// The groups of the quota book.
+pub(crate) struct Groups {
+    tiers: [GroupId; 3],
+    pub(crate) everybody: GroupId,
+}
+
+impl Groups {
+    pub(crate) fn of(&self, tier: Tier) -> GroupId {
+        match tier {
+            Tier::Prime => self.tiers[0],
+            Tier::Standard => self.tiers[1],
+            Tier::Guest => self.tiers[2],
+        }
+    }
+}
+
+/// What all requests share on their way.
+pub struct Path<R> {
+    pub(crate) runtime: R,
+    pub(crate) directory: Directory,
+    pub(crate) book: QuotaBook,
+    pub(crate) groups: Groups,
+    pub(crate) ledger: MemoryLedger,
+    pub(crate) route: Route,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) budget: RetryBudget,
+    pub(crate) counters: RetryCounters,
+    pub(crate) limits: TimeLimits,
+    pub(crate) request_limits: RequestLimits,
+    pub(crate) start_limit: Duration,
+    pub(crate) observer: Arc<dyn Observer>,
+}
+
+impl<R: Runtime> Path<R> {
+    /// Refuses settings that make no sense.
+    pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
+        let PathOptions {
+            directory,
+            tiers,
+            everybody,
+            ledger,
+            route,
+            retry,
+            budget,
+            start_limit,
+            observer,
+            seed,
+        } = options;
+        let [prime, standard, guest] = tiers;
+        let names = [prime.name(), standard.name(), guest.name(), everybody.name()].map(str::to_owned);
+        let book = QuotaBook::new(vec![prime, standard, guest, everybody], seed)?;
+        let group = |name: &str| {
+            book.group(name).ok_or_else(|| SettingError::new("groups", format!("{name} is missing")))
+        };
+        let groups = Groups {
+            tiers: [group(&names[0])?, group(&names[1])?, group(&names[2])?],
+            everybody: group(&names[3])?,
+        };
+        let limits = TimeLimitOptions::default().check();
+        let limits =
+            limits.map_err(|_| SettingError::new("limits", "the default time limits do not nest"))?;
+        Ok(Self {
+            runtime,
+            directory,
+            book,
+            groups,
+            ledger,
+            route,
+            retry: retry.check()?,
+            budget: RetryBudget::new(budget)?,
+            counters: RetryCounters::new(),
+            limits,
+            request_limits: RequestLimits::default(),
+            start_limit,
+            observer,
+        })
+    }
+
+    /// What all tries came to.
+    #[must_use]
+    pub fn retry_counters(&self) -> &RetryCounters {
+        &self.counters
+    }
+
+    /// The whole way, from the bytes that came in to the reply. A stream's reply goes on settling itself when it is
+    /// read to its end or dropped.
+    pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
+        let mut record = Record {
+            id: inbound.id,
+            caller: None,
+            target: None,
+            verdict: Verdict::Abandoned,
+            attempts: 0,
+            usage: TokenCounts::default(),
+            cost: Money::ZERO,
+            first_content: None,
+            ended: self.runtime.now().monotonic,
+        };
+        let admitted =
+            receive(self, inbound).and_then(|received| identify(self, received)).and_then(|identified| {
+                record.caller = Some((identified.caller.id, identified.caller.tier));
+                admit(self, identified)
+            });
+        let planned = match admitted.and_then(|admitted| plan(self, admitted)) {
+            Ok(planned) => planned,
+            Err(rejection) => return self.reject(record, rejection),
+        };
+        let received = planned.request.received.monotonic;
+        match answer(self, planned).await {
+            Ok(answered) => {
+                record.target = Some(answered.attempt.target.name.clone());
+                record.attempts = answered.attempts;
+                record.first_content = answered.attempt.first_content().map(|first| first - received);
+                self.reply(record, answered)
+            }
+            Err(unanswered) => {
+                record.attempts = unanswered.attempts;
+                record.cost = unanswered.cost;
+                drop(unanswered.planned);
+                self.reject(record, unanswered.rejection)
+            }
+        }
+    }
+
+    fn reply(&self, mut record: Record, answered: Answered<R>) -> Reply<R> {
+        let Answered { planned, attempt, cost_before, content, .. } = answered;
+        match content {
+            Content::Whole(body) => {
+                record.verdict = Verdict::Answered;
+                record.usage = attempt.usage;
+                record.cost = cost_before.saturating_add(attempt.cost);
+                record.ended = self.runtime.now().monotonic;
+                self.observer.settled(&record);
+                Reply::Whole(body)
+            }
+            Content::Begun(begun) => {
+                let patience = Patience { deadline: planned.request.deadline, gap: self.limits.stream_gap };
+                let closing =
+                    Closing { observer: Arc::clone(&self.observer), record: Some(record), cost_before };
+                Reply::Stream(Box::new(ReplyStream::new(&self.runtime, *begun, attempt, patience, closing)))
+            }
+        }
+    }
+
+    fn reject(&self, mut record: Record, rejection: Rejection) -> Reply<R> {
+        record.verdict = Verdict::Rejected(rejection.label());
+        record.ended = self.runtime.now().monotonic;
+        self.observer.settled(&record);
+        Reply::Rejected(rejection)
+    }
+}

@@ -1,0 +1,159 @@
+//! The sixth stage: hands the answer on, frame by frame, as it arrives.
+//!
+//! Frames pass through as the vendor wrote them. A stream that breaks off ends with an error event of the caller's
+//! dialect, so that nobody takes it for complete. Dropped, it closes the way upstream, and what was delivered is
+//! settled.
+
+use crate::answer::{Begun, read_frame};
+use crate::attempt::Attempt;
+use crate::handle::Runtime;
+use crate::settle::{Observer, Record, Verdict};
+use bytes::{Bytes, BytesMut};
+use seawall_core::deadline::Deadline;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::Money;
+use seawall_provider::Frames;
+use seawall_wire::anthropic::{AnthropicStream, Refusal, write_error_event};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+const INTERRUPTED: &str = "the model's answer broke off; what came before is not complete";
+
+/// A streamed answer on its way to the caller.
+pub struct ReplyStream<R: Runtime> {
+    runtime: R,
+    held: VecDeque<Bytes>,
+    /// Nothing more comes once this is gone.
+    frames: Option<Box<dyn Frames>>,
+    reader: AnthropicStream,
+    attempt: Attempt<R>,
+    patience: Patience,
+    gap_timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    closing: Closing,
+}
+
+/// How long a stream may take and how long it may be silent.
+pub(crate) struct Patience {
+    pub(crate) deadline: Deadline,
+    pub(crate) gap: Duration,
+}
+
+/// What is told when the request is over, exactly once.
+pub(crate) struct Closing {
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) record: Option<Record>,
+    pub(crate) cost_before: Money,
+}
+
+impl<R: Runtime> ReplyStream<R> {
+    pub(crate) fn new(
+        runtime: &R,
+        begun: Begun,
+        attempt: Attempt<R>,
+        patience: Patience,
+        closing: Closing,
+    ) -> Self {
+        let Begun { held, frames, reader } = begun;
+        let is_finished = frames.is_none();
+        let mut stream = Self {
+            runtime: runtime.clone(),
+            held: held.into(),
+            frames,
+            reader,
+            attempt,
+            patience,
+            gap_timer: None,
+            closing,
+        };
+        if is_finished {
+            stream.close(Verdict::Answered);
+        }
+        stream
+    }
+
+    /// The next frame; nothing once the answer has ended, as it should or with an error event.
+    pub async fn frame(&mut self) -> Option<Bytes> {
+        poll_fn(|context| self.poll_frame(context)).await
+    }
+
+    /// The same, for a body that is polled.
+    pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(held) = self.held.pop_front() {
+            return Poll::Ready(Some(held));
+        }
+        let Some(frames) = self.frames.as_mut() else { return Poll::Ready(None) };
+        let next = match frames.poll_frame(context) {
+            Poll::Ready(next) => next,
+            Poll::Pending => return self.poll_gap(context),
+        };
+        self.gap_timer = None;
+        let frame = match next {
+            None => return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::BrokeMidStream)))),
+            Some(Err(failure)) => return Poll::Ready(Some(self.interrupt(failure))),
+            Some(Ok(frame)) => frame,
+        };
+        match read_frame(&mut self.reader, &frame, &mut self.attempt) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.frames = None;
+                self.close(Verdict::Answered);
+            }
+            // The vendor's own error event is in the frame: it is handed on as it is.
+            Err(failure) => {
+                self.attempt.fail(&failure);
+                self.frames = None;
+                self.close(Verdict::Interrupted(failure.kind));
+            }
+        }
+        Poll::Ready(Some(frame))
+    }
+
+    /// Nothing has come: waits no longer than the gap allows. The timer is set up only when there is something to wait
+    /// for, and once per gap.
+    fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let (runtime, Patience { deadline, gap }) = (&self.runtime, &self.patience);
+        let timer = self.gap_timer.get_or_insert_with(|| {
+            let by = deadline.within(runtime.now().monotonic, *gap);
+            Box::pin(runtime.sleep_until(by.moment()))
+        });
+        match timer.as_mut().poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::TimedOut)))),
+        }
+    }
+
+    /// Ends a stream that broke off with words that say so.
+    fn interrupt(&mut self, failure: Failure) -> Bytes {
+        self.attempt.fail(&failure);
+        self.frames = None;
+        self.close(Verdict::Interrupted(failure.kind));
+        let refusal =
+            if failure.kind == FailureKind::TimedOut { Refusal::TimedOut } else { Refusal::Overloaded };
+        let mut event = BytesMut::new();
+        write_error_event(&mut event, &refusal.reply(INTERRUPTED, None));
+        event.freeze()
+    }
+
+    fn close(&mut self, verdict: Verdict) {
+        if let Some(record) = &mut self.closing.record {
+            record.verdict = verdict;
+        }
+    }
+}
+
+impl<R: Runtime> Drop for ReplyStream<R> {
+    fn drop(&mut self) {
+        // Upstream first: what is cut here and now is not produced any more.
+        self.frames = None;
+        let Some(mut record) = self.closing.record.take() else { return };
+        self.attempt.settle_now();
+        record.usage = self.attempt.usage;
+        record.cost = self.closing.cost_before.saturating_add(self.attempt.cost);
+        record.ended = self.runtime.now().monotonic;
+        self.closing.observer.settled(&record);
+    }
+}

@@ -1,0 +1,23 @@
+//! The world as the request path's runtime.
+
+use crate::world::World;
+use seawall_core::chance::Draw;
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_pipeline::Runtime;
+use std::future::Future;
+
+impl Runtime for World {
+    /// The virtual moment; the calendar starts at midnight of 15 November 2026.
+    fn now(&self) -> Now {
+        let now = World::now(self);
+        Now::new(now, UtcTime::from_civil(2026, 11, 15) + (now - Timestamp::ZERO))
+    }
+
+    fn draw(&self) -> Draw {
+        World::draw(self)
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static {
+        World::sleep_until(self, moment)
+    }
+}

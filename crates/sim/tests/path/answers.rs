@@ -1,0 +1,124 @@
+//! Requests that are answered, one way or another.
+
+use crate::shop::{PRIME, Seen, Shop, body};
+use crate::target::{Deed, ObedientTarget, pieces, whole};
+use seawall_core::failure::FailureKind;
+use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
+use seawall_pipeline::Verdict;
+use seawall_sim::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn shop(strong: &[Deed], then: Deed, fast: Deed) -> (Shop, Arc<ObedientTarget>, Arc<ObedientTarget>) {
+    let world = World::new(3);
+    let strong = ObedientTarget::new(&world, strong, then);
+    let fast = ObedientTarget::new(&world, &[], fast);
+    (Shop::new(&world, &strong, &fast, Money::from_dollars(1_000)), strong, fast)
+}
+
+/// 20 tokens in and 8 out on the strong model.
+const EXACT: Money = Money::from_nanos(20 * 3_000 + 8 * 15_000);
+
+#[test]
+fn a_whole_answer_passes_byte_for_byte_and_costs_what_the_vendor_says() {
+    let (shop, strong, fast) = shop(&[], Deed::Answer, Deed::Answer);
+    assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+    let sent = strong.diary.lock().unwrap().calls[0].1.clone();
+    assert_eq!(sent, body(false).replace("manga", "strong-model"));
+    assert_eq!(fast.calls(), 0);
+    let books = shop.books();
+    assert_eq!((books.posted, books.held, books.holds), (EXACT, Money::ZERO, 0));
+    let records = shop.records();
+    assert_eq!(records.len(), 1);
+    assert_eq!((&records[0].verdict, records[0].attempts, records[0].cost), (&Verdict::Answered, 1, EXACT));
+    assert_eq!((records[0].target.as_deref(), records[0].usage.output), (Some("strong"), 8));
+    assert_eq!(records[0].first_content, Some(Duration::from_millis(300)));
+}
+
+#[test]
+fn a_stream_passes_byte_for_byte_and_is_settled_at_its_end() {
+    let (shop, _, _) = shop(&[], Deed::Answer, Deed::Answer);
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    assert_eq!((shop.books().posted, shop.books().holds), (EXACT, 0));
+    let record = &shop.records()[0];
+    assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
+    // The first piece has no content; the second came 50 ms after it.
+    assert_eq!(record.first_content, Some(Duration::from_millis(350)));
+    assert_eq!(record.ended, Timestamp::ZERO + Duration::from_millis(450));
+}
+
+#[test]
+fn throttled_twice_it_is_answered_by_the_third_attempt() {
+    let (shop, strong, fast) = shop(&[Deed::Status(429), Deed::Status(529)], Deed::Answer, Deed::Answer);
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    assert_eq!((strong.calls(), fast.calls()), (3, 0));
+    assert_eq!(shop.records()[0].attempts, 3);
+    // What the vendor answered with an error costs nothing.
+    assert_eq!(shop.books().posted, EXACT);
+    assert_eq!(shop.path.retry_counters().snapshot().retries, 2);
+}
+
+#[test]
+fn a_target_that_is_down_is_left_alone_and_the_next_one_answers() {
+    let (shop, strong, fast) = shop(&[], Deed::Status(503), Deed::Answer);
+    for _ in 0..20 {
+        assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+    }
+    // Five failures open its breaker.
+    assert_eq!((strong.calls(), fast.calls()), (5, 20));
+    assert!(shop.records().iter().all(|record| record.target.as_deref() == Some("fast")));
+}
+
+#[test]
+fn a_target_that_hangs_is_cut_and_the_next_one_answers() {
+    let (shop, _, fast) = shop(&[], Deed::Hang, Deed::Answer);
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    let asked = fast.diary.lock().unwrap().calls[0].0;
+    assert_eq!(asked, Timestamp::ZERO + Duration::from_secs(30));
+    let record = &shop.records()[0];
+    assert_eq!(record.attempts, 2);
+    // Nobody can say what the cut attempt has cost; its input at most.
+    assert!(record.cost > Money::ZERO && shop.books().posted == record.cost && shop.books().holds == 0);
+}
+
+#[test]
+fn cut_before_any_content_it_is_replaced_and_the_caller_sees_one_answer() {
+    for deed in [Deed::CutAfter(0), Deed::CutAfter(1)] {
+        let (shop, strong, _) = shop(&[deed], Deed::Answer, Deed::Answer);
+        assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+        assert_eq!((strong.calls(), shop.records()[0].attempts), (2, 2));
+    }
+}
+
+#[test]
+fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer() {
+    for (deed, kind) in
+        [(Deed::CutAfter(2), FailureKind::BrokeMidStream), (Deed::StallAfter(3), FailureKind::TimedOut)]
+    {
+        let (shop, strong, fast) = shop(&[deed], Deed::Answer, Deed::Answer);
+        let Seen::Stream(frames) = shop.ask_and_wait(PRIME, &body(true)) else { panic!("not a stream") };
+        let (last, before) = frames.split_last().unwrap();
+        assert_eq!(before, &pieces()[..before.len()]);
+        assert!(last.starts_with(b"event: error\n"), "{last:?}");
+        assert_eq!((strong.calls(), fast.calls()), (1, 0));
+        let record = &shop.records()[0];
+        assert_eq!(record.verdict, Verdict::Interrupted(kind));
+        assert!(record.cost > Money::ZERO && shop.books().posted == record.cost && shop.books().holds == 0);
+    }
+}
+
+#[test]
+fn a_caller_who_goes_away_closes_the_way_upstream_and_pays_what_was_delivered() {
+    let (shop, strong, _) = shop(&[], Deed::Answer, Deed::Answer);
+    let seen = shop.ask(PRIME, &body(true), Some(2));
+    shop.world.run();
+    assert!(matches!(seen.lock().unwrap().as_ref(), Some(Seen::Stream(frames)) if frames.len() == 2));
+    assert_eq!(strong.diary.lock().unwrap().streams_dropped, 1);
+    let record = &shop.records()[0];
+    assert_eq!(record.verdict, Verdict::Abandoned);
+    assert!(record.cost >= EXACT, "{}", record.cost);
+    assert_eq!((shop.books().posted, shop.books().held, shop.books().holds), (record.cost, Money::ZERO, 0));
+    // The permit said nothing about the target, and its place is free.
+    assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
+}

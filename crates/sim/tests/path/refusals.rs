@@ -1,0 +1,91 @@
+//! Requests that are refused: no call, no cost, nothing held.
+
+use crate::shop::{GUEST, PRIME, Seen, Shop, body};
+use crate::target::{Deed, ObedientTarget};
+use seawall_core::money::Money;
+use seawall_pipeline::{Rejection, Verdict};
+use seawall_sim::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn shop(cap: Money, deed: Deed) -> (Shop, Arc<ObedientTarget>) {
+    let world = World::new(5);
+    let target = ObedientTarget::new(&world, &[], deed);
+    (Shop::new(&world, &target, &target, cap), target)
+}
+
+fn rejected(seen: Seen) -> Rejection {
+    match seen {
+        Seen::Rejected(rejection) => rejection,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_or_is_not_allowed_costs_nothing() {
+    let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
+    assert!(matches!(rejected(shop.ask_and_wait(PRIME, "{")), Rejection::Malformed(_)));
+    assert_eq!(rejected(shop.ask_and_wait("sk-nobody", &body(false))), Rejection::UnknownKey);
+    let other = body(false).replace("manga", "novel");
+    assert_eq!(rejected(shop.ask_and_wait(PRIME, &other)), Rejection::UnknownModel("novel".to_owned()));
+    assert_eq!((target.calls(), shop.books().posted, shop.books().holds), (0, Money::ZERO, 0));
+    let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
+    assert_eq!(verdicts, ["malformed", "unknown_key", "unknown_model"].map(Verdict::Rejected));
+}
+
+#[test]
+fn a_guest_gets_its_twelve_and_is_told_when_to_come_back() {
+    let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
+    let seen: Vec<_> = (0..13).map(|_| shop.ask(GUEST, &body(false), None)).collect();
+    shop.world.run();
+    let refused: Vec<_> = seen
+        .iter()
+        .filter_map(|seen| match seen.lock().unwrap().take().unwrap() {
+            Seen::Rejected(Rejection::Limited { limit, come_back }) => Some((limit, come_back)),
+            Seen::Whole(_) => None,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!((refused.len(), target.calls()), (1, 12));
+    let (limit, come_back) = &refused[0];
+    assert_eq!(limit, "minute");
+    assert!(come_back.after > Duration::from_secs(60) && !come_back.worth_waiting);
+}
+
+#[test]
+fn two_hundred_at_once_never_pass_a_tiny_budget() {
+    for deed in [Deed::Answer, Deed::CutAfter(2), Deed::Hang] {
+        let cap = Money::from_nanos(20_000_000);
+        let (shop, _) = shop(cap, deed);
+        let seen: Vec<_> =
+            (0..200_usize).map(|n| shop.ask(PRIME, &body(true), (n % 3 == 0).then_some(2))).collect();
+        let end = seawall_core::time::Timestamp::ZERO + Duration::from_secs(3_600);
+        let mut moment = seawall_core::time::Timestamp::ZERO;
+        while moment < end {
+            moment = moment + Duration::from_millis(500);
+            shop.world.run_until(moment);
+            let books = shop.books();
+            assert!(books.posted.saturating_add(books.held) <= cap, "{books:?}");
+        }
+        assert_eq!((shop.books().held, shop.books().holds), (Money::ZERO, 0), "{deed:?}");
+        assert_eq!(shop.records().len(), 200, "every request is settled once");
+        let spent = seen.iter().filter(|seen| {
+            matches!(seen.lock().unwrap().as_ref(), Some(Seen::Rejected(Rejection::BudgetSpent)))
+        });
+        assert!(spent.count() > 0, "{deed:?}");
+    }
+}
+
+#[test]
+fn with_every_target_down_it_says_so_and_soon_without_asking() {
+    let (shop, target) = shop(Money::from_dollars(1), Deed::Status(500));
+    let first = rejected(shop.ask_and_wait(PRIME, &body(false)));
+    assert!(matches!(first, Rejection::Exhausted { attempts: 2.., .. }), "{first:?}");
+    while !matches!(rejected(shop.ask_and_wait(PRIME, &body(false))), Rejection::Unavailable { .. }) {
+        assert!(target.calls() < 100);
+    }
+    let calls = target.calls();
+    let again = rejected(shop.ask_and_wait(PRIME, &body(false)));
+    assert!(matches!(again, Rejection::Unavailable { retry_after: Some(_) }), "{again:?}");
+    assert_eq!((target.calls(), shop.books().posted, shop.books().holds), (calls, Money::ZERO, 0));
+}

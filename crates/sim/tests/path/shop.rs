@@ -1,0 +1,154 @@
+//! A small shop: three callers, two targets, a day's money.
+
+use crate::target::ObedientTarget;
+use bytes::Bytes;
+use seawall_core::breaker::BreakerProfile;
+use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::money::{Money, Price};
+use seawall_core::quota::{Quota, QuotaGroup, Unit};
+use seawall_core::retry::RetryOptions;
+use seawall_pipeline::{
+    Directory, InboundRequest, Observer, Path, PathOptions, Record, Reply, Route, TargetOptions, Tier,
+};
+use seawall_sim::World;
+use seawall_store::{DayBooks, MemoryLedger};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub(crate) const PRIME: &str = "sk-prime-0000000000";
+pub(crate) const GUEST: &str = "sk-guest-0000000000";
+
+/// Keeps every record.
+#[derive(Default)]
+pub(crate) struct Records(Mutex<Vec<Record>>);
+
+impl Observer for Records {
+    fn settled(&self, record: &Record) {
+        self.0.lock().unwrap().push(record.clone());
+    }
+}
+
+pub(crate) struct Shop {
+    pub(crate) world: World,
+    pub(crate) path: Arc<Path<World>>,
+    pub(crate) ledger: MemoryLedger,
+    records: Arc<Records>,
+}
+
+/// What a caller saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Whole(Bytes),
+    Stream(Vec<Bytes>),
+    Rejected(seawall_pipeline::Rejection),
+}
+
+impl Shop {
+    pub(crate) fn new(
+        world: &World,
+        strong: &Arc<ObedientTarget>,
+        fast: &Arc<ObedientTarget>,
+        cap: Money,
+    ) -> Self {
+        let minute = Duration::from_secs(60);
+        let tier = |name: &str, limit, burst, hour| {
+            let quotas = vec![
+                Quota::sliding("minute", Unit::Request, limit, minute, burst).unwrap(),
+                Quota::sliding("hour", Unit::Request, hour, minute * 60, 0).unwrap(),
+            ];
+            QuotaGroup::new(name, quotas).unwrap()
+        };
+        let everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
+        let mut directory = Directory::default();
+        directory.add(PRIME, Tier::Prime).unwrap();
+        directory.add(GUEST, Tier::Guest).unwrap();
+        let target = |name: &str, input, output, upstream: &Arc<ObedientTarget>, breaker| TargetOptions {
+            name: name.to_owned(),
+            model: format!("{name}-model"),
+            price: Price::per_million(Money::from_dollars(input), Money::from_dollars(output)),
+            concurrency: 1_000,
+            breaker,
+            upstream: Arc::<ObedientTarget>::clone(upstream),
+        };
+        let targets = vec![
+            target("strong", 3, 15, strong, BreakerProfile::Sonnet),
+            target("fast", 1, 5, fast, BreakerProfile::Haiku),
+        ];
+        let records = Arc::new(Records::default());
+        let ledger = MemoryLedger::new(cap);
+        let options = PathOptions {
+            directory,
+            tiers: [
+                tier("prime", 60_000, 10, 500_000),
+                tier("standard", 30, 5, 200),
+                tier("guest", 10, 2, 50),
+            ],
+            everybody: QuotaGroup::new("everybody", everybody).unwrap(),
+            ledger: ledger.clone(),
+            route: Route::new("manga", targets).unwrap(),
+            retry: RetryOptions::interactive(),
+            budget: RetryBudgetOptions::default(),
+            start_limit: Duration::from_secs(30),
+            observer: Arc::<Records>::clone(&records),
+            seed: 1,
+        };
+        let path = Arc::new(Path::new(world.clone(), options).unwrap());
+        Self { world: world.clone(), path, ledger, records }
+    }
+
+    /// Sends one request, reads the reply to its end, or gives up after so many frames.
+    pub(crate) fn ask(
+        &self,
+        key: &str,
+        body: &str,
+        give_up_after: Option<usize>,
+    ) -> Arc<Mutex<Option<Seen>>> {
+        let seen = Arc::new(Mutex::new(None));
+        let (path, noted) = (Arc::clone(&self.path), Arc::clone(&seen));
+        let inbound = InboundRequest {
+            id: 1,
+            api_key: Some(key.to_owned()),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        };
+        self.world.spawn(async move {
+            let reply = match path.serve(inbound).await {
+                Reply::Whole(body) => Seen::Whole(body),
+                Reply::Rejected(rejection) => Seen::Rejected(rejection),
+                Reply::Stream(mut stream) => {
+                    let mut frames = Vec::new();
+                    while give_up_after.is_none_or(|most| frames.len() < most) {
+                        match stream.frame().await {
+                            Some(frame) => frames.push(frame),
+                            None => break,
+                        }
+                    }
+                    Seen::Stream(frames)
+                }
+            };
+            *noted.lock().unwrap() = Some(reply);
+        });
+        seen
+    }
+
+    /// Sends one request and runs the world until nothing happens any more.
+    pub(crate) fn ask_and_wait(&self, key: &str, body: &str) -> Seen {
+        let seen = self.ask(key, body, None);
+        self.world.run();
+        let seen = seen.lock().unwrap().take();
+        seen.unwrap()
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.records.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn books(&self) -> DayBooks {
+        self.ledger.day(seawall_pipeline::Runtime::now(&self.world).utc)
+    }
+}
+
+pub(crate) fn body(stream: bool) -> String {
+    format!(
+        r#"{{"model":"manga","max_tokens":100,"stream":{stream},"messages":[{{"role":"user","content":"おすすめは？"}}]}}"#
+    )
+}

@@ -1,0 +1,154 @@
+//! A target that does as it is told.
+
+use bytes::{Bytes, BytesMut};
+use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
+use seawall_core::time::Timestamp;
+use seawall_provider::{Answer, Call, Calling, Frames, Target};
+use seawall_sim::{Sleep, World};
+use seawall_wire::anthropic::{
+    Answer as WireAnswer, AnswerStart, write_answer, write_block_start, write_block_stop,
+    write_message_delta, write_message_start, write_message_stop, write_text_delta,
+};
+use seawall_wire::chat::{FinishReason, Usage};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+pub(crate) const USAGE: Usage = Usage { input: 20, cache_read: 0, cache_write: 0, output: 8 };
+
+/// What a target does with one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deed {
+    /// Answers, the first piece after 300 ms and one more each 50 ms.
+    Answer,
+    /// Answers with this status after 100 ms.
+    Status(u16),
+    /// Never answers.
+    Hang,
+    /// Breaks off after this many pieces.
+    CutAfter(usize),
+    /// Falls silent after this many pieces.
+    StallAfter(usize),
+}
+
+#[derive(Default)]
+pub(crate) struct Diary {
+    pub(crate) calls: Vec<(Timestamp, Bytes)>,
+    pub(crate) streams_dropped: usize,
+}
+
+pub(crate) struct ObedientTarget {
+    world: World,
+    deeds: Mutex<VecDeque<Deed>>,
+    /// What it does once the list is done.
+    then: Deed,
+    pub(crate) diary: Arc<Mutex<Diary>>,
+}
+
+impl ObedientTarget {
+    pub(crate) fn new(world: &World, deeds: &[Deed], then: Deed) -> Arc<Self> {
+        let deeds = Mutex::new(deeds.iter().copied().collect());
+        Arc::new(Self { world: world.clone(), deeds, then, diary: Arc::default() })
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.diary.lock().unwrap().calls.len()
+    }
+}
+
+/// The pieces of a streamed answer.
+pub(crate) fn pieces() -> Vec<Bytes> {
+    let written = |write: &dyn Fn(&mut BytesMut)| {
+        let mut out = BytesMut::new();
+        write(&mut out);
+        out.freeze()
+    };
+    let start = AnswerStart { id: "msg_1", model: "strong-model", usage: Usage { output: 1, ..USAGE } };
+    vec![
+        written(&|out| {
+            write_message_start(out, &start);
+            write_block_start(out, 0);
+        }),
+        written(&|out| write_text_delta(out, 0, "こんにちは。")),
+        written(&|out| write_text_delta(out, 0, "「灯台守の猫」はいかがですか。")),
+        written(&|out| {
+            write_block_stop(out, 0);
+            write_message_delta(out, FinishReason::EndTurn, USAGE);
+            write_message_stop(out);
+        }),
+    ]
+}
+
+pub(crate) fn whole() -> Bytes {
+    let mut out = BytesMut::new();
+    let start = AnswerStart { id: "msg_1", model: "strong-model", usage: USAGE };
+    write_answer(&mut out, &WireAnswer { start, text: "こんにちは。", finish: FinishReason::EndTurn });
+    out.freeze()
+}
+
+impl Target for ObedientTarget {
+    fn call(&self, call: Call) -> Calling<'_> {
+        let deed = self.deeds.lock().unwrap().pop_front().unwrap_or(self.then);
+        self.diary.lock().unwrap().calls.push((self.world.now(), call.body));
+        let (world, diary) = (self.world.clone(), Arc::clone(&self.diary));
+        Box::pin(async move {
+            let wait = |millis| world.sleep(Duration::from_millis(millis));
+            let count = match deed {
+                Deed::Status(status) => {
+                    wait(100).await;
+                    return Err(ANTHROPIC.classify(status, None));
+                }
+                Deed::Hang => {
+                    std::future::pending::<()>().await;
+                    return Err(Failure::of(FailureKind::Unreachable));
+                }
+                Deed::Answer if !call.stream => {
+                    wait(300).await;
+                    return Ok(Answer::Whole(whole()));
+                }
+                Deed::Answer => pieces().len(),
+                Deed::CutAfter(count) | Deed::StallAfter(count) => count,
+            };
+            let pieces = pieces().into_iter().take(count).collect();
+            let stalls = matches!(deed, Deed::StallAfter(_));
+            let wait = Some(world.sleep(Duration::from_millis(300)));
+            Ok(Answer::Stream(Box::new(Pieces { world, wait, pieces, stalls, diary })))
+        })
+    }
+}
+
+struct Pieces {
+    world: World,
+    wait: Option<Sleep>,
+    pieces: VecDeque<Bytes>,
+    stalls: bool,
+    diary: Arc<Mutex<Diary>>,
+}
+
+impl Frames for Pieces {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        if let Some(wait) = &mut self.wait {
+            if Pin::new(wait).poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.wait = None;
+        }
+        match self.pieces.pop_front() {
+            Some(piece) => {
+                self.wait = Some(self.world.sleep(Duration::from_millis(50)));
+                Poll::Ready(Some(Ok(piece)))
+            }
+            None if self.stalls => Poll::Pending,
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        self.diary.lock().unwrap().streams_dropped += 1;
+    }
+}
