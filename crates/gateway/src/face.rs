@@ -1,0 +1,199 @@
+//! The HTTP face.
+
+use crate::body::ReplyBody;
+use crate::log::Counters;
+use crate::runtime::TokioRuntime;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use seawall_core::failure::FailureKind;
+use seawall_pipeline::{InboundRequest, Path, Rejection, Reply, Runtime as _};
+use seawall_wire::anthropic::{Refusal, write_error};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The largest body that is read: a long conversation with pictures in it.
+const MOST_BYTES: usize = 32 << 20;
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+/// What every connection shares.
+pub(crate) struct Face {
+    pub(crate) path: Arc<Path<TokioRuntime>>,
+    pub(crate) runtime: TokioRuntime,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) draining: AtomicBool,
+}
+
+impl Face {
+    pub(crate) async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<ReplyBody>, Infallible> {
+        let response = match (request.method(), request.uri().path()) {
+            (&Method::POST, "/v1/messages") => self.messages(request).await,
+            (&Method::GET, "/livez") => plain(StatusCode::OK, "ok\n".into()),
+            (&Method::GET, "/readyz") if self.draining.load(Ordering::Relaxed) => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n".into())
+            }
+            (&Method::GET, "/readyz") => plain(StatusCode::OK, "ready\n".into()),
+            (&Method::GET, "/metrics") => plain(StatusCode::OK, self.counters.text()),
+            _ => refuse(Refusal::NotFound, "there is nothing at this path", self.id()),
+        };
+        Ok(response)
+    }
+
+    /// A name for a request that nobody can foresee and that seldom comes twice.
+    fn id(&self) -> u64 {
+        self.runtime.draw().below(u64::MAX)
+    }
+
+    async fn messages(&self, request: Request<Incoming>) -> Response<ReplyBody> {
+        let id = self.id();
+        let (head, body) = request.into_parts();
+        let api_key = api_key(&head.headers).map(str::to_owned);
+        let body = match Limited::new(body, MOST_BYTES).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return refuse(Refusal::TooLarge, "the body is larger than 32 MiB", id);
+            }
+            Err(_) => return refuse(Refusal::Malformed, "the body did not arrive whole", id),
+        };
+        match self.path.serve(InboundRequest { id, api_key, body }).await {
+            Reply::Whole(body) => respond(StatusCode::OK, JSON, ReplyBody::Whole(Some(body)), id),
+            Reply::Stream(stream) => respond(StatusCode::OK, EVENTS, ReplyBody::Stream(stream), id),
+            Reply::Rejected(rejection) => reject(&rejection, id),
+        }
+    }
+}
+
+/// The key, from either of the headers that clients send it in.
+fn api_key(headers: &HeaderMap) -> Option<&str> {
+    if let Some(key) = headers.get("x-api-key") {
+        return key.to_str().ok();
+    }
+    headers.get("authorization")?.to_str().ok()?.strip_prefix("Bearer ")
+}
+
+fn plain(status: StatusCode, text: String) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::Whole(Some(text.into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn respond(status: StatusCode, content_type: HeaderValue, body: ReplyBody, id: u64) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    if let Ok(name) = HeaderValue::from_str(&request_name(id)) {
+        headers.insert(REQUEST_ID, name);
+    }
+    response
+}
+
+fn request_name(id: u64) -> String {
+    format!("req_{id:016x}")
+}
+
+fn refuse(refusal: Refusal, message: &str, id: u64) -> Response<ReplyBody> {
+    let name = request_name(id);
+    let mut body = BytesMut::new();
+    write_error(&mut body, &refusal.reply(message, Some(&name)));
+    let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    respond(status, JSON, ReplyBody::Whole(Some(body.freeze())), id)
+}
+
+/// A refusal in the caller's dialect, with what its SDK reads about coming back.
+fn reject(rejection: &Rejection, id: u64) -> Response<ReplyBody> {
+    match rejection {
+        Rejection::Malformed(problem) => refuse(Refusal::Malformed, problem, id),
+        Rejection::UnknownKey => {
+            refuse(Refusal::Unauthenticated, "the API key is missing or not known here", id)
+        }
+        Rejection::UnknownModel(model) => {
+            refuse(Refusal::NotFound, &format!("no route is named {}", quoted(model)), id)
+        }
+        Rejection::Limited { limit, come_back } => {
+            let message = format!("the limit of requests a {limit} is reached");
+            let mut response = refuse(Refusal::Throttled, &message, id);
+            tell_when(&mut response, Some(come_back.after), come_back.worth_waiting);
+            response
+        }
+        Rejection::BudgetSpent => {
+            let mut response =
+                refuse(Refusal::OutOfBudget, "the day's budget is spent; it is renewed at midnight UTC", id);
+            tell_when(&mut response, None, false);
+            response
+        }
+        Rejection::Unavailable { retry_after } => {
+            let mut response = refuse(Refusal::Overloaded, "no model can answer at the moment", id);
+            tell_when(&mut response, *retry_after, true);
+            response
+        }
+        // Our own tries are spent; a client that tries again would multiply them.
+        Rejection::Exhausted { failure, attempts } => {
+            let refusal = refusal_of(failure.kind);
+            let message = format!("no model answered in {attempts} attempts: {}", failure.kind.label());
+            let mut response = refuse(refusal, &message, id);
+            tell_when(&mut response, failure.retry_after, false);
+            response
+        }
+    }
+}
+
+const fn refusal_of(kind: FailureKind) -> Refusal {
+    match kind {
+        FailureKind::Throttled => Refusal::Throttled,
+        FailureKind::TimedOut | FailureKind::NotStarted => Refusal::TimedOut,
+        FailureKind::BadRequest | FailureKind::Filtered => Refusal::Malformed,
+        FailureKind::TooLong => Refusal::TooLarge,
+        FailureKind::ServerFault
+        | FailureKind::ModelFault
+        | FailureKind::Unrecognised
+        | FailureKind::Unauthorized
+        | FailureKind::NotFound => Refusal::Internal,
+        FailureKind::Overloaded
+        | FailureKind::QuotaExhausted
+        | FailureKind::NotReady
+        | FailureKind::Unreachable
+        | FailureKind::BrokeMidStream => Refusal::Overloaded,
+    }
+}
+
+/// Clients sleep as long as they are told, so a long wait is not told as one to sleep through.
+fn tell_when(response: &mut Response<ReplyBody>, after: Option<Duration>, worth_waiting: bool) {
+    let headers = response.headers_mut();
+    if !worth_waiting {
+        headers.insert("x-should-retry", HeaderValue::from_static("false"));
+    }
+    if let Some(after) = after {
+        let seconds = after.as_millis().div_ceil(1_000);
+        for (name, value) in
+            [(RETRY_AFTER, seconds), (HeaderName::from_static("retry-after-ms"), after.as_millis())]
+        {
+            if let Ok(value) = HeaderValue::from_str(&value.to_string()) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+/// What a caller wrote, safe to show: shortened, and with nothing in it that steers a terminal.
+fn quoted(text: &str) -> String {
+    let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
+    format!("\"{shown}\"")
+}
+
+/// Kept apart so that the compiler checks it: bodies must be able to leave the thread that made them.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<ReplyBody>();
+    is_send::<Bytes>();
+};

@@ -1,0 +1,21 @@
+//! Brings requests in and answers out, and owns the one real runtime.
+//!
+//! A gateway listens, turns HTTP into requests for the [`Path`](seawall_pipeline::Path) and its replies into HTTP, and
+//! writes one line per request. It decides nothing: what is refused, retried or cut is the path's word.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `runtime` | the real clock, the real chance, the real timer |
+//! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
+//! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
+//! | `log` | the access log and the counters |
+
+mod body;
+mod face;
+mod listen;
+mod log;
+mod runtime;
+
+pub use listen::{Gateway, ListenError, Listening, Shape};
+pub use log::{AccessLog, Counters};
+pub use runtime::TokioRuntime;

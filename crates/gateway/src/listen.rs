@@ -1,0 +1,193 @@
+//! Sockets and threads, and how they end.
+//!
+//! One single-threaded runtime, one listener and one pool of upstream connections per core is the default shape: a
+//! request stays on the core it came in on. Futures are `Send`, so that one runtime for all cores is a setting away and
+//! both can be measured.
+//!
+//! Told to stop, a gateway says that it is not ready, takes no new connections, lets requests under way finish for a
+//! while, and then drops what is left, which settles it.
+
+use crate::face::Face;
+use crate::log::Counters;
+use crate::runtime::TokioRuntime;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use seawall_core::time::Timestamp;
+use seawall_pipeline::{Path, Runtime as _};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// How threads and runtimes go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// So many runtimes of one thread each.
+    PerCore(usize),
+    /// One runtime of so many threads.
+    Shared(usize),
+}
+
+/// Why a gateway cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {error}")]
+    Address {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A thread or a runtime cannot be had.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// What a gateway is made of.
+pub struct Gateway {
+    /// Where to listen; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// How threads and runtimes go together.
+    pub shape: Shape,
+    /// How long requests under way may take to finish once it is told to stop.
+    pub grace: Duration,
+    /// The clock that the path runs by.
+    pub runtime: TokioRuntime,
+    /// Where requests go.
+    pub path: Arc<Path<TokioRuntime>>,
+    /// What is shown at `/metrics`.
+    pub counters: Arc<Counters>,
+}
+
+/// A gateway that listens.
+pub struct Listening {
+    address: SocketAddr,
+    face: Arc<Face>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Listens. Requests are answered from here on.
+    pub fn start(self) -> Result<Listening, ListenError> {
+        let Self { address, shape, grace, runtime, path, counters } = self;
+        let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false) });
+        let (stop, stopped) = watch::channel(false);
+        let (listeners, threads_each) = match shape {
+            Shape::PerCore(cores) => (cores.max(1), 1),
+            Shape::Shared(threads) => (1, threads.max(1)),
+        };
+        let mut bound = address;
+        let mut threads = Vec::new();
+        for core in 0..listeners {
+            let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
+            // The first takes a free port; the others share it.
+            bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
+            let (face, stopped) = (Arc::clone(&face), stopped.clone());
+            let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
+                seawall_provider::enter_core(core);
+                let tokio = if threads_each == 1 {
+                    tokio::runtime::Builder::new_current_thread().enable_all().build()
+                } else {
+                    tokio::runtime::Builder::new_multi_thread()
+                        .worker_threads(threads_each)
+                        .enable_all()
+                        .build()
+                };
+                // Without a runtime this core answers nothing; the others go on.
+                if let Ok(tokio) = tokio {
+                    tokio.block_on(accept(socket, face, stopped, grace));
+                }
+            });
+            threads.push(thread.map_err(ListenError::Thread)?);
+        }
+        Ok(Listening { address: bound, face, stop, threads })
+    }
+}
+
+impl Listening {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops taking new work, lets what is under way finish, and returns when all of it has ended.
+    pub fn stop(self) {
+        self.face.draining.store(true, Ordering::Relaxed);
+        // Nobody listens only if every thread has ended already.
+        let _ = self.stop.send(true);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1_024)?;
+    Ok(socket.into())
+}
+
+async fn accept(
+    socket: std::net::TcpListener,
+    face: Arc<Face>,
+    mut stopped: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let Ok(listener) = TcpListener::from_std(socket) else { return };
+    let open = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stopped.changed() => break,
+            accepted = listener.accept() => accepted,
+        };
+        // Out of file descriptors, or a connection that was gone before it was taken: the next may do.
+        let Ok((stream, _)) = accepted else {
+            face.runtime.sleep_until(face.runtime.now().monotonic + Duration::from_millis(10)).await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let face = Arc::clone(&face);
+        let service = service_fn(move |request| Arc::clone(&face).handle(request));
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        // Without a timer the limit on reading a head is silently off.
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_secs(30))
+            .max_headers(100);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let watched = open.watch(connection);
+        serve(async move {
+            // A connection that breaks has told its requests by dropping them.
+            let _ = watched.await;
+        });
+    }
+    drop(listener);
+    let end: Timestamp = face.runtime.now().monotonic + grace;
+    tokio::select! {
+        biased;
+        () = open.shutdown() => {}
+        () = face.runtime.sleep_until(end) => {}
+    }
+}
+
+/// The one place that starts a task: a connection, which ends with its runtime at the latest.
+#[expect(clippy::disallowed_methods, reason = "connections are what the runtime is for")]
+fn serve(connection: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(connection);
+}
