@@ -1,0 +1,59 @@
+//! The `seawall` program.
+//!
+//! Reads arguments and calls one function. What a command does lives in the crate of its name; here is only what
+//! a person sees of it: options, the line that says it is ready, messages and exit codes (0 after a signal, 1
+//! when something failed, 2 when what was asked for makes no sense).
+
+mod model;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Keeps an application answering when its foundation models do not.
+#[derive(Parser)]
+#[command(name = "seawall", version, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a simulated model that speaks Anthropic Messages, fails by schedule and keeps its bill.
+    ///
+    /// Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and instant. Any key is
+    /// accepted. GET /bill tells what was delivered and what it costs.
+    Model(model::ModelArguments),
+}
+
+/// What ends the program other than success.
+enum Failed {
+    /// What was asked for makes no sense.
+    BadInput(anyhow::Error),
+    /// It could not be done.
+    Broken(anyhow::Error),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Model(arguments) => model::run(&arguments),
+    };
+    let (error, code) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failed::BadInput(error)) => (error, 2),
+        Err(Failed::Broken(error)) => (error, 1),
+    };
+    eprintln!("seawall: {error:#}");
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_make_sense_to_clap() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,100 @@
+//! `seawall model`.
+
+use crate::Failed;
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use seawall_model::engine::{Engine, ModelOptions, Pace, Profile, read_faults};
+use seawall_model::server::ModelServer;
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What running answers get to end when a signal comes.
+const GRACE: Duration = Duration::from_secs(1);
+
+#[derive(Args)]
+pub(crate) struct ModelArguments {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7710")]
+    listen: SocketAddr,
+    /// A JSON file with a list of faults, such as [{"every": 3, "fault": {"kind": "status", "status": 429}}].
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// What texts and lots follow from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Whether it takes its time.
+    #[arg(long, value_enum, default_value_t = PaceName::Real)]
+    pace: PaceName,
+    /// Prints the line that says it is ready as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PaceName {
+    /// As a real model would.
+    Real,
+    /// Everything at once, for benchmarks.
+    Instant,
+}
+
+pub(crate) fn run(arguments: &ModelArguments) -> Result<(), Failed> {
+    let engine = engine(arguments).map_err(Failed::BadInput)?;
+    serve(arguments, engine).map_err(Failed::Broken)
+}
+
+fn engine(arguments: &ModelArguments) -> anyhow::Result<Engine> {
+    let pace = match arguments.pace {
+        PaceName::Real => Pace::Real,
+        PaceName::Instant => Pace::Instant,
+    };
+    let Some(file) = &arguments.faults else {
+        return Ok(Engine::new(ModelOptions { seed: arguments.seed, faults: Vec::new(), pace })?);
+    };
+    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let engine = read_faults(&text)
+        .and_then(|faults| Engine::new(ModelOptions { seed: arguments.seed, faults, pace }));
+    engine.with_context(|| file.display().to_string())
+}
+
+fn serve(arguments: &ModelArguments, engine: Engine) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // Before the address is told, so that a signal sent right after it is not the end of us.
+        let (mut interrupt, mut terminate) =
+            (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+        let server = ModelServer::bind(engine, arguments.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+        tell_ready(server.address()?, arguments.json)?;
+        let stop = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        server.run(stop, GRACE).await;
+        Ok(())
+    })
+}
+
+fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
+    signal(kind).context("cannot listen to signals")
+}
+
+fn tell_ready(address: SocketAddr, as_json: bool) -> io::Result<()> {
+    let url = format!("http://{address}");
+    let models: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
+    let line = if as_json {
+        serde_json::json!({ "ready": true, "url": url, "models": models }).to_string()
+    } else {
+        format!("simulated model ready: {url}/v1/messages (models: {}), bill: {url}/bill", models.join(", "))
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

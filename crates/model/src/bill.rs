@@ -1,0 +1,77 @@
+//! What a model would charge.
+//!
+//! Only what was delivered is counted: a stream that was cut or left costs what had been sent by then, a refusal
+//! costs nothing. Money is counted in whole nano-dollars, in which every price here is exact.
+
+use crate::engine::Profile;
+use seawall_wire::chat::Usage;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What was used and what it costs, by model.
+///
+/// ```
+/// use seawall_model::bill::Bill;
+/// use seawall_model::engine::Profile;
+/// use seawall_wire::chat::Usage;
+///
+/// let sonnet = Profile::named("sonnet").unwrap();
+/// let mut bill = Bill::default();
+/// bill.deliver(sonnet, Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() });
+/// assert_eq!(bill.nano_dollars(), 18_000_000_000); // $3 and $15
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Bill {
+    models: BTreeMap<&'static str, BillLine>,
+}
+
+/// One model's part of a bill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BillLine {
+    /// Requests that named the model, whatever became of them.
+    pub requests: u64,
+    /// Answers that were delivered to their end.
+    pub answers: u64,
+    /// Input tokens of answers that began.
+    pub input_tokens: u64,
+    /// Output tokens that were delivered.
+    pub output_tokens: u64,
+    /// The price of both.
+    pub nano_dollars: u64,
+}
+
+impl Bill {
+    /// Counts a request.
+    pub fn ask(&mut self, profile: &Profile) {
+        self.line_of(profile).requests += 1;
+    }
+
+    /// Counts tokens that were delivered.
+    pub fn deliver(&mut self, profile: &Profile, usage: Usage) {
+        let line = self.line_of(profile);
+        line.input_tokens = line.input_tokens.saturating_add(usage.input);
+        line.output_tokens = line.output_tokens.saturating_add(usage.output);
+        line.nano_dollars = line.nano_dollars.saturating_add(profile.price_of(usage));
+    }
+
+    /// Counts an answer that was delivered to its end.
+    pub fn complete(&mut self, profile: &Profile) {
+        self.line_of(profile).answers += 1;
+    }
+
+    /// One model's part; nothing used when it was never asked.
+    #[must_use]
+    pub fn line(&self, model: &str) -> BillLine {
+        self.models.get(model).copied().unwrap_or_default()
+    }
+
+    /// What everything costs together.
+    #[must_use]
+    pub fn nano_dollars(&self) -> u64 {
+        self.models.values().fold(0, |sum, line| sum.saturating_add(line.nano_dollars))
+    }
+
+    fn line_of(&mut self, profile: &Profile) -> &mut BillLine {
+        self.models.entry(profile.name).or_default()
+    }
+}

@@ -1,0 +1,45 @@
+//! Chance that follows from a seed.
+
+use seawall_core::chance::Draw;
+
+/// A source of draws; the same seed and the same additions give the same draws.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(mix(seed))
+    }
+
+    /// Dice that also depend on `number`.
+    pub(super) const fn with_number(self, number: u64) -> Self {
+        Self(mix(self.0 ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93)))
+    }
+
+    /// Dice that also depend on `bytes`.
+    pub(super) fn with_bytes(self, bytes: &[u8]) -> Self {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let dice = words.iter().fold(self, |dice, word| dice.with_number(u64::from_le_bytes(*word)));
+        dice.with_number(u64::from_le_bytes(last)).with_number(bytes.len() as u64)
+    }
+
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The next draw.
+    pub(super) const fn roll(&mut self) -> Draw {
+        self.0 = mix(self.0.wrapping_add(1));
+        Draw::from_bits(self.0)
+    }
+}
+
+/// One step of SplitMix64.
+const fn mix(state: u64) -> u64 {
+    let state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    state ^ (state >> 31)
+}

@@ -1,0 +1,70 @@
+//! The models there are.
+
+use seawall_wire::chat::Usage;
+use std::time::Duration;
+
+/// How fast a model is and what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// What it is called.
+    pub name: &'static str,
+    /// From the request to the first content. The stream's first event comes after half of it.
+    pub first_token: Duration,
+    /// Between two tokens.
+    pub per_token: Duration,
+    /// Nano-dollars for a token of input.
+    pub input_price: u64,
+    /// Nano-dollars for a token of output.
+    pub output_price: u64,
+}
+
+const PROFILES: [Profile; 3] = [
+    Profile {
+        name: "sonnet",
+        first_token: Duration::from_millis(600),
+        per_token: Duration::from_nanos(1_000_000_000 / 60),
+        input_price: 3_000,
+        output_price: 15_000,
+    },
+    Profile {
+        name: "haiku",
+        first_token: Duration::from_millis(250),
+        per_token: Duration::from_nanos(1_000_000_000 / 120),
+        input_price: 250,
+        output_price: 1_250,
+    },
+    Profile {
+        name: "instant",
+        first_token: Duration::ZERO,
+        per_token: Duration::ZERO,
+        input_price: 250,
+        output_price: 1_250,
+    },
+];
+
+impl Profile {
+    /// The model of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PROFILES.iter().find(|profile| profile.name == name)
+    }
+
+    /// Every model.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        &PROFILES
+    }
+
+    /// What this usage costs, in nano-dollars.
+    #[must_use]
+    pub const fn price_of(&self, usage: Usage) -> u64 {
+        let input = usage.total_input().saturating_mul(self.input_price);
+        input.saturating_add(usage.output.saturating_mul(self.output_price))
+    }
+
+    /// When the token of this number, from 0, is there.
+    pub(super) fn token_at(&self, number: u64) -> Duration {
+        self.first_token
+            .saturating_add(self.per_token.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)))
+    }
+}
