@@ -1,0 +1,63 @@
+//! A time limit that costs nothing while nothing is late.
+//!
+//! Starting a runtime's timer for every wait is dear: it takes a lock, and a timer that is due before all others
+//! makes Tokio wake its own driver through the kernel. So an alarm stays armed across waits, and lives as long as
+//! its connection. A wait whose deadline is later than the armed moment keeps the alarm as it is; should it ring
+//! before that deadline, it is set anew. A busy connection arms about one timer per time limit's length, not one
+//! per request.
+
+use super::timer::Timer;
+use seawall_core::time::Timestamp;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Alarm {
+    armed: Option<Armed>,
+}
+
+struct Armed {
+    at: Timestamp,
+    sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Alarm {
+    /// Ready at `deadline`, and then again only for a new one. Call it after the thing waited for was pending.
+    pub(super) fn poll(
+        &mut self,
+        wake: &mut Context<'_>,
+        timer: &impl Timer,
+        deadline: Timestamp,
+    ) -> Poll<()> {
+        if deadline == Timestamp::NEVER {
+            return Poll::Pending;
+        }
+        loop {
+            match &mut self.armed {
+                Some(armed) if armed.at <= deadline => {
+                    ready!(armed.sleep.as_mut().poll(wake));
+                    let was_due = armed.at == deadline;
+                    self.armed = None;
+                    if was_due {
+                        return Poll::Ready(());
+                    }
+                }
+                _ => {
+                    self.armed = Some(Armed { at: deadline, sleep: Box::pin(timer.sleep_until(deadline)) });
+                }
+            }
+        }
+    }
+
+    /// Lets go of the task that waited last, whose memory the timer would hold on to.
+    pub(super) fn release_waker(&mut self) {
+        let mut nobody = Context::from_waker(Waker::noop());
+        if let Some(armed) = &mut self.armed
+            && armed.sleep.as_mut().poll(&mut nobody).is_ready()
+        {
+            self.armed = None;
+        }
+    }
+}

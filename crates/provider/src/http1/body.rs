@@ -1,0 +1,171 @@
+//! A response's body, as it arrives.
+
+use super::chunked::Chunked;
+use super::connection::Connection;
+use super::endpoint::{Connect, TcpConnect};
+use super::failure::BodyFailure;
+use super::head::Framing;
+use super::pool::Pool;
+use super::timer::{Timer, TokioTimer};
+use bytes::{Buf as _, Bytes, BytesMut};
+use seawall_core::time::Timestamp;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The body of a response. What one read brings is one frame.
+///
+/// Dropping it before its end closes the connection, and that is how a caller's going away reaches the provider at
+/// once. The connection goes back to its pool with the last frame, provided that the body ended where it said, nothing
+/// was received behind it, and the peer keeps the connection open.
+#[must_use = "dropping a body before its end closes the connection"]
+pub struct Body<C: Connect = TcpConnect, T: Timer = TokioTimer> {
+    pool: Pool<C, T>,
+    /// None once the body has ended, well or not.
+    connection: Option<Connection<C::Stream>>,
+    rest: Rest,
+    keeps_open: bool,
+    gap: Duration,
+    /// Until when to wait for the next frame; set when waiting begins.
+    waits_until: Option<Timestamp>,
+    bytes_left: u64,
+}
+
+/// What is still to come.
+enum Rest {
+    Length(u64),
+    Chunks(Chunked),
+    UntilClose,
+}
+
+impl<C: Connect, T: Timer> Body<C, T> {
+    pub(super) fn new(
+        pool: Pool<C, T>,
+        connection: Connection<C::Stream>,
+        framing: Framing,
+        keeps_open: bool,
+        (gap, bytes_left): (Duration, u64),
+    ) -> Self {
+        let rest = match framing {
+            Framing::Length(length) => Rest::Length(length),
+            Framing::Chunked => Rest::Chunks(Chunked::new()),
+            Framing::UntilClose => Rest::UntilClose,
+        };
+        let connection = Some(connection);
+        let mut body = Self { pool, connection, rest, keeps_open, gap, waits_until: None, bytes_left };
+        body.release_if_done();
+        body
+    }
+
+    /// The next frame, or none at the end. After a failure there is nothing more.
+    ///
+    /// A frame is never empty. Dropping the future loses nothing, and does not start the time limit anew.
+    pub async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
+        poll_fn(|wake| self.poll_frame(wake)).await
+    }
+
+    /// [`Body::frame`] for who polls.
+    pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+        if matches!(self.rest, Rest::Length(length) if length > self.bytes_left) {
+            return Poll::Ready(self.fail(BodyFailure::TooLarge));
+        }
+        loop {
+            let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+            match self.rest.take(&mut connection.received) {
+                Ok(Some(frame)) => return Poll::Ready(self.deliver(frame)),
+                Ok(None) if self.rest.is_done() => {
+                    self.release_if_done();
+                    return Poll::Ready(None);
+                }
+                Ok(None) => {}
+                Err(failure) => return Poll::Ready(self.fail(failure)),
+            }
+            match connection.poll_read(wake) {
+                Poll::Ready(Ok(0)) if matches!(self.rest, Rest::UntilClose) => {
+                    self.connection = None;
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(self.fail(BodyFailure::ClosedEarly)),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => {
+                    let timer = self.pool.timer();
+                    let until = *self.waits_until.get_or_insert_with(|| timer.now() + self.gap);
+                    return connection
+                        .alarm
+                        .poll(wake, timer, until)
+                        .map(|()| self.fail(BodyFailure::TimedOut));
+                }
+            }
+        }
+    }
+
+    /// How many bytes are still to come, where that is known.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        match &self.rest {
+            Rest::Length(length) => Some(*length),
+            Rest::Chunks(_) | Rest::UntilClose => None,
+        }
+    }
+
+    /// Whether the body has ended, so that [`Body::frame`] would bring nothing more.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    fn deliver(&mut self, frame: Bytes) -> Option<Result<Bytes, BodyFailure>> {
+        let Some(left) = self.bytes_left.checked_sub(frame.len() as u64) else {
+            return self.fail(BodyFailure::TooLarge);
+        };
+        self.bytes_left = left;
+        self.waits_until = None;
+        self.release_if_done();
+        Some(Ok(frame))
+    }
+
+    fn fail(&mut self, failure: BodyFailure) -> Option<Result<Bytes, BodyFailure>> {
+        self.connection.take().map(|_| Err(failure))
+    }
+
+    fn release_if_done(&mut self) {
+        if self.rest.is_done()
+            && let Some(connection) = self.connection.take()
+            && self.keeps_open
+            && connection.received.is_empty()
+        {
+            self.pool.give_back(connection);
+        }
+    }
+}
+
+impl Rest {
+    fn is_done(&self) -> bool {
+        match self {
+            Self::Length(length) => *length == 0,
+            Self::Chunks(chunks) => chunks.is_done(),
+            Self::UntilClose => false,
+        }
+    }
+
+    /// Cuts the next frame from what was received; none if more must be received first.
+    fn take(&mut self, received: &mut BytesMut) -> Result<Option<Bytes>, BodyFailure> {
+        let frame = match self {
+            Self::UntilClose => received.split(),
+            Self::Length(length) => {
+                let there = received.len();
+                let taken = usize::try_from(*length).map_or(there, |length| length.min(there));
+                *length -= taken as u64;
+                received.split_to(taken)
+            }
+            Self::Chunks(chunks) => {
+                let decoded = chunks.decode(received).map_err(|_| BodyFailure::BadChunk)?;
+                let mut frame = received.split_to(decoded.consumed);
+                frame.truncate(decoded.payload.end);
+                frame.advance(decoded.payload.start);
+                frame
+            }
+        };
+        Ok((!frame.is_empty()).then(|| frame.freeze()))
+    }
+}

@@ -1,0 +1,187 @@
+//! How an exchange can fail.
+//!
+//! A failure says in which phase it happened, and so what the other side can know of the request: nothing, before a
+//! byte was written; perhaps all of it, afterwards. That decides what is owed and whether sending again is safe.
+
+use super::head::HeadFault;
+use seawall_core::failure::{Failure, FailureKind};
+use std::io;
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum SendFailure {
+    /// The request could not be written as HTTP; nothing was sent.
+    #[error("the request cannot be sent: {0}")]
+    Unsendable(&'static str),
+    /// No connection.
+    #[error("cannot connect")]
+    Connect(#[source] io::Error),
+    /// No connection within its time limit.
+    #[error("connecting took too long")]
+    ConnectTimedOut,
+    /// A connection that had carried a request before was closed before a byte of this response, and so soon that the
+    /// peer must have closed it before it saw the request.
+    #[error("the connection was closed while it was idle")]
+    StaleConnection,
+    /// The request could not be written whole, and no response explains why.
+    #[error("cannot write the request")]
+    Write {
+        /// Whether any byte of it was written.
+        began: bool,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The peer did not take the whole request within its time limit.
+    #[error("writing the request took too long")]
+    WriteTimedOut {
+        /// Whether any byte of it was written.
+        began: bool,
+    },
+    /// The request was written; no whole response head came within its time limit.
+    #[error("the response head took too long")]
+    HeadTimedOut {
+        /// Whether any byte of a response was seen.
+        response_began: bool,
+    },
+    /// The request was written; the connection ended before a whole response head.
+    #[error("the connection ended before the response head did")]
+    ClosedBeforeHead {
+        /// Whether any byte of a response was seen.
+        response_began: bool,
+        /// What the system said, where the connection was not closed in good order.
+        source: Option<io::Error>,
+    },
+    /// The response head is not one that can be trusted.
+    #[error("bad response head: {0}")]
+    BadHead(HeadFault),
+    /// The response head is larger than [`super::HEAD_LIMIT`].
+    #[error("the response head is too large")]
+    HeadTooLarge,
+}
+
+impl SendFailure {
+    /// Whether any byte of the request was handed to the system. If not, the peer knows nothing of it.
+    #[must_use]
+    pub const fn request_began(&self) -> bool {
+        match self {
+            Self::Unsendable(_) | Self::Connect(_) | Self::ConnectTimedOut => false,
+            Self::Write { began, .. } | Self::WriteTimedOut { began } => *began,
+            Self::StaleConnection
+            | Self::HeadTimedOut { .. }
+            | Self::ClosedBeforeHead { .. }
+            | Self::BadHead(_)
+            | Self::HeadTooLarge => true,
+        }
+    }
+
+    /// Whether any byte of a response was seen. If so, the peer has read the request and may have acted on it.
+    #[must_use]
+    pub const fn response_began(&self) -> bool {
+        match self {
+            Self::HeadTimedOut { response_began } | Self::ClosedBeforeHead { response_began, .. } => {
+                *response_began
+            }
+            Self::BadHead(_) | Self::HeadTooLarge => true,
+            Self::Unsendable(_)
+            | Self::Connect(_)
+            | Self::ConnectTimedOut
+            | Self::StaleConnection
+            | Self::Write { .. }
+            | Self::WriteTimedOut { .. } => false,
+        }
+    }
+
+    /// What decisions need to know of it.
+    #[must_use]
+    pub const fn failure(&self) -> Failure {
+        let kind = match self {
+            Self::Unsendable(_) => FailureKind::BadRequest,
+            Self::Connect(_) | Self::StaleConnection | Self::Write { .. } | Self::ClosedBeforeHead { .. } => {
+                FailureKind::Unreachable
+            }
+            Self::ConnectTimedOut | Self::WriteTimedOut { .. } | Self::HeadTimedOut { .. } => {
+                FailureKind::NotStarted
+            }
+            Self::BadHead(_) | Self::HeadTooLarge => FailureKind::Unrecognised,
+        };
+        Failure { not_executed: !self.request_began(), ..Failure::of(kind) }
+    }
+}
+
+/// Why a body did not end as it should. The response had begun, so the request was carried out at least in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyFailure {
+    /// No further bytes of the body within the time limit.
+    #[error("the response body stood still too long")]
+    TimedOut,
+    /// The connection ended before the body did.
+    #[error("the connection ended before the response body did")]
+    ClosedEarly,
+    /// The chunks cannot be read.
+    #[error("the response body has a bad chunk")]
+    BadChunk,
+    /// The body is larger than its limit.
+    #[error("the response body is too large")]
+    TooLarge,
+}
+
+impl BodyFailure {
+    /// What decisions need to know of it.
+    #[must_use]
+    pub const fn failure(self) -> Failure {
+        Failure::of(match self {
+            Self::TimedOut | Self::ClosedEarly => FailureKind::BrokeMidStream,
+            Self::BadChunk | Self::TooLarge => FailureKind::Unrecognised,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BodyFailure, SendFailure};
+    use crate::http1::HeadFault;
+    use seawall_core::failure::FailureKind;
+    use std::io;
+
+    fn error() -> io::Error {
+        io::Error::from(io::ErrorKind::ConnectionReset)
+    }
+
+    #[test]
+    fn a_failure_tells_what_the_peer_can_know() {
+        let closed = |response_began| SendFailure::ClosedBeforeHead { response_began, source: None };
+        for (failure, request, response, kind) in [
+            (SendFailure::Unsendable("why"), false, false, FailureKind::BadRequest),
+            (SendFailure::Connect(error()), false, false, FailureKind::Unreachable),
+            (SendFailure::ConnectTimedOut, false, false, FailureKind::NotStarted),
+            (SendFailure::StaleConnection, true, false, FailureKind::Unreachable),
+            (SendFailure::Write { began: false, source: error() }, false, false, FailureKind::Unreachable),
+            (SendFailure::Write { began: true, source: error() }, true, false, FailureKind::Unreachable),
+            (SendFailure::WriteTimedOut { began: true }, true, false, FailureKind::NotStarted),
+            (SendFailure::HeadTimedOut { response_began: false }, true, false, FailureKind::NotStarted),
+            (SendFailure::HeadTimedOut { response_began: true }, true, true, FailureKind::NotStarted),
+            (closed(false), true, false, FailureKind::Unreachable),
+            (closed(true), true, true, FailureKind::Unreachable),
+            (SendFailure::BadHead(HeadFault::NotHttp), true, true, FailureKind::Unrecognised),
+            (SendFailure::HeadTooLarge, true, true, FailureKind::Unrecognised),
+        ] {
+            assert_eq!((failure.request_began(), failure.response_began()), (request, response), "{failure}");
+            assert_eq!(
+                (failure.failure().kind, failure.failure().not_executed),
+                (kind, !request),
+                "{failure}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_body_was_carried_out() {
+        for failure in
+            [BodyFailure::TimedOut, BodyFailure::ClosedEarly, BodyFailure::BadChunk, BodyFailure::TooLarge]
+        {
+            assert!(!failure.failure().not_executed, "{failure}");
+        }
+        assert_eq!(BodyFailure::ClosedEarly.failure().kind, FailureKind::BrokeMidStream);
+        assert_eq!(BodyFailure::TooLarge.failure().kind, FailureKind::Unrecognised);
+    }
+}

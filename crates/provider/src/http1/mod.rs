@@ -1,0 +1,69 @@
+//! HTTP/1.1 to a model, with as little between the socket and the caller as can be.
+//!
+//! [`send`] takes a [`Request`], a connection from a [`Pool`] or a new one, and gives a [`Response`] as soon as its head
+//! is there; [`Body::frame`] then gives what each read brings. Read and write happen in the caller's own task: there
+//! is no task per connection and no channel, so a burst of events costs one read and one frame. A plain request over
+//! a kept connection is one write and one read.
+//!
+//! **When it acts.** Each phase has its time limit: connecting, writing, the head, each wait within the body. A limit
+//! is looked at only when there is something to wait for, and its timer outlives the wait (see `alarm.rs`).
+//! Failures name the phase and tell what the peer may know of the request ([`SendFailure::request_began`]).
+//!
+//! **What it will not do.** It does not retry, but for the one case in [`send`]; follows no redirects; decompresses
+//! nothing; stores no cookies; does not speak HTTP/2 or pipeline requests; does not resolve names. It knows no limits
+//! on rate or money. Encryption comes in as another [`Connect`].
+//!
+//! ```no_run
+//! use bytes::Bytes;
+//! use seawall_provider::http1::{
+//!     Endpoint, Limits, Pool, PoolOptions, Request, TcpConnect, TokioTimer, send,
+//! };
+//! use std::time::Duration;
+//!
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = Endpoint::new("localhost", 8080, ([127, 0, 0, 1], 8080).into())?;
+//! let pool = Pool::new(endpoint, TcpConnect, TokioTimer::new(), PoolOptions::default());
+//! let limits = Limits {
+//!     connect: Duration::from_secs(2),
+//!     write: Duration::from_secs(5),
+//!     head: Duration::from_secs(25),
+//!     gap: Duration::from_secs(10),
+//!     body_bytes: 16 << 20,
+//! };
+//! let request = Request {
+//!     method: "POST",
+//!     path: "/v1/messages",
+//!     headers: &[("content-type", "application/json")],
+//!     body: Bytes::from_static(b"{}"),
+//!     resend_on_stale: true,
+//! };
+//! let mut response = send(&pool, request, &limits).await?;
+//! while let Some(frame) = response.body.frame().await {
+//!     println!("{} bytes", frame?.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod alarm;
+mod body;
+mod chunked;
+mod connection;
+mod endpoint;
+mod failure;
+mod head;
+mod pool;
+mod request;
+mod send;
+#[cfg(test)]
+mod tests;
+mod timer;
+
+pub use body::Body;
+pub use endpoint::{Connect, Endpoint, TcpConnect};
+pub use failure::{BodyFailure, SendFailure};
+pub use head::{HEAD_LIMIT, HEADER_LIMIT, HeadFault, Headers};
+pub use pool::{Pool, PoolOptions};
+pub use request::Request;
+pub use send::{Limits, Response, send};
+pub use timer::{Timer, TokioTimer};

@@ -1,0 +1,146 @@
+//! Connections kept open between requests.
+//!
+//! A pool belongs to one endpoint and, in the gateway, to one core: requests on other cores have pools of their own,
+//! so its lock is never waited for. It is made for that and safe without it.
+//!
+//! **When it acts.** A request takes the connection that came back last, which is the least likely to have been closed
+//! meanwhile. One that the peer has closed, or on which something arrived that nobody asked for, is dropped and the
+//! next one taken. Each connection that comes back drives out those that are too old, and the oldest when there
+//! are too many.
+//!
+//! **What it will not do.** It does not limit how many connections are open: `in_flight` in `core` does. It opens none
+//! ahead, and it has no task: in a pool that nobody uses, [`Pool::close_expired`] must be called by whoever keeps time.
+
+use super::connection::Connection;
+use super::endpoint::{Connect, Endpoint, TcpConnect};
+use super::timer::{Timer, TokioTimer};
+use seawall_core::time::Timestamp;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How many idle connections are kept, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// At most this many; none to open a connection for each request.
+    pub max_idle: usize,
+    /// A connection that was idle this long is not used again. Best a little less than what the server keeps.
+    pub max_idle_age: Duration,
+}
+
+impl Default for PoolOptions {
+    /// 64 connections, for 50 s: common load balancers close after 60 s.
+    fn default() -> Self {
+        Self { max_idle: 64, max_idle_age: Duration::from_secs(50) }
+    }
+}
+
+/// The idle connections to one endpoint, and what is needed to open more. Clones share them.
+pub struct Pool<C: Connect = TcpConnect, T: Timer = TokioTimer> {
+    shared: Arc<Shared<C, T>>,
+}
+
+struct Shared<C: Connect, T> {
+    endpoint: Endpoint,
+    connect: C,
+    timer: T,
+    options: PoolOptions,
+    /// The one that came back last is at the back.
+    idle: Mutex<VecDeque<Idle<C::Stream>>>,
+}
+
+struct Idle<S> {
+    connection: Connection<S>,
+    since: Timestamp,
+}
+
+impl<C: Connect, T: Timer> Pool<C, T> {
+    /// An empty pool.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, connect: C, timer: T, options: PoolOptions) -> Self {
+        let idle = Mutex::new(VecDeque::new());
+        Self { shared: Arc::new(Shared { endpoint, connect, timer, options, idle }) }
+    }
+
+    /// Where its connections go.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.shared.endpoint
+    }
+
+    /// Idle connections now, including those that have become too old or were closed by the peer.
+    #[must_use]
+    pub fn idle(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Closes connections that have been idle too long.
+    pub fn close_expired(&self, now: Timestamp) {
+        self.drop_expired(&mut self.lock(), now);
+    }
+
+    /// Closes every idle connection.
+    pub fn close_all(&self) {
+        self.lock().clear();
+    }
+
+    pub(super) fn connect(&self) -> &C {
+        &self.shared.connect
+    }
+
+    pub(super) fn timer(&self) -> &T {
+        &self.shared.timer
+    }
+
+    /// The connection that came back last, if one can still be used.
+    pub(super) fn take(&self, now: Timestamp) -> Option<Connection<C::Stream>> {
+        let mut idle = self.lock();
+        while let Some(mut newest) = idle.pop_back() {
+            if self.is_expired(&newest, now) {
+                // All others came back even earlier.
+                idle.clear();
+                return None;
+            }
+            if newest.connection.is_quiet() {
+                return Some(newest.connection);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection that can carry another request.
+    pub(super) fn give_back(&self, mut connection: Connection<C::Stream>) {
+        if self.shared.options.max_idle == 0 {
+            return;
+        }
+        connection.alarm.release_waker();
+        let now = self.timer().now();
+        let mut idle = self.lock();
+        self.drop_expired(&mut idle, now);
+        if idle.len() >= self.shared.options.max_idle {
+            idle.pop_front();
+        }
+        idle.push_back(Idle { connection, since: now });
+    }
+
+    fn drop_expired(&self, idle: &mut VecDeque<Idle<C::Stream>>, now: Timestamp) {
+        while idle.front().is_some_and(|oldest| self.is_expired(oldest, now)) {
+            idle.pop_front();
+        }
+    }
+
+    fn is_expired(&self, idle: &Idle<C::Stream>, now: Timestamp) -> bool {
+        now - idle.since >= self.shared.options.max_idle_age
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Idle<C::Stream>>> {
+        // A panic elsewhere cannot leave a half-done change: each one is a single push or pop.
+        self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: Connect, T: Timer> Clone for Pool<C, T> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}

@@ -1,0 +1,132 @@
+//! What is sent.
+
+use super::endpoint::Endpoint;
+use super::failure::SendFailure;
+use bytes::Bytes;
+use std::io::Write as _;
+
+/// One request. The client adds `host` and `content-length`; every other header is the caller's.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// `GET`, `POST` and so on.
+    pub method: &'static str,
+    /// Path and query, beginning with a slash.
+    pub path: &'a str,
+    /// Names and values, in the order in which they are sent.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// The whole body. Empty with `GET` means none.
+    pub body: Bytes,
+    /// Whether to send once more when a kept connection turns out to have been closed; see [`super::send`].
+    pub resend_on_stale: bool,
+}
+
+/// Written by the client itself; from a caller they could contradict what is sent.
+const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+
+impl Request<'_> {
+    pub(super) fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// Refuses what would read as something else than was meant: a line break in a value is another header.
+    pub(super) fn check(&self) -> Result<(), SendFailure> {
+        let refuse = |problem| Err(SendFailure::Unsendable(problem));
+        if self.method.is_empty() || !self.method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return refuse("the method is not a word in capitals");
+        }
+        if !self.path.starts_with('/') || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return refuse("the path does not begin with a slash or holds what a path cannot");
+        }
+        for (name, value) in self.headers {
+            if name.is_empty() || !name.bytes().all(is_name_byte) {
+                return refuse("a header's name holds what a name cannot");
+            }
+            if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+                return refuse("a header's value holds a control character");
+            }
+            if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+                return refuse("a header that the client writes itself is given");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the request's head, in place of what was there.
+    pub(super) fn write_head(&self, endpoint: &Endpoint, head: &mut Vec<u8>) {
+        head.clear();
+        let mut append =
+            |parts: &[&str]| parts.iter().for_each(|part| head.extend_from_slice(part.as_bytes()));
+        append(&[self.method, " ", self.path, " HTTP/1.1\r\nhost: ", endpoint.authority(), "\r\n"]);
+        for (name, value) in self.headers {
+            append(&[name, ": ", value, "\r\n"]);
+        }
+        // Without a length of zero, some servers wait for the body of a POST.
+        if !self.body.is_empty() || matches!(self.method, "POST" | "PUT" | "PATCH") {
+            // Writing to memory does not fail.
+            let _ = write!(head, "content-length: {}\r\n", self.body.len());
+        }
+        head.extend_from_slice(b"\r\n");
+    }
+}
+
+const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Request;
+    use crate::http1::{Endpoint, SendFailure};
+    use bytes::Bytes;
+    use std::net::SocketAddr;
+
+    fn request<'a>(path: &'a str, headers: &'a [(&'a str, &'a str)]) -> Request<'a> {
+        Request { method: "POST", path, headers, body: Bytes::from_static(b"{}"), resend_on_stale: true }
+    }
+
+    #[test]
+    fn the_head_is_written_as_http() {
+        let endpoint = Endpoint::new("api.example.com", 80, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
+        let mut head = b"what was there".to_vec();
+        let headers = [("x-api-key", "secret"), ("accept", "text/event-stream")];
+        request("/v1/messages?beta=true", &headers).write_head(&endpoint, &mut head);
+        let expected = "POST /v1/messages?beta=true HTTP/1.1\r\nhost: api.example.com\r\nx-api-key: secret\r\n\
+                        accept: text/event-stream\r\ncontent-length: 2\r\n\r\n";
+        assert_eq!(String::from_utf8(head).unwrap(), expected);
+    }
+
+    #[test]
+    fn only_a_request_that_can_have_a_body_tells_its_length() {
+        let endpoint = Endpoint::new("localhost", 80, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
+        let mut head = Vec::new();
+        Request { body: Bytes::new(), ..request("/", &[]) }.write_head(&endpoint, &mut head);
+        assert!(head.ends_with(b"content-length: 0\r\n\r\n"));
+        Request { method: "GET", body: Bytes::new(), ..request("/", &[]) }.write_head(&endpoint, &mut head);
+        assert_eq!(head, b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    }
+
+    #[test]
+    fn what_would_be_read_as_something_else_is_refused() {
+        for (path, headers) in [
+            ("", ("a", "b")),
+            ("v1", ("a", "b")),
+            ("/v1 HTTP/1.1\r\nx: y", ("a", "b")),
+            ("/é", ("a", "b")),
+            ("/", ("", "b")),
+            ("/", ("a b", "b")),
+            ("/", ("a:", "b")),
+            ("/", ("a", "b\r\nc: d")),
+            ("/", ("a", "b\0")),
+            ("/", ("Host", "elsewhere")),
+            ("/", ("content-Length", "7")),
+            ("/", ("transfer-encoding", "chunked")),
+            ("/", ("connection", "close")),
+        ] {
+            let refusal = request(path, &[headers]).check();
+            assert!(matches!(refusal, Err(SendFailure::Unsendable(_))), "{path} {headers:?}");
+        }
+        assert!(Request { method: "get", ..request("/", &[]) }.check().is_err());
+        assert!(request("/v1", &[("x-title", "Hafen\tLübeck")]).check().is_ok());
+    }
+}

@@ -1,0 +1,254 @@
+//! One request, one response head.
+
+use super::alarm::Alarm;
+use super::body::Body;
+use super::connection::Connection;
+use super::endpoint::{Connect, TcpConnect};
+use super::failure::SendFailure;
+use super::head::{HEAD_LIMIT, Head, HeadFault, HeadSearch, Headers, parse};
+use super::pool::Pool;
+use super::request::Request;
+use super::timer::{Timer, TokioTimer};
+use seawall_core::time::Timestamp;
+use std::future::{Future as _, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// How long each phase may take, and how much may come. `Duration::MAX` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Until there is a connection; does not count for one that was kept.
+    pub connect: Duration,
+    /// Until the system has taken the whole request.
+    pub write: Duration,
+    /// From then until the whole response head is there, interim responses included.
+    pub head: Duration,
+    /// Waiting for the next frame of the body.
+    pub gap: Duration,
+    /// The largest body, without its framing.
+    pub body_bytes: u64,
+}
+
+/// A response whose head has arrived.
+pub struct Response<C: Connect = TcpConnect, T: Timer = TokioTimer> {
+    /// The status code, 200 to 999.
+    pub status: u16,
+    /// The headers.
+    pub headers: Headers,
+    /// The body, which may still be arriving.
+    pub body: Body<C, T>,
+    /// Whether the request was sent twice because the first connection had been closed.
+    pub resent: bool,
+}
+
+/// A close that crossed our request on the way is seen within a round trip. Later than this, the peer had the request
+/// in its hands.
+const STALE_WITHIN: Duration = Duration::from_secs(1);
+/// Interim responses to skip before calling it nonsense.
+const INTERIM_LIMIT: u32 = 16;
+
+/// Sends a request over a kept connection, or a new one, and waits for the response head.
+///
+/// **Sending twice.** A server may close a kept connection at any moment, also in the moment in which we send. When a
+/// connection that *had carried a response before* ends *without one byte of this response* and *within a second* of
+/// our sending, the request is sent once more over a new connection, if [`Request::resend_on_stale`] says so; otherwise
+/// that is [`SendFailure::StaleConnection`]. Never for a new connection, never twice, never after a time limit. This
+/// is safe for us because nothing was answered, so nothing can have reached the caller twice, and because a close this
+/// soon is all but always the end of an idle time. What remains is a server that reads a request and dies of it
+/// within a second: it sees the request a second time. Where that must not be, leave the resending off.
+///
+/// **Answers before the end of the request.** A server may answer, and close, without reading the whole request (too
+/// large, unauthorised). The response is taken and the rest of the request is not sent.
+///
+/// Dropping the future closes the connection.
+pub async fn send<C: Connect, T: Timer>(
+    pool: &Pool<C, T>,
+    request: Request<'_>,
+    limits: &Limits,
+) -> Result<Response<C, T>, SendFailure> {
+    request.check()?;
+    let now = pool.timer().now();
+    let mut resent = false;
+    if let Some(kept) = pool.take(now) {
+        match exchange(pool, &request, limits, kept, Some(now)).await {
+            Err(SendFailure::StaleConnection) if request.resend_on_stale => resent = true,
+            outcome => return outcome,
+        }
+    }
+    let connection = connect(pool, limits).await?;
+    let response = exchange(pool, &request, limits, connection, None).await?;
+    Ok(Response { resent, ..response })
+}
+
+async fn connect<C: Connect, T: Timer>(
+    pool: &Pool<C, T>,
+    limits: &Limits,
+) -> Result<Connection<C::Stream>, SendFailure> {
+    let mut alarm = Alarm::default();
+    let mut deadline = None;
+    let mut connecting = pin!(pool.connect().connect(pool.endpoint()));
+    let stream = poll_fn(|wake| {
+        if let Poll::Ready(connected) = connecting.as_mut().poll(wake) {
+            return Poll::Ready(connected.map_err(SendFailure::Connect));
+        }
+        let deadline = *deadline.get_or_insert_with(|| pool.timer().now() + limits.connect);
+        alarm.poll(wake, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
+    })
+    .await?;
+    Ok(Connection::new(stream, alarm))
+}
+
+/// Sends over one connection. `kept_at` is the moment of sending over a connection that was kept.
+async fn exchange<C: Connect, T: Timer>(
+    pool: &Pool<C, T>,
+    request: &Request<'_>,
+    limits: &Limits,
+    mut connection: Connection<C::Stream>,
+    kept_at: Option<Timestamp>,
+) -> Result<Response<C, T>, SendFailure> {
+    request.write_head(pool.endpoint(), &mut connection.outgoing);
+    let mut exchange = Exchange {
+        connection,
+        request,
+        kept_at,
+        written: 0,
+        writing: Writing::Underway,
+        search: HeadSearch::default(),
+        interim: 0,
+        waits_until: None,
+    };
+    let head = poll_fn(|wake| exchange.poll_head(wake, pool.timer(), limits)).await?;
+    let keeps_open = head.keeps_open && matches!(exchange.writing, Writing::Done);
+    let body_limits = (limits.gap, limits.body_bytes);
+    let body = Body::new(pool.clone(), exchange.connection, head.framing, keeps_open, body_limits);
+    Ok(Response { status: head.status, headers: head.headers, body, resent: false })
+}
+
+/// A request on its way out and a head on its way in. Both go on at once, because a server may answer early.
+struct Exchange<'a, S> {
+    connection: Connection<S>,
+    request: &'a Request<'a>,
+    kept_at: Option<Timestamp>,
+    written: usize,
+    writing: Writing,
+    search: HeadSearch,
+    interim: u32,
+    /// Until when to wait in the present phase; set when waiting begins.
+    waits_until: Option<Timestamp>,
+}
+
+enum Writing {
+    Underway,
+    Done,
+    /// A response may still be there to explain it.
+    Failed(io::Error),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
+    fn poll_head(
+        &mut self,
+        wake: &mut Context<'_>,
+        timer: &impl Timer,
+        limits: &Limits,
+    ) -> Poll<Result<Head, SendFailure>> {
+        self.write_on(wake);
+        loop {
+            if let Some(head) = self.take_head()? {
+                return Poll::Ready(Ok(head));
+            }
+            match self.connection.poll_read(wake) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.closed(None, timer))),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.closed(Some(error), timer))),
+                Poll::Pending => break,
+            }
+        }
+        let limit = if matches!(self.writing, Writing::Underway) { limits.write } else { limits.head };
+        let until = *self.waits_until.get_or_insert_with(|| timer.now() + limit);
+        ready!(self.connection.alarm.poll(wake, timer, until));
+        Poll::Ready(Err(self.timed_out()))
+    }
+
+    /// Writes as much as can be written now: head and body together.
+    fn write_on(&mut self, wake: &mut Context<'_>) {
+        if !matches!(self.writing, Writing::Underway) {
+            return;
+        }
+        if let Poll::Ready(outcome) = self.poll_write(wake) {
+            self.writing = outcome.map_or_else(Writing::Failed, |()| Writing::Done);
+            // The next phase has a time limit of its own.
+            self.waits_until = None;
+        }
+    }
+
+    fn poll_write(&mut self, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (head, body) = (&self.connection.outgoing[..], &self.request.body[..]);
+        let mut stream = Pin::new(&mut self.connection.stream);
+        while self.written < head.len() + body.len() {
+            let rest_of_head = &head[self.written.min(head.len())..];
+            let rest_of_body = &body[self.written.saturating_sub(head.len())..];
+            let parts = [IoSlice::new(rest_of_head), IoSlice::new(rest_of_body)];
+            match ready!(stream.as_mut().poll_write_vectored(wake, &parts))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.written += written,
+            }
+        }
+        // Encrypting streams hold back the last bytes until they are told that nothing follows.
+        stream.poll_flush(wake)
+    }
+
+    /// The response's head, once it is whole. Interim responses are skipped.
+    fn take_head(&mut self) -> Result<Option<Head>, SendFailure> {
+        let received = &mut self.connection.received;
+        while !received.is_empty() {
+            let end = self.search.end(received).map_err(SendFailure::BadHead)?;
+            if end.unwrap_or(received.len()) > HEAD_LIMIT {
+                return Err(SendFailure::HeadTooLarge);
+            }
+            let Some(end) = end else { return Ok(None) };
+            let head = parse(received.split_to(end).freeze(), self.request.is_head());
+            let head = head.map_err(SendFailure::BadHead)?;
+            match head.status {
+                0..100 => return Err(SendFailure::BadHead(HeadFault::Malformed)),
+                101 => return Err(SendFailure::BadHead(HeadFault::SwitchedProtocol)),
+                100..200 => self.interim += 1,
+                200.. => return Ok(Some(head)),
+            }
+            if self.interim > INTERIM_LIMIT {
+                return Err(SendFailure::BadHead(HeadFault::TooManyInterim));
+            }
+            self.search = HeadSearch::default();
+        }
+        Ok(None)
+    }
+
+    fn response_began(&self) -> bool {
+        self.interim > 0 || !self.connection.received.is_empty()
+    }
+
+    fn closed(&mut self, source: Option<io::Error>, timer: &impl Timer) -> SendFailure {
+        let response_began = self.response_began();
+        let is_stale = self.kept_at.is_some_and(|sent| timer.now() - sent <= STALE_WITHIN);
+        if is_stale && !response_began {
+            return SendFailure::StaleConnection;
+        }
+        match std::mem::replace(&mut self.writing, Writing::Done) {
+            Writing::Failed(source) if !response_began => {
+                SendFailure::Write { began: self.written > 0, source }
+            }
+            _ => SendFailure::ClosedBeforeHead { response_began, source },
+        }
+    }
+
+    fn timed_out(&mut self) -> SendFailure {
+        let (began, response_began) = (self.written > 0, self.response_began());
+        match std::mem::replace(&mut self.writing, Writing::Done) {
+            Writing::Underway => SendFailure::WriteTimedOut { began },
+            Writing::Failed(source) if !response_began => SendFailure::Write { began, source },
+            Writing::Failed(_) | Writing::Done => SendFailure::HeadTimedOut { response_began },
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A clock that is moved by hand, a server that is written in the test, and a stream that plays a script.
+
+use crate::http1::{
+    BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, TcpConnect, Timer,
+};
+use bytes::Bytes;
+use seawall_core::time::Timestamp;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::yield_now;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// Every phase has another limit, so that a test can tell which one acted.
+pub(super) const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(10),
+    write: Duration::from_secs(20),
+    head: Duration::from_secs(30),
+    gap: Duration::from_secs(40),
+    body_bytes: 1 << 20,
+};
+
+/// A clock that stands still until it is moved. Clones are the same clock.
+#[derive(Clone, Default)]
+pub(super) struct HandTimer {
+    clock: Arc<Mutex<Clock>>,
+}
+
+#[derive(Default)]
+struct Clock {
+    now: Timestamp,
+    started: usize,
+    waiting: Vec<Waker>,
+}
+
+impl HandTimer {
+    /// How many sleeps were ever started.
+    pub(super) fn started(&self) -> usize {
+        self.clock.lock().unwrap().started
+    }
+
+    pub(super) fn advance(&self, by: Duration) {
+        let waiting = {
+            let mut clock = self.clock.lock().unwrap();
+            clock.now = clock.now + by;
+            std::mem::take(&mut clock.waiting)
+        };
+        waiting.iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Moves the clock once somebody waits.
+    pub(super) async fn advance_when_awaited(&self, by: Duration) {
+        while self.clock.lock().unwrap().waiting.is_empty() {
+            yield_now().await;
+        }
+        self.advance(by);
+    }
+}
+
+impl Timer for HandTimer {
+    fn now(&self) -> Timestamp {
+        self.clock.lock().unwrap().now
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> + Send + 'static {
+        let clock = Arc::clone(&self.clock);
+        clock.lock().unwrap().started += 1;
+        poll_fn(move |wake| {
+            let mut clock = clock.lock().unwrap();
+            if clock.now >= at {
+                return Poll::Ready(());
+            }
+            clock.waiting.push(wake.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+pub(super) fn endpoint(address: SocketAddr) -> Endpoint {
+    Endpoint::new("localhost", address.port(), address).unwrap()
+}
+
+pub(super) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Pool<TcpConnect, HandTimer> {
+    Pool::new(endpoint(address), TcpConnect, timer.clone(), PoolOptions::default())
+}
+
+/// A listener on loopback, a pool that leads to it, and the pool's clock.
+pub(super) async fn listen() -> (TcpListener, Pool<TcpConnect, HandTimer>, HandTimer) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let timer = HandTimer::default();
+    let pool = pool_to(listener.local_addr().unwrap(), &timer);
+    (listener, pool, timer)
+}
+
+pub(super) fn get() -> Request<'static> {
+    Request { method: "GET", path: "/", headers: &[], body: Bytes::new(), resend_on_stale: true }
+}
+
+pub(super) fn post(body: impl Into<Bytes>) -> Request<'static> {
+    Request { method: "POST", body: body.into(), ..get() }
+}
+
+/// Everything a body brings.
+pub(super) async fn collect<C: Connect, T: Timer>(
+    response: &mut Response<C, T>,
+) -> Result<Vec<u8>, BodyFailure> {
+    let mut whole = Vec::new();
+    while let Some(frame) = response.body.frame().await {
+        let frame = frame?;
+        assert!(!frame.is_empty(), "a frame is never empty");
+        whole.extend_from_slice(&frame);
+    }
+    assert!(response.body.is_done());
+    Ok(whole)
+}
+
+/// Reads one request, head and body; none when the client has closed.
+pub(super) async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut received = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&received);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return Some(text.into_owned());
+            }
+        }
+        if stream.read_buf(&mut received).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    }
+}
+
+/// Accepts a connection, reads a request, sends `answer` and gives the connection.
+pub(super) async fn answer_one(listener: &TcpListener, answer: impl AsRef<[u8]>) -> TcpStream {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    read_request(&mut stream).await.unwrap();
+    stream.write_all(answer.as_ref()).await.unwrap();
+    stream
+}
+
+/// Lets everything that is ready happen.
+pub(super) async fn settle() {
+    for _ in 0..8 {
+        yield_now().await;
+    }
+}
+
+/// What a scripted stream does when its pieces are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    Close,
+    Reset,
+    Wait,
+}
+
+/// A peer that says these pieces, one for each read, whatever it is sent.
+pub(super) struct Script {
+    pub(super) pieces: VecDeque<Bytes>,
+    pub(super) then: Then,
+}
+
+impl AsyncRead for Script {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(mut piece) = self.pieces.pop_front() {
+            into.put_slice(&piece.split_to(piece.len().min(into.remaining())));
+            if !piece.is_empty() {
+                self.pieces.push_front(piece);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        match self.then {
+            Then::Close => Poll::Ready(Ok(())),
+            Then::Reset => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Then::Wait => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncWrite for Script {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Hands out scripted streams, one for each connection.
+#[derive(Default)]
+pub(super) struct Scripts {
+    scripts: Mutex<VecDeque<Script>>,
+}
+
+impl Connect for Scripts {
+    type Stream = Script;
+
+    async fn connect(&self, _: &Endpoint) -> io::Result<Script> {
+        self.scripts.lock().unwrap().pop_front().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    }
+}
+
+/// A pool whose first connection plays this script.
+pub(super) fn scripted(pieces: &[&[u8]], then: Then) -> Pool<Scripts, HandTimer> {
+    let pieces = pieces.iter().filter(|piece| !piece.is_empty());
+    let script = Script { pieces: pieces.map(|piece| Bytes::copy_from_slice(piece)).collect(), then };
+    let scripts = Scripts { scripts: Mutex::new(VecDeque::from([script])) };
+    let address = SocketAddr::from(([127, 0, 0, 1], 80));
+    Pool::new(endpoint(address), scripts, HandTimer::default(), PoolOptions::default())
+}
+
+/// Runs what never has to wait.
+pub(super) fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("waits for something that never comes"),
+    }
+}
