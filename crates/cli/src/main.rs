@@ -5,9 +5,12 @@
 //! when something failed, 2 when what was asked for makes no sense).
 
 mod model;
+mod serve;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Keeps an application answering when its foundation models do not.
 #[derive(Parser)]
@@ -24,6 +27,10 @@ enum Command {
     /// Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and instant. Any key is
     /// accepted. GET /bill tells what was delivered and what it costs.
     Model(model::ModelArguments),
+    /// Runs the gateway: POST /v1/messages in front of a strong and a fast model.
+    ///
+    /// Without models it simulates both, in this process, so that there is nothing else to start.
+    Serve(serve::ServeArguments),
 }
 
 /// What ends the program other than success.
@@ -34,9 +41,14 @@ enum Failed {
     Broken(anyhow::Error),
 }
 
+fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
+    signal(kind).context("cannot listen to signals")
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Model(arguments) => model::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     let (error, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,

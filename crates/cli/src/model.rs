@@ -1,6 +1,6 @@
 //! `seawall model`.
 
-use crate::Failed;
+use crate::{Failed, signals};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use seawall_model::engine::{Engine, ModelOptions, Pace, Profile, read_faults};
@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 /// What running answers get to end when a signal comes.
 const GRACE: Duration = Duration::from_secs(1);
@@ -80,10 +80,6 @@ fn serve(arguments: &ModelArguments, engine: Engine) -> anyhow::Result<()> {
         server.run(stop, GRACE).await;
         Ok(())
     })
-}
-
-fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
-    signal(kind).context("cannot listen to signals")
 }
 
 fn tell_ready(address: SocketAddr, as_json: bool) -> io::Result<()> {

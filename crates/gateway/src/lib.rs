@@ -5,17 +5,20 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | `assemble` | from a handful of options to a gateway that listens |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
 //! | `log` | the access log and the counters |
 
+mod assemble;
 mod body;
 mod face;
 mod listen;
 mod log;
 mod runtime;
 
+pub use assemble::{ServeError, ServeOptions, TargetAddress, serve};
 pub use listen::{Gateway, ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
