@@ -6,8 +6,10 @@
 //! another seed is another order: races are explored instead of hoped for.
 
 mod chance;
+mod model;
 mod runtime;
 mod world;
 
 pub use chance::SeededChance;
+pub use model::ModelTarget;
 pub use world::{Sleep, World};

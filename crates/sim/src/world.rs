@@ -128,7 +128,7 @@ impl World {
         self.run_until(Timestamp::NEVER)
     }
 
-    /// Runs until nothing can happen before this moment. Returns how many tasks are left.
+    /// Runs until this moment. Returns how many tasks are left.
     pub fn run_until(&self, end: Timestamp) -> usize {
         loop {
             self.run_ready();
@@ -136,6 +136,10 @@ impl World {
                 let mut shared = self.shared();
                 let next = shared.timers.first_key_value().map(|((moment, _), _)| *moment);
                 if next.is_none_or(|moment| moment > end) {
+                    // Time passes whether anybody waits for it or not, except towards a moment that never comes.
+                    if end != Timestamp::NEVER {
+                        shared.now = shared.now.max(end);
+                    }
                     return shared.tasks.len();
                 }
                 shared.next_moment()
@@ -293,8 +297,10 @@ mod tests {
         let world = World::new(1);
         let inside = world.clone();
         world.spawn(async move { inside.sleep(Duration::from_secs(5)).await });
-        assert_eq!((world.run_until(at(4_999)), world.now()), (1, at(0)));
+        assert_eq!((world.run_until(at(4_999)), world.now()), (1, at(4_999)));
         assert_eq!((world.run_until(at(5_000)), world.now()), (0, at(5_000)));
+        assert_eq!((world.run_until(at(9_000)), world.now()), (0, at(9_000)));
+        assert_eq!((world.run(), world.now()), (0, at(9_000)));
         assert_ne!(world.draw(), world.draw());
     }
 

@@ -14,7 +14,16 @@ fn shop(strong: &[Deed], then: Deed, fast: Deed) -> (Shop, Arc<ObedientTarget>, 
     let world = World::new(3);
     let strong = ObedientTarget::new(&world, strong, then);
     let fast = ObedientTarget::new(&world, &[], fast);
-    (Shop::new(&world, &strong, &fast, Money::from_dollars(1_000)), strong, fast)
+    (
+        Shop::new(
+            &world,
+            Arc::<ObedientTarget>::clone(&strong),
+            Arc::<ObedientTarget>::clone(&fast),
+            Money::from_dollars(1_000),
+        ),
+        strong,
+        fast,
+    )
 }
 
 /// 20 tokens in and 8 out on the strong model.

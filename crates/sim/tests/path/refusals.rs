@@ -11,7 +11,10 @@ use std::time::Duration;
 fn shop(cap: Money, deed: Deed) -> (Shop, Arc<ObedientTarget>) {
     let world = World::new(5);
     let target = ObedientTarget::new(&world, &[], deed);
-    (Shop::new(&world, &target, &target, cap), target)
+    (
+        Shop::new(&world, Arc::<ObedientTarget>::clone(&target), Arc::<ObedientTarget>::clone(&target), cap),
+        target,
+    )
 }
 
 fn rejected(seen: Seen) -> Rejection {

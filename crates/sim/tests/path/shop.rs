@@ -1,15 +1,16 @@
 //! A small shop: three callers, two targets, a day's money.
 
-use crate::target::ObedientTarget;
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::quota::{Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
+use seawall_core::time::Timestamp;
 use seawall_pipeline::{
     Directory, InboundRequest, Observer, Path, PathOptions, Record, Reply, Route, TargetOptions, Tier,
 };
+use seawall_provider::Target;
 use seawall_sim::World;
 use seawall_store::{DayBooks, MemoryLedger};
 use std::sync::{Arc, Mutex};
@@ -33,6 +34,8 @@ pub(crate) struct Shop {
     pub(crate) path: Arc<Path<World>>,
     pub(crate) ledger: MemoryLedger,
     records: Arc<Records>,
+    /// When each request arrived; its place is its id.
+    arrivals: Mutex<Vec<Timestamp>>,
 }
 
 /// What a caller saw.
@@ -44,10 +47,19 @@ pub(crate) enum Seen {
 }
 
 impl Shop {
-    pub(crate) fn new(
+    pub(crate) fn new(world: &World, strong: Arc<dyn Target>, fast: Arc<dyn Target>, cap: Money) -> Self {
+        let mut directory = Directory::default();
+        directory.add(PRIME, Tier::Prime).unwrap();
+        directory.add(GUEST, Tier::Guest).unwrap();
+        let models = [("strong-model", 3_000_000_000, strong), ("fast-model", 1_000_000_000, fast)];
+        Self::with(world, directory, models, cap)
+    }
+
+    /// A shop with these callers, and models with this name and price of a million input tokens.
+    pub(crate) fn with(
         world: &World,
-        strong: &Arc<ObedientTarget>,
-        fast: &Arc<ObedientTarget>,
+        directory: Directory,
+        [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
         cap: Money,
     ) -> Self {
         let minute = Duration::from_secs(60);
@@ -59,20 +71,19 @@ impl Shop {
             QuotaGroup::new(name, quotas).unwrap()
         };
         let everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
-        let mut directory = Directory::default();
-        directory.add(PRIME, Tier::Prime).unwrap();
-        directory.add(GUEST, Tier::Guest).unwrap();
-        let target = |name: &str, input, output, upstream: &Arc<ObedientTarget>, breaker| TargetOptions {
-            name: name.to_owned(),
-            model: format!("{name}-model"),
-            price: Price::per_million(Money::from_dollars(input), Money::from_dollars(output)),
-            concurrency: 1_000,
-            breaker,
-            upstream: Arc::<ObedientTarget>::clone(upstream),
-        };
+        let target =
+            |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker| TargetOptions {
+                name: name.to_owned(),
+                model: model.to_owned(),
+                // Output costs five times as much as input.
+                price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
+                concurrency: 1_000,
+                breaker,
+                upstream,
+            };
         let targets = vec![
-            target("strong", 3, 15, strong, BreakerProfile::Sonnet),
-            target("fast", 1, 5, fast, BreakerProfile::Haiku),
+            target("strong", strong, BreakerProfile::Sonnet),
+            target("fast", fast, BreakerProfile::Haiku),
         ];
         let records = Arc::new(Records::default());
         let ledger = MemoryLedger::new(cap);
@@ -93,7 +104,7 @@ impl Shop {
             seed: 1,
         };
         let path = Arc::new(Path::new(world.clone(), options).unwrap());
-        Self { world: world.clone(), path, ledger, records }
+        Self { world: world.clone(), path, ledger, records, arrivals: Mutex::default() }
     }
 
     /// Sends one request, reads the reply to its end, or gives up after so many frames.
@@ -103,10 +114,26 @@ impl Shop {
         body: &str,
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
+        self.ask_at(self.world.now(), key, body, give_up_after)
+    }
+
+    /// The same, noted as having arrived at this moment.
+    pub(crate) fn ask_at(
+        &self,
+        arrived: Timestamp,
+        key: &str,
+        body: &str,
+        give_up_after: Option<usize>,
+    ) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
         let (path, noted) = (Arc::clone(&self.path), Arc::clone(&seen));
+        let id = {
+            let mut arrivals = self.arrivals.lock().unwrap();
+            arrivals.push(arrived);
+            arrivals.len() as u64 - 1
+        };
         let inbound = InboundRequest {
-            id: 1,
+            id,
             api_key: Some(key.to_owned()),
             body: Bytes::copy_from_slice(body.as_bytes()),
         };
@@ -140,6 +167,13 @@ impl Shop {
 
     pub(crate) fn records(&self) -> Vec<Record> {
         self.records.0.lock().unwrap().clone()
+    }
+
+    /// Every record with the moment its request arrived.
+    pub(crate) fn arrivals(&self) -> Vec<(Timestamp, Record)> {
+        let arrivals = self.arrivals.lock().unwrap();
+        let at = |record: &Record| arrivals[usize::try_from(record.id).unwrap()];
+        self.records().into_iter().map(|record| (at(&record), record)).collect()
     }
 
     pub(crate) fn books(&self) -> DayBooks {

@@ -1,0 +1,125 @@
+//! A hundred thousand requests under a schedule of faults.
+
+use crate::shop::{Shop, body};
+use seawall_core::invariant::window_within_limit;
+use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
+use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
+use seawall_pipeline::{Directory, Record, Tier, Verdict};
+use seawall_sim::{ModelTarget, SeededChance, World};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Throttled, then down, then slow and broken in every way, and well again in between.
+const FAULTS: &[u8] = br#"[
+    {"from": "600s", "to": "1200s", "model": "sonnet", "percent": 30, "fault": {"kind": "status", "status": 429, "retry_after": "1s"}},
+    {"from": "1800s", "to": "2700s", "model": "sonnet", "every": 1, "fault": {"kind": "status", "status": 503}},
+    {"from": "3000s", "to": "3600s", "percent": 5, "fault": {"kind": "hang"}},
+    {"from": "3000s", "to": "4200s", "percent": 10, "fault": {"kind": "cut", "after": 6}},
+    {"from": "4200s", "to": "4800s", "percent": 10, "fault": {"kind": "error", "after": 4}},
+    {"from": "4800s", "to": "5400s", "percent": 10, "fault": {"kind": "end_early", "after": 5}},
+    {"from": "5400s", "to": "6000s", "every": 1, "fault": {"kind": "status", "status": 529}},
+    {"from": "6600s", "to": "7200s", "percent": 10, "fault": {"kind": "reset"}}
+]"#;
+
+struct Played {
+    shop: Shop,
+    model: ModelTarget,
+    records: Vec<Record>,
+    /// What happened, in one number.
+    hash: u64,
+}
+
+/// Plays so many requests, one each 90 ms on average, of 400 callers and 40 guests. With `leave` every tenth caller of
+/// a stream goes away in the middle.
+fn play(seed: u64, requests: u64, faults: &[u8], leave: bool) -> Played {
+    let world = World::new(seed);
+    let engine = Engine::new(ModelOptions { seed, faults: read_faults(faults).unwrap(), pace: Pace::Real });
+    let model = ModelTarget::new(&world, engine.unwrap());
+    let mut directory = Directory::default();
+    let key = |caller: u64| format!("sk-caller-{caller:010}");
+    for caller in 0..440 {
+        let tier = if caller < 400 { Tier::Prime } else { Tier::Guest };
+        directory.add(&key(caller), tier).unwrap();
+    }
+    let models = [
+        ("sonnet", 3_000_000_000, Arc::new(model.clone()) as Arc<_>),
+        ("haiku", 250_000_000, Arc::new(model.clone()) as Arc<_>),
+    ];
+    let shop = Shop::with(&world, directory, models, Money::from_dollars(5_000));
+    let mut chance = SeededChance::new(seed ^ 0xDA7);
+    let mut now = Timestamp::ZERO;
+    for _ in 0..requests {
+        now = now + chance.draw().between(Duration::ZERO, Duration::from_millis(180));
+        world.run_until(now);
+        let stream = chance.draw().below(2) == 0;
+        let give_up = leave && chance.draw().below(10) == 0;
+        let give_up_after = give_up.then(|| usize::try_from(chance.draw().below(8)).unwrap());
+        shop.ask_at(now, &key(chance.draw().below(440)), &body(stream), give_up_after);
+    }
+    assert_eq!(world.run(), 0, "nobody waits for ever");
+    let records = shop.records();
+    let mut hasher = DefaultHasher::new();
+    format!("{records:?}").hash(&mut hasher);
+    Played { shop, model, records, hash: hasher.finish() }
+}
+
+#[test]
+fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
+    let played = play(7, 100_000, FAULTS, true);
+    let Played { shop, model, records, .. } = &played;
+    assert_eq!(records.len(), 100_000, "every request is settled once");
+    let books = shop.books();
+    assert_eq!((books.held, books.holds), (Money::ZERO, 0));
+    assert_eq!(books.posted, records.iter().map(|record| record.cost).sum());
+    let bill = model.bill().nano_dollars();
+    let posted = books.posted.as_nanos();
+    assert!(bill <= posted && posted < bill + bill / 5, "billed {bill}, posted {posted}");
+
+    // Every way to end was taken.
+    let mut verdicts: BTreeMap<String, u32> = BTreeMap::new();
+    for record in records {
+        *verdicts.entry(format!("{:?}", record.verdict)).or_default() += 1;
+    }
+    for verdict in ["Answered", "Abandoned", "Interrupted(BrokeMidStream)", "Rejected(\"limited\")"] {
+        assert!(verdicts.get(verdict).is_some_and(|count| *count > 100), "{verdict}: {verdicts:?}");
+    }
+    // With both models down for ten minutes of two and a half hours, nearly everybody else is answered.
+    assert!(verdicts["Answered"] > 80_000, "{verdicts:?}");
+
+    // No guest gets more than twelve into any minute, nor more than fifty into any hour.
+    let mut admitted: BTreeMap<u64, Vec<(Timestamp, u64)>> = BTreeMap::new();
+    for (arrived, record) in shop.arrivals() {
+        if let Some((caller, Tier::Guest)) = record.caller
+            && record.verdict != Verdict::Rejected("limited")
+        {
+            admitted.entry(caller).or_default().push((arrived, 1));
+        }
+    }
+    assert_eq!(admitted.len(), 40);
+    for mut times in admitted.into_values() {
+        times.sort();
+        assert_eq!(window_within_limit(&times, 12, Duration::from_secs(60)), Ok(()));
+        assert_eq!(window_within_limit(&times, 50, Duration::from_secs(3_600)), Ok(()));
+    }
+    let minutes = (shop.world.now() - Timestamp::ZERO).as_secs() / 60;
+    let retries = shop.path.retry_counters().snapshot().retries;
+    assert!(retries > 100 && retries <= 100 * (minutes + 1), "{retries} retries in {minutes} minutes");
+}
+
+#[test]
+fn one_seed_is_one_day_and_another_is_another() {
+    let day = |seed| play(seed, 5_000, FAULTS, true).hash;
+    assert_eq!(day(1), day(1));
+    assert_ne!(day(1), day(2));
+}
+
+#[test]
+fn without_faults_the_ledger_is_the_bill_to_the_nano_dollar() {
+    let played = play(3, 5_000, b"[]", false);
+    assert_eq!(played.shop.books().posted.as_nanos(), played.model.bill().nano_dollars());
+    let ended = |record: &Record| matches!(record.verdict, Verdict::Answered | Verdict::Rejected("limited"));
+    assert!(played.records.iter().all(ended));
+}
