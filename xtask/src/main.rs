@@ -5,6 +5,7 @@
 
 mod bench;
 mod ci;
+mod client;
 mod docs;
 mod loom;
 mod mutants;
@@ -30,8 +31,8 @@ pub(crate) struct Arguments {
 enum Task {
     /// Runs every test: unit, integration and documentation tests, then the loom models.
     ///
-    /// Installs missing Debian packages first when run as root; otherwise says which ones are missing. Uses
-    /// cargo-nextest where it is present. With a filter the loom models are left out.
+    /// Installs missing Debian packages first when run as root; otherwise says which ones are missing. The
+    /// vendors' client libraries are installed under the target folder. Uses cargo-nextest where it is present. With a filter the loom models are left out.
     Test {
         /// Cases per property test; without it, proptest's own number.
         #[arg(long, value_name = "N")]

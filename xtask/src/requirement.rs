@@ -11,14 +11,47 @@ use std::process::Command;
 pub(crate) struct Requirement {
     /// The program as it is called.
     pub(crate) program: &'static str,
+    /// Arguments it must succeed with, where being there is not enough.
+    pub(crate) probe: &'static [&'static str],
     /// The Debian package that brings it.
     pub(crate) package: &'static str,
     /// What needs it.
     pub(crate) why: &'static str,
 }
 
-/// What the tests need. Empty: no test needs more than cargo yet.
-const FOR_TESTS: &[Requirement] = &[];
+impl Requirement {
+    fn is_met(&self) -> bool {
+        is_on_path(self.program)
+            && (self.probe.is_empty()
+                || Command::new(self.program)
+                    .args(self.probe)
+                    .output()
+                    .is_ok_and(|output| output.status.success()))
+    }
+}
+
+/// What the tests need.
+const FOR_TESTS: &[Requirement] = &[
+    Requirement {
+        program: "python3",
+        // Debian ships Python without the part that puts pip into a virtual environment.
+        probe: &["-c", "import ensurepip, venv"],
+        package: "python3-venv",
+        why: "the tests with the vendors' Python clients",
+    },
+    Requirement {
+        program: "node",
+        probe: &[],
+        package: "nodejs",
+        why: "the tests with the vendors' JavaScript clients",
+    },
+    Requirement {
+        program: "npm",
+        probe: &[],
+        package: "npm",
+        why: "installing the vendors' JavaScript clients",
+    },
+];
 
 /// What to do about missing programs.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,8 +64,12 @@ enum InstallDecision {
     Tell(String),
 }
 
-fn decide(table: &[Requirement], is_present: impl Fn(&str) -> bool, may_install: bool) -> InstallDecision {
-    let missing: Vec<_> = table.iter().filter(|requirement| !is_present(requirement.program)).collect();
+fn decide(
+    table: &[Requirement],
+    is_met: impl Fn(&Requirement) -> bool,
+    may_install: bool,
+) -> InstallDecision {
+    let missing: Vec<_> = table.iter().filter(|requirement| !is_met(requirement)).collect();
     if missing.is_empty() {
         return InstallDecision::Nothing;
     }
@@ -61,7 +98,7 @@ fn decide(table: &[Requirement], is_present: impl Fn(&str) -> bool, may_install:
 
 /// Installs what the tests need, or fails with what to install.
 pub(crate) fn install_missing() -> anyhow::Result<()> {
-    match decide(FOR_TESTS, is_on_path, is_root() && is_on_path("apt-get")) {
+    match decide(FOR_TESTS, Requirement::is_met, is_root() && is_on_path("apt-get")) {
         InstallDecision::Nothing => {
             println!("nothing is missing");
             Ok(())
@@ -97,14 +134,14 @@ mod tests {
     use super::{InstallDecision, Requirement, decide, is_on_path};
 
     const TABLE: &[Requirement] = &[
-        Requirement {
-            program: "redis-server",
-            package: "redis-server",
-            why: "the store's conformance tests",
-        },
-        Requirement { program: "redis-cli", package: "redis-tools", why: "the failover test" },
-        Requirement { program: "redis-benchmark", package: "redis-tools", why: "the store's benchmark" },
+        requirement("redis-server", "redis-server", "the store's conformance tests"),
+        requirement("redis-cli", "redis-tools", "the failover test"),
+        requirement("redis-benchmark", "redis-tools", "the store's benchmark"),
     ];
+
+    const fn requirement(program: &'static str, package: &'static str, why: &'static str) -> Requirement {
+        Requirement { program, probe: &[], package, why }
+    }
 
     #[test]
     fn nothing_is_done_when_nothing_is_missing() {
@@ -119,7 +156,7 @@ mod tests {
             decide(TABLE, |_| false, true),
             InstallDecision::Install(vec!["redis-server", "redis-tools"])
         );
-        let only_server = |program: &str| program == "redis-server";
+        let only_server = |requirement: &Requirement| requirement.program == "redis-server";
         assert_eq!(decide(TABLE, only_server, true), InstallDecision::Install(vec!["redis-tools"]));
     }
 
@@ -128,8 +165,15 @@ mod tests {
         let expected = "missing programs:\n  redis-server (package redis-server): the store's conformance tests\n\
             install them as root, then try again:\n  \
             apt-get update && apt-get install -y --no-install-recommends redis-server";
-        let all_but_server = |program: &str| program != "redis-server";
+        let all_but_server = |requirement: &Requirement| requirement.program != "redis-server";
         assert_eq!(decide(TABLE, all_but_server, false), InstallDecision::Tell(expected.to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_fails_its_probe_is_missing() {
+        let shell = |probe| Requirement { probe, ..requirement("sh", "dash", "everything") };
+        assert!(shell(&[]).is_met() && shell(&["-c", "exit 0"]).is_met());
+        assert!(!shell(&["-c", "exit 1"]).is_met());
     }
 
     #[test]

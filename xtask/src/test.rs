@@ -2,7 +2,7 @@
 
 use crate::steps::{Steps, in_steps};
 use crate::workspace::{cargo, has_cargo_subcommand};
-use crate::{loom, requirement};
+use crate::{client, loom, requirement};
 use std::num::NonZeroU32;
 use std::process::Command;
 
@@ -22,7 +22,8 @@ pub(crate) fn run(selection: &Selection) -> anyhow::Result<()> {
 
 /// The steps of a test run; `ci` ends with the same ones.
 pub(crate) fn add_steps(steps: &mut Steps, selection: &Selection) -> anyhow::Result<()> {
-    steps.action("requirements", requirement::install_missing)?;
+    steps
+        .action("requirements", || requirement::install_missing().and_then(|()| client::install_missing()))?;
     steps
         .command("tests", &mut with_cases(unit_and_integration_tests(&selection.filters), selection.cases))?;
     let mut documentation = cargo(["test", "--workspace", "--doc"]);

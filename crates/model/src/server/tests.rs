@@ -158,7 +158,7 @@ fn who_leaves_early_is_billed_for_what_was_sent() {
         let of_whole = 4 * (whole.matches("event: content_block_delta").count() as u64);
         let billed = meter.bill().line("sonnet");
         assert_eq!((billed.requests, billed.answers), (2, 1));
-        assert!(billed.output_tokens <= of_whole + 8, "{billed:?} {of_whole}");
+        assert!(billed.output_tokens < of_whole * 3 / 2, "{billed:?} {of_whole}");
     });
 }
 

@@ -1,0 +1,126 @@
+//! Vendors' client libraries that the tests talk through.
+//!
+//! Each lies in a folder of its own under the target folder, in an exact version, so that two versions of one
+//! library can be used side by side and nothing on the machine changes. A folder is made anew when its version
+//! is not the one asked for, or when making it was interrupted.
+
+use crate::workspace::target_folder;
+use anyhow::{Context as _, ensure};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// A library that must be there.
+struct Library {
+    /// Its folder; tests look for it by this name.
+    folder: &'static str,
+    registry: Registry,
+    package: &'static str,
+    version: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Registry {
+    Python,
+    Node,
+}
+
+/// Python's two generations differ in the header that carries the key.
+const FOR_TESTS: &[Library] = &[
+    library("anthropic-python-1", Registry::Python, "anthropic", "1.17.0"),
+    library("anthropic-python-2", Registry::Python, "anthropic", "2.8.0"),
+    library("anthropic-node", Registry::Node, "@anthropic-ai/sdk", "1.8.0"),
+];
+
+const fn library(
+    folder: &'static str,
+    registry: Registry,
+    package: &'static str,
+    version: &'static str,
+) -> Library {
+    Library { folder, registry, package, version }
+}
+
+/// Written last; says what the folder holds.
+const MARK: &str = "installed.txt";
+
+/// Installs every library that is not there in its version.
+pub(crate) fn install_missing() -> anyhow::Result<()> {
+    let clients = target_folder("clients");
+    for library in FOR_TESTS {
+        let folder = clients.join(library.folder);
+        if library.is_in(&folder) {
+            continue;
+        }
+        println!("installing {} into {}", library.asked_for(), library.folder);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        library.install(&folder)?;
+        fs::write(folder.join(MARK), library.asked_for())?;
+    }
+    Ok(())
+}
+
+impl Library {
+    fn asked_for(&self) -> String {
+        match self.registry {
+            Registry::Python => format!("{}=={}", self.package, self.version),
+            Registry::Node => format!("{}@{}", self.package, self.version),
+        }
+    }
+
+    fn is_in(&self, folder: &Path) -> bool {
+        fs::read_to_string(folder.join(MARK)).is_ok_and(|mark| mark == self.asked_for())
+    }
+
+    fn install(&self, folder: &Path) -> anyhow::Result<()> {
+        let package = self.asked_for();
+        match self.registry {
+            Registry::Python => {
+                run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+                let quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+                run(Command::new(folder.join("bin/python")).args(quiet).arg(package))
+            }
+            Registry::Node => {
+                let quiet = ["install", "--no-audit", "--no-fund", "--loglevel", "error", "--prefix"];
+                run(Command::new("npm").args(quiet).args([folder.as_os_str(), OsStr::new(&package)]))
+            }
+        }
+    }
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed with {status}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOR_TESTS, MARK, Registry, library};
+    use crate::workspace::target_folder;
+    use std::fs;
+
+    #[test]
+    fn a_folder_counts_only_when_it_is_finished_and_of_the_right_version() {
+        let folder = target_folder("xtask-tests").join("client");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let newer = library("client", Registry::Python, "some", "2.0");
+        assert!(!newer.is_in(&folder));
+        fs::write(folder.join(MARK), "some==1.0").unwrap();
+        assert!(!newer.is_in(&folder));
+        fs::write(folder.join(MARK), newer.asked_for()).unwrap();
+        assert!(newer.is_in(&folder));
+    }
+
+    #[test]
+    fn each_library_has_a_folder_of_its_own() {
+        for library in FOR_TESTS {
+            assert_eq!(FOR_TESTS.iter().filter(|other| other.folder == library.folder).count(), 1);
+        }
+    }
+}
