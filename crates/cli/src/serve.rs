@@ -31,9 +31,9 @@ pub(crate) struct ServeArguments {
     /// A key that may ask, as TIER=KEY with the tier prime, standard or guest. Without any, one is made up and told.
     #[arg(long = "key", value_name = "TIER=KEY")]
     keys: Vec<String>,
-    /// The most that a day (UTC) may cost, in whole dollars.
-    #[arg(long, value_name = "DOLLARS", default_value_t = 5_000)]
-    budget: u64,
+    /// The most that a day (UTC) may cost, such as 5000 or 0.25.
+    #[arg(long, value_name = "DOLLARS", default_value = "5000", value_parser = Money::parse, allow_hyphen_values = true)]
+    budget: Money,
     /// One runtime per core, or one for all.
     #[arg(long, value_enum, default_value_t = ShapeName::PerCore)]
     shape: ShapeName,
@@ -90,7 +90,7 @@ async fn start(arguments: &ServeArguments) -> Result<(), Failed> {
         alias: arguments.alias.clone(),
         targets,
         keys: keys.clone(),
-        budget: Money::from_dollars(arguments.budget),
+        budget: arguments.budget,
         log: match arguments.log {
             LogName::Stdout => Some(Box::new(io::stdout())),
             LogName::None => None,

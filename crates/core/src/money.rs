@@ -4,6 +4,7 @@
 //! tokens are exact and still fit a `u64` (18 thousand million dollars). Arithmetic is checked or saturates where
 //! that is on the careful side; nothing wraps and nothing is a float.
 
+use crate::setting::SettingError;
 use std::fmt;
 use std::iter::Sum;
 
@@ -37,6 +38,30 @@ impl Money {
     #[must_use]
     pub const fn from_dollars(dollars: u64) -> Self {
         Self(dollars.saturating_mul(NANOS_PER_DOLLAR))
+    }
+
+    /// Reads dollars with up to nine decimals, such as `5000`, `0.25` or `$12.50`.
+    ///
+    /// ```
+    /// use seawall_core::money::Money;
+    ///
+    /// assert_eq!(Money::parse("$0.01").unwrap(), Money::from_nanos(10_000_000));
+    /// assert!(Money::parse("-1").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SettingError> {
+        let wrong =
+            || SettingError::new("money", format!("{text:?} is not an amount such as 5000, 0.25 or $12.50"));
+        let amount = text.strip_prefix('$').unwrap_or(text);
+        let (dollars, decimals) = amount.split_once('.').unwrap_or((amount, "0"));
+        let is_number =
+            |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        if !is_number(dollars) || !is_number(decimals) || decimals.len() > 9 {
+            return Err(wrong());
+        }
+        let dollars: u64 = dollars.parse().map_err(|_| wrong())?;
+        let nanos: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
+        let whole = dollars.checked_mul(NANOS_PER_DOLLAR).ok_or_else(wrong)?;
+        whole.checked_add(nanos).map(Self).ok_or_else(wrong)
     }
 
     /// In nano-dollars.
@@ -163,6 +188,36 @@ mod tests {
             (u64::MAX, "$18446744073.709551615"),
         ] {
             assert_eq!(Money::from_nanos(nanos).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn amounts_are_read_exactly_or_not_at_all() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("5000", 5_000_000_000_000),
+            ("$12.50", 12_500_000_000),
+            ("0.000000001", 1),
+            ("18446744073.709551615", u64::MAX),
+        ] {
+            assert_eq!(Money::parse(text).map(Money::as_nanos), Ok(nanos), "{text}");
+        }
+        for wrong in [
+            "",
+            "$",
+            "-1",
+            "+1",
+            "1.",
+            ".5",
+            "1.2.3",
+            "1e3",
+            "1,000",
+            "0.0000000001",
+            "18446744073.709551616",
+            "１",
+        ] {
+            let problem = format!("money: {wrong:?} is not an amount such as 5000, 0.25 or $12.50");
+            assert_eq!(Money::parse(wrong).unwrap_err().to_string(), problem);
         }
     }
 

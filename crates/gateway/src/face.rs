@@ -12,6 +12,7 @@ use seawall_core::failure::FailureKind;
 use seawall_pipeline::{InboundRequest, Path, Rejection, Reply, Runtime as _};
 use seawall_wire::anthropic::{Refusal, write_error};
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,10 +43,24 @@ impl Face {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n".into())
             }
             (&Method::GET, "/readyz") => plain(StatusCode::OK, "ready\n".into()),
-            (&Method::GET, "/metrics") => plain(StatusCode::OK, self.counters.text()),
+            (&Method::GET, "/metrics") => plain(StatusCode::OK, self.metrics()),
             _ => refuse(Refusal::NotFound, "there is nothing at this path", self.id()),
         };
         Ok(response)
+    }
+
+    /// The counters, and what the day's books say.
+    fn metrics(&self) -> String {
+        let mut text = self.counters.text();
+        let books = self.path.books();
+        for (name, help, money) in [
+            ("seawall_budget_posted_nanodollars", "What the day's calls have cost.", books.posted),
+            ("seawall_budget_held_nanodollars", "What calls under way may still cost.", books.held),
+        ] {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {}", money.as_nanos());
+        }
+        text
     }
 
     /// A name for a request that nobody can foresee and that seldom comes twice.

@@ -15,7 +15,7 @@ use seawall_core::money::{Money, TokenCounts};
 use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;
-use seawall_store::MemoryLedger;
+use seawall_store::{DayBooks, MemoryLedger};
 use seawall_wire::anthropic::RequestLimits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,6 +120,12 @@ impl<R: Runtime> Path<R> {
             start_limit,
             observer,
         })
+    }
+
+    /// The books of the day.
+    #[must_use]
+    pub fn books(&self) -> DayBooks {
+        self.ledger.day(self.runtime.now().utc)
     }
 
     /// What all tries came to.

@@ -20,9 +20,16 @@ impl Client {
     pub(crate) const ALL: [Self; 3] = [Self::PythonOne, Self::PythonTwo, Self::Node];
 
     /// What a user of this client sees. `what` is `answer` or `stream`.
-    pub(crate) fn sees(self, url: &str, what: &str, retries: u32) -> anyhow::Result<Value> {
+    pub(crate) fn sees(
+        self,
+        url: &str,
+        key: &str,
+        model: &str,
+        what: &str,
+        retries: u32,
+    ) -> anyhow::Result<Value> {
         let mut command = self.command()?;
-        let output = command.args([url, what, &retries.to_string()]).output();
+        let output = command.args([url, key, model, what, &retries.to_string()]).output();
         let output = output.with_context(|| format!("{self:?}: cannot start {command:?}"))?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{self:?}: {complaint}");
@@ -30,7 +37,7 @@ impl Client {
     }
 
     fn command(self) -> anyhow::Result<Command> {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model");
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program");
         match self {
             Self::PythonOne => python("anthropic-python-1", &scripts),
             Self::PythonTwo => python("anthropic-python-2", &scripts),

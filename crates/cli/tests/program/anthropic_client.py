@@ -1,4 +1,4 @@
-"""Talks to a simulated model with the vendor's client and tells, as one line of JSON, what a user of it sees."""
+"""Talks to a model with the vendor's client and tells, as one line of JSON, what a user of it sees."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import anthropic
 
 def ask(client, **options):
     messages = [{"role": "user", "content": "What should I read next?"}]
-    return client.messages.create(model="instant", max_tokens=40, messages=messages, **options)
+    return client.messages.create(model=model, max_tokens=40, messages=messages, **options)
 
 
 def answer(client):
@@ -32,6 +32,6 @@ def stream(client):
     return seen
 
 
-url, what, retries = sys.argv[1:]
-client = anthropic.Anthropic(base_url=url, api_key="any", max_retries=int(retries), timeout=20)
+url, key, model, what, retries = sys.argv[1:]
+client = anthropic.Anthropic(base_url=url, api_key=key, max_retries=int(retries), timeout=20)
 print(json.dumps({"answer": answer, "stream": stream}[what](client)))

@@ -1,19 +1,16 @@
-//! `seawall model` as a user meets it: the real program on a real port, and the vendor's own clients.
+//! `seawall model`.
 
-mod client;
-mod program;
-
-use client::Client;
-use program::{RunningModel, file, seawall};
+use crate::client::Client;
+use crate::running::{Running, file, seawall};
 use serde_json::Value;
 
 const NO_FAULTS: &str = "[]";
 
 #[test]
 fn every_client_gets_an_answer_that_is_billed_as_it_says() -> anyhow::Result<()> {
-    let model = RunningModel::start("answer", NO_FAULTS)?;
+    let model = Running::model("answer", NO_FAULTS)?;
     for (client, before) in Client::ALL.into_iter().zip(0_u64..) {
-        let seen = client.sees(&model.url, "answer", 0)?;
+        let seen = client.sees(&model.url, "any", "instant", "answer", 0)?;
         assert!(seen["text"].as_str().is_some_and(|text| text.starts_with("This is a simulator")), "{seen}");
         assert_eq!((&seen["finish"], &seen["output"]), (&"max_tokens".into(), &40.into()), "{client:?}");
         let bill = model.bill("instant")?;
@@ -25,9 +22,9 @@ fn every_client_gets_an_answer_that_is_billed_as_it_says() -> anyhow::Result<()>
 
 #[test]
 fn every_client_gets_a_stream_to_its_end() -> anyhow::Result<()> {
-    let model = RunningModel::start("stream", NO_FAULTS)?;
+    let model = Running::model("stream", NO_FAULTS)?;
     for client in Client::ALL {
-        let seen = client.sees(&model.url, "stream", 0)?;
+        let seen = client.sees(&model.url, "any", "instant", "stream", 0)?;
         assert!(seen["text"].as_str().is_some_and(|text| text.starts_with("This is a simulator")), "{seen}");
         assert_eq!((&seen["complete"], &seen["error"]), (&true.into(), &Value::Null), "{client:?}: {seen}");
         assert_eq!((&seen["finish"], &seen["output"]), (&"max_tokens".into(), &40.into()), "{client:?}");
@@ -38,9 +35,9 @@ fn every_client_gets_a_stream_to_its_end() -> anyhow::Result<()> {
 #[test]
 fn a_throttled_client_comes_back_when_told_to_and_is_answered() -> anyhow::Result<()> {
     let throttled = r#"[{"every":2,"fault":{"kind":"status","status":429,"retry_after":"50ms"}}]"#;
-    let model = RunningModel::start("throttled", throttled)?;
+    let model = Running::model("throttled", throttled)?;
     for (client, before) in Client::ALL.into_iter().zip(0_u64..) {
-        let seen = client.sees(&model.url, "answer", 1)?;
+        let seen = client.sees(&model.url, "any", "instant", "answer", 1)?;
         assert_eq!(seen["output"], 40, "{client:?}: {seen}");
         let bill = model.bill("instant")?;
         assert_eq!((&bill["requests"], &bill["answers"]), (&(2 * before + 2).into(), &(before + 1).into()));
@@ -50,9 +47,9 @@ fn a_throttled_client_comes_back_when_told_to_and_is_answered() -> anyhow::Resul
 
 #[test]
 fn a_cut_stream_raises_in_every_client() -> anyhow::Result<()> {
-    let model = RunningModel::start("cut", r#"[{"fault":{"kind":"cut","after":4}}]"#)?;
+    let model = Running::model("cut", r#"[{"fault":{"kind":"cut","after":4}}]"#)?;
     for client in Client::ALL {
-        let seen = client.sees(&model.url, "stream", 0)?;
+        let seen = client.sees(&model.url, "any", "instant", "stream", 0)?;
         assert_ne!(seen["error"], Value::Null, "{client:?}: {seen}");
         assert_eq!((&seen["complete"], seen["text"] == ""), (&false.into(), false), "{client:?}: {seen}");
     }
@@ -64,9 +61,9 @@ fn a_cut_stream_raises_in_every_client() -> anyhow::Result<()> {
 #[test]
 fn a_stream_that_ends_early_in_good_order_is_not_noticed_by_clients() -> anyhow::Result<()> {
     // Which is why whatever stands in front of a model has to notice it.
-    let model = RunningModel::start("early", r#"[{"fault":{"kind":"end_early","after":4}}]"#)?;
+    let model = Running::model("early", r#"[{"fault":{"kind":"end_early","after":4}}]"#)?;
     for client in Client::ALL {
-        let seen = client.sees(&model.url, "stream", 0)?;
+        let seen = client.sees(&model.url, "any", "instant", "stream", 0)?;
         assert_eq!((&seen["complete"], &seen["error"]), (&false.into(), &Value::Null), "{client:?}: {seen}");
     }
     Ok(())
@@ -74,9 +71,9 @@ fn a_stream_that_ends_early_in_good_order_is_not_noticed_by_clients() -> anyhow:
 
 #[test]
 fn an_error_inside_a_stream_raises_the_vendors_error() -> anyhow::Result<()> {
-    let model = RunningModel::start("error", r#"[{"fault":{"kind":"error","after":4}}]"#)?;
+    let model = Running::model("error", r#"[{"fault":{"kind":"error","after":4}}]"#)?;
     for client in Client::ALL {
-        let seen = client.sees(&model.url, "stream", 0)?;
+        let seen = client.sees(&model.url, "any", "instant", "stream", 0)?;
         assert_eq!(
             (&seen["complete"], &seen["error"]["api"]),
             (&false.into(), &true.into()),
@@ -91,7 +88,7 @@ fn an_error_inside_a_stream_raises_the_vendors_error() -> anyhow::Result<()> {
 #[test]
 fn a_signal_ends_it_with_success() -> anyhow::Result<()> {
     for signal in ["-TERM", "-INT"] {
-        let status = RunningModel::start("signal", NO_FAULTS)?.end_with(signal)?;
+        let status = Running::model("signal", NO_FAULTS)?.end_with(signal)?;
         assert_eq!(status.code(), Some(0), "{signal}");
     }
     Ok(())
@@ -117,7 +114,7 @@ fn input_that_makes_no_sense_is_refused_with_exit_code_two() -> anyhow::Result<(
 
 #[test]
 fn an_address_that_is_taken_is_a_failure_of_its_own() -> anyhow::Result<()> {
-    let model = RunningModel::start("taken", NO_FAULTS)?;
+    let model = Running::model("taken", NO_FAULTS)?;
     let address = model.url.trim_start_matches("http://");
     let output = seawall(&["model", "--listen", address]).output()?;
     assert_eq!(output.status.code(), Some(1));

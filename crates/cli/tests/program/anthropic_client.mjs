@@ -1,15 +1,15 @@
-// Talks to a simulated model with the vendor's client and tells, as one line of JSON, what a user of it sees.
+// Talks to a model with the vendor's client and tells, as one line of JSON, what a user of it sees.
 
 import { createRequire } from "node:module";
 
-const [folder, url, what, retries] = process.argv.slice(2);
+const [folder, url, key, model, what, retries] = process.argv.slice(2);
 const { default: Anthropic } = await import(createRequire(`${folder}/`).resolve("@anthropic-ai/sdk"));
 const Client = Anthropic.Anthropic ?? Anthropic;
-const client = new Client({ baseURL: url, apiKey: "any", maxRetries: Number(retries), timeout: 20_000 });
+const client = new Client({ baseURL: url, apiKey: key, maxRetries: Number(retries), timeout: 20_000 });
 
 function ask(options) {
   const messages = [{ role: "user", content: "What should I read next?" }];
-  return client.messages.create({ model: "instant", max_tokens: 40, messages, ...options });
+  return client.messages.create({ model, max_tokens: 40, messages, ...options });
 }
 
 async function answer() {

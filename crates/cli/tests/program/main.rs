@@ -1,0 +1,10 @@
+//! The `seawall` program as a user meets it: the real program on real ports, and the vendor's own clients.
+
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod running;
+#[cfg(test)]
+mod serve;

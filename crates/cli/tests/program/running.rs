@@ -1,0 +1,117 @@
+//! The `seawall` program, running beside a test.
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A running program; killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    /// Where it listens.
+    pub(crate) url: String,
+}
+
+/// `seawall` with these arguments.
+pub(crate) fn seawall(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+    command.args(arguments);
+    command
+}
+
+/// A file for `name` that holds `text`.
+pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+impl Running {
+    /// Starts a model on a free port, at a pace of its own for the models that have one; `faults` is the text of its
+    /// schedule, kept in a file named after `test`.
+    pub(crate) fn model(test: &str, faults: &str) -> anyhow::Result<Self> {
+        let file = file(&format!("{test}-faults.json"), faults)?;
+        let file = file.to_string_lossy();
+        Self::start(&["model", "--listen", "127.0.0.1:0", "--json", "--faults", &file])
+    }
+
+    /// Starts a gateway on a free port in front of a model.
+    pub(crate) fn gateway(model: &Self, strong: &str, fast: &str, more: &[&str]) -> anyhow::Result<Self> {
+        let (strong, fast) = (format!("{strong}@{}", model.url), format!("{fast}@{}", model.url));
+        let mut arguments =
+            vec!["serve", "--listen", "127.0.0.1:0", "--json", "--log", "none", "--cores", "2"];
+        arguments.extend(["--strong", &strong, "--fast", &fast]);
+        arguments.extend(more);
+        Self::start(&arguments)
+    }
+
+    fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut command = seawall(arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start seawall")?;
+        let stdout = child.stdout.take().context("seawall has no output")?;
+        let mut running = Self { child, url: String::new() };
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let ready: Value = serde_json::from_str(&line).with_context(|| format!("not ready: {line:?}"))?;
+        running.url = ready["url"].as_str().context("no address was told")?.to_owned();
+        Ok(running)
+    }
+
+    /// What is at this path.
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
+        let mut connection = self.connect()?;
+        write!(connection, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        let Some((_, body)) = answer.split_once("\r\n\r\n") else { bail!("no answer: {answer}") };
+        Ok(body.to_owned())
+    }
+
+    /// Sends a message with this key, and gives the connection to read the answer from.
+    pub(crate) fn post(&self, key: &str, body: &str) -> anyhow::Result<TcpStream> {
+        let mut connection = self.connect()?;
+        write!(
+            connection,
+            "POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {key}\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
+            body.len()
+        )?;
+        Ok(connection)
+    }
+
+    /// One counter of the gateway.
+    pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
+        let text = self.get("/metrics")?;
+        let line =
+            text.lines().find(|line| line.starts_with(&format!("{name} "))).context(name.to_owned())?;
+        Ok(line.rsplit(' ').next().unwrap_or_default().parse()?)
+    }
+
+    fn connect(&self) -> anyhow::Result<TcpStream> {
+        Ok(TcpStream::connect(self.url.trim_start_matches("http://"))?)
+    }
+
+    /// One model's part of the bill.
+    pub(crate) fn bill(&self, model: &str) -> anyhow::Result<Value> {
+        let mut bill: Value = serde_json::from_str(&self.get("/bill")?)?;
+        Ok(bill["models"][model].take())
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn end_with(mut self, signal: &str) -> anyhow::Result<ExitStatus> {
+        let id = self.child.id().to_string();
+        Command::new("kill").args([signal, &id]).status().context("cannot start kill")?;
+        Ok(self.child.wait()?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,236 @@
+//! `seawall serve`, in front of `seawall model`.
+
+use crate::client::Client;
+use crate::running::{Running, seawall};
+use serde_json::Value;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+const KEY: &str = "sk-test-0123456789abcdef";
+const PRIME: &[&str] = &["--key", "prime=sk-test-0123456789abcdef"];
+
+fn body(max_tokens: u32, stream: bool) -> String {
+    format!(
+        r#"{{"model":"manga","max_tokens":{max_tokens},"stream":{stream},"messages":[{{"role":"user","content":"次は何を読もう？"}}]}}"#
+    )
+}
+
+#[test]
+fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
+    let model = Running::model("serve-answer", "[]")?;
+    let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
+    for client in Client::ALL {
+        let seen = client.sees(&gateway.url, KEY, "manga", "answer", 0)?;
+        assert_eq!(
+            (&seen["finish"], &seen["output"]),
+            (&"max_tokens".into(), &40.into()),
+            "{client:?}: {seen}"
+        );
+        let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
+        assert_eq!((&seen["complete"], &seen["error"]), (&true.into(), &Value::Null), "{client:?}: {seen}");
+    }
+    // The books say what the model says.
+    let bill = model.bill("instant")?;
+    assert_eq!(gateway.counter("seawall_output_tokens_total")?, 40 * 6);
+    assert_eq!(bill["output_tokens"], 40 * 6);
+    assert_eq!(gateway.get("/livez")?, "ok\n");
+    assert_eq!(gateway.get("/readyz")?, "ready\n");
+    Ok(())
+}
+
+#[test]
+fn a_throttled_model_is_asked_again_and_the_client_never_knows() -> anyhow::Result<()> {
+    let throttled = r#"[{"every":2,"fault":{"kind":"status","status":429}}]"#;
+    let model = Running::model("serve-throttled", throttled)?;
+    let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
+    for client in Client::ALL {
+        let seen = client.sees(&gateway.url, KEY, "manga", "answer", 0)?;
+        assert_eq!(seen["output"], 40, "{client:?}: {seen}");
+    }
+    assert_eq!(gateway.counter("seawall_attempts_total")?, 6);
+    Ok(())
+}
+
+#[test]
+fn with_the_first_target_down_the_second_answers() -> anyhow::Result<()> {
+    let down = r#"[{"model":"sonnet","fault":{"kind":"status","status":503}}]"#;
+    let model = Running::model("serve-down", down)?;
+    let gateway = Running::gateway(&model, "sonnet", "instant", PRIME)?;
+    for client in Client::ALL {
+        let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
+        assert_eq!((&seen["complete"], &seen["error"]), (&true.into(), &Value::Null), "{client:?}: {seen}");
+    }
+    assert_eq!(model.bill("instant")?["answers"], 3);
+    Ok(())
+}
+
+#[test]
+fn a_stream_that_breaks_off_raises_in_every_client_however_it_does() -> anyhow::Result<()> {
+    for fault in ["cut", "end_early", "error"] {
+        let faults = format!(r#"[{{"fault":{{"kind":"{fault}","after":4}}}}]"#);
+        let model = Running::model(&format!("serve-{fault}"), &faults)?;
+        // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
+        let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
+        for client in Client::ALL {
+            let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
+            assert_ne!(seen["error"], Value::Null, "{fault}, {client:?}: {seen}");
+            assert_eq!(
+                (&seen["complete"], seen["text"] == ""),
+                (&false.into(), false),
+                "{fault}, {client:?}: {seen}"
+            );
+        }
+        assert_eq!(gateway.counter("seawall_requests_total{verdict=\"interrupted\"}")?, 3, "{fault}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Result<()> {
+    let model = Running::model("serve-gone", "[]")?;
+    let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
+    let mut connection = gateway.post(KEY, &body(4_000, true))?;
+    // Until the first words are there; then the caller is gone.
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("content_block_delta") {
+        let mut piece = [0; 4_096];
+        let read = connection.read(&mut piece)?;
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..read]);
+    }
+    drop(connection);
+    let gone = now();
+    while gateway.counter("seawall_requests_total{verdict=\"abandoned\"}")? == 0 {
+        assert!(now() - gone < Duration::from_millis(500), "still held");
+    }
+    // Once the way is closed the model delivers no more, though it had thousands of tokens to go.
+    let delivered = |bill: &Value| bill["output_tokens"].as_u64();
+    let first = model.bill("haiku")?;
+    let until = now() + Duration::from_millis(300);
+    while now() < until {
+        std::hint::spin_loop();
+    }
+    assert_eq!(delivered(&first), delivered(&model.bill("haiku")?));
+    assert!(
+        gateway.counter("seawall_cost_nanodollars_total")?
+            >= first["nano_dollars"].as_u64().unwrap_or(u64::MAX)
+    );
+    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    Ok(())
+}
+
+#[test]
+fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> {
+    let model = Running::model("serve-budget", "[]")?;
+    let keys: Vec<String> = (0..4).map(|caller| format!("sk-test-caller-{caller:08}")).collect();
+    let given: Vec<String> = keys.iter().map(|key| format!("prime={key}")).collect();
+    let mut more: Vec<&str> = given.iter().flat_map(|key| ["--key", key]).collect();
+    more.extend(["--budget", "0.01"]);
+    let gateway = Running::gateway(&model, "haiku", "haiku", &more)?;
+    let statuses: Vec<String> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..200)
+            .map(|caller| {
+                let (gateway, key) = (&gateway, &keys[caller % keys.len()]);
+                scope.spawn(move || -> anyhow::Result<String> {
+                    let mut answer = String::new();
+                    gateway.post(key, &body(100, caller % 2 == 0))?.read_to_string(&mut answer)?;
+                    Ok(answer.lines().next().unwrap_or_default().to_owned())
+                })
+            })
+            .collect();
+        asked.into_iter().filter_map(|thread| thread.join().ok()?.ok()).collect()
+    });
+    assert_eq!(statuses.len(), 200);
+    let count = |status: &str| statuses.iter().filter(|line| line.contains(status)).count();
+    assert!(
+        count(" 200 ") > 0 && count(" 429 ") > 0,
+        "{} answered, {} refused",
+        count(" 200 "),
+        count(" 429 ")
+    );
+    assert_eq!(count(" 200 ") + count(" 429 "), 200);
+    let billed = model.bill("haiku")?["nano_dollars"].as_u64().unwrap_or(u64::MAX);
+    assert!(billed <= 10_000_000, "billed {billed}");
+    // The price of the strong target is posted, which is dearer than what haiku bills.
+    assert!(gateway.counter("seawall_budget_posted_nanodollars")? <= 10_000_000);
+    assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    Ok(())
+}
+
+#[test]
+fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
+    let model = Running::model("serve-refusals", "[]")?;
+    let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
+    let ask = |key: &str, body: &str| -> anyhow::Result<String> {
+        let mut answer = String::new();
+        gateway.post(key, body)?.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    for (key, body, status, error) in [
+        ("wrong-key-0123456789", body(10, false), " 401 ", "authentication_error"),
+        (KEY, body(10, false).replace("manga", "novel"), " 404 ", "not_found_error"),
+        (KEY, "{\"model\":\"manga\"".to_owned(), " 400 ", "invalid_request_error"),
+        (KEY, body(10, false).replace("10", "-1"), " 400 ", "max_tokens"),
+    ] {
+        let answer = ask(key, &body)?;
+        assert!(answer.contains(status) && answer.contains(error), "{answer}");
+    }
+    assert_eq!(model.bill("instant")?, Value::Null, "no model was asked");
+    // The unknown model was asked for by a known caller, and counts as one of its seventy.
+    let answers = (0..70).map(|_| ask(KEY, &body(1, false))).collect::<anyhow::Result<Vec<_>>>()?;
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.contains(" 429 ")).collect();
+    assert_eq!(refused.len(), 1);
+    assert!(
+        refused[0].contains("x-should-retry: false") && refused[0].contains("retry-after: "),
+        "{}",
+        refused[0]
+    );
+    Ok(())
+}
+
+#[test]
+fn told_to_stop_it_lets_a_stream_end_and_exits_with_success() -> anyhow::Result<()> {
+    let model = Running::model("serve-drain", "[]")?;
+    let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
+    let mut connection = gateway.post(KEY, &body(100, true))?;
+    let mut first = [0; 16];
+    connection.read_exact(&mut first)?;
+    let ending = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || -> std::io::Result<String> {
+            let mut rest = String::new();
+            connection.read_to_string(&mut rest)?;
+            Ok(rest)
+        });
+        let status = gateway.end_with("-TERM");
+        (reading.join(), status)
+    });
+    let (Ok(rest), status) = ending else { panic!("the reader broke") };
+    assert!(rest?.contains("message_stop"));
+    assert_eq!(status?.code(), Some(0));
+    Ok(())
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused_with_exit_code_two() -> anyhow::Result<()> {
+    for (arguments, expected) in [
+        (&["serve", "--key", "sk-test"][..], "--key must be TIER=KEY"),
+        (&["serve", "--key", "king=sk-test-0123456789"], "the tier must be prime, standard or guest"),
+        (&["serve", "--key", "prime=short"], "a key must have at least 16 characters"),
+        (&["serve", "--strong", "a@http://127.0.0.1:1"], "--fast"),
+        (&["serve", "--strong", "sonnet", "--fast", "b@http://127.0.0.1:1"], "must be MODEL@URL"),
+        (&["serve", "--strong", "a@http://169.254.169.254:80", "--fast", "b@http://127.0.0.1:1"], "metadata"),
+        (&["serve", "--budget", "-1"], "--budget"),
+        (&["serve", "--budget", "1.2.3"], "--budget"),
+    ] {
+        let output = seawall(arguments).output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
+        assert!(complaint.contains(expected), "{arguments:?}: {complaint}");
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is shown here takes real time")]
+fn now() -> Instant {
+    Instant::now()
+}
