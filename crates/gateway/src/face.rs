@@ -97,12 +97,18 @@ impl Face {
     }
 }
 
-/// The key, from either of the headers that clients send it in.
+/// The key, from either of the headers that clients send it in. Of two values of one header nobody can say which was
+/// meant, and what stands in front of us may have looked at the other: that is no key.
 fn api_key(headers: &HeaderMap) -> Option<&str> {
-    if let Some(key) = headers.get("x-api-key") {
-        return key.to_str().ok();
+    let only = |name: &str| {
+        let mut values = headers.get_all(name).iter();
+        let value = values.next()?.to_str().ok()?;
+        values.next().is_none().then_some(value)
+    };
+    if headers.contains_key("x-api-key") {
+        return only("x-api-key");
     }
-    headers.get("authorization")?.to_str().ok()?.strip_prefix("Bearer ")
+    only("authorization")?.strip_prefix("Bearer ")
 }
 
 fn plain(status: StatusCode, text: String) -> Response<ReplyBody> {
@@ -222,3 +228,80 @@ const _: fn() = || {
     is_send::<ReplyBody>();
     is_send::<Bytes>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::{api_key, quoted, reject};
+    use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+    use seawall_core::failure::{Failure, FailureKind};
+    use seawall_core::quota::ComeBack;
+    use seawall_pipeline::Rejection;
+    use std::time::Duration;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs.iter().map(pair) {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    #[test]
+    fn a_key_comes_in_either_header_and_only_once() {
+        for (pairs, key) in [
+            (&[("x-api-key", "a")][..], Some("a")),
+            (&[("authorization", "Bearer b")], Some("b")),
+            (&[("x-api-key", "a"), ("authorization", "Bearer b")], Some("a")),
+            (&[("x-api-key", "a"), ("x-api-key", "b")], None),
+            (&[("authorization", "Bearer a"), ("authorization", "Bearer b")], None),
+            (&[("authorization", "Basic b")], None),
+            (&[], None),
+        ] {
+            assert_eq!(api_key(&headers(pairs)), key, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn each_rejection_has_its_status_and_says_whether_to_come_back() {
+        let limited = |after: u64, worth_waiting| Rejection::Limited {
+            limit: "minute".to_owned(),
+            come_back: ComeBack { after: Duration::from_millis(after), worth_waiting },
+        };
+        let exhausted = |kind| Rejection::Exhausted { failure: Failure::of(kind), attempts: 2 };
+        let retry_after = Some(Duration::from_secs(7));
+        for (rejection, status, after, should_retry) in [
+            (Rejection::Malformed("model: is missing".to_owned()), 400, None, None),
+            (Rejection::UnknownKey, 401, None, None),
+            (Rejection::UnknownModel("x".to_owned()), 404, None, None),
+            (limited(1_200, true), 429, Some("2"), None),
+            (limited(90_000, false), 429, Some("90"), Some("false")),
+            (Rejection::BudgetSpent, 429, None, Some("false")),
+            (Rejection::Unavailable { retry_after }, 529, Some("7"), None),
+            (exhausted(FailureKind::Throttled), 429, None, Some("false")),
+            (exhausted(FailureKind::NotStarted), 504, None, Some("false")),
+            (exhausted(FailureKind::ServerFault), 500, None, Some("false")),
+            (exhausted(FailureKind::Overloaded), 529, None, Some("false")),
+            (exhausted(FailureKind::BadRequest), 400, None, Some("false")),
+            (exhausted(FailureKind::TooLong), 413, None, Some("false")),
+        ] {
+            let response = reject(&rejection, 7);
+            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+            assert_eq!(response.status(), status, "{rejection:?}");
+            assert_eq!(
+                (header("retry-after"), header("x-should-retry")),
+                (after, should_retry),
+                "{rejection:?}"
+            );
+            assert_eq!(header("request-id"), Some("req_0000000000000007"));
+        }
+    }
+
+    #[test]
+    fn what_a_caller_wrote_is_shown_short_and_tame() {
+        assert_eq!(quoted("a\r\n\u{1b}[31mb"), "\"a[31mb\"");
+        assert_eq!(quoted(&"漫".repeat(200)).chars().count(), 102);
+    }
+}
