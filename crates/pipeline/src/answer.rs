@@ -69,7 +69,7 @@ pub(crate) async fn answer<R: Runtime>(
     path: &Path<R>,
     planned: PlannedRequest,
 ) -> Result<Answered<R>, Box<Unanswered>> {
-    path.budget.deposit(path.runtime.now().monotonic);
+    path.budget.deposit(path.runtime.monotonic());
     let mut retries = Retries::new(path.retry);
     let mut target_index = 0;
     let (mut attempts, mut cost, mut credit) = (0, Money::ZERO, None);
@@ -89,7 +89,7 @@ pub(crate) async fn answer<R: Runtime>(
         attempts += 1;
         let failure = match try_once(path, &planned, &mut attempt).await {
             Ok(content) => {
-                let now = path.runtime.now().monotonic;
+                let now = path.runtime.monotonic();
                 path.counters.request_succeeded(first_failed.map(|failed| now - failed));
                 if attempts == 1 {
                     path.budget.first_attempt_succeeded();
@@ -102,7 +102,7 @@ pub(crate) async fn answer<R: Runtime>(
         cost = cost.saturating_add(attempt.cost);
         drop(attempt);
         last_failure = Some(failure);
-        let now = path.runtime.now().monotonic;
+        let now = path.runtime.monotonic();
         first_failed.get_or_insert(now);
         let situation = situation(&planned, target, now, has_other_target);
         let (decision, event) = retries.decide(&failure, &situation, Some(&path.budget), path.runtime.draw());
@@ -169,7 +169,7 @@ async fn try_once<R: Runtime>(
     attempt: &mut Attempt<R>,
 ) -> Result<Content, Failure> {
     let stream = planned.request.head.stream;
-    let now = path.runtime.now().monotonic;
+    let now = path.runtime.monotonic();
     let limit = if stream { path.start_limit } else { path.limits.attempt };
     let start_by = planned.request.deadline.within(now, limit);
     let target = Arc::clone(&attempt.target);

@@ -12,13 +12,14 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
 use seawall_provider::Frames;
 use seawall_wire::anthropic::{AnthropicStream, Refusal, write_error_event};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 const INTERRUPTED: &str = "the model's answer broke off; what came before is not complete";
@@ -32,8 +33,16 @@ pub struct ReplyStream<R: Runtime> {
     reader: AnthropicStream,
     attempt: Attempt<R>,
     patience: Patience,
-    gap_timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Until when to wait for the next frame; set when waiting begins.
+    waits_until: Option<Timestamp>,
+    gap_timer: Option<GapTimer>,
     closing: Closing,
+}
+
+/// A timer that outlives the gap it was set for: a stream of events sets about one per gap's length, not one per event.
+struct GapTimer {
+    at: Timestamp,
+    sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// How long a stream may take and how long it may be silent.
@@ -66,6 +75,7 @@ impl<R: Runtime> ReplyStream<R> {
             reader,
             attempt,
             patience,
+            waits_until: None,
             gap_timer: None,
             closing,
         };
@@ -90,7 +100,7 @@ impl<R: Runtime> ReplyStream<R> {
             Poll::Ready(next) => next,
             Poll::Pending => return self.poll_gap(context),
         };
-        self.gap_timer = None;
+        self.waits_until = None;
         let frame = match next {
             None => return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::BrokeMidStream)))),
             Some(Err(failure)) => return Poll::Ready(Some(self.interrupt(failure))),
@@ -112,17 +122,27 @@ impl<R: Runtime> ReplyStream<R> {
         Poll::Ready(Some(frame))
     }
 
-    /// Nothing has come: waits no longer than the gap allows. The timer is set up only when there is something to wait
-    /// for, and once per gap.
+    /// Nothing has come: waits no longer than the gap allows. A timer is set up only when there is something to wait
+    /// for; one that rings for an earlier gap is set anew.
     fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let (runtime, Patience { deadline, gap }) = (&self.runtime, &self.patience);
-        let timer = self.gap_timer.get_or_insert_with(|| {
-            let by = deadline.within(runtime.now().monotonic, *gap);
-            Box::pin(runtime.sleep_until(by.moment()))
-        });
-        match timer.as_mut().poll(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::TimedOut)))),
+        let until =
+            *self.waits_until.get_or_insert_with(|| deadline.within(runtime.monotonic(), *gap).moment());
+        loop {
+            match &mut self.gap_timer {
+                Some(timer) if timer.at <= until => {
+                    ready!(timer.sleep.as_mut().poll(context));
+                    let is_due = timer.at == until;
+                    self.gap_timer = None;
+                    if is_due {
+                        return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::TimedOut))));
+                    }
+                }
+                _ => {
+                    let sleep = Box::pin(self.runtime.sleep_until(until));
+                    self.gap_timer = Some(GapTimer { at: until, sleep });
+                }
+            }
         }
     }
 
@@ -153,7 +173,7 @@ impl<R: Runtime> Drop for ReplyStream<R> {
         self.attempt.settle_now();
         record.usage = self.attempt.usage;
         record.cost = self.closing.cost_before.saturating_add(self.attempt.cost);
-        record.ended = self.runtime.now().monotonic;
+        record.ended = self.runtime.monotonic();
         self.closing.observer.settled(&record);
     }
 }
