@@ -45,8 +45,9 @@ pub(crate) enum Content {
 /// What was held back of a stream, and where the rest comes from.
 pub(crate) struct Begun {
     pub(crate) held: Vec<Bytes>,
-    /// Nothing more comes once this is gone.
-    pub(crate) frames: Option<Box<dyn Frames>>,
+    pub(crate) frames: Box<dyn Frames>,
+    /// Whether the answer is whole already, so that only its end is to come.
+    pub(crate) finished: bool,
     pub(crate) reader: AnthropicStream,
 }
 
@@ -206,8 +207,7 @@ async fn begin_stream<R: Runtime>(
         let finished = read_frame(&mut reader, &frame, attempt)?;
         held.push(frame);
         if attempt.has_content() || finished {
-            let frames = (!finished).then_some(frames);
-            return Ok(Content::Begun(Box::new(Begun { held, frames, reader })));
+            return Ok(Content::Begun(Box::new(Begun { held, frames, finished, reader })));
         }
     }
 }
