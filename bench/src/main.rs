@@ -1,19 +1,54 @@
-//! `cargo xtask bench`: what decisions cost, beside a peer in the same run.
+//! `cargo xtask bench`: what decisions and whole requests cost, beside a peer in the same run.
 //!
 //! The machine is noisy, so nothing is compared across runs: cases take turns, round by round, and what is judged
 //! is the median of the ratios inside each round.
 
 mod decisions;
 mod measure;
+mod proxy;
 mod report;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
-/// Measures what decisions cost.
+/// Measures what decisions cost, or with `proxy` what whole requests do.
 #[derive(Parser)]
-#[command(name = "seawall-bench", bin_name = "cargo xtask bench")]
+#[command(name = "seawall-bench", bin_name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    benchmark: Option<Benchmark>,
+    #[command(flatten)]
+    decisions: DecisionsArguments,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// What one decision costs, beside governor; also what runs without a name.
+    Decisions(DecisionsArguments),
+    /// What a request through Seawall costs, beside nginx and a bare hop.
+    Proxy(proxy::ProxyArguments),
+    /// Answers every request at once; part of `proxy`.
+    #[command(hide = true)]
+    Responder {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+    /// Hands requests on and does nothing else; part of `proxy`.
+    #[command(hide = true)]
+    Hop {
+        #[arg(long)]
+        listen: SocketAddr,
+        #[arg(long)]
+        upstream: SocketAddr,
+    },
+    /// Sends requests and checks the answers; part of `proxy`.
+    #[command(hide = true)]
+    Load(proxy::LoadArguments),
+}
+
+#[derive(Args)]
+struct DecisionsArguments {
     /// Rounds; every case runs once in each.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -25,8 +60,18 @@ struct Arguments {
     json: bool,
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+fn main() -> anyhow::Result<ExitCode> {
+    let Arguments { benchmark, decisions } = Arguments::parse();
+    match benchmark.unwrap_or(Benchmark::Decisions(decisions)) {
+        Benchmark::Decisions(arguments) => Ok(measure_decisions(&arguments)),
+        Benchmark::Proxy(arguments) => proxy::run(&arguments),
+        Benchmark::Responder { listen } => proxy::respond(listen),
+        Benchmark::Hop { listen, upstream } => proxy::hop(listen, upstream),
+        Benchmark::Load(arguments) => proxy::send_load(arguments),
+    }
+}
+
+fn measure_decisions(arguments: &DecisionsArguments) -> ExitCode {
     let outcome = decisions::run(arguments.rounds, arguments.callers);
     if arguments.json {
         println!("{:#}", report::json(&outcome));

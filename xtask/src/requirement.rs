@@ -53,6 +53,18 @@ const FOR_TESTS: &[Requirement] = &[
     },
 ];
 
+/// What the benchmark of whole requests needs.
+const FOR_PROXY_BENCH: &[Requirement] = &[
+    Requirement {
+        program: "nginx",
+        probe: &[],
+        package: "nginx-light",
+        why: "the peer that is measured beside Seawall",
+    },
+    Requirement { program: "strace", probe: &[], package: "strace", why: "counts system calls" },
+    Requirement { program: "taskset", probe: &[], package: "util-linux", why: "gives each program its core" },
+];
+
 /// What to do about missing programs.
 #[derive(Debug, PartialEq, Eq)]
 enum InstallDecision {
@@ -98,7 +110,16 @@ fn decide(
 
 /// Installs what the tests need, or fails with what to install.
 pub(crate) fn install_missing() -> anyhow::Result<()> {
-    match decide(FOR_TESTS, Requirement::is_met, is_root() && is_on_path("apt-get")) {
+    install(FOR_TESTS)
+}
+
+/// The same for the benchmark of whole requests.
+pub(crate) fn install_missing_for_proxy_bench() -> anyhow::Result<()> {
+    install(FOR_PROXY_BENCH)
+}
+
+fn install(table: &[Requirement]) -> anyhow::Result<()> {
+    match decide(table, Requirement::is_met, is_root() && is_on_path("apt-get")) {
         InstallDecision::Nothing => {
             println!("nothing is missing");
             Ok(())
@@ -121,8 +142,9 @@ fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 fn is_on_path(program: &str) -> bool {
-    env::var_os("PATH")
-        .is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+    // Debian keeps servers off the path of ordinary users.
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).chain(["/usr/sbin".into()]).any(|folder| folder.join(program).is_file())
 }
 
 fn is_root() -> bool {

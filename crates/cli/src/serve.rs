@@ -11,6 +11,7 @@ use seawall_model::server::ModelServer;
 use seawall_pipeline::{Runtime as _, Tier};
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 
@@ -46,6 +47,9 @@ pub(crate) struct ServeArguments {
     /// How long requests under way may take to finish once it is told to stop, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     grace: u64,
+    /// Multiplies every limit on requests, for load tests: the limits are kept and counted, but hold nobody up.
+    #[arg(long, value_name = "N", default_value = "1")]
+    scale_limits: NonZeroU32,
     /// Prints the line that says it is ready as JSON.
     #[arg(long)]
     json: bool,
@@ -96,6 +100,7 @@ async fn start(arguments: &ServeArguments) -> Result<(), Failed> {
             LogName::None => None,
         },
         grace: Duration::from_secs(arguments.grace),
+        scale_limits: arguments.scale_limits,
     };
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }

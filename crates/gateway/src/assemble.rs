@@ -15,6 +15,7 @@ use seawall_provider::http1::{Endpoint, Limits, TokioTimer};
 use seawall_store::MemoryLedger;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub struct ServeOptions {
     pub log: Option<Box<dyn Write + Send>>,
     /// How long requests under way may take to finish once it is told to stop.
     pub grace: Duration,
+    /// Every limit on requests is multiplied by this: 1, but for load tests, whose callers are few and fast.
+    pub scale_limits: NonZeroU32,
 }
 
 /// Why a gateway cannot start.
@@ -84,7 +87,7 @@ impl ServeError {
 
 /// Starts a gateway.
 pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
-    let ServeOptions { address, shape, alias, targets, keys, budget, log, grace } = options;
+    let ServeOptions { address, shape, alias, targets, keys, budget, log, grace, scale_limits } = options;
     if keys.is_empty() {
         return Err(ServeError::NoKey);
     }
@@ -102,10 +105,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let runtime = TokioRuntime::new();
     let counters = Arc::new(Counters::default());
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
+    let scaled = |limit: u32| limit.saturating_mul(scale_limits.get());
     let path = PathOptions {
         directory,
-        tiers: [tier("prime", 60, 10, 500)?, tier("standard", 30, 5, 200)?, tier("guest", 10, 2, 50)?],
-        everybody: QuotaGroup::new("everybody", vec![per_minute(50_000, 0)?])?,
+        tiers: [
+            tier("prime", [60, 10, 500].map(scaled))?,
+            tier("standard", [30, 5, 200].map(scaled))?,
+            tier("guest", [10, 2, 50].map(scaled))?,
+        ],
+        everybody: QuotaGroup::new("everybody", vec![per_minute(scaled(50_000), 0)?])?,
         ledger: MemoryLedger::new(budget),
         route: Route::new(&alias, targets)?,
         retry: RetryOptions::interactive(),
@@ -122,7 +130,7 @@ fn per_minute(limit: u32, burst: u32) -> Result<Quota, SettingError> {
     Quota::sliding("minute", Unit::Request, limit, Duration::from_secs(60), burst)
 }
 
-fn tier(name: &str, minute: u32, burst: u32, hour: u32) -> Result<QuotaGroup, SettingError> {
+fn tier(name: &str, [minute, burst, hour]: [u32; 3]) -> Result<QuotaGroup, SettingError> {
     let hour = Quota::sliding("hour", Unit::Request, hour, Duration::from_secs(3_600), 0)?;
     QuotaGroup::new(name, vec![per_minute(minute, burst)?, hour])
 }

@@ -2,15 +2,24 @@
 //!
 //! Lines are written by a thread of their own. A sink that does not keep up loses lines, which are counted, and never
 //! holds a request up. No key, no address and no text of a message is in a line.
+//!
+//! Waking that thread costs more than all else about a line. So it is woken for the first line only, lets others
+//! gather for a moment, and writes them together.
 
 use seawall_pipeline::{Observer, Record, Verdict};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// Lines that may wait to be written.
-const WAITING: usize = 8_192;
+/// Bytes of lines that may wait to be written: some ten thousand lines.
+const WAITING: usize = 2 << 20;
+/// How long lines gather. Nobody who reads a log notices, and at a hundred wake-ups a second nobody pays for them.
+const GATHER: Duration = Duration::from_millis(10);
+/// How long the end of the program waits for the last lines to be written.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// What requests came to, since the start.
 #[derive(Debug, Default)]
@@ -72,54 +81,123 @@ impl Counters {
     }
 }
 
-/// Takes records, counts them and has them written.
+/// Lines on their way to the thread that writes them.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Mutex<Lines>,
+    first: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    text: String,
+    /// No more will come.
+    is_closed: bool,
+}
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there was room for the line.
+    fn push(&self, line: &str) -> bool {
+        let mut lines = self.lock();
+        if lines.text.len() + line.len() > WAITING {
+            return false;
+        }
+        let is_first = lines.text.is_empty();
+        lines.text.push_str(line);
+        drop(lines);
+        if is_first {
+            self.first.notify_one();
+        }
+        true
+    }
+
+    /// Waits for a line, or for the end of all lines. Whether it is the end.
+    fn wait(&self) -> bool {
+        let nothing_yet = |lines: &mut Lines| lines.text.is_empty() && !lines.is_closed;
+        let lines = self.first.wait_while(self.lock(), nothing_yet).unwrap_or_else(PoisonError::into_inner);
+        lines.is_closed
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.first.notify_one();
+    }
+}
+
+/// The lines that wait, and the end of the thread that writes them.
+#[derive(Debug)]
+struct Writer {
+    waiting: Arc<Waiting>,
+    ended: Mutex<Receiver<()>>,
+}
+
+/// Takes records, counts them and has them written. Dropped, it waits for the last lines, though not for ever.
 #[derive(Debug)]
 pub struct AccessLog {
-    counters: std::sync::Arc<Counters>,
-    lines: Option<SyncSender<String>>,
+    counters: Arc<Counters>,
+    writer: Option<Writer>,
 }
 
 impl AccessLog {
     /// Counts, and writes lines to `sink` where one is given.
-    pub fn new(
-        counters: std::sync::Arc<Counters>,
-        sink: Option<Box<dyn Write + Send>>,
-    ) -> Result<Self, std::io::Error> {
-        let lines = match sink {
-            Some(sink) => {
-                let (sender, receiver) = sync_channel(WAITING);
-                std::thread::Builder::new()
-                    .name("log".to_owned())
-                    .spawn(move || write_lines(&receiver, sink))?;
-                Some(sender)
-            }
-            None => None,
-        };
-        Ok(Self { counters, lines })
+    pub fn new(counters: Arc<Counters>, sink: Option<Box<dyn Write + Send>>) -> Result<Self, std::io::Error> {
+        let Some(sink) = sink else { return Ok(Self { counters, writer: None }) };
+        let waiting = Arc::new(Waiting::default());
+        let (end, ended) = channel::<()>();
+        let lines = Arc::clone(&waiting);
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+            write_lines(&lines, sink);
+            drop(end);
+        })?;
+        Ok(Self { counters, writer: Some(Writer { waiting, ended: Mutex::new(ended) }) })
     }
 }
 
 impl Observer for AccessLog {
     fn settled(&self, record: &Record) {
         self.counters.count(record);
-        let Some(lines) = &self.lines else { return };
-        if lines.try_send(line(record)).is_err() {
+        let Some(writer) = &self.writer else { return };
+        if !writer.waiting.push(&line(record)) {
             self.counters.lines_lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Writes all lines that are ready at once: one system call for many when there are many.
-fn write_lines(receiver: &Receiver<String>, mut sink: Box<dyn Write + Send>) {
-    while let Ok(mut batch) = receiver.recv() {
-        while batch.len() < 1 << 16
-            && let Ok(line) = receiver.try_recv()
-        {
-            batch.push_str(&line);
-        }
-        // A sink that is gone is no reason to stop answering.
-        let _ = sink.write_all(batch.as_bytes());
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        let Some(writer) = &mut self.writer else { return };
+        writer.waiting.close();
+        let ended = writer.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // The thread says nothing; its end closes the channel.
+        let _ = ended.recv_timeout(LAST_LINES);
     }
+}
+
+/// Writes all lines that have gathered at once.
+fn write_lines(waiting: &Waiting, mut sink: Box<dyn Write + Send>) {
+    let mut batch = String::new();
+    loop {
+        let is_end = waiting.wait();
+        if !is_end {
+            gather();
+        }
+        batch.clear();
+        std::mem::swap(&mut waiting.lock().text, &mut batch);
+        // A sink that is gone is no reason to stop answering.
+        let _ = sink.write_all(batch.as_bytes()).and_then(|()| sink.flush());
+        if is_end {
+            return;
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the log's own thread, which no request waits for")]
+fn gather() {
+    std::thread::sleep(GATHER);
 }
 
 fn line(record: &Record) -> String {
@@ -165,7 +243,7 @@ mod tests {
     use seawall_core::money::{Money, TokenCounts};
     use seawall_core::time::Timestamp;
     use seawall_pipeline::{Observer as _, Record, Tier, Verdict};
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     fn record(verdict: Verdict) -> Record {
@@ -194,6 +272,59 @@ mod tests {
         );
         assert_eq!((&value["target"], &value["tier"]), (&"str\"ong".into(), &"prime".into()));
         assert_eq!((&value["first_content_us"], &value["cost_nanos"]), (&350_000.into(), &180_000.into()));
+    }
+
+    /// A sink that others can look into.
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_line_is_written_before_the_log_is_gone() {
+        let (sink, counters) = (Sink::default(), Arc::new(Counters::default()));
+        let log = AccessLog::new(Arc::clone(&counters), Some(Box::new(sink.clone()))).unwrap();
+        for _ in 0..1_000 {
+            log.settled(&record(Verdict::Answered));
+        }
+        drop(log);
+        assert_eq!(sink.0.lock().unwrap().iter().filter(|byte| **byte == b'\n').count(), 1_000);
+        assert!(counters.text().contains("seawall_log_lines_lost_total 0\n"));
+    }
+
+    /// A sink that takes nothing.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl std::io::Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_sink_that_does_not_keep_up_loses_lines_and_holds_nobody_up() {
+        let (hold, held) = std::sync::mpsc::channel();
+        let counters = Arc::new(Counters::default());
+        let log = AccessLog::new(Arc::clone(&counters), Some(Box::new(Stuck(held)))).unwrap();
+        for _ in 0..3 * super::WAITING / 200 {
+            log.settled(&record(Verdict::Answered));
+        }
+        assert!(!counters.text().contains("seawall_log_lines_lost_total 0\n"));
+        drop(hold);
     }
 
     #[test]

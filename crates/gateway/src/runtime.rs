@@ -40,9 +40,13 @@ impl Default for TokioRuntime {
 impl Runtime for TokioRuntime {
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
     fn now(&self) -> Now {
-        let monotonic = Timestamp::ZERO + Instant::now().saturating_duration_since(self.origin);
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now::new(monotonic, UtcTime::from_nanos(0) + since_epoch)
+        Now::new(self.monotonic(), UtcTime::from_nanos(0) + since_epoch)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
+    fn monotonic(&self) -> Timestamp {
+        Timestamp::ZERO + Instant::now().saturating_duration_since(self.origin)
     }
 
     fn draw(&self) -> Draw {

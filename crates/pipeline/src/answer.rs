@@ -45,8 +45,9 @@ pub(crate) enum Content {
 /// What was held back of a stream, and where the rest comes from.
 pub(crate) struct Begun {
     pub(crate) held: Vec<Bytes>,
-    /// Nothing more comes once this is gone.
-    pub(crate) frames: Option<Box<dyn Frames>>,
+    pub(crate) frames: Box<dyn Frames>,
+    /// Whether the answer is whole already, so that only its end is to come.
+    pub(crate) finished: bool,
     pub(crate) reader: AnthropicStream,
 }
 
@@ -69,7 +70,7 @@ pub(crate) async fn answer<R: Runtime>(
     path: &Path<R>,
     planned: PlannedRequest,
 ) -> Result<Answered<R>, Box<Unanswered>> {
-    path.budget.deposit(path.runtime.now().monotonic);
+    path.budget.deposit(path.runtime.monotonic());
     let mut retries = Retries::new(path.retry);
     let mut target_index = 0;
     let (mut attempts, mut cost, mut credit) = (0, Money::ZERO, None);
@@ -89,7 +90,7 @@ pub(crate) async fn answer<R: Runtime>(
         attempts += 1;
         let failure = match try_once(path, &planned, &mut attempt).await {
             Ok(content) => {
-                let now = path.runtime.now().monotonic;
+                let now = path.runtime.monotonic();
                 path.counters.request_succeeded(first_failed.map(|failed| now - failed));
                 if attempts == 1 {
                     path.budget.first_attempt_succeeded();
@@ -102,7 +103,7 @@ pub(crate) async fn answer<R: Runtime>(
         cost = cost.saturating_add(attempt.cost);
         drop(attempt);
         last_failure = Some(failure);
-        let now = path.runtime.now().monotonic;
+        let now = path.runtime.monotonic();
         first_failed.get_or_insert(now);
         let situation = situation(&planned, target, now, has_other_target);
         let (decision, event) = retries.decide(&failure, &situation, Some(&path.budget), path.runtime.draw());
@@ -169,7 +170,7 @@ async fn try_once<R: Runtime>(
     attempt: &mut Attempt<R>,
 ) -> Result<Content, Failure> {
     let stream = planned.request.head.stream;
-    let now = path.runtime.now().monotonic;
+    let now = path.runtime.monotonic();
     let limit = if stream { path.start_limit } else { path.limits.attempt };
     let start_by = planned.request.deadline.within(now, limit);
     let target = Arc::clone(&attempt.target);
@@ -206,8 +207,7 @@ async fn begin_stream<R: Runtime>(
         let finished = read_frame(&mut reader, &frame, attempt)?;
         held.push(frame);
         if attempt.has_content() || finished {
-            let frames = (!finished).then_some(frames);
-            return Ok(Content::Begun(Box::new(Begun { held, frames, reader })));
+            return Ok(Content::Begun(Box::new(Begun { held, frames, finished, reader })));
         }
     }
 }

@@ -54,7 +54,7 @@ impl<R: Runtime> Attempt<R> {
         Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
-            started: runtime.now().monotonic,
+            started: runtime.monotonic(),
             first_content: None,
             usage: TokenCounts::default(),
             usage_is_final: false,
@@ -74,8 +74,10 @@ impl<R: Runtime> Attempt<R> {
 
     /// The first content has arrived.
     pub(crate) fn note_content(&mut self) {
-        let now = self.runtime.now().monotonic;
-        self.first_content.get_or_insert(now);
+        // Every event with content comes through here; only the first one is worth a look at the clock.
+        if self.first_content.is_none() {
+            self.first_content = Some(self.runtime.monotonic());
+        }
     }
 
     pub(crate) fn has_content(&self) -> bool {
@@ -91,7 +93,7 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn succeed(&mut self, usage: TokenCounts) {
         self.usage = usage;
         self.usage_is_final = true;
-        let now = self.runtime.now().monotonic;
+        let now = self.runtime.monotonic();
         let first_content_after = self.first_content.unwrap_or(now) - self.started;
         self.report(&Outcome::Succeeded { first_content_after });
         if let Some(credit) = self.credit.take() {
@@ -132,7 +134,7 @@ impl<R: Runtime> Attempt<R> {
     }
 
     fn report(&mut self, outcome: &Outcome) {
-        let now = self.runtime.now().monotonic;
+        let now = self.runtime.monotonic();
         let Some(permit) = self.permit.take() else { return };
         permit.report(outcome, now);
         let mut pressure = self.target.pressure.lock().unwrap_or_else(PoisonError::into_inner);

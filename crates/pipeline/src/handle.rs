@@ -12,6 +12,12 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// This moment on both clocks.
     fn now(&self) -> Now;
 
+    /// This moment on the monotonic clock alone, for who does not need the date: half as dear where each is a clock
+    /// of its own.
+    fn monotonic(&self) -> Timestamp {
+        self.now().monotonic
+    }
+
     /// A number nobody could foresee, or that a seed decides.
     fn draw(&self) -> Draw;
 

@@ -146,7 +146,7 @@ impl<R: Runtime> Path<R> {
             usage: TokenCounts::default(),
             cost: Money::ZERO,
             first_content: None,
-            ended: self.runtime.now().monotonic,
+            ended: self.runtime.monotonic(),
         };
         let admitted =
             receive(self, inbound).and_then(|received| identify(self, received)).and_then(|identified| {
@@ -181,7 +181,7 @@ impl<R: Runtime> Path<R> {
                 record.verdict = Verdict::Answered;
                 record.usage = attempt.usage;
                 record.cost = cost_before.saturating_add(attempt.cost);
-                record.ended = self.runtime.now().monotonic;
+                record.ended = self.runtime.monotonic();
                 self.observer.settled(&record);
                 Reply::Whole(body)
             }
@@ -196,7 +196,7 @@ impl<R: Runtime> Path<R> {
 
     fn reject(&self, mut record: Record, rejection: Rejection) -> Reply<R> {
         record.verdict = Verdict::Rejected(rejection.label());
-        record.ended = self.runtime.now().monotonic;
+        record.ended = self.runtime.monotonic();
         self.observer.settled(&record);
         Reply::Rejected(rejection)
     }

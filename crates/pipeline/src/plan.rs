@@ -48,7 +48,8 @@ pub(crate) struct GuardedTarget {
 /// A name that callers use, and the targets behind it in the order they are tried.
 pub struct Route {
     pub(crate) alias: String,
-    pub(crate) targets: Vec<Arc<GuardedTarget>>,
+    /// Shared with every request under way, which keeps the plan it was given.
+    pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
 }
 
 impl Route {
@@ -86,7 +87,7 @@ impl GuardedTarget {
 /// A request with its plan.
 pub(crate) struct PlannedRequest {
     pub(crate) request: ReceivedRequest,
-    pub(crate) targets: Vec<Arc<GuardedTarget>>,
+    pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
 }
 
 impl PlannedRequest {
@@ -104,5 +105,5 @@ pub(crate) fn plan<R: Runtime>(
     if request.head.model != path.route.alias {
         return Err(Rejection::UnknownModel(request.head.model));
     }
-    Ok(PlannedRequest { request, targets: path.route.targets.clone() })
+    Ok(PlannedRequest { request, targets: Arc::clone(&path.route.targets) })
 }

@@ -12,16 +12,21 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
 use seawall_provider::Frames;
 use seawall_wire::anthropic::{AnthropicStream, Refusal, write_error_event};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 const INTERRUPTED: &str = "the model's answer broke off; what came before is not complete";
+
+/// How long to wait for the end behind a whole answer. Vendors send it right behind; a new connection would cost more
+/// than this wait, and a caller has its answer already.
+const END_LIMIT: Duration = Duration::from_millis(100);
 
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
@@ -29,11 +34,21 @@ pub struct ReplyStream<R: Runtime> {
     held: VecDeque<Bytes>,
     /// Nothing more comes once this is gone.
     frames: Option<Box<dyn Frames>>,
+    /// Whether the answer is whole, so that only its end is to come.
+    finished: bool,
     reader: AnthropicStream,
     attempt: Attempt<R>,
     patience: Patience,
-    gap_timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Until when to wait for the next frame; set when waiting begins.
+    waits_until: Option<Timestamp>,
+    gap_timer: Option<GapTimer>,
     closing: Closing,
+}
+
+/// A timer that outlives the gap it was set for: a stream of events sets about one per gap's length, not one per event.
+struct GapTimer {
+    at: Timestamp,
+    sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// How long a stream may take and how long it may be silent.
@@ -57,20 +72,21 @@ impl<R: Runtime> ReplyStream<R> {
         patience: Patience,
         closing: Closing,
     ) -> Self {
-        let Begun { held, frames, reader } = begun;
-        let is_finished = frames.is_none();
+        let Begun { held, frames, finished, reader } = begun;
         let mut stream = Self {
             runtime: runtime.clone(),
             held: held.into(),
-            frames,
+            frames: Some(frames),
+            finished: false,
             reader,
             attempt,
             patience,
+            waits_until: None,
             gap_timer: None,
             closing,
         };
-        if is_finished {
-            stream.close(Verdict::Answered);
+        if finished {
+            stream.finish();
         }
         stream
     }
@@ -90,7 +106,12 @@ impl<R: Runtime> ReplyStream<R> {
             Poll::Ready(next) => next,
             Poll::Pending => return self.poll_gap(context),
         };
-        self.gap_timer = None;
+        if self.finished {
+            // The end, as it should be. Anything else behind a whole answer is nobody's business any more.
+            self.frames = None;
+            return Poll::Ready(None);
+        }
+        self.waits_until = None;
         let frame = match next {
             None => return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::BrokeMidStream)))),
             Some(Err(failure)) => return Poll::Ready(Some(self.interrupt(failure))),
@@ -98,10 +119,7 @@ impl<R: Runtime> ReplyStream<R> {
         };
         match read_frame(&mut self.reader, &frame, &mut self.attempt) {
             Ok(false) => {}
-            Ok(true) => {
-                self.frames = None;
-                self.close(Verdict::Answered);
-            }
+            Ok(true) => self.finish(),
             // The vendor's own error event is in the frame: it is handed on as it is.
             Err(failure) => {
                 self.attempt.fail(&failure);
@@ -112,17 +130,41 @@ impl<R: Runtime> ReplyStream<R> {
         Poll::Ready(Some(frame))
     }
 
-    /// Nothing has come: waits no longer than the gap allows. The timer is set up only when there is something to wait
-    /// for, and once per gap.
+    /// Nothing has come: waits no longer than the gap allows. A timer is set up only when there is something to wait
+    /// for; one that rings for an earlier gap is set anew.
     fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let (runtime, Patience { deadline, gap }) = (&self.runtime, &self.patience);
-        let timer = self.gap_timer.get_or_insert_with(|| {
-            let by = deadline.within(runtime.now().monotonic, *gap);
-            Box::pin(runtime.sleep_until(by.moment()))
-        });
-        match timer.as_mut().poll(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::TimedOut)))),
+        let (runtime, deadline) = (&self.runtime, self.patience.deadline);
+        let gap = if self.finished { END_LIMIT } else { self.patience.gap };
+        let until =
+            *self.waits_until.get_or_insert_with(|| deadline.within(runtime.monotonic(), gap).moment());
+        loop {
+            match &mut self.gap_timer {
+                Some(timer) if timer.at <= until => {
+                    ready!(timer.sleep.as_mut().poll(context));
+                    let is_due = timer.at == until;
+                    self.gap_timer = None;
+                    if is_due && self.finished {
+                        self.frames = None;
+                        return Poll::Ready(None);
+                    }
+                    if is_due {
+                        return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::TimedOut))));
+                    }
+                }
+                _ => {
+                    let sleep = Box::pin(self.runtime.sleep_until(until));
+                    self.gap_timer = Some(GapTimer { at: until, sleep });
+                }
+            }
+        }
+    }
+
+    /// The answer is whole. Its end is still waited for, because only then can the connection be used again.
+    fn finish(&mut self) {
+        self.finished = true;
+        self.close(Verdict::Answered);
+        if let Some(record) = &mut self.closing.record {
+            record.ended = self.runtime.monotonic();
         }
     }
 
@@ -153,7 +195,10 @@ impl<R: Runtime> Drop for ReplyStream<R> {
         self.attempt.settle_now();
         record.usage = self.attempt.usage;
         record.cost = self.closing.cost_before.saturating_add(self.attempt.cost);
-        record.ended = self.runtime.now().monotonic;
+        // A whole answer was over when it was whole, not when its connection was done with.
+        if !self.finished {
+            record.ended = self.runtime.monotonic();
+        }
         self.closing.observer.settled(&record);
     }
 }

@@ -1,0 +1,53 @@
+//! System calls per request: countable without noise, and most of what a proxy costs.
+
+use super::answers::Kind;
+use super::child::{Running, TEST_CORE, pause, program};
+use super::target::{Places, Target};
+use super::{Ask, load};
+use crate::measure::{now, since};
+use anyhow::{Context as _, ensure};
+use std::time::Duration;
+
+/// Requests that are counted over; the calls of connecting become nothing beside them.
+const REQUESTS: u64 = 4_000;
+
+/// System calls per request, or nothing where strace is missing.
+pub(crate) fn per_request(places: &Places, target: &Target, kind: Kind) -> anyhow::Result<Option<f64>> {
+    let (Some(strace), Some(running)) = (program("strace"), &target.running) else { return Ok(None) };
+    let summary = places.folder.join("calls");
+    let id = running.id().to_string();
+    let to = summary.display().to_string();
+    // Tracing slows the traced to a crawl, which is why only the count is taken.
+    let tracer = Running::start(TEST_CORE, &strace, ["-c", "-f", "-qq", "-o", &to, "-p", &id])?;
+    let started = now();
+    while running.status("TracerPid:")? == "0" {
+        ensure!(since(started) < Duration::from_secs(5), "strace does not attach");
+        pause(Duration::from_millis(20));
+    }
+    let ask = Ask { kind, seconds: 60.0, rate: None, count: Some(REQUESTS), connections: 32 };
+    let loaded = load(places, target.address, ask)?;
+    tracer.interrupt()?;
+    let text = std::fs::read_to_string(&summary).context("strace wrote no summary")?;
+    let calls = total(&text).context("strace's summary has no total")?;
+    Ok(Some(calls / loaded.requests as f64))
+}
+
+/// All calls, from the last line of strace's summary.
+fn total(summary: &str) -> Option<f64> {
+    let line = summary.lines().rev().find(|line| line.trim_end().ends_with("total"))?;
+    line.split_whitespace().nth(3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::total;
+
+    #[test]
+    fn the_total_is_read_with_and_without_errors() {
+        let with = "100.00    0.012345           1     12345       123 total\n";
+        let without = "100.00    0.012345           1     12345           total\n";
+        for text in [with, without] {
+            assert!(total(text).is_some_and(|calls| (calls - 12_345.0).abs() < 0.5));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Programs that are measured: started on a core of their own, read through /proc, and gone when dropped.
+
+use crate::measure::{now, since};
+use anyhow::{Context as _, bail, ensure};
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Where the program under test runs.
+pub(crate) const TEST_CORE: &str = "1";
+/// Where the load and the responder run.
+pub(crate) const LOAD_CORE: &str = "0";
+/// Ticks a second in /proc; the same on every Linux that Rust builds for.
+const TICKS: f64 = 100.0;
+
+/// A program under way. Dropping it ends it, however the run ends.
+pub(crate) struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Starts a program pinned to a core, with nowhere to write to.
+    pub(crate) fn start(
+        core: &str,
+        program: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> anyhow::Result<Self> {
+        let mut command = pinned(core, program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self { child })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it takes connections.
+    pub(crate) fn listens_at(&mut self, address: SocketAddr) -> anyhow::Result<()> {
+        let started = now();
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("a program that should listen at {address} ended: {status}");
+            }
+            ensure!(since(started) < Duration::from_secs(10), "nothing listens at {address}");
+            pause(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Processor time used so far, in microseconds.
+    pub(crate) fn cpu_micros(&self) -> anyhow::Result<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
+        ticks(&text).map(|ticks| ticks * 1e6 / TICKS).context("/proc/<pid>/stat is not as expected")
+    }
+
+    /// Resident memory in MiB.
+    pub(crate) fn resident_mib(&self) -> anyhow::Result<f64> {
+        let kibibytes: f64 = self.status("VmRSS:")?.trim_end_matches("kB").trim().parse()?;
+        Ok(kibibytes / 1_024.0)
+    }
+
+    /// A line of /proc/<pid>/status.
+    pub(crate) fn status(&self, name: &str) -> anyhow::Result<String> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        Ok(line.with_context(|| format!("/proc/<pid>/status has no {name}"))?.trim().to_owned())
+    }
+
+    /// Asks it to end as from a keyboard, and waits until it has.
+    pub(crate) fn interrupt(mut self) -> anyhow::Result<()> {
+        Command::new("kill").args(["-INT", &self.id().to_string()]).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command whose process stays on one core.
+pub(crate) fn pinned(core: &str, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", core]).arg(program);
+    command
+}
+
+/// User and system time from /proc/<pid>/stat. The name before them may hold anything, even parentheses.
+fn ticks(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let field = |index: usize| fields.get(index)?.parse::<f64>().ok();
+    Some(field(11)? + field(12)?)
+}
+
+/// A port on loopback that nobody uses at the moment.
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
+    Ok(listener.local_addr()?)
+}
+
+/// Where a program is; Debian keeps servers off the path of ordinary users.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark waits for other programs in real time")]
+pub(crate) fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Running, pause, ticks};
+    use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn the_times_are_found_behind_any_name() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 1 0 99 1000 10";
+        assert!(ticks(stat).is_some_and(|ticks| (ticks - 12.0).abs() < 0.5));
+        assert!(ticks("42").is_none());
+    }
+
+    #[test]
+    fn a_program_ends_when_it_is_dropped() {
+        let running = Running::start("0", Path::new("sleep"), ["60"]).unwrap();
+        let folder = format!("/proc/{}", running.id());
+        pause(Duration::from_millis(20));
+        assert!(running.resident_mib().unwrap() > 0.0);
+        drop(running);
+        assert!(!Path::new(&folder).exists());
+    }
+}

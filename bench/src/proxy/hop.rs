@@ -1,0 +1,81 @@
+//! The smallest honest proxy: hyper towards the caller, our client towards the model, nothing between.
+
+use super::start;
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use seawall_provider::http1::{
+    Body, BodyFailure, Endpoint, Limits, Pool, PoolOptions, Request as Outgoing, TcpConnect, TokioTimer, send,
+};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Hands on until it is killed.
+pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<()> {
+    let endpoint = Endpoint::new(&upstream.ip().to_string(), upstream.port(), upstream)?;
+    let pool = Pool::new(endpoint, TcpConnect, TokioTimer::new(), PoolOptions::default());
+    let listener = TcpListener::bind(listen).await.context("cannot listen")?;
+    loop {
+        let (stream, _) = listener.accept().await.context("cannot accept")?;
+        let _ = stream.set_nodelay(true);
+        let pool = pool.clone();
+        let service = service_fn(move |request| hand_on(pool.clone(), request));
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        start(async move {
+            // A connection that breaks is closed by its other end.
+            let _ = connection.await;
+        });
+    }
+}
+
+async fn hand_on(pool: Pool, request: Request<Incoming>) -> anyhow::Result<Response<Handed>> {
+    let minute = Duration::from_secs(60);
+    let limits = Limits { connect: minute, write: minute, head: minute, gap: minute, body_bytes: 64 << 20 };
+    let body = request.into_body().collect().await?.to_bytes();
+    let outgoing = Outgoing {
+        method: "POST",
+        path: "/v1/messages",
+        headers: &[("content-type", "application/json")],
+        body,
+        resend_on_stale: true,
+    };
+    let answer = send(&pool, outgoing, &limits).await?;
+    let content_type = answer.headers.get("content-type").map(HeaderValue::from_bytes).transpose()?;
+    let mut response = Response::new(Handed(answer.body));
+    *response.status_mut() = StatusCode::from_u16(answer.status)?;
+    if let Some(content_type) = content_type {
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+    }
+    Ok(response)
+}
+
+struct Handed(Body);
+
+impl HttpBody for Handed {
+    type Data = Bytes;
+    type Error = BodyFailure;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        wake: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyFailure>>> {
+        self.get_mut().0.poll_frame(wake).map(|frame| frame.map(|frame| frame.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_done()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.0.length().map_or_else(hyper::body::SizeHint::default, hyper::body::SizeHint::with_exact)
+    }
+}

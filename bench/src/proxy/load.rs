@@ -1,0 +1,167 @@
+//! The load: so many kept connections, each asking as fast as it is answered or at a fixed rate, checking every answer.
+
+use super::answers::{CALLERS, Kind, body, key, request};
+use super::message::{Chunks, Framing, find, framing, head_end, read_chunks};
+use super::start;
+use crate::measure::{now, since};
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+/// What to send.
+#[derive(Clone, Copy, clap::Args)]
+pub(crate) struct LoadArguments {
+    /// Where.
+    #[arg(long)]
+    pub(crate) to: SocketAddr,
+    #[arg(long, value_enum)]
+    pub(crate) kind: Kind,
+    /// Kept connections.
+    #[arg(long, default_value_t = 32)]
+    pub(crate) connections: u32,
+    /// For how long.
+    #[arg(long)]
+    pub(crate) seconds: f64,
+    /// Requests a second over all connections; without it, each asks again once it is answered.
+    #[arg(long)]
+    pub(crate) rate: Option<f64>,
+    /// Ends after this many requests, if that is earlier.
+    #[arg(long)]
+    pub(crate) count: Option<u64>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct LoadResult {
+    pub(crate) requests: u64,
+    pub(crate) seconds: f64,
+    /// Microseconds.
+    pub(crate) p50: f64,
+    /// Microseconds.
+    pub(crate) p99: f64,
+}
+
+/// What the connections share.
+struct Shared {
+    arguments: LoadArguments,
+    started: Instant,
+    expected: Vec<u8>,
+    sent: AtomicU64,
+}
+
+/// Loads the target. Any answer that is not exactly the expected one ends it as a failure.
+pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<LoadResult> {
+    let shared = Arc::new(Shared {
+        arguments,
+        started: now(),
+        expected: body(arguments.kind),
+        sent: AtomicU64::new(0),
+    });
+    let (over, mut ended) = mpsc::unbounded_channel();
+    for index in 0..arguments.connections {
+        let (shared, over) = (Arc::clone(&shared), over.clone());
+        start(async move {
+            // The receiver is gone only once the first failure has been told.
+            let _ = over.send(connection(&shared, index).await);
+        });
+    }
+    drop(over);
+    let mut nanos: Vec<u32> = Vec::new();
+    while let Some(outcome) = ended.recv().await {
+        nanos.append(&mut outcome?);
+    }
+    let seconds = since(shared.started).as_secs_f64();
+    nanos.sort_unstable();
+    let at =
+        |percent: usize| nanos.get(nanos.len() * percent / 100).map_or(0.0, |nanos| f64::from(*nanos) / 1e3);
+    Ok(LoadResult { requests: nanos.len() as u64, seconds, p50: at(50), p99: at(99) })
+}
+
+async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
+    let arguments = &shared.arguments;
+    let mut stream = TcpStream::connect(arguments.to).await.context("cannot connect")?;
+    stream.set_nodelay(true)?;
+    let mut request = request(arguments.kind, &arguments.to.to_string());
+    let key_at = find(&request, key(0).as_bytes()).context("the request has no key")?;
+    let mut received = Vec::with_capacity(32 << 10);
+    let (mut turn, mut nanos) = (0_u32, Vec::new());
+    while since(shared.started).as_secs_f64() < arguments.seconds
+        && arguments.count.is_none_or(|count| shared.sent.load(Ordering::Relaxed) < count)
+    {
+        let began = match arguments.rate {
+            Some(rate) => {
+                let after = f64::from(turn * arguments.connections + index) / rate;
+                let at = shared.started + Duration::from_secs_f64(after);
+                wait_for_turn(at).await
+            }
+            None => now(),
+        };
+        turn += 1;
+        let number = shared.sent.fetch_add(1, Ordering::Relaxed);
+        let caller = key(usize::try_from(number).unwrap_or(0) % CALLERS);
+        request[key_at..key_at + caller.len()].copy_from_slice(caller.as_bytes());
+        stream.write_all(&request).await?;
+        received.clear();
+        while !is_whole(&received, &shared.expected)? {
+            if stream.read_buf(&mut received).await? == 0 {
+                bail!("the connection was closed in the middle of an answer");
+            }
+        }
+        let took = u32::try_from(since(began).as_nanos()).unwrap_or(u32::MAX);
+        nanos.push(took);
+    }
+    Ok(nanos)
+}
+
+/// The moment from which a request counts. Tokio's timer is coarse, so who was on time counts from when it sent; who
+/// was late because the last answer was late counts from when it should have sent.
+async fn wait_for_turn(at: Instant) -> Instant {
+    if at <= now() {
+        return at;
+    }
+    tokio::time::sleep_until(at.into()).await;
+    now()
+}
+
+/// Whether all of an answer is there. An answer that is not the expected one is an error.
+fn is_whole(received: &[u8], expected: &[u8]) -> anyhow::Result<bool> {
+    let Some(head) = head_end(received) else { return Ok(false) };
+    if !received.starts_with(b"HTTP/1.1 200") {
+        bail!("not an answer: {}", String::from_utf8_lossy(&received[..received.len().min(600)]));
+    }
+    let (is_there, matches) = match framing(&received[..head]).context("an answer without an end")? {
+        Framing::Length(length) => {
+            let Some(body) = received.get(head..head + length) else { return Ok(false) };
+            (received.len() == head + length, body == expected)
+        }
+        Framing::Chunked => match read_chunks(&received[head..], expected).context("bad chunks")? {
+            Chunks::Incomplete => return Ok(false),
+            Chunks::Whole { end, matches } => (received.len() == head + end, matches),
+        },
+    };
+    if !is_there || !matches {
+        bail!("an answer that differs from what the responder sent");
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_whole;
+
+    #[test]
+    fn an_answer_is_taken_only_as_it_was_sent() {
+        let head = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
+        assert!(is_whole(format!("{head}ab").as_bytes(), b"ab").unwrap());
+        assert!(!is_whole(format!("{head}a").as_bytes(), b"ab").unwrap());
+        assert!(is_whole(format!("{head}ax").as_bytes(), b"ab").is_err());
+        assert!(is_whole(format!("{head}abc").as_bytes(), b"ab").is_err());
+        assert!(is_whole(b"HTTP/1.1 429 Too Many\r\ncontent-length: 2\r\n\r\nab", b"ab").is_err());
+    }
+}

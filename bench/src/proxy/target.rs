@@ -1,0 +1,128 @@
+//! What stands between the load and the responder, each started the way it would be run.
+
+use super::answers::{CALLERS, key};
+use super::child::{Running, TEST_CORE, free_address, program};
+use anyhow::{Context as _, ensure};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A program under test, or the responder itself.
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) address: SocketAddr,
+    /// Nothing for the responder itself, whose core is the load's.
+    pub(crate) running: Option<Running>,
+    pub(crate) idle_mib: f64,
+}
+
+pub(crate) const DIRECT: &str = "direct";
+pub(crate) const NGINX: &str = "nginx";
+pub(crate) const HOP: &str = "bare hop";
+pub(crate) const SEAWALL: &str = "seawall";
+pub(crate) const NO_LOG: &str = "seawall, no log";
+pub(crate) const SHARED: &str = "seawall, shared";
+
+/// Where programs and their files are.
+pub(crate) struct Places {
+    pub(crate) bench: PathBuf,
+    pub(crate) seawall: PathBuf,
+    pub(crate) nginx: PathBuf,
+    /// A folder of this run's own.
+    pub(crate) folder: PathBuf,
+    pub(crate) responder: SocketAddr,
+}
+
+impl Places {
+    /// Finds everything, or says what is missing.
+    pub(crate) fn find(seawall: Option<PathBuf>, responder: SocketAddr) -> anyhow::Result<Self> {
+        let bench = std::env::current_exe().context("cannot find this program")?;
+        let seawall = seawall.unwrap_or_else(|| bench.with_file_name("seawall"));
+        ensure!(
+            seawall.is_file(),
+            "{} is missing: `cargo xtask bench proxy` builds it first",
+            seawall.display()
+        );
+        let nginx = program("nginx").context("nginx is missing: apt-get install nginx-light")?;
+        let folder = std::env::temp_dir().join(format!("seawall-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).context("cannot make a folder for nginx")?;
+        Ok(Self { bench, seawall, nginx, folder, responder })
+    }
+
+    /// Starts every target.
+    pub(crate) fn start_all(&self) -> anyhow::Result<Vec<Target>> {
+        let direct = Target { name: DIRECT, address: self.responder, running: None, idle_mib: 0.0 };
+        Ok(vec![
+            direct,
+            self.start_nginx()?,
+            self.start_hop()?,
+            self.start_seawall(SEAWALL, &["--cores", "1"])?,
+            self.start_seawall(NO_LOG, &["--cores", "1", "--log", "none"])?,
+            // With one thread both shapes are the same; two threads on the one core show what sharing costs.
+            self.start_seawall(SHARED, &["--shape", "shared", "--cores", "2"])?,
+        ])
+    }
+
+    fn start_nginx(&self) -> anyhow::Result<Target> {
+        let address = free_address()?;
+        let settings = self.folder.join("nginx.conf");
+        std::fs::write(&settings, self.nginx_settings(address)).context("cannot write nginx's settings")?;
+        let errors = self.folder.join("errors");
+        let arguments = [Path::new("-p"), &self.folder, Path::new("-e"), &errors, Path::new("-c"), &settings];
+        start(NGINX, &self.nginx, address, arguments)
+    }
+
+    /// One process with one worker's loop; kept connections both ways; nothing buffered, nothing logged.
+    fn nginx_settings(&self, address: SocketAddr) -> String {
+        let (folder, responder) = (self.folder.display(), self.responder);
+        let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temporary: String =
+            kinds.iter().map(|kind| format!("    {kind}_temp_path {folder}/{kind};\n")).collect();
+        format!(
+            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {folder}/pid;\nerror_log {folder}/errors crit;\n\
+             events {{ worker_connections 4096; }}\n\
+             http {{\n{temporary}    access_log off;\n    keepalive_requests 1000000000;\n    keepalive_timeout 3600s;\n    \
+             upstream model {{\n        server {responder};\n        keepalive 256;\n        \
+             keepalive_requests 1000000000;\n        keepalive_timeout 3600s;\n    }}\n    \
+             server {{\n        listen {address};\n        location / {{\n            proxy_pass http://model;\n            \
+             proxy_http_version 1.1;\n            proxy_set_header Connection \"\";\n            \
+             proxy_buffering off;\n        }}\n    }}\n}}\n"
+        )
+    }
+
+    fn start_hop(&self) -> anyhow::Result<Target> {
+        let address = free_address()?;
+        let (listen, upstream) = (address.to_string(), self.responder.to_string());
+        start(HOP, &self.bench, address, ["hop", "--listen", &listen, "--upstream", &upstream])
+    }
+
+    /// Every protection stays on; the limits are only too wide to refuse what a few fast connections send.
+    fn start_seawall(&self, name: &'static str, variant: &[&str]) -> anyhow::Result<Target> {
+        let address = free_address()?;
+        let model = |name: &str| format!("{name}@http://{}", self.responder);
+        let mut arguments: Vec<String> = vec!["serve".into(), "--listen".into(), address.to_string()];
+        arguments.extend(["--strong".into(), model("strong"), "--fast".into(), model("fast")]);
+        arguments.extend(["--scale-limits", "1000000", "--budget", "1000000000"].map(str::to_owned));
+        arguments.extend(variant.iter().map(|part| (*part).to_owned()));
+        arguments.extend((0..CALLERS).map(|caller| format!("--key=prime={}", key(caller))));
+        start(name, &self.seawall, address, arguments)
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        // Only temporary files are left behind if this fails.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn start(
+    name: &'static str,
+    program: &Path,
+    address: SocketAddr,
+    arguments: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>,
+) -> anyhow::Result<Target> {
+    let mut running = Running::start(TEST_CORE, program, arguments)?;
+    running.listens_at(address).with_context(|| name.to_owned())?;
+    let idle_mib = running.resident_mib()?;
+    Ok(Target { name, address, running: Some(running), idle_mib })
+}
