@@ -53,7 +53,7 @@ impl Running {
     /// Processor time used so far, in microseconds.
     pub(crate) fn cpu_micros(&self) -> anyhow::Result<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
-        ticks(&text).map(|ticks| ticks * 1e6 / TICKS).context("`/proc/PID/stat` is not as expected")
+        ticks(&text).map(|ticks| ticks * 1e6 / TICKS).context("/proc/PID/stat is not as expected")
     }
 
     /// Resident memory in MiB.
@@ -62,11 +62,11 @@ impl Running {
         Ok(kibibytes / 1_024.0)
     }
 
-    /// A line of `/proc/PID/stat`us.
+    /// A line of `/proc/PID/status`.
     pub(crate) fn status(&self, name: &str) -> anyhow::Result<String> {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let line = text.lines().find_map(|line| line.strip_prefix(name));
-        Ok(line.with_context(|| format!("`/proc/PID/stat`us has no {name}"))?.trim().to_owned())
+        Ok(line.with_context(|| format!("/proc/PID/status has no {name}"))?.trim().to_owned())
     }
 
     /// Asks it to end as from a keyboard, and waits until it has.
