@@ -53,6 +53,8 @@ enum Task {
         check: bool,
     },
     /// Runs the benchmarks as they are shipped: with the `dist` profile.
+    ///
+    /// Without arguments, what decisions cost; with `proxy`, what whole requests cost beside nginx.
     Bench {
         /// Handed to seawall-bench as they are.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]

@@ -58,6 +58,16 @@ fn a_stream_passes_byte_for_byte_and_is_settled_at_its_end() {
 }
 
 #[test]
+fn a_whole_stream_whose_connection_does_not_end_is_answered_all_the_same() {
+    let (shop, strong, _) = shop(&[Deed::StallAfter(pieces().len())], Deed::Answer, Deed::Answer);
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    let record = &shop.records()[0];
+    assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
+    assert_eq!(record.ended, Timestamp::ZERO + Duration::from_millis(450));
+    assert_eq!((strong.diary.lock().unwrap().streams_dropped, shop.books().holds), (1, 0));
+}
+
+#[test]
 fn throttled_twice_it_is_answered_by_the_third_attempt() {
     let (shop, strong, fast) = shop(&[Deed::Status(429), Deed::Status(529)], Deed::Answer, Deed::Answer);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
