@@ -2,6 +2,7 @@
 
 use crate::measure::{Case, Measured, now, resident_bytes, since, take_turns};
 use crate::report::{Gate, Outcome};
+use crate::whole_path::one_request;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use seawall_core::breaker::{Breaker, BreakerProfile, SharedBreaker};
 use seawall_core::chance::Draw;
@@ -22,6 +23,10 @@ const DECISIONS: u32 = 400_000;
 const MOST_RATIO: f64 = 3.0;
 /// The goal: a caller who is idle weighs at most this.
 const MOST_BYTES: f64 = 128.0;
+
+/// The goal: protections cost a request at most this, in nanoseconds.
+const MOST_PATH: f64 = 4_000.0;
+const WHOLE_PATH: &str = "whole path, everything on, no socket";
 
 const GOVERNOR_MANY: &str = "governor, one limit, many callers";
 const QUOTA_MANY: &str = "quota, five limits, many callers";
@@ -85,6 +90,11 @@ pub(crate) fn run(rounds: u32, callers: u32) -> Outcome {
                 figure: ratio(&measured),
                 bound: MOST_RATIO,
             },
+            Gate {
+                name: "whole path without a socket, in ns",
+                figure: median_of(&measured, WHOLE_PATH),
+                bound: MOST_PATH,
+            },
             Gate { name: "bytes per caller, resident", figure: resident, bound: MOST_BYTES },
         ],
         figures: vec![
@@ -96,6 +106,10 @@ pub(crate) fn run(rounds: u32, callers: u32) -> Outcome {
         ],
         measured,
     }
+}
+
+fn median_of(measured: &[Measured], name: &str) -> f64 {
+    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
 }
 
 fn ratio(measured: &[Measured]) -> f64 {
@@ -128,6 +142,7 @@ fn cases<'a>(
         keyed("retry decision, one request", 1, Box::new(retries(1))),
         keyed("retry decision, many requests", callers, Box::new(retries(callers))),
         keyed("retry budget, deposit", 1, Box::new(deposits(clock))),
+        keyed(WHOLE_PATH, 1, Box::new(one_request().unwrap_or_else(|error| unreachable_setting(&error)))),
     ]
 }
 

@@ -7,6 +7,7 @@ mod decisions;
 mod measure;
 mod proxy;
 mod report;
+mod whole_path;
 
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;

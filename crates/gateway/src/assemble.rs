@@ -6,7 +6,7 @@ use crate::runtime::TokioRuntime;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::money::{Money, Price};
-use seawall_core::quota::{Quota, QuotaGroup, Unit};
+use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::setting::SettingError;
 use seawall_pipeline::{Directory, KeyError, Path, PathOptions, Route, Runtime as _, TargetOptions, Tier};
@@ -109,11 +109,11 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let path = PathOptions {
         directory,
         tiers: [
-            tier("prime", [60, 10, 500].map(scaled))?,
-            tier("standard", [30, 5, 200].map(scaled))?,
-            tier("guest", [10, 2, 50].map(scaled))?,
+            tier("prime", [60, 10, 500, 15_000].map(scaled))?,
+            tier("standard", [30, 5, 200, 5_000].map(scaled))?,
+            tier("guest", [10, 2, 50, 5_000].map(scaled))?,
         ],
-        everybody: QuotaGroup::new("everybody", vec![per_minute(scaled(50_000), 0)?])?,
+        everybody: everybody([50_000, 5_000, 7_500].map(scaled))?,
         ledger: MemoryLedger::new(budget),
         route: Route::new(&alias, targets)?,
         retry: RetryOptions::interactive(),
@@ -130,9 +130,17 @@ fn per_minute(limit: u32, burst: u32) -> Result<Quota, SettingError> {
     Quota::sliding("minute", Unit::Request, limit, Duration::from_secs(60), burst)
 }
 
-fn tier(name: &str, [minute, burst, hour]: [u32; 3]) -> Result<QuotaGroup, SettingError> {
+/// The limits of one caller: any minute, any hour, the day.
+fn tier(name: &str, [minute, burst, hour, day]: [u32; 4]) -> Result<QuotaGroup, SettingError> {
     let hour = Quota::sliding("hour", Unit::Request, hour, Duration::from_secs(3_600), 0)?;
-    QuotaGroup::new(name, vec![per_minute(minute, burst)?, hour])
+    let day = Quota::calendar("day", Unit::Request, day, CalendarPeriod::Day)?;
+    QuotaGroup::new(name, vec![per_minute(minute, burst)?, hour, day])
+}
+
+/// The limits of all callers together: any minute, and a smooth second.
+fn everybody([minute, second, burst]: [u32; 3]) -> Result<QuotaGroup, SettingError> {
+    let second = Quota::rate("second", Unit::Request, second, Duration::from_secs(1), burst)?;
+    QuotaGroup::new("everybody", vec![per_minute(minute, 0)?, second])
 }
 
 fn connect(target: TargetAddress, cores: usize, timer: TokioTimer) -> Result<TargetOptions, SettingError> {

@@ -1,0 +1,82 @@
+//! The whole request path with everything on, without a socket.
+//!
+//! Key check, five limits, reservation, breaker, pressure, place in flight, usage, settlement and counters, around a
+//! target that answers at once. What this costs is all that protections can cost a request.
+
+use bytes::Bytes;
+use seawall_core::breaker::BreakerProfile;
+use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::money::{Money, Price};
+use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+use seawall_core::retry::RetryOptions;
+use seawall_core::setting::SettingError;
+use seawall_gateway::{AccessLog, Counters, TokioRuntime};
+use seawall_pipeline::{Directory, InboundRequest, Path, PathOptions, Reply, Route, TargetOptions, Tier};
+use seawall_provider::{Answer, Call, Calling, Target};
+use seawall_store::MemoryLedger;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const KEY: &str = "sk-bench-0123456789abcdef";
+const ASK: &str =
+    r#"{"model":"manga","max_tokens":100,"messages":[{"role":"user","content":"What should I read next?"}]}"#;
+const ANSWER: &[u8] = br#"{"id":"msg_1","type":"message","role":"assistant","model":"strong","content":[{"type":"text","text":"The lighthouse keeper's cat."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":8}}"#;
+
+struct AtOnce;
+
+impl Target for AtOnce {
+    fn call(&self, _: Call) -> Calling<'_> {
+        Box::pin(std::future::ready(Ok(Answer::Whole(Bytes::from_static(ANSWER)))))
+    }
+}
+
+/// A function that takes one request the whole way, and says whether it was answered.
+pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
+    let (minute, most) = (Duration::from_secs(60), u32::MAX / 2);
+    let group = |name: &str| {
+        let quotas = vec![
+            Quota::sliding("minute", Unit::Request, most, minute, 0)?,
+            Quota::sliding("hour", Unit::Request, most, minute * 60, 0)?,
+            Quota::calendar("day", Unit::Request, most, CalendarPeriod::Day)?,
+        ];
+        QuotaGroup::new(name, quotas)
+    };
+    let everybody = vec![
+        Quota::sliding("minute", Unit::Request, most, minute, 0)?,
+        Quota::rate("second", Unit::Request, 100_000_000, Duration::from_secs(1), most)?,
+    ];
+    let target = TargetOptions {
+        name: "strong".to_owned(),
+        model: "strong".to_owned(),
+        price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
+        concurrency: 1_000,
+        breaker: BreakerProfile::Sonnet,
+        upstream: Arc::new(AtOnce),
+    };
+    let mut directory = Directory::default();
+    directory.add(KEY, Tier::Prime).map_err(|error| SettingError::new("key", error.to_string()))?;
+    let log = AccessLog::new(Arc::new(Counters::default()), None);
+    let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
+    let options = PathOptions {
+        directory,
+        tiers: [group("prime")?, group("standard")?, group("guest")?],
+        everybody: QuotaGroup::new("everybody", everybody)?,
+        ledger: MemoryLedger::new(Money::MAX),
+        route: Route::new("manga", vec![target])?,
+        retry: RetryOptions::interactive(),
+        budget: RetryBudgetOptions::default(),
+        start_limit: Duration::from_secs(30),
+        observer: Arc::new(log),
+        seed: 1,
+    };
+    let path = Path::new(TokioRuntime::new(), options)?;
+    Ok(move |id| {
+        let body = Bytes::from_static(ASK.as_bytes());
+        let mut serving = pin!(path.serve(InboundRequest { id, api_key: Some(KEY.to_owned()), body }));
+        // Nothing on this way waits, so one look is enough.
+        let reply = serving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        matches!(reply, Poll::Ready(Reply::Whole(_)))
+    })
+}
