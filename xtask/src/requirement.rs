@@ -51,6 +51,12 @@ const FOR_TESTS: &[Requirement] = &[
         package: "npm",
         why: "installing the vendors' JavaScript clients",
     },
+    Requirement {
+        program: "strace",
+        probe: &[],
+        package: "strace",
+        why: "the test that counts system calls",
+    },
 ];
 
 /// What the benchmark of whole requests needs.

@@ -100,6 +100,11 @@ impl Running {
         Ok(bill["models"][model].take())
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal and waits for the end.
     pub(crate) fn end_with(mut self, signal: &str) -> anyhow::Result<ExitStatus> {
         let id = self.child.id().to_string();

@@ -1,0 +1,97 @@
+//! System calls per request: the one part of speed that can be counted without noise.
+
+use crate::running::{Running, file};
+use anyhow::{Context as _, bail, ensure};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+
+const KEY: &str = "sk-test-0123456789abcdef";
+const CONNECTIONS: u64 = 8;
+const REQUESTS: u64 = 100;
+
+/// Counts the system calls of a running program while `work` is done.
+fn calls_during(process: u32, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<u64> {
+    let summary = file("calls.txt", "")?;
+    let mut strace = Command::new("strace")
+        .args(["-f", "-c", "-qq", "-o"])
+        .arg(&summary)
+        .args(["-p", &process.to_string()])
+        .spawn()
+        .context("cannot start strace")?;
+    let done = wait_until_traced(process, &mut strace).and_then(|()| work());
+    Command::new("kill").args(["-INT", &strace.id().to_string()]).status().context("cannot start kill")?;
+    strace.wait()?;
+    done?;
+    let summary = fs::read_to_string(summary)?;
+    let total = summary.lines().find(|line| line.trim_end().ends_with(" total")).context(summary.clone())?;
+    total.split_whitespace().nth(3).context("no number of calls")?.parse().context(summary.clone())
+}
+
+fn wait_until_traced(process: u32, strace: &mut Child) -> anyhow::Result<()> {
+    loop {
+        if let Some(status) = strace.try_wait()? {
+            bail!("strace ended with {status}");
+        }
+        let mut all = true;
+        for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+            let status = fs::read_to_string(thread?.path().join("status"))?;
+            all &= !status.lines().any(|line| line == "TracerPid:\t0");
+        }
+        if all {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends requests over one kept connection, one after the other.
+fn send(gateway: &Running, body: &str, requests: u64) -> anyhow::Result<()> {
+    let mut connection = BufReader::new(TcpStream::connect(gateway.url.trim_start_matches("http://"))?);
+    for _ in 0..requests {
+        let head =
+            format!("POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\ncontent-length: ");
+        write!(connection.get_mut(), "{head}{}\r\n\r\n{body}", body.len())?;
+        let (mut length, mut line) = (None, String::new());
+        loop {
+            line.clear();
+            connection.read_line(&mut line)?;
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = Some(value.trim().parse()?);
+            }
+        }
+        let mut answer = vec![0; length.context("no content-length")?];
+        connection.read_exact(&mut answer)?;
+        ensure!(answer.starts_with(b"{\"id\""), "{}", String::from_utf8_lossy(&answer));
+    }
+    Ok(())
+}
+
+fn send_from_all(gateway: &Running, requests: u64) -> anyhow::Result<()> {
+    let body = r#"{"model":"manga","max_tokens":20,"messages":[{"role":"user","content":"What next?"}]}"#;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..CONNECTIONS).map(|_| scope.spawn(|| send(gateway, body, requests))).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(sent) => sent,
+            Err(_) => bail!("a sender broke"),
+        })
+    })
+}
+
+#[test]
+fn a_plain_request_takes_at_most_seven_system_calls() -> anyhow::Result<()> {
+    let model = Running::model("calls", "[]")?;
+    let more = ["--key", "prime=sk-test-0123456789abcdef", "--scale-limits", "1000000"];
+    let gateway = Running::gateway(&model, "instant", "instant", &more)?;
+    // So that connections to the model are open and what is set up once is set up.
+    send_from_all(&gateway, 10)?;
+    let calls = calls_during(gateway.process(), || send_from_all(&gateway, REQUESTS))?;
+    let each = calls as f64 / (CONNECTIONS * REQUESTS) as f64;
+    assert!(each <= 7.0, "{each:.2} system calls a request");
+    assert!(each >= 3.0, "{each:.2} system calls a request: something was not counted");
+    Ok(())
+}
