@@ -66,7 +66,7 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         ledger: MemoryLedger::new(Money::MAX),
         route: Route::new("manga", vec![target])?,
         retry: RetryOptions::interactive(),
-        budget: RetryBudgetOptions::default(),
+        retry_budget: RetryBudgetOptions::default(),
         start_limit: Duration::from_secs(30),
         observer: Arc::new(log),
         seed: 1,

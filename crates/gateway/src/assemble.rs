@@ -117,7 +117,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         ledger: MemoryLedger::new(budget),
         route: Route::new(&alias, targets)?,
         retry: RetryOptions::interactive(),
-        budget: RetryBudgetOptions::default(),
+        retry_budget: RetryBudgetOptions::default(),
         start_limit: Duration::from_secs(30),
         observer,
         seed: runtime.draw().below(u64::MAX),

@@ -9,12 +9,13 @@ use crate::handle::{Runtime, within};
 use crate::path::Path;
 use crate::plan::{GuardedTarget, PlannedRequest};
 use crate::reply::Rejection;
+use crate::settle::Tally;
 use bytes::Bytes;
 use seawall_core::breaker::BreakerPhase;
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::money::{Money, TokenCounts};
+use seawall_core::money::TokenCounts;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Answer, Call, Frames};
@@ -29,9 +30,6 @@ use std::time::Duration;
 pub(crate) struct Answered<R: Runtime> {
     pub(crate) planned: PlannedRequest,
     pub(crate) attempt: Attempt<R>,
-    pub(crate) attempts: u32,
-    /// What earlier attempts have cost.
-    pub(crate) cost_before: Money,
     pub(crate) content: Content,
 }
 
@@ -51,14 +49,6 @@ pub(crate) struct Begun {
     pub(crate) reader: AnthropicStream,
 }
 
-/// A request that no target answered.
-pub(crate) struct Unanswered {
-    pub(crate) planned: PlannedRequest,
-    pub(crate) rejection: Rejection,
-    pub(crate) attempts: u32,
-    pub(crate) cost: Money,
-}
-
 /// Why a target was not even tried.
 enum Skipped {
     Busy,
@@ -69,12 +59,12 @@ enum Skipped {
 pub(crate) async fn answer<R: Runtime>(
     path: &Path<R>,
     planned: PlannedRequest,
-) -> Result<Answered<R>, Box<Unanswered>> {
-    path.budget.deposit(path.runtime.monotonic());
+    tally: &Arc<Tally>,
+) -> Result<Answered<R>, Rejection> {
+    path.retry_budget.deposit(path.runtime.monotonic());
     let mut retries = Retries::new(path.retry);
     let mut target_index = 0;
-    let (mut attempts, mut cost, mut credit) = (0, Money::ZERO, None);
-    let mut last_failure: Option<Failure> = None;
+    let (mut credit, mut last_failure) = (None, None);
     let (mut first_failed, mut skipped): (Option<Timestamp>, Option<Skipped>) = (None, None);
     while let Some(target) = planned.targets.get(target_index) {
         let has_other_target = target_index + 1 < planned.targets.len();
@@ -86,27 +76,27 @@ pub(crate) async fn answer<R: Runtime>(
                 continue;
             }
         };
-        let mut attempt = Attempt::start(&path.runtime, target, planned.request.body.len() as u64, holdings);
-        attempts += 1;
+        let input_bytes = planned.request.body.len() as u64;
+        let mut attempt = Attempt::start(&path.runtime, target, input_bytes, holdings, tally);
         let failure = match try_once(path, &planned, &mut attempt).await {
             Ok(content) => {
                 let now = path.runtime.monotonic();
                 path.counters.request_succeeded(first_failed.map(|failed| now - failed));
-                if attempts == 1 {
-                    path.budget.first_attempt_succeeded();
+                if first_failed.is_none() {
+                    path.retry_budget.first_attempt_succeeded();
                 }
-                return Ok(Answered { planned, attempt, attempts, cost_before: cost, content });
+                return Ok(Answered { planned, attempt, content });
             }
             Err(failure) => failure,
         };
         attempt.fail(&failure);
-        cost = cost.saturating_add(attempt.cost);
         drop(attempt);
         last_failure = Some(failure);
         let now = path.runtime.monotonic();
         first_failed.get_or_insert(now);
         let situation = situation(&planned, target, now, has_other_target);
-        let (decision, event) = retries.decide(&failure, &situation, Some(&path.budget), path.runtime.draw());
+        let (decision, event) =
+            retries.decide(&failure, &situation, Some(&path.retry_budget), path.runtime.draw());
         path.counters.attempt_failed(&event);
         match decision {
             RetryDecision::RetrySame { after, credit: paid } => {
@@ -117,13 +107,12 @@ pub(crate) async fn answer<R: Runtime>(
             RetryDecision::GiveUp(_) => break,
         }
     }
-    let rejection = match (last_failure, skipped) {
-        (Some(failure), _) => Rejection::Exhausted { failure, attempts },
+    Err(match (last_failure, skipped) {
+        (Some(failure), _) => Rejection::Exhausted { failure, attempts: tally.attempts() },
         (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
         (None, Some(Skipped::Open(retry_after))) => Rejection::Unavailable { retry_after },
         (None, Some(Skipped::Busy) | None) => Rejection::Unavailable { retry_after: None },
-    };
-    Err(Box::new(Unanswered { planned, rejection, attempts, cost }))
+    })
 }
 
 /// A place, money and a permit, or nothing of all that.

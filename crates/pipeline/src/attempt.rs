@@ -6,11 +6,12 @@
 
 use crate::handle::Runtime;
 use crate::plan::GuardedTarget;
+use crate::settle::Tally;
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::in_flight::InFlightPermit;
-use seawall_core::money::{Money, TokenCounts};
+use seawall_core::money::TokenCounts;
 use seawall_core::time::Timestamp;
 use seawall_store::Hold;
 use std::sync::{Arc, PoisonError};
@@ -31,8 +32,7 @@ pub(crate) struct Attempt<R: Runtime> {
     credit: Option<Credit>,
     /// Held until the answer has ended.
     _place: InFlightPermit,
-    /// What was posted, once it was.
-    pub(crate) cost: Money,
+    tally: Arc<Tally>,
 }
 
 /// What an attempt is given to hold.
@@ -49,8 +49,10 @@ impl<R: Runtime> Attempt<R> {
         target: &Arc<GuardedTarget>,
         input_bytes: u64,
         holdings: Holdings,
+        tally: &Arc<Tally>,
     ) -> Self {
         let Holdings { hold, permit, credit, place } = holdings;
+        tally.count_attempt();
         Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
@@ -64,7 +66,7 @@ impl<R: Runtime> Attempt<R> {
             permit: Some(permit),
             credit,
             _place: place,
-            cost: Money::ZERO,
+            tally: Arc::clone(tally),
         }
     }
 
@@ -116,11 +118,6 @@ impl<R: Runtime> Attempt<R> {
         }
     }
 
-    /// Settles what is not settled yet, as if dropped: for who wants to know the cost.
-    pub(crate) fn settle_now(&mut self) {
-        self.post();
-    }
-
     /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came.
     fn post(&mut self) {
         let Some(hold) = self.hold.take() else { return };
@@ -129,7 +126,7 @@ impl<R: Runtime> Attempt<R> {
         } else {
             self.target.worst(self.input_bytes, self.received_bytes).min(hold.amount())
         };
-        self.cost = cost;
+        self.tally.add_cost(cost);
         hold.post(cost);
     }
 

@@ -6,12 +6,11 @@ use crate::handle::Runtime;
 use crate::identify::{Directory, Tier, identify};
 use crate::plan::{Route, plan};
 use crate::receive::{InboundRequest, receive};
-use crate::relay::{Closing, Patience, ReplyStream};
-use crate::reply::{Rejection, Reply};
-use crate::settle::{Observer, Record, Verdict};
+use crate::relay::{Patience, ReplyStream};
+use crate::reply::Reply;
+use crate::settle::{Closing, Observer, Verdict};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::{TimeLimitOptions, TimeLimits};
-use seawall_core::money::{Money, TokenCounts};
 use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;
@@ -35,7 +34,7 @@ pub struct PathOptions {
     /// How to retry.
     pub retry: RetryOptions,
     /// How much retrying the node may add.
-    pub budget: RetryBudgetOptions,
+    pub retry_budget: RetryBudgetOptions,
     /// A stream's first content must come within this.
     pub start_limit: Duration,
     /// Who is told of every request that is over.
@@ -69,7 +68,7 @@ pub struct Path<R> {
     pub(crate) ledger: MemoryLedger,
     pub(crate) route: Route,
     pub(crate) retry: RetryPolicy,
-    pub(crate) budget: RetryBudget,
+    pub(crate) retry_budget: RetryBudget,
     pub(crate) counters: RetryCounters,
     pub(crate) limits: TimeLimits,
     pub(crate) request_limits: RequestLimits,
@@ -87,7 +86,7 @@ impl<R: Runtime> Path<R> {
             ledger,
             route,
             retry,
-            budget,
+            retry_budget,
             start_limit,
             observer,
             seed,
@@ -113,7 +112,7 @@ impl<R: Runtime> Path<R> {
             ledger,
             route,
             retry: retry.check()?,
-            budget: RetryBudget::new(budget)?,
+            retry_budget: RetryBudget::new(retry_budget)?,
             counters: RetryCounters::new(),
             limits,
             request_limits: RequestLimits::default(),
@@ -137,67 +136,40 @@ impl<R: Runtime> Path<R> {
     /// The whole way, from the bytes that came in to the reply. A stream's reply goes on settling itself when it is
     /// read to its end or dropped.
     pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
-        let mut record = Record {
-            id: inbound.id,
-            caller: None,
-            target: None,
-            verdict: Verdict::Abandoned,
-            attempts: 0,
-            usage: TokenCounts::default(),
-            cost: Money::ZERO,
-            first_content: None,
-            ended: self.runtime.monotonic(),
-        };
+        let mut closing = Closing::new(&self.runtime, &self.observer, inbound.id);
         let admitted =
             receive(self, inbound).and_then(|received| identify(self, received)).and_then(|identified| {
-                record.caller = Some((identified.caller.id, identified.caller.tier));
+                closing.record.caller = Some((identified.caller.id, identified.caller.tier));
                 admit(self, identified)
             });
-        let planned = match admitted.and_then(|admitted| plan(self, admitted)) {
-            Ok(planned) => planned,
-            Err(rejection) => return self.reject(record, rejection),
+        let answered = match admitted.and_then(|admitted| plan(self, admitted)) {
+            Ok(planned) => answer(self, planned, &closing.tally).await,
+            Err(rejection) => Err(rejection),
         };
-        let received = planned.request.received.monotonic;
-        match answer(self, planned).await {
-            Ok(answered) => {
-                record.target = Some(answered.attempt.target.name.clone());
-                record.attempts = answered.attempts;
-                record.first_content = answered.attempt.first_content().map(|first| first - received);
-                self.reply(record, answered)
-            }
-            Err(unanswered) => {
-                record.attempts = unanswered.attempts;
-                record.cost = unanswered.cost;
-                drop(unanswered.planned);
-                self.reject(record, unanswered.rejection)
+        match answered {
+            Ok(answered) => self.reply(closing, answered),
+            Err(rejection) => {
+                closing.record.verdict = Verdict::Rejected(rejection.label());
+                Reply::Rejected(rejection)
             }
         }
     }
 
-    fn reply(&self, mut record: Record, answered: Answered<R>) -> Reply<R> {
-        let Answered { planned, attempt, cost_before, content, .. } = answered;
+    fn reply(&self, mut closing: Closing<R>, answered: Answered<R>) -> Reply<R> {
+        let Answered { planned, attempt, content } = answered;
+        let received = planned.request.received.monotonic;
+        closing.record.target = Some(attempt.target.name.clone());
+        closing.record.first_content = attempt.first_content().map(|first| first - received);
         match content {
             Content::Whole(body) => {
-                record.verdict = Verdict::Answered;
-                record.usage = attempt.usage;
-                record.cost = cost_before.saturating_add(attempt.cost);
-                record.ended = self.runtime.monotonic();
-                self.observer.settled(&record);
+                closing.record.verdict = Verdict::Answered;
+                closing.record.usage = attempt.usage;
                 Reply::Whole(body)
             }
             Content::Begun(begun) => {
                 let patience = Patience { deadline: planned.request.deadline, gap: self.limits.stream_gap };
-                let closing =
-                    Closing { observer: Arc::clone(&self.observer), record: Some(record), cost_before };
                 Reply::Stream(Box::new(ReplyStream::new(&self.runtime, *begun, attempt, patience, closing)))
             }
         }
-    }
-
-    fn reject(&self, mut record: Record, rejection: Rejection) -> Reply<R> {
-        record.verdict = Verdict::Rejected(rejection.label());
-        record.ended = self.runtime.monotonic();
-        self.observer.settled(&record);
-        Reply::Rejected(rejection)
     }
 }

@@ -7,18 +7,16 @@
 use crate::answer::{Begun, read_frame};
 use crate::attempt::Attempt;
 use crate::handle::Runtime;
-use crate::settle::{Observer, Record, Verdict};
+use crate::settle::{Closing, Verdict};
 use bytes::{Bytes, BytesMut};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_provider::Frames;
 use seawall_wire::anthropic::{AnthropicStream, Refusal, write_error_event};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -42,7 +40,8 @@ pub struct ReplyStream<R: Runtime> {
     /// Until when to wait for the next frame; set when waiting begins.
     waits_until: Option<Timestamp>,
     gap_timer: Option<GapTimer>,
-    closing: Closing,
+    /// Declared last and so dropped last: by then the attempt has added its cost.
+    closing: Closing<R>,
 }
 
 /// A timer that outlives the gap it was set for: a stream of events sets about one per gap's length, not one per event.
@@ -57,20 +56,13 @@ pub(crate) struct Patience {
     pub(crate) gap: Duration,
 }
 
-/// What is told when the request is over, exactly once.
-pub(crate) struct Closing {
-    pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) record: Option<Record>,
-    pub(crate) cost_before: Money,
-}
-
 impl<R: Runtime> ReplyStream<R> {
     pub(crate) fn new(
         runtime: &R,
         begun: Begun,
         attempt: Attempt<R>,
         patience: Patience,
-        closing: Closing,
+        closing: Closing<R>,
     ) -> Self {
         let Begun { held, frames, finished, reader } = begun;
         let mut stream = Self {
@@ -159,13 +151,11 @@ impl<R: Runtime> ReplyStream<R> {
         }
     }
 
-    /// The answer is whole. Its end is still waited for, because only then can the connection be used again.
+    /// The answer is whole, and over: its end is waited for only because then the connection can be used again.
     fn finish(&mut self) {
         self.finished = true;
         self.close(Verdict::Answered);
-        if let Some(record) = &mut self.closing.record {
-            record.ended = self.runtime.monotonic();
-        }
+        self.closing.ended = Some(self.runtime.monotonic());
     }
 
     /// Ends a stream that broke off with words that say so.
@@ -181,24 +171,15 @@ impl<R: Runtime> ReplyStream<R> {
     }
 
     fn close(&mut self, verdict: Verdict) {
-        if let Some(record) = &mut self.closing.record {
-            record.verdict = verdict;
-        }
+        self.closing.record.verdict = verdict;
     }
 }
 
 impl<R: Runtime> Drop for ReplyStream<R> {
     fn drop(&mut self) {
-        // Upstream first: what is cut here and now is not produced any more.
+        // Upstream first: what is cut here and now is not produced any more. Then, by their order, the attempt settles and
+        // the end is told.
         self.frames = None;
-        let Some(mut record) = self.closing.record.take() else { return };
-        self.attempt.settle_now();
-        record.usage = self.attempt.usage;
-        record.cost = self.closing.cost_before.saturating_add(self.attempt.cost);
-        // A whole answer was over when it was whole, not when its connection was done with.
-        if !self.finished {
-            record.ended = self.runtime.monotonic();
-        }
-        self.closing.observer.settled(&record);
+        self.closing.record.usage = self.attempt.usage;
     }
 }

@@ -210,17 +210,10 @@ impl FailureKind {
         match self {
             Self::NotStarted => Health::Cut,
             Self::Filtered => Health::Good,
-            Self::BadRequest | Self::TooLong | Self::Unauthorized | Self::NotFound => Health::Unknown,
-            Self::Throttled
-            | Self::Overloaded
-            | Self::QuotaExhausted
-            | Self::NotReady
-            | Self::TimedOut
-            | Self::Unreachable
-            | Self::BrokeMidStream
-            | Self::ServerFault
-            | Self::ModelFault
-            | Self::Unrecognised => Health::Bad,
+            _ => match self.origin() {
+                FaultOrigin::Provider => Health::Bad,
+                FaultOrigin::Caller | FaultOrigin::Gateway => Health::Unknown,
+            },
         }
     }
 

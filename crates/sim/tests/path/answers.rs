@@ -128,6 +128,21 @@ fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer
 }
 
 #[test]
+fn a_caller_who_goes_away_before_any_content_is_settled_and_told_of_as_well() {
+    for stream in [true, false] {
+        let (shop, strong, _) = shop(&[Deed::Status(429)], Deed::Answer, Deed::Answer);
+        shop.ask_for(Duration::from_millis(500), PRIME, &body(stream));
+        shop.world.run();
+        assert_eq!(strong.calls(), 2, "thrown away in the middle of the second attempt");
+        let records = shop.records();
+        assert_eq!(records.len(), 1);
+        assert_eq!((&records[0].verdict, records[0].attempts), (&Verdict::Abandoned, 2));
+        assert!(records[0].cost > Money::ZERO);
+        assert_eq!((shop.books().posted, shop.books().holds), (records[0].cost, 0));
+    }
+}
+
+#[test]
 fn a_caller_who_goes_away_closes_the_way_upstream_and_pays_what_was_delivered() {
     let (shop, strong, _) = shop(&[], Deed::Answer, Deed::Answer);
     let seen = shop.ask(PRIME, &body(true), Some(2));

@@ -98,7 +98,7 @@ impl Shop {
             ledger: ledger.clone(),
             route: Route::new("manga", targets).unwrap(),
             retry: RetryOptions::interactive(),
-            budget: RetryBudgetOptions::default(),
+            retry_budget: RetryBudgetOptions::default(),
             start_limit: Duration::from_secs(30),
             observer: Arc::<Records>::clone(&records),
             seed: 1,
@@ -155,6 +155,25 @@ impl Shop {
             *noted.lock().unwrap() = Some(reply);
         });
         seen
+    }
+
+    /// Sends one request and goes away after this long, whatever has come by then.
+    pub(crate) fn ask_for(&self, patience: Duration, key: &str, body: &str) {
+        let (path, world) = (Arc::clone(&self.path), self.world.clone());
+        let inbound = InboundRequest {
+            id: 0,
+            api_key: Some(key.to_owned()),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        };
+        self.world.spawn(async move {
+            let mut serving = Box::pin(async move { path.serve(inbound).await });
+            let mut gone = Box::pin(world.sleep(patience));
+            std::future::poll_fn(|context| {
+                let _ = serving.as_mut().poll(context).is_ready();
+                gone.as_mut().poll(context)
+            })
+            .await;
+        });
     }
 
     /// Sends one request and runs the world until nothing happens any more.
