@@ -15,6 +15,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 
+/// What the simulated model gets to end once nobody asks it any more.
+const MODEL_GRACE: Duration = Duration::from_secs(1);
+
 #[derive(Args)]
 pub(crate) struct ServeArguments {
     /// Where to listen; port 0 takes a free one.
@@ -113,12 +116,18 @@ async fn start(arguments: &ServeArguments) -> Result<(), Failed> {
             _ = terminate.recv() => {}
         }
     };
+    // The gateway waits for requests under way, so it must not hold up those who run them.
+    let stop = async {
+        stop.await;
+        let stopped = tokio::task::spawn_blocking(|| listening.stop());
+        // It ends by itself; there is nothing to do about one that did not.
+        let _ = stopped.await;
+    };
     match simulated {
         Simulated::No => stop.await,
         // The simulated model outlives the gateway: requests under way need it to finish.
-        Simulated::Yes(server, _) => server.run(stop, Duration::from_secs(arguments.grace)).await,
+        Simulated::Yes(server, _) => server.run(stop, MODEL_GRACE).await,
     }
-    listening.stop();
     Ok(())
 }
 

@@ -48,7 +48,8 @@ impl Running {
         Self::start(&arguments)
     }
 
-    fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+    /// Starts the program and waits for the line that says it is ready.
+    pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = seawall(arguments);
         let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start seawall")?;
         let stdout = child.stdout.take().context("seawall has no output")?;
@@ -105,10 +106,21 @@ impl Running {
         self.child.id()
     }
 
-    /// Sends a signal and waits for the end.
-    pub(crate) fn end_with(mut self, signal: &str) -> anyhow::Result<ExitStatus> {
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: &str) -> anyhow::Result<()> {
         let id = self.child.id().to_string();
         Command::new("kill").args([signal, &id]).status().context("cannot start kill")?;
+        Ok(())
+    }
+
+    /// Whether it takes new connections.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.connect().is_ok()
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn end_with(mut self, signal: &str) -> anyhow::Result<ExitStatus> {
+        self.signal(signal)?;
         Ok(self.child.wait()?)
     }
 }

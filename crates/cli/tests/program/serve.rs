@@ -191,7 +191,17 @@ fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
 #[test]
 fn told_to_stop_it_lets_a_stream_end_and_exits_with_success() -> anyhow::Result<()> {
     let model = Running::model("serve-drain", "[]")?;
-    let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
+    ends_in_good_order(Running::gateway(&model, "haiku", "haiku", PRIME)?)
+}
+
+#[test]
+fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
+    let alone = ["serve", "--listen", "127.0.0.1:0", "--json", "--log", "none", "--cores", "2"];
+    ends_in_good_order(Running::start(&[&alone[..], PRIME].concat())?)
+}
+
+/// Told to stop in the middle of a stream.
+fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
     let mut connection = gateway.post(KEY, &body(100, true))?;
     let mut first = [0; 16];
     connection.read_exact(&mut first)?;
@@ -201,7 +211,11 @@ fn told_to_stop_it_lets_a_stream_end_and_exits_with_success() -> anyhow::Result<
             connection.read_to_string(&mut rest)?;
             Ok(rest)
         });
-        let status = gateway.end_with("-TERM");
+        // New work is turned away at once, while the stream goes on.
+        let told = gateway.signal("-TERM");
+        while gateway.is_listening() {}
+        assert!(!reading.is_finished(), "it took new work until the stream was over");
+        let status = told.and_then(|()| gateway.end_with("-TERM"));
         (reading.join(), status)
     });
     let (Ok(rest), status) = ending else { panic!("the reader broke") };
