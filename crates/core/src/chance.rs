@@ -34,6 +34,12 @@ impl Draw {
         Self(bits)
     }
 
+    /// The bits themselves.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
     /// A duration spread evenly over `low..=high`. Where `high` is below `low`, `low`.
     #[must_use]
     pub fn between(self, low: Duration, high: Duration) -> Duration {
@@ -49,9 +55,36 @@ impl Draw {
     }
 }
 
+/// A stream of draws that a seed decides. The generator is splitmix64: small, fast, and good enough that no draw tells
+/// the next to who does not know the seed.
+///
+/// ```
+/// use seawall_core::chance::SeededChance;
+///
+/// assert_eq!(SeededChance::new(7).draw(), SeededChance::new(7).draw());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SeededChance(u64);
+
+impl SeededChance {
+    /// The stream of this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next draw.
+    pub const fn draw(&mut self) -> Draw {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Draw(mixed ^ (mixed >> 31))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Draw;
+    use super::{Draw, SeededChance};
     use proptest::prelude::{prop_assert, proptest};
     use std::time::Duration;
 
@@ -64,6 +97,13 @@ mod tests {
         assert_eq!(Draw::HIGHEST.below(0), 0);
         assert_eq!(Draw::HIGHEST.below(7), 6);
         assert_eq!(Draw::HIGHEST.between(Duration::ZERO, Duration::MAX), Duration::from_nanos(u64::MAX - 1));
+    }
+
+    #[test]
+    fn the_stream_is_the_published_one() {
+        let mut chance = SeededChance::new(1_234_567);
+        let published = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!([0; 3].map(|_| chance.draw()), published.map(Draw::from_bits));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! The real clock, the real chance and the real timer. Nothing else in Seawall touches them.
 
-use seawall_core::chance::Draw;
+use seawall_core::chance::{Draw, SeededChance};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_pipeline::Runtime;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ pub struct TokioRuntime {
 
 thread_local! {
     /// Each thread draws by itself, so that drawing costs no lock.
-    static CHANCE: Cell<u64> = Cell::new(seed());
+    static CHANCE: Cell<SeededChance> = Cell::new(SeededChance::new(seed()));
 }
 
 /// Moments beyond this are never reached: thirty years on.
@@ -51,12 +51,10 @@ impl Runtime for TokioRuntime {
 
     fn draw(&self) -> Draw {
         CHANCE.with(|chance| {
-            // splitmix64: one addition and two multiplications, and no draw tells the next to who does not know the seed.
-            let state = chance.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-            chance.set(state);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            Draw::from_bits(mixed ^ (mixed >> 31))
+            let mut own = chance.get();
+            let draw = own.draw();
+            chance.set(own);
+            draw
         })
     }
 

@@ -5,11 +5,9 @@
 //! several ready tasks goes first is drawn from a seed, so that one seed is one order of events, always the same, and
 //! another seed is another order: races are explored instead of hoped for.
 
-mod chance;
 mod model;
 mod runtime;
 mod world;
 
-pub use chance::SeededChance;
 pub use model::ModelTarget;
 pub use world::{Sleep, World};

@@ -1,7 +1,6 @@
 //! The executor with the virtual clock.
 
-use crate::chance::SeededChance;
-use seawall_core::chance::Draw;
+use seawall_core::chance::{Draw, SeededChance};
 use seawall_core::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

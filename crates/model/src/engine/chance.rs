@@ -1,6 +1,6 @@
 //! Chance that follows from a seed.
 
-use seawall_core::chance::Draw;
+use seawall_core::chance::{Draw, SeededChance};
 
 /// A source of draws; the same seed and the same additions give the same draws.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,7 @@ impl Dice {
     }
 }
 
-/// One step of SplitMix64.
+/// One step of the generator from this state.
 const fn mix(state: u64) -> u64 {
-    let state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    state ^ (state >> 31)
+    SeededChance::new(state).draw().bits()
 }

@@ -1,12 +1,13 @@
 //! A hundred thousand requests under a schedule of faults.
 
 use crate::shop::{Shop, body};
+use seawall_core::chance::SeededChance;
 use seawall_core::invariant::window_within_limit;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
 use seawall_pipeline::{Directory, Record, Tier, Verdict};
-use seawall_sim::{ModelTarget, SeededChance, World};
+use seawall_sim::{ModelTarget, World};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
