@@ -17,6 +17,7 @@
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`money`] | what tokens cost, to the nano-dollar |
+//! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
 //!
 //! Settings are plain `…Options` that anybody can write; a constructor that refuses nonsense by name turns them
@@ -37,6 +38,7 @@ pub mod retry;
 pub mod sender;
 pub mod setting;
 pub mod time;
+pub mod vocabulary;
 pub mod waiting;
 
 mod sync;

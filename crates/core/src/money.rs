@@ -117,9 +117,17 @@ impl fmt::Display for Money {
     }
 }
 
-/// What the tokens of one call come to.
+/// The tokens that one call used. Each token is counted in exactly one of the four, because each has its own
+/// price.
+///
+/// ```
+/// use seawall_core::money::Usage;
+///
+/// let usage = Usage { input: 10, cache_read: 200, cache_write: 30, output: 7 };
+/// assert_eq!(usage.total_input(), 240);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TokenCounts {
+pub struct Usage {
     /// Input that was neither read from nor written to the vendor's cache.
     pub input: u64,
     /// Input read from the vendor's cache.
@@ -130,13 +138,21 @@ pub struct TokenCounts {
     pub output: u64,
 }
 
+impl Usage {
+    /// All input, cached or not.
+    #[must_use]
+    pub const fn total_input(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+}
+
 /// What a million tokens of each sort cost at one model.
 ///
 /// ```
-/// use seawall_core::money::{Money, Price, TokenCounts};
+/// use seawall_core::money::{Money, Price, Usage};
 ///
 /// let sonnet = Price::per_million(Money::from_dollars(3), Money::from_dollars(15));
-/// let worst = TokenCounts { input: 4_000, output: 1_024, ..TokenCounts::default() };
+/// let worst = Usage { input: 4_000, output: 1_024, ..Usage::default() };
 /// assert_eq!(sonnet.of(&worst).to_string(), "$0.02736");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +178,7 @@ impl Price {
 
     /// What these tokens cost, rounded up once at the end: we never book less than the vendor does.
     #[must_use]
-    pub fn of(&self, counts: &TokenCounts) -> Money {
+    pub fn of(&self, counts: &Usage) -> Money {
         let part = |price: Money, tokens: u64| u128::from(price.0) * u128::from(tokens);
         let millionths = part(self.input, counts.input)
             .saturating_add(part(self.cache_read, counts.cache_read))
@@ -174,7 +190,7 @@ impl Price {
 
 #[cfg(test)]
 mod tests {
-    use super::{Money, Price, TokenCounts};
+    use super::{Money, Price, Usage};
     use proptest::prelude::{any, prop_assert, proptest};
 
     #[test]
@@ -241,19 +257,19 @@ mod tests {
     fn tokens_cost_what_their_sort_costs_and_a_fraction_is_rounded_up() {
         let dollars = Money::from_dollars;
         let price = Price::per_million(dollars(3), dollars(15));
-        let counts = TokenCounts { input: 1_200, output: 250, ..TokenCounts::default() };
+        let counts = Usage { input: 1_200, output: 250, ..Usage::default() };
         assert_eq!(price.of(&counts).to_string(), "$0.00735");
         let haiku = Price::per_million(Money::from_nanos(250_000_000), Money::from_nanos(1_250_000_000));
         assert_eq!(haiku.of(&counts).to_string(), "$0.0006125");
         let cached = price.with_cache(Money::from_nanos(300_000_000), Money::from_nanos(3_750_000_000));
-        let counts = TokenCounts { input: 1, cache_read: 10, cache_write: 100, output: 1_000 };
+        let counts = Usage { input: 1, cache_read: 10, cache_write: 100, output: 1_000 };
         assert_eq!(cached.of(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
         assert_eq!(price.of(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
         let odd = Price::per_million(Money::from_nanos(1), Money::ZERO);
-        assert_eq!(odd.of(&TokenCounts { input: 1, ..TokenCounts::default() }), Money::from_nanos(1));
-        assert_eq!(odd.of(&TokenCounts::default()), Money::ZERO);
+        assert_eq!(odd.of(&Usage { input: 1, ..Usage::default() }), Money::from_nanos(1));
+        assert_eq!(odd.of(&Usage::default()), Money::ZERO);
         let endless =
-            TokenCounts { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
+            Usage { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
         assert_eq!(Price::per_million(Money::MAX, Money::MAX).of(&endless), Money::MAX);
     }
 
@@ -261,8 +277,8 @@ mod tests {
         #[test]
         fn more_tokens_never_cost_less(input in any::<u32>(), output in any::<u32>(), more in any::<u32>()) {
             let price = Price::per_million(Money::from_nanos(37_500_000), Money::from_nanos(1_234_567_891));
-            let counts = TokenCounts { input: input.into(), output: output.into(), ..TokenCounts::default() };
-            let larger = TokenCounts { output: u64::from(output) + u64::from(more), ..counts };
+            let counts = Usage { input: input.into(), output: output.into(), ..Usage::default() };
+            let larger = Usage { output: u64::from(output) + u64::from(more), ..counts };
             prop_assert!(price.of(&counts) <= price.of(&larger));
         }
     }

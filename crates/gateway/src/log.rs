@@ -240,7 +240,7 @@ fn line(record: &Record) -> String {
 mod tests {
     use super::{AccessLog, Counters, line};
     use seawall_core::failure::FailureKind;
-    use seawall_core::money::{Money, TokenCounts};
+    use seawall_core::money::{Money, Usage};
     use seawall_core::time::Timestamp;
     use seawall_pipeline::{Observer as _, Record, Tier, Verdict};
     use std::sync::{Arc, Mutex};
@@ -253,7 +253,7 @@ mod tests {
             target: Some("str\"ong".to_owned()),
             verdict,
             attempts: 2,
-            usage: TokenCounts { input: 20, cache_read: 3, cache_write: 4, output: 8 },
+            usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8 },
             cost: Money::from_nanos(180_000),
             first_content: Some(Duration::from_millis(350)),
             ended: Timestamp::ZERO,

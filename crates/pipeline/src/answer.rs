@@ -15,12 +15,11 @@ use seawall_core::breaker::BreakerPhase;
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_core::money::TokenCounts;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Answer, Call, Frames};
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
-use seawall_wire::chat::{StreamEvent, Usage};
+use seawall_wire::chat::StreamEvent;
 use seawall_wire::sse::SseLimits;
 use std::future::poll_fn;
 use std::sync::{Arc, PoisonError};
@@ -170,7 +169,7 @@ async fn try_once<R: Runtime>(
             attempt.note_bytes(body.len());
             attempt.note_content();
             let (usage, _) = read_answer(&body).map_err(|_| Failure::of(FailureKind::Unrecognised))?;
-            attempt.succeed(counts(usage));
+            attempt.succeed(usage);
             Ok(Content::Whole(body))
         }
         Answer::Stream(frames) => begin_stream(path, frames, start_by, attempt).await,
@@ -210,7 +209,7 @@ pub(crate) fn read_frame<R: Runtime>(
     attempt.note_bytes(frame.len());
     let (mut failure, mut finished) = (None, false);
     let read = reader.feed(frame, |event| match event {
-        StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = counts(usage),
+        StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = usage,
         StreamEvent::Content => attempt.note_content(),
         StreamEvent::Finished => finished = true,
         StreamEvent::Failed { failure: failed, .. } => failure = Some(failed),
@@ -229,9 +228,4 @@ pub(crate) fn read_frame<R: Runtime>(
             Ok(finished)
         }
     }
-}
-
-fn counts(usage: Usage) -> TokenCounts {
-    let Usage { input, cache_read, cache_write, output } = usage;
-    TokenCounts { input, cache_read, cache_write, output }
 }

@@ -11,7 +11,7 @@ use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::in_flight::InFlightPermit;
-use seawall_core::money::TokenCounts;
+use seawall_core::money::Usage;
 use seawall_core::time::Timestamp;
 use seawall_store::Hold;
 use std::sync::{Arc, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) struct Attempt<R: Runtime> {
     started: Timestamp,
     first_content: Option<Timestamp>,
     /// What the vendor has said so far.
-    pub(crate) usage: TokenCounts,
+    pub(crate) usage: Usage,
     usage_is_final: bool,
     /// Bytes of input, and bytes of answer that have arrived: no fewer than there were tokens.
     input_bytes: u64,
@@ -58,7 +58,7 @@ impl<R: Runtime> Attempt<R> {
             target: Arc::clone(target),
             started: runtime.monotonic(),
             first_content: None,
-            usage: TokenCounts::default(),
+            usage: Usage::default(),
             usage_is_final: false,
             input_bytes,
             received_bytes: 0,
@@ -92,7 +92,7 @@ impl<R: Runtime> Attempt<R> {
     }
 
     /// The answer has ended as it should, with the vendor's own count.
-    pub(crate) fn succeed(&mut self, usage: TokenCounts) {
+    pub(crate) fn succeed(&mut self, usage: Usage) {
         self.usage = usage;
         self.usage_is_final = true;
         let now = self.runtime.monotonic();

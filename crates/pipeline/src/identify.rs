@@ -7,34 +7,9 @@ use crate::handle::Runtime;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
+use seawall_core::vocabulary::Tier;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-
-/// What a caller is entitled to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
-    /// The most.
-    Prime,
-    /// The usual.
-    Standard,
-    /// The least.
-    Guest,
-}
-
-impl Tier {
-    /// Every tier.
-    pub const ALL: [Self; 3] = [Self::Prime, Self::Standard, Self::Guest];
-
-    /// The name in settings, logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Prime => "prime",
-            Self::Standard => "standard",
-            Self::Guest => "guest",
-        }
-    }
-}
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

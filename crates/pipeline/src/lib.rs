@@ -20,10 +20,11 @@ mod reply;
 mod settle;
 
 pub use handle::Runtime;
-pub use identify::{Caller, Directory, KeyError, Tier};
+pub use identify::{Caller, Directory, KeyError};
 pub use path::{Path, PathOptions};
 pub use plan::{Route, TargetOptions};
 pub use receive::InboundRequest;
 pub use relay::ReplyStream;
 pub use reply::{Rejection, Reply};
+pub use seawall_core::vocabulary::Tier;
 pub use settle::{Observer, Record, Verdict};

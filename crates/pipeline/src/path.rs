@@ -3,7 +3,7 @@
 use crate::admit::admit;
 use crate::answer::{Answered, Content, answer};
 use crate::handle::Runtime;
-use crate::identify::{Directory, Tier, identify};
+use crate::identify::{Directory, identify};
 use crate::plan::{Route, plan};
 use crate::receive::{InboundRequest, receive};
 use crate::relay::{Patience, ReplyStream};
@@ -14,6 +14,7 @@ use seawall_core::deadline::{TimeLimitOptions, TimeLimits};
 use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;
+use seawall_core::vocabulary::Tier;
 use seawall_store::{DayBooks, MemoryLedger};
 use seawall_wire::anthropic::RequestLimits;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The last stage: what it took and what it cost.
 
 use crate::handle::Runtime;
-use crate::identify::Tier;
 use seawall_core::failure::FailureKind;
-use seawall_core::money::{Money, TokenCounts};
+use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Tier;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Record {
     /// Attempts made.
     pub attempts: u32,
     /// What the answering attempt used.
-    pub usage: TokenCounts,
+    pub usage: Usage,
     /// What was posted for all attempts together.
     pub cost: Money,
     /// From arrival to first content, where there was any.
@@ -85,7 +85,7 @@ impl<R: Runtime> Closing<R> {
             target: None,
             verdict: Verdict::Abandoned,
             attempts: 0,
-            usage: TokenCounts::default(),
+            usage: Usage::default(),
             cost: Money::ZERO,
             first_content: None,
             ended: Timestamp::ZERO,

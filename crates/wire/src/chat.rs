@@ -3,35 +3,7 @@
 //! Text is not among it: an answer passes through as bytes, and only its ends and its usage are understood.
 
 use seawall_core::failure::Failure;
-
-/// Tokens that one answer used. Each token is counted in exactly one of the four, because each has its own
-/// price.
-///
-/// ```
-/// use seawall_wire::chat::Usage;
-///
-/// let usage = Usage { input: 10, cache_read: 200, cache_write: 30, output: 7 };
-/// assert_eq!(usage.total_input(), 240);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Input that was neither read from a cache nor written to one.
-    pub input: u64,
-    /// Input that was read from the vendor's cache.
-    pub cache_read: u64,
-    /// Input that was written to the vendor's cache.
-    pub cache_write: u64,
-    /// Output.
-    pub output: u64,
-}
-
-impl Usage {
-    /// All input, cached or not.
-    #[must_use]
-    pub const fn total_input(&self) -> u64 {
-        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
-    }
-}
+pub use seawall_core::money::Usage;
 
 /// Why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
