@@ -5,11 +5,13 @@
 
 mod decisions;
 mod measure;
+mod policy;
 mod proxy;
 mod report;
 mod whole_path;
 
 use clap::{Args, Parser, Subcommand};
+use report::Outcome;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ struct Arguments {
 enum Benchmark {
     /// What one decision costs, beside governor; also what runs without a name.
     Decisions(DecisionsArguments),
+    /// What the policy machines cost: estimates, plans, frames.
+    Policy(PolicyArguments),
     /// What a request through Seawall costs, beside nginx and a bare hop.
     Proxy(proxy::ProxyArguments),
     /// Answers every request at once; part of `proxy`.
@@ -49,6 +53,16 @@ enum Benchmark {
 }
 
 #[derive(Args)]
+struct PolicyArguments {
+    /// Rounds; every case runs once in each.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 struct DecisionsArguments {
     /// Rounds; every case runs once in each.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
@@ -64,7 +78,10 @@ struct DecisionsArguments {
 fn main() -> anyhow::Result<ExitCode> {
     let Arguments { benchmark, decisions } = Arguments::parse();
     match benchmark.unwrap_or(Benchmark::Decisions(decisions)) {
-        Benchmark::Decisions(arguments) => Ok(measure_decisions(&arguments)),
+        Benchmark::Decisions(DecisionsArguments { rounds, callers, json }) => {
+            Ok(show(&decisions::run(rounds, callers), json))
+        }
+        Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),
         Benchmark::Hop { listen, upstream } => proxy::hop(listen, upstream),
@@ -72,12 +89,11 @@ fn main() -> anyhow::Result<ExitCode> {
     }
 }
 
-fn measure_decisions(arguments: &DecisionsArguments) -> ExitCode {
-    let outcome = decisions::run(arguments.rounds, arguments.callers);
-    if arguments.json {
-        println!("{:#}", report::json(&outcome));
+fn show(outcome: &Outcome, as_json: bool) -> ExitCode {
+    if as_json {
+        println!("{:#}", report::json(outcome));
     } else {
-        print!("{}", report::table(&outcome));
+        print!("{}", report::table(outcome));
     }
     if outcome.gates.iter().all(|gate| gate.holds()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,0 +1,30 @@
+//! What the policy machines cost, each beside a peer in the same run where there is one.
+
+use crate::measure::{Case, Measured, take_turns};
+use crate::report::{Gate, Outcome};
+
+/// The cases of one machine, and what their figures must keep.
+#[derive(Default)]
+pub(crate) struct Part<'a> {
+    pub(crate) cases: Vec<Case<'a>>,
+    /// From all that was measured to the figures and gates of this machine.
+    pub(crate) judge: Vec<fn(&[Measured]) -> Gate>,
+}
+
+pub(crate) fn run(rounds: u32) -> Outcome {
+    let parts: Vec<Part<'_>> = vec![];
+    let (mut cases, mut judges) = (Vec::new(), Vec::new());
+    for part in parts {
+        cases.extend(part.cases);
+        judges.extend(part.judge);
+    }
+    let measured = take_turns(cases, rounds);
+    let gates = judges.iter().map(|judge| judge(&measured)).collect();
+    Outcome { measured, figures: Vec::new(), gates }
+}
+
+/// The median of the case of this name.
+#[expect(dead_code, reason = "the first machine's judge will call it")]
+pub(crate) fn median_of(measured: &[Measured], name: &str) -> f64 {
+    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
+}
