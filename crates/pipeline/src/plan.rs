@@ -8,7 +8,7 @@ use crate::reply::Rejection;
 use bytes::Bytes;
 use seawall_core::breaker::{Breaker, BreakerProfile, SharedBreaker};
 use seawall_core::in_flight::InFlightLimit;
-use seawall_core::money::{Money, Price, Usage};
+use seawall_core::money::{Money, Price};
 use seawall_core::pressure::{PressureGauge, PressureOptions};
 use seawall_core::setting::SettingError;
 use seawall_provider::Target;
@@ -80,7 +80,7 @@ impl GuardedTarget {
     /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
     pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
         let input = input_bytes.saturating_add(INPUT_OVERHEAD);
-        self.price.of(&Usage { input, output, ..Usage::default() })
+        self.price.at_most(input, output)
     }
 }
 

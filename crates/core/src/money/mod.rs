@@ -4,6 +4,12 @@
 //! tokens are exact and still fit a `u64` (18 thousand million dollars). Arithmetic is checked or saturates where
 //! that is on the careful side; nothing wraps and nothing is a float.
 
+mod list;
+mod price;
+
+pub use list::{ListedModel, ModelPriceOptions, PriceError, PriceList};
+pub use price::{Price, Usage};
+
 use crate::setting::SettingError;
 use std::fmt;
 use std::iter::Sum;
@@ -117,81 +123,9 @@ impl fmt::Display for Money {
     }
 }
 
-/// The tokens that one call used. Each token is counted in exactly one of the four, because each has its own
-/// price.
-///
-/// ```
-/// use seawall_core::money::Usage;
-///
-/// let usage = Usage { input: 10, cache_read: 200, cache_write: 30, output: 7 };
-/// assert_eq!(usage.total_input(), 240);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Input that was neither read from nor written to the vendor's cache.
-    pub input: u64,
-    /// Input read from the vendor's cache.
-    pub cache_read: u64,
-    /// Input written to the vendor's cache.
-    pub cache_write: u64,
-    /// Output.
-    pub output: u64,
-}
-
-impl Usage {
-    /// All input, cached or not.
-    #[must_use]
-    pub const fn total_input(&self) -> u64 {
-        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
-    }
-}
-
-/// What a million tokens of each sort cost at one model.
-///
-/// ```
-/// use seawall_core::money::{Money, Price, Usage};
-///
-/// let sonnet = Price::per_million(Money::from_dollars(3), Money::from_dollars(15));
-/// let worst = Usage { input: 4_000, output: 1_024, ..Usage::default() };
-/// assert_eq!(sonnet.of(&worst).to_string(), "$0.02736");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Price {
-    input: Money,
-    cache_read: Money,
-    cache_write: Money,
-    output: Money,
-}
-
-impl Price {
-    /// Input and output per million tokens; cached input costs what other input does.
-    #[must_use]
-    pub const fn per_million(input: Money, output: Money) -> Self {
-        Self { input, cache_read: input, cache_write: input, output }
-    }
-
-    /// The same with prices of their own for reading and writing the vendor's cache.
-    #[must_use]
-    pub const fn with_cache(self, read: Money, write: Money) -> Self {
-        Self { cache_read: read, cache_write: write, ..self }
-    }
-
-    /// What these tokens cost, rounded up once at the end: we never book less than the vendor does.
-    #[must_use]
-    pub fn of(&self, counts: &Usage) -> Money {
-        let part = |price: Money, tokens: u64| u128::from(price.0) * u128::from(tokens);
-        let millionths = part(self.input, counts.input)
-            .saturating_add(part(self.cache_read, counts.cache_read))
-            .saturating_add(part(self.cache_write, counts.cache_write))
-            .saturating_add(part(self.output, counts.output));
-        Money(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Money, Price, Usage};
-    use proptest::prelude::{any, prop_assert, proptest};
+    use super::Money;
 
     #[test]
     fn amounts_are_written_in_dollars_with_at_least_two_decimals() {
@@ -251,35 +185,5 @@ mod tests {
         assert_eq!([one, one, one].into_iter().sum::<Money>(), Money::from_nanos(3));
         assert_eq!([Money::MAX, one].into_iter().sum::<Money>(), Money::MAX);
         assert_eq!(Money::from_dollars(u64::MAX), Money::MAX);
-    }
-
-    #[test]
-    fn tokens_cost_what_their_sort_costs_and_a_fraction_is_rounded_up() {
-        let dollars = Money::from_dollars;
-        let price = Price::per_million(dollars(3), dollars(15));
-        let counts = Usage { input: 1_200, output: 250, ..Usage::default() };
-        assert_eq!(price.of(&counts).to_string(), "$0.00735");
-        let haiku = Price::per_million(Money::from_nanos(250_000_000), Money::from_nanos(1_250_000_000));
-        assert_eq!(haiku.of(&counts).to_string(), "$0.0006125");
-        let cached = price.with_cache(Money::from_nanos(300_000_000), Money::from_nanos(3_750_000_000));
-        let counts = Usage { input: 1, cache_read: 10, cache_write: 100, output: 1_000 };
-        assert_eq!(cached.of(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
-        assert_eq!(price.of(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
-        let odd = Price::per_million(Money::from_nanos(1), Money::ZERO);
-        assert_eq!(odd.of(&Usage { input: 1, ..Usage::default() }), Money::from_nanos(1));
-        assert_eq!(odd.of(&Usage::default()), Money::ZERO);
-        let endless =
-            Usage { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
-        assert_eq!(Price::per_million(Money::MAX, Money::MAX).of(&endless), Money::MAX);
-    }
-
-    proptest! {
-        #[test]
-        fn more_tokens_never_cost_less(input in any::<u32>(), output in any::<u32>(), more in any::<u32>()) {
-            let price = Price::per_million(Money::from_nanos(37_500_000), Money::from_nanos(1_234_567_891));
-            let counts = Usage { input: input.into(), output: output.into(), ..Usage::default() };
-            let larger = Usage { output: u64::from(output) + u64::from(more), ..counts };
-            prop_assert!(price.of(&counts) <= price.of(&larger));
-        }
     }
 }

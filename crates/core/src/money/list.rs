@@ -1,0 +1,241 @@
+//! Which model costs what, and until when it can be had.
+//!
+//! A model is found by its exact id and in no other way: part of a name is not a name, and a model nobody has priced is
+//! refused, never free. A price must be said to be nothing before it is taken for nothing.
+
+use super::{Money, Price, Usage};
+use crate::setting::SettingError;
+use crate::time::UtcTime;
+use std::collections::BTreeMap;
+
+/// No vendor asks for more per million tokens; what is above it is a slip of the decimal point.
+const DEAREST: Money = Money::from_dollars(10_000);
+
+/// A model and its price per million tokens, as somebody wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelPriceOptions {
+    /// The vendor's id, whole.
+    pub model: String,
+    /// A million tokens of input.
+    pub input: Money,
+    /// A million tokens of output.
+    pub output: Money,
+    /// A million tokens read from the vendor's cache; as other input where nothing is said.
+    pub cache_read: Option<Money>,
+    /// A million tokens written to the vendor's cache; as other input where nothing is said.
+    pub cache_write: Option<Money>,
+    /// Costs nothing, and is meant to.
+    pub free: bool,
+    /// The first moment at which the vendor no longer serves it.
+    pub retires: Option<UtcTime>,
+}
+
+impl ModelPriceOptions {
+    /// A model with these prices for input and output, and nothing else said.
+    #[must_use]
+    pub fn new(model: &str, input: Money, output: Money) -> Self {
+        let model = model.to_owned();
+        Self { model, input, output, cache_read: None, cache_write: None, free: false, retires: None }
+    }
+
+    fn check(&self) -> Result<ListedModel, SettingError> {
+        let refuse = |problem: String| Err(SettingError::new("price", format!("{}: {problem}", self.model)));
+        if self.model.is_empty() || self.model.trim() != self.model {
+            return Err(SettingError::new("price", format!("{:?} is not the id of a model", self.model)));
+        }
+        let (read, write) = (self.cache_read.unwrap_or(self.input), self.cache_write.unwrap_or(self.input));
+        let all =
+            [("input", self.input), ("output", self.output), ("cache_read", read), ("cache_write", write)];
+        for (name, amount) in all {
+            if amount > DEAREST {
+                return refuse(format!(
+                    "{name} is {amount} per million tokens; more than {DEAREST} is a slip"
+                ));
+            }
+            if self.free && amount > Money::ZERO {
+                return refuse(format!("said to be free, but {name} is {amount}"));
+            }
+            if !self.free && amount == Money::ZERO {
+                return refuse(format!("{name} is {amount}; say free = true if it costs nothing"));
+            }
+        }
+        let price = Price::per_million(self.input, self.output).with_cache(read, write);
+        Ok(ListedModel { price, retires: self.retires })
+    }
+}
+
+/// A model on the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedModel {
+    price: Price,
+    retires: Option<UtcTime>,
+}
+
+impl ListedModel {
+    /// What its tokens cost.
+    #[must_use]
+    pub const fn price(&self) -> &Price {
+        &self.price
+    }
+
+    /// When the vendor stops serving it, if that is known.
+    #[must_use]
+    pub const fn retires(&self) -> Option<UtcTime> {
+        self.retires
+    }
+}
+
+/// Why a model has no price.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    /// It is not on the list.
+    #[error("the model {0:?} has no price; a model without one is not called")]
+    Unknown(String),
+    /// The vendor no longer serves it.
+    #[error("the model {model:?} was retired on {year:04}-{month:02}-{day:02}")]
+    Retired {
+        /// Its id.
+        model: String,
+        /// The year it went.
+        year: i64,
+        /// The month.
+        month: u32,
+        /// The day.
+        day: u32,
+    },
+}
+
+/// All prices.
+///
+/// ```
+/// use seawall_core::money::{ModelPriceOptions, Money, PriceList};
+/// use seawall_core::time::UtcTime;
+///
+/// let sonnet = ModelPriceOptions::new("claude-3-sonnet", Money::from_dollars(3), Money::from_dollars(15));
+/// let prices = PriceList::new(&[sonnet]).unwrap();
+/// let today = UtcTime::from_civil(2026, 11, 15);
+/// assert!(prices.find("claude-3-sonnet", today).is_ok());
+/// let error = prices.find("sonnet", today).unwrap_err();
+/// assert_eq!(error.to_string(), "the model \"sonnet\" has no price; a model without one is not called");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct PriceList(BTreeMap<Box<str>, ListedModel>);
+
+impl PriceList {
+    /// A list of these models. A model with two prices is refused, whatever they are.
+    pub fn new(models: &[ModelPriceOptions]) -> Result<Self, SettingError> {
+        let mut list = BTreeMap::new();
+        for model in models {
+            if list.insert(model.model.as_str().into(), model.check()?).is_some() {
+                return Err(SettingError::new("price", format!("{} is priced twice", model.model)));
+            }
+        }
+        Ok(Self(list))
+    }
+
+    /// The model of exactly this id, if it is on the list and still served.
+    pub fn find(&self, model: &str, now: UtcTime) -> Result<&ListedModel, PriceError> {
+        let listed = self.0.get(model).ok_or_else(|| PriceError::Unknown(model.to_owned()))?;
+        match listed.retires {
+            Some(retires) if retires <= now => {
+                let (year, month, day) = retires.civil();
+                Err(PriceError::Retired { model: model.to_owned(), year, month, day })
+            }
+            _ => Ok(listed),
+        }
+    }
+
+    /// What `usage` cost at a model, retired or not: a call that was made is booked.
+    pub fn cost(&self, model: &str, usage: &Usage) -> Result<Money, PriceError> {
+        let listed = self.0.get(model).ok_or_else(|| PriceError::Unknown(model.to_owned()))?;
+        Ok(listed.price.of(usage))
+    }
+
+    /// The models that retire within `days` of `now` or have, with the moment, the first to go first.
+    #[must_use]
+    pub fn retiring(&self, now: UtcTime, days: u64) -> Vec<(&str, UtcTime)> {
+        let last_day = now.day().saturating_add(days);
+        let dated = self.0.iter().filter_map(|(model, listed)| listed.retires.map(|at| (&**model, at)));
+        let mut found: Vec<_> = dated.filter(|(_, at)| at.day() <= last_day).collect();
+        found.sort_by_key(|(_, at)| *at);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ModelPriceOptions, Money, PriceError, PriceList, Usage};
+    use crate::time::UtcTime;
+    use std::time::Duration;
+
+    fn sonnet() -> ModelPriceOptions {
+        ModelPriceOptions::new("sonnet-1", Money::from_dollars(3), Money::from_dollars(15))
+    }
+
+    fn problem(model: ModelPriceOptions) -> String {
+        PriceList::new(&[model]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn absurd_prices_are_refused_by_name() {
+        let cent = Money::from_nanos(10_000_000);
+        let dear = Money::from_dollars(10_000).saturating_add(Money::from_nanos(1));
+        assert_eq!(
+            problem(ModelPriceOptions { output: dear, ..sonnet() }),
+            "price: sonnet-1: output is $10000.000000001 per million tokens; more than $10000.00 is a slip"
+        );
+        assert_eq!(
+            problem(ModelPriceOptions { cache_write: Some(Money::ZERO), ..sonnet() }),
+            "price: sonnet-1: cache_write is $0.00; say free = true if it costs nothing"
+        );
+        let free =
+            ModelPriceOptions { free: true, ..ModelPriceOptions::new("own", Money::ZERO, Money::ZERO) };
+        assert_eq!(
+            problem(ModelPriceOptions { cache_read: Some(cent), ..free.clone() }),
+            "price: own: said to be free, but cache_read is $0.01"
+        );
+        for name in ["", " sonnet", "sonnet "] {
+            assert!(
+                problem(ModelPriceOptions { model: name.into(), ..sonnet() })
+                    .ends_with("is not the id of a model")
+            );
+        }
+        assert!(
+            PriceList::new(&[free, ModelPriceOptions { output: Money::from_dollars(10_000), ..sonnet() }])
+                .is_ok()
+        );
+        assert_eq!(
+            PriceList::new(&[sonnet(), sonnet()]).unwrap_err().to_string(),
+            "price: sonnet-1 is priced twice"
+        );
+    }
+
+    #[test]
+    fn only_the_exact_id_finds_a_model() {
+        let prices = PriceList::new(&[sonnet()]).unwrap();
+        let today = UtcTime::from_civil(2026, 11, 15);
+        for wrong in ["sonnet", "sonnet-10", "SONNET-1", "sonnet-1 ", ""] {
+            assert_eq!(prices.find(wrong, today).unwrap_err(), PriceError::Unknown(wrong.into()));
+            assert!(prices.cost(wrong, &Usage::default()).is_err());
+        }
+        let usage = Usage { input: 1_200, output: 250, ..Usage::default() };
+        assert_eq!(prices.find("sonnet-1", today).unwrap().price().of(&usage).to_string(), "$0.00735");
+        assert_eq!(prices.find("sonnet-1", today).unwrap().retires(), None);
+    }
+
+    #[test]
+    fn a_model_is_served_until_the_moment_it_retires_and_booked_after_it() {
+        let end = UtcTime::from_civil(2025, 7, 21);
+        let later = ModelPriceOptions { retires: Some(end + Duration::from_secs(86_400)), ..sonnet() };
+        let first = ModelPriceOptions { model: "z".into(), retires: Some(end), ..sonnet() };
+        let prices = PriceList::new(&[later, first]).unwrap();
+        let before = UtcTime::from_nanos(end.as_nanos() - 1);
+        assert_eq!(prices.find("z", before).unwrap().retires(), Some(end));
+        let error = prices.find("z", end).unwrap_err();
+        assert_eq!(error.to_string(), "the model \"z\" was retired on 2025-07-21");
+        assert_eq!(prices.cost("z", &Usage { output: 1, ..Usage::default() }), Ok(Money::from_nanos(15_000)));
+        let names =
+            |days| prices.retiring(before, days).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!((names(0), names(1), names(2)), (vec![], vec!["z"], vec!["z", "sonnet-1"]));
+    }
+}

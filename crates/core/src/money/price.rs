@@ -1,0 +1,179 @@
+//! What tokens cost.
+
+use super::Money;
+
+/// The tokens that one call used. Each token is counted in exactly one of the four, because each has its own
+/// price.
+///
+/// ```
+/// use seawall_core::money::Usage;
+///
+/// let usage = Usage { input: 10, cache_read: 200, cache_write: 30, output: 7 };
+/// assert_eq!(usage.total_input(), 240);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Input that was neither read from nor written to the vendor's cache.
+    pub input: u64,
+    /// Input read from the vendor's cache.
+    pub cache_read: u64,
+    /// Input written to the vendor's cache.
+    pub cache_write: u64,
+    /// Output.
+    pub output: u64,
+}
+
+impl Usage {
+    /// From a vendor that counts cached input inside the whole prompt, as OpenAI does; Anthropic counts it beside the
+    /// rest, which is how this type is. What is said to be cached and is more than the prompt is taken at its word:
+    /// every token that a vendor names may be on its bill.
+    ///
+    /// ```
+    /// use seawall_core::money::Usage;
+    ///
+    /// let usage = Usage::from_whole_prompt(1_000, 800, 50, 7);
+    /// assert_eq!(usage, Usage { input: 150, cache_read: 800, cache_write: 50, output: 7 });
+    /// ```
+    #[must_use]
+    pub const fn from_whole_prompt(prompt: u64, cache_read: u64, cache_write: u64, output: u64) -> Self {
+        let input = prompt.saturating_sub(cache_read).saturating_sub(cache_write);
+        Self { input, cache_read, cache_write, output }
+    }
+
+    /// All input, cached or not.
+    #[must_use]
+    pub const fn total_input(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+}
+
+/// What a million tokens of each sort cost at one model.
+///
+/// ```
+/// use seawall_core::money::{Money, Price, Usage};
+///
+/// let sonnet = Price::per_million(Money::from_dollars(3), Money::from_dollars(15));
+/// let worst = Usage { input: 4_000, output: 1_024, ..Usage::default() };
+/// assert_eq!(sonnet.of(&worst).to_string(), "$0.02736");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    input: Money,
+    cache_read: Money,
+    cache_write: Money,
+    output: Money,
+}
+
+impl Price {
+    /// Input and output per million tokens; cached input costs what other input does.
+    #[must_use]
+    pub const fn per_million(input: Money, output: Money) -> Self {
+        Self { input, cache_read: input, cache_write: input, output }
+    }
+
+    /// The same with prices of their own for reading and writing the vendor's cache.
+    #[must_use]
+    pub const fn with_cache(self, read: Money, write: Money) -> Self {
+        Self { cache_read: read, cache_write: write, ..self }
+    }
+
+    /// A model that costs nothing, such as one of our own. It must be said: a price that is missing is not nothing.
+    pub const FREE: Self = Self::per_million(Money::ZERO, Money::ZERO);
+
+    /// The most that a call can cost: every token of input at the dearest of its three prices.
+    ///
+    /// ```
+    /// use seawall_core::money::{Money, Price};
+    ///
+    /// let cents = |cents| Money::from_nanos(cents * 10_000_000);
+    /// let price = Price::per_million(cents(300), cents(1_500)).with_cache(cents(30), cents(375));
+    /// assert_eq!(price.at_most(1_000_000, 0), cents(375));
+    /// ```
+    #[must_use]
+    pub fn at_most(&self, input: u64, output: u64) -> Money {
+        let dearest = self.input.max(self.cache_read).max(self.cache_write);
+        Self { input: dearest, ..*self }.of(&Usage { input, output, ..Usage::default() })
+    }
+
+    /// What these tokens cost, rounded up once at the end: we never book less than the vendor does.
+    #[must_use]
+    pub fn of(&self, counts: &Usage) -> Money {
+        let part = |price: Money, tokens: u64| u128::from(price.as_nanos()) * u128::from(tokens);
+        let millionths = part(self.input, counts.input)
+            .saturating_add(part(self.cache_read, counts.cache_read))
+            .saturating_add(part(self.cache_write, counts.cache_write))
+            .saturating_add(part(self.output, counts.output));
+        Money::from_nanos(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Money, Price, Usage};
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    #[test]
+    fn cached_input_is_taken_out_of_a_whole_prompt_once() {
+        let usage = |prompt, read, write| Usage::from_whole_prompt(prompt, read, write, 0);
+        assert_eq!(usage(10, 0, 0).input, 10);
+        assert_eq!(usage(10, 4, 6), Usage { input: 0, cache_read: 4, cache_write: 6, output: 0 });
+        assert_eq!(usage(10, 8, 8), Usage { input: 0, cache_read: 8, cache_write: 8, output: 0 });
+        assert_eq!(usage(u64::MAX, u64::MAX, 1).total_input(), u64::MAX);
+    }
+
+    #[test]
+    fn the_worst_case_takes_the_dearest_input_whichever_it_is() {
+        let nanos = Money::from_nanos;
+        let plain = Price::per_million(nanos(3_000_000), nanos(5_000_000));
+        for (price, most) in [
+            (plain, 3 + 5),
+            (plain.with_cache(nanos(1_000_000), nanos(4_000_000)), 4 + 5),
+            (plain.with_cache(nanos(9_000_000), nanos(4_000_000)), 9 + 5),
+            (plain.with_cache(nanos(1_000_000), nanos(2_000_000)), 3 + 5),
+            (Price::FREE, 0),
+        ] {
+            assert_eq!(price.at_most(1, 1), nanos(most));
+        }
+    }
+
+    #[test]
+    fn tokens_cost_what_their_sort_costs_and_a_fraction_is_rounded_up() {
+        let dollars = Money::from_dollars;
+        let price = Price::per_million(dollars(3), dollars(15));
+        let counts = Usage { input: 1_200, output: 250, ..Usage::default() };
+        assert_eq!(price.of(&counts).to_string(), "$0.00735");
+        let haiku = Price::per_million(Money::from_nanos(250_000_000), Money::from_nanos(1_250_000_000));
+        assert_eq!(haiku.of(&counts).to_string(), "$0.0006125");
+        let cached = price.with_cache(Money::from_nanos(300_000_000), Money::from_nanos(3_750_000_000));
+        let counts = Usage { input: 1, cache_read: 10, cache_write: 100, output: 1_000 };
+        assert_eq!(cached.of(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
+        assert_eq!(price.of(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
+        let odd = Price::per_million(Money::from_nanos(1), Money::ZERO);
+        assert_eq!(odd.of(&Usage { input: 1, ..Usage::default() }), Money::from_nanos(1));
+        assert_eq!(odd.of(&Usage::default()), Money::ZERO);
+        let endless =
+            Usage { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
+        assert_eq!(Price::per_million(Money::MAX, Money::MAX).of(&endless), Money::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn no_usage_within_the_bounds_costs_more_than_the_worst_case(
+            input in 0..10_000_u64, read in 0..10_000_u64, write in 0..10_000_u64, output in 0..10_000_u64,
+            prices in any::<[u32; 4]>(),
+        ) {
+            let [a, b, c, d] = prices.map(|nanos| Money::from_nanos(nanos.into()));
+            let price = Price::per_million(a, b).with_cache(c, d);
+            let usage = Usage { input, cache_read: read, cache_write: write, output };
+            prop_assert!(price.of(&usage) <= price.at_most(usage.total_input(), output));
+        }
+
+        #[test]
+        fn more_tokens_never_cost_less(input in any::<u32>(), output in any::<u32>(), more in any::<u32>()) {
+            let price = Price::per_million(Money::from_nanos(37_500_000), Money::from_nanos(1_234_567_891));
+            let counts = Usage { input: input.into(), output: output.into(), ..Usage::default() };
+            let larger = Usage { output: u64::from(output) + u64::from(more), ..counts };
+            prop_assert!(price.of(&counts) <= price.of(&larger));
+        }
+    }
+}
