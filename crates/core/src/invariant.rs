@@ -5,6 +5,7 @@
 //! broken is a bug of ours, whatever the input was.
 
 use crate::deadline::Deadline;
+use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -40,11 +41,15 @@ pub enum Law {
     InFlightWithinLimit,
     /// A time limit is shorter than the one around it.
     ChildShorterThanParent,
+    /// What is posted and held never passes the cap, but for what calls cost beyond their worst case.
+    SpendWithinCap,
+    /// What was reserved is what has been released and what is held.
+    MoneyIsConserved,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::WindowWithinLimit,
         Self::RateWithinBurst,
         Self::UnitsWithinCapacity,
@@ -59,6 +64,8 @@ impl Law {
         Self::AttemptsWithinLimit,
         Self::InFlightWithinLimit,
         Self::ChildShorterThanParent,
+        Self::SpendWithinCap,
+        Self::MoneyIsConserved,
     ];
 
     /// The name in counters and reports.
@@ -79,6 +86,8 @@ impl Law {
             Self::AttemptsWithinLimit => "attempts_within_limit",
             Self::InFlightWithinLimit => "in_flight_within_limit",
             Self::ChildShorterThanParent => "child_shorter_than_parent",
+            Self::SpendWithinCap => "spend_within_cap",
+            Self::MoneyIsConserved => "money_is_conserved",
         }
     }
 
@@ -106,6 +115,10 @@ impl Law {
             Self::AttemptsWithinLimit => "No request makes more attempts than its policy allows.",
             Self::InFlightWithinLimit => "There are never more calls in flight than the limit.",
             Self::ChildShorterThanParent => "A time limit is shorter than the one around it.",
+            Self::SpendWithinCap => {
+                "What is posted and held never passes the cap, but for what calls cost beyond their worst case."
+            }
+            Self::MoneyIsConserved => "What was reserved is what has been released and what is held.",
         }
     }
 }
@@ -260,6 +273,19 @@ pub fn in_flight_within_limit(in_flight: u32, limit: u32) -> Result<(), Violatio
 /// [`Law::ChildShorterThanParent`].
 pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<(), Violation> {
     hold(Law::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
+}
+
+/// [`Law::SpendWithinCap`], where calls have cost `overrun` more than their worst case in all.
+pub fn spend_within_cap(posted: Money, held: Money, overrun: Money, cap: Money) -> Result<(), Violation> {
+    let holds = posted.saturating_add(held) <= cap.saturating_add(overrun);
+    hold(Law::SpendWithinCap, holds, || format!("{posted} posted and {held} held of {cap}"))
+}
+
+/// [`Law::MoneyIsConserved`].
+pub fn money_is_conserved(reserved: Money, released: Money, held: Money) -> Result<(), Violation> {
+    hold(Law::MoneyIsConserved, released.checked_add(held) == Some(reserved), || {
+        format!("{reserved} reserved, {released} released, {held} held")
+    })
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
+//! | [`budget`] | whether there is money for this request, and how the day stands |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -24,6 +25,7 @@
 //! into what a machine works with. Permits, reservations and credits are values: dropped, they settle themselves.
 
 pub mod breaker;
+pub mod budget;
 pub mod chance;
 pub mod credit;
 pub mod deadline;

@@ -3,6 +3,7 @@
 //! Every machine is built from checked settings. A setting that makes no sense is refused when it is built,
 //! with an error that names the setting, what was given and what would be accepted.
 
+use crate::money::Money;
 use std::fmt;
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A number to multiply a duration by, in thousandths.
+/// A number to multiply a duration or an amount by, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor(u32);
 
@@ -130,6 +131,13 @@ impl Factor {
     #[must_use]
     pub(crate) const fn of_thousandths(thousandths: u32) -> Self {
         Self(thousandths)
+    }
+
+    /// `amount` times this factor, rounded down to a nano-dollar.
+    #[must_use]
+    pub fn of(self, amount: Money) -> Money {
+        let product = u128::from(amount.as_nanos()) * u128::from(self.0) / 1_000;
+        Money::from_nanos(u64::try_from(product).unwrap_or(u64::MAX))
     }
 
     /// `duration` times this factor, rounded down to a nanosecond.
@@ -176,7 +184,7 @@ pub(crate) fn ordered(
 
 #[cfg(test)]
 mod tests {
-    use super::{Factor, Ratio, at_least_one, ordered, positive};
+    use super::{Factor, Money, Ratio, at_least_one, ordered, positive};
     use std::time::Duration;
 
     fn share(percent: f64) -> Ratio {
@@ -219,6 +227,8 @@ mod tests {
         assert_eq!(factor.times(Duration::MAX), Duration::from_nanos(u64::MAX));
         assert_eq!(Factor::ONE.times(Duration::from_nanos(7)), Duration::from_nanos(7));
         assert_eq!(factor.to_string(), "1.2");
+        assert_eq!(factor.of(Money::from_nanos(14)), Money::from_nanos(16));
+        assert_eq!(factor.of(Money::MAX), Money::MAX);
         for wrong in [0.0, -1.0, f64::NAN, 1_000.1, 0.0004] {
             let error = Factor::new("multiplier", wrong).unwrap_err();
             assert_eq!(error.problem(), format!("{wrong} is not between 0.001 and 1000"));

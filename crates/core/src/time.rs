@@ -97,6 +97,12 @@ impl UtcTime {
         Self(days.saturating_mul(SECONDS_PER_DAY * NANOS_PER_SECOND))
     }
 
+    /// Midnight UTC at which the day begins that is this many days after 1970-01-01.
+    #[must_use]
+    pub const fn start_of_day(day: u64) -> Self {
+        Self(day.saturating_mul(SECONDS_PER_DAY * NANOS_PER_SECOND))
+    }
+
     /// Nanoseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {

@@ -1,10 +1,11 @@
 use super::{
     Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
-    consumed_is_granted, in_flight_within_limit, nothing_passes_while_open, probes_within_stage,
-    rate_within_burst, refusal_leaves_no_trace, retries_within_share, stand_never_goes_back,
-    units_within_capacity, wait_within_bounds, window_within_limit,
+    consumed_is_granted, in_flight_within_limit, money_is_conserved, nothing_passes_while_open,
+    probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, spend_within_cap,
+    stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
 };
 use crate::deadline::Deadline;
+use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
 use proptest::collection::vec;
@@ -95,6 +96,18 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(broken(in_flight_within_limit(7, 6)), "in_flight_within_limit: 7 of 6");
     assert_eq!(child_shorter_than_parent(SECOND, SECOND * 2), Ok(()));
     assert_eq!(broken(child_shorter_than_parent(SECOND, SECOND)), "child_shorter_than_parent: 1s inside 1s");
+
+    let [one, two, four] = [1, 2, 4].map(Money::from_dollars);
+    assert_eq!(spend_within_cap(two, one, one, two), Ok(()));
+    assert_eq!(
+        broken(spend_within_cap(two, one, Money::ZERO, two)),
+        "spend_within_cap: $2.00 posted and $1.00 held of $2.00"
+    );
+    assert_eq!(money_is_conserved(four, two, two), Ok(()));
+    assert_eq!(
+        broken(money_is_conserved(four, two, one)),
+        "money_is_conserved: $4.00 reserved, $2.00 released, $1.00 held"
+    );
 }
 
 #[test]

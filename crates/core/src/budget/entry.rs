@@ -1,0 +1,173 @@
+//! What happens to the books, as values that can be written down.
+//!
+//! A book is what its entries make of it. Whoever writes every entry to a journal before acting on it can read the book
+//! back after a crash; entries that arrive twice change nothing.
+
+use super::limits::RequestLimits;
+use crate::money::{Money, Usage};
+use crate::time::{Timestamp, UtcTime};
+use crate::vocabulary::Tier;
+
+/// The name of a reservation, never used twice in one book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationId(pub u64);
+
+/// What a request wants to be allowed to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Who asks.
+    pub caller: u64,
+    /// What the caller is entitled to.
+    pub tier: Tier,
+    /// The conversation, where there is one.
+    pub session: Option<u64>,
+    /// How large the request may be.
+    pub limits: RequestLimits,
+    /// Tokens of input, as well as we know.
+    pub input: u64,
+    /// Tokens of output at which we cut it.
+    pub output: u64,
+    /// The most that it can cost.
+    pub worst: Money,
+    /// When nobody can still be at work on it.
+    pub expires: Timestamp,
+}
+
+/// Something that was taken before a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its name.
+    pub id: ReservationId,
+    /// The day whose money it is, counted from 1970; whenever it is settled.
+    pub day: u64,
+    /// Who asked.
+    pub caller: u64,
+    /// The tier whose money it is.
+    pub tier: Tier,
+    /// The conversation, where there is one.
+    pub session: Option<u64>,
+    /// Tokens of input that were expected.
+    pub input: u64,
+    /// Tokens of output that were allowed.
+    pub output: u64,
+    /// The most that it can cost.
+    pub worst: Money,
+    /// When it is given up.
+    pub expires: Timestamp,
+}
+
+/// One change of the books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Taken before a call.
+    Reserved(Reservation),
+    /// The call used and cost this.
+    Posted {
+        /// Which reservation.
+        id: ReservationId,
+        /// What it used.
+        usage: Usage,
+        /// What that cost.
+        cost: Money,
+    },
+    /// No call was made, or it cost nothing.
+    Voided(ReservationId),
+    /// Nobody knows what became of it: it is charged at its worst.
+    Expired(ReservationId),
+}
+
+/// Why a request may not be made, by the narrowest limit that it does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BudgetRefusal {
+    /// The request is too large.
+    #[error("the request has about {wanted} tokens of input, and {limit} are allowed")]
+    RequestInput {
+        /// Its tokens.
+        wanted: u64,
+        /// How many it may have.
+        limit: u64,
+    },
+    /// The request wants too much.
+    #[error("the request wants {wanted} tokens of output, and {limit} are allowed")]
+    RequestOutput {
+        /// What it wants.
+        wanted: u64,
+        /// What it may have.
+        limit: u64,
+    },
+    /// The conversation has become too long.
+    #[error(
+        "this conversation has {free} tokens of input left and the request needs {wanted}; begin a new one"
+    )]
+    SessionInput {
+        /// What it wants.
+        wanted: u64,
+        /// What is left.
+        free: u64,
+    },
+    /// The conversation has had too many answers.
+    #[error(
+        "this conversation has {free} tokens of output left and the request wants {wanted}; begin a new one"
+    )]
+    SessionOutput {
+        /// What it wants.
+        wanted: u64,
+        /// What is left.
+        free: u64,
+    },
+    /// The caller's day is spent.
+    #[error("this caller has {free} left today and the request may cost {wanted}")]
+    CallerDay {
+        /// What it may cost.
+        wanted: Money,
+        /// What is left.
+        free: Money,
+        /// When there will be more.
+        resets: UtcTime,
+    },
+    /// The tier's day is spent.
+    #[error("callers of the tier {tier} have {free} left today and the request may cost {wanted}")]
+    TierDay {
+        /// Which tier.
+        tier: Tier,
+        /// What it may cost.
+        wanted: Money,
+        /// What is left.
+        free: Money,
+        /// When there will be more.
+        resets: UtcTime,
+    },
+    /// Everybody's day is spent.
+    #[error("the day's budget has {free} left and the request may cost {wanted}")]
+    GlobalDay {
+        /// What it may cost.
+        wanted: Money,
+        /// What is left.
+        free: Money,
+        /// When there will be more.
+        resets: UtcTime,
+    },
+}
+
+/// One caller has spent more of the day's money than one caller should. Told once a day for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceAlarm {
+    /// Who.
+    pub caller: u64,
+    /// What the caller has spent on that day.
+    pub spent: Money,
+    /// What all may spend on it.
+    pub cap: Money,
+}
+
+/// What an entry did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an alarm is told once"]
+pub enum ApplyDecision {
+    /// The books have changed.
+    Applied,
+    /// They have changed, and one caller now stands out.
+    SingleSource(SourceAlarm),
+    /// Nothing has: the reservation has been made or settled before, or never was.
+    Known,
+}

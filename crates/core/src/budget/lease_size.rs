@@ -1,0 +1,117 @@
+//! How much a node should have in hand, and when it asks for more.
+
+use crate::chance::Draw;
+use crate::money::Money;
+use crate::setting::{SettingError, at_least_one, positive};
+use crate::time::{UtcTime, nanos};
+use std::time::Duration;
+
+/// How much money a node keeps in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseSizeOptions {
+    /// Enough for this long at the present rate.
+    pub span: Duration,
+    /// Enough for at least so many requests at their worst.
+    pub requests: u64,
+    /// The next day's first lease is taken within this time before midnight, each node at its own moment.
+    pub before_midnight: Duration,
+}
+
+impl Default for LeaseSizeOptions {
+    fn default() -> Self {
+        let (span, before_midnight) = (Duration::from_secs(15), Duration::from_secs(60));
+        Self { span, requests: 4, before_midnight }
+    }
+}
+
+/// How much money a node keeps in hand, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseSize(LeaseSizeOptions);
+
+impl LeaseSizeOptions {
+    /// Refuses a lease that could hold nothing.
+    pub fn check(self) -> Result<LeaseSize, SettingError> {
+        positive("span", self.span)?;
+        at_least_one("requests", self.requests)?;
+        positive("before_midnight", self.before_midnight)?;
+        Ok(LeaseSize(self))
+    }
+}
+
+impl LeaseSize {
+    /// What to have in hand when `last_hour` was spent in the last hour and the dearest request costs `worst`.
+    #[must_use]
+    pub fn target(&self, last_hour: Money, worst: Money) -> Money {
+        const HOUR: u128 = 3_600_000_000_000;
+        let spend = u128::from(last_hour.as_nanos()) * u128::from(nanos(self.0.span)) / HOUR;
+        let forecast = Money::from_nanos(u64::try_from(spend).unwrap_or(u64::MAX));
+        forecast.max(Money::from_nanos(worst.as_nanos().saturating_mul(self.0.requests)))
+    }
+
+    /// What to ask for with `free` in hand: up to the target once half of it is gone, and nothing before that.
+    #[must_use]
+    pub fn ask(&self, free: Money, target: Money) -> Option<Money> {
+        let half = Money::from_nanos(target.as_nanos().div_ceil(2));
+        (free < half).then(|| target.saturating_sub(free))
+    }
+
+    /// When to ask for the first lease of the day after `now`.
+    #[must_use]
+    pub fn first_ask(&self, now: UtcTime, draw: Draw) -> UtcTime {
+        let midnight = UtcTime::start_of_day(now.day().saturating_add(1));
+        let before = draw.between(Duration::ZERO, self.0.before_midnight);
+        UtcTime::from_nanos(midnight.as_nanos().saturating_sub(nanos(before)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Draw, LeaseSizeOptions, Money, UtcTime};
+    use std::time::Duration;
+
+    #[test]
+    fn a_lease_is_fifteen_seconds_of_spend_or_four_requests() {
+        let size = LeaseSizeOptions::default().check().unwrap();
+        let (dollar, worst) = (Money::from_dollars(1), Money::from_nanos(27_360_000));
+        assert_eq!(size.target(Money::from_dollars(240), worst), dollar);
+        assert_eq!(size.target(Money::from_dollars(24), worst), Money::from_nanos(109_440_000));
+        assert_eq!(size.target(Money::MAX, Money::MAX), Money::MAX);
+    }
+
+    #[test]
+    fn more_is_asked_for_when_half_is_gone() {
+        let size = LeaseSizeOptions::default().check().unwrap();
+        let nanos = Money::from_nanos;
+        assert_eq!(size.ask(nanos(5), nanos(10)), None);
+        assert_eq!(size.ask(nanos(4), nanos(10)), Some(nanos(6)));
+        assert_eq!(size.ask(nanos(0), nanos(1)), Some(nanos(1)));
+        assert_eq!(size.ask(nanos(0), nanos(0)), None);
+    }
+
+    #[test]
+    fn the_next_day_is_asked_for_in_the_last_minute_at_different_moments() {
+        let size = LeaseSizeOptions::default().check().unwrap();
+        let noon = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(43_200);
+        let midnight = UtcTime::from_civil(2026, 11, 16);
+        let asks = [0, u64::MAX / 2, u64::MAX]
+            .map(|bits| midnight.since(size.first_ask(noon, Draw::from_bits(bits))));
+        assert!(asks.iter().all(|before| *before <= Duration::from_secs(60)), "{asks:?}");
+        assert!(asks[0] != asks[1] && asks[1] != asks[2]);
+        assert_eq!(size.first_ask(midnight, Draw::from_bits(0)).day(), midnight.day() + 1);
+    }
+
+    #[test]
+    fn a_lease_of_nothing_is_refused() {
+        let options = LeaseSizeOptions::default();
+        let problem = |options: LeaseSizeOptions| options.check().unwrap_err().to_string();
+        assert_eq!(
+            problem(LeaseSizeOptions { span: Duration::ZERO, ..options }),
+            "span: must be longer than 0s"
+        );
+        assert_eq!(problem(LeaseSizeOptions { requests: 0, ..options }), "requests: must be at least 1");
+        assert_eq!(
+            problem(LeaseSizeOptions { before_midnight: Duration::ZERO, ..options }),
+            "before_midnight: must be longer than 0s"
+        );
+    }
+}

@@ -1,0 +1,281 @@
+//! How much may be spent, by whom, and on which day.
+
+use crate::money::Money;
+use crate::setting::{Factor, Ratio, SettingError, at_least_one};
+use crate::time::UtcTime;
+use crate::vocabulary::Tier;
+
+/// How many tokens one request may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Tokens of input.
+    pub input: u64,
+    /// Tokens of output.
+    pub output: u64,
+    /// Tokens that the model can look at, input and output together.
+    pub window: u64,
+}
+
+/// Kept free of the window: what wraps a prompt, and what an estimate may be wrong by.
+pub const WINDOW_RESERVE: u64 = 300 + 500;
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { input: 4_000, output: 1_024, window: 200_000 }
+    }
+}
+
+impl RequestLimits {
+    /// The most input for a request that wants this much output: the smaller of the limit and what the window leaves.
+    #[must_use]
+    pub fn input_for(&self, output: u64) -> u64 {
+        self.input.min(self.window.saturating_sub(WINDOW_RESERVE).saturating_sub(output))
+    }
+}
+
+/// Another cap for some days, announced before they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventBudget {
+    /// Its first day (UTC).
+    pub first: UtcTime,
+    /// Its last day (UTC), which belongs to it.
+    pub last: UtcTime,
+    /// The cap on each of these days.
+    pub day: Money,
+}
+
+/// Budgets as somebody wrote them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetOptions {
+    /// Tokens of input that one session may use.
+    pub session_input: u64,
+    /// Tokens of output that one session may use.
+    pub session_output: u64,
+    /// What one caller may spend on one day.
+    pub caller_day: Money,
+    /// What all may spend on one day.
+    pub day: Money,
+    /// Each tier's part of it, in percent, in the order of [`Tier::ALL`].
+    pub shares: [f64; 3],
+    /// From which part of the day's cap, in percent, one caller's spend is worth an alarm.
+    pub single_source: f64,
+    /// Days with a cap of their own.
+    pub events: Vec<EventBudget>,
+}
+
+impl Default for BudgetOptions {
+    fn default() -> Self {
+        Self {
+            session_input: 50_000,
+            session_output: 25_000,
+            caller_day: Money::from_dollars(5),
+            day: Money::from_dollars(5_000),
+            shares: [50.0, 35.0, 15.0],
+            single_source: 10.0,
+            events: Vec::new(),
+        }
+    }
+}
+
+/// Budgets that fit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetLimits {
+    pub(super) session_input: u64,
+    pub(super) session_output: u64,
+    pub(super) caller_day: Money,
+    pub(super) single_source: Ratio,
+    day: Money,
+    shares: [Ratio; 3],
+    /// By first day, without overlap.
+    events: Vec<EventBudget>,
+}
+
+impl BudgetOptions {
+    /// Refuses budgets whose parts exceed the whole, and days with two caps.
+    pub fn check(&self) -> Result<BudgetLimits, SettingError> {
+        let mut shares = [Ratio::percent("shares", 100.0)?; 3];
+        for (share, percent) in shares.iter_mut().zip(self.shares) {
+            *share = Ratio::percent("shares", percent)?;
+        }
+        let whole: u32 = shares.iter().map(|share| share.millionths()).sum();
+        if whole > 1_000_000 {
+            let problem =
+                format!("the tiers' shares come to {}%, more than the whole", f64::from(whole) / 10_000.0);
+            return Err(SettingError::new("shares", problem));
+        }
+        for (setting, amount) in [("day", self.day), ("caller_day", self.caller_day)] {
+            if amount == Money::ZERO {
+                return Err(SettingError::new(setting, "must be more than $0.00"));
+            }
+        }
+        if self.caller_day > self.day {
+            let problem = format!("{} is more than all may spend ({})", self.caller_day, self.day);
+            return Err(SettingError::new("caller_day", problem));
+        }
+        Ok(BudgetLimits {
+            session_input: at_least_one("session_input", self.session_input)?,
+            session_output: at_least_one("session_output", self.session_output)?,
+            caller_day: self.caller_day,
+            single_source: Ratio::percent("single_source", self.single_source)?,
+            day: self.day,
+            shares,
+            events: checked_events(&self.events)?,
+        })
+    }
+}
+
+fn checked_events(events: &[EventBudget]) -> Result<Vec<EventBudget>, SettingError> {
+    let mut events = events.to_vec();
+    events.sort_by_key(|event| event.first);
+    for event in &events {
+        if event.first.day() > event.last.day() {
+            let problem = format!("{} ends before it begins ({})", date(event.last), date(event.first));
+            return Err(SettingError::new("events", problem));
+        }
+        if event.day == Money::ZERO {
+            return Err(SettingError::new("events", format!("{} has a cap of $0.00", date(event.first))));
+        }
+    }
+    for pair in events.windows(2) {
+        if pair[1].first.day() <= pair[0].last.day() {
+            let problem =
+                format!("{} has two caps: {} and {}", date(pair[1].first), pair[0].day, pair[1].day);
+            return Err(SettingError::new("events", problem));
+        }
+    }
+    Ok(events)
+}
+
+fn date(day: UtcTime) -> String {
+    let (year, month, day) = day.civil();
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+impl BudgetLimits {
+    /// What all may spend on this day, counted from 1970.
+    #[must_use]
+    pub fn day_cap(&self, day: u64) -> Money {
+        let falls_on = |event: &&EventBudget| (event.first.day()..=event.last.day()).contains(&day);
+        self.events.iter().find(falls_on).map_or(self.day, |event| event.day)
+    }
+
+    /// What callers of this tier together may spend on this day.
+    #[must_use]
+    pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
+        Money::from_nanos(self.shares[tier.index()].of(self.day_cap(day).as_nanos()))
+    }
+
+    /// What one caller may spend on one day.
+    #[must_use]
+    pub const fn caller_cap(&self) -> Money {
+        self.caller_day
+    }
+
+    /// The same with every day's cap multiplied; what one caller may spend stays.
+    #[must_use]
+    pub fn scaled(&self, factor: Factor) -> Self {
+        let mut scaled = self.clone();
+        scaled.day = factor.of(self.day);
+        for event in &mut scaled.events {
+            event.day = factor.of(event.day);
+        }
+        scaled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BudgetOptions, EventBudget, Money, RequestLimits, Tier, UtcTime};
+    use crate::setting::Factor;
+
+    fn problem(options: &BudgetOptions) -> String {
+        options.check().unwrap_err().to_string()
+    }
+
+    fn november(day: u32) -> UtcTime {
+        UtcTime::from_civil(2026, 11, day)
+    }
+
+    fn event(first: u32, last: u32, dollars: u64) -> EventBudget {
+        EventBudget { first: november(first), last: november(last), day: Money::from_dollars(dollars) }
+    }
+
+    #[test]
+    fn the_window_binds_where_it_is_smaller_than_the_limit() {
+        let limits = RequestLimits::default();
+        assert_eq!((limits.input, limits.output, limits.input_for(1_024)), (4_000, 1_024, 4_000));
+        let wide = RequestLimits { input: u64::MAX, ..limits };
+        assert_eq!(wide.input_for(1_024), 200_000 - 300 - 500 - 1_024);
+        assert_eq!(wide.input_for(u64::MAX), 0);
+    }
+
+    #[test]
+    fn a_day_of_five_thousand_dollars_is_split_between_the_tiers() {
+        let limits = BudgetOptions::default().check().unwrap();
+        let caps = Tier::ALL.map(|tier| limits.tier_cap(0, tier));
+        assert_eq!(caps, [2_500, 1_750, 750].map(Money::from_dollars));
+        assert_eq!(limits.day_cap(0), Money::from_dollars(5_000));
+        assert_eq!(limits.caller_cap(), Money::from_dollars(5));
+    }
+
+    #[test]
+    fn parts_that_exceed_the_whole_are_refused() {
+        let options = BudgetOptions::default;
+        assert_eq!(
+            problem(&BudgetOptions { shares: [50.0, 35.0, 15.001], ..options() }),
+            "shares: the tiers' shares come to 100.001%, more than the whole"
+        );
+        assert!(BudgetOptions { shares: [20.0, 20.0, 20.0], ..options() }.check().is_ok());
+        assert_eq!(
+            problem(&BudgetOptions { shares: [f64::NAN, 1.0, 1.0], ..options() }),
+            "shares: NaN% is not a share"
+        );
+        assert_eq!(
+            problem(&BudgetOptions { caller_day: Money::from_dollars(5_001), ..options() }),
+            "caller_day: $5001.00 is more than all may spend ($5000.00)"
+        );
+        assert!(BudgetOptions { caller_day: Money::from_dollars(5_000), ..options() }.check().is_ok());
+        assert_eq!(problem(&BudgetOptions { day: Money::ZERO, ..options() }), "day: must be more than $0.00");
+        assert_eq!(
+            problem(&BudgetOptions { caller_day: Money::ZERO, ..options() }),
+            "caller_day: must be more than $0.00"
+        );
+        assert_eq!(
+            problem(&BudgetOptions { session_input: 0, ..options() }),
+            "session_input: must be at least 1"
+        );
+        assert_eq!(
+            problem(&BudgetOptions { session_output: 0, ..options() }),
+            "session_output: must be at least 1"
+        );
+        assert!(problem(&BudgetOptions { single_source: 0.0, ..options() }).starts_with("single_source"));
+    }
+
+    #[test]
+    fn an_announced_event_has_its_own_cap_from_its_first_day_through_its_last() {
+        let events = vec![event(27, 29, 20_000), event(10, 10, 8_000)];
+        let limits = BudgetOptions { events, ..BudgetOptions::default() }.check().unwrap();
+        let caps = [9, 10, 11, 26, 27, 29, 30].map(|day| limits.day_cap(november(day).day()));
+        assert_eq!(caps, [5_000, 8_000, 5_000, 5_000, 20_000, 20_000, 5_000].map(Money::from_dollars));
+        assert_eq!(limits.tier_cap(november(28).day(), Tier::Guest), Money::from_dollars(3_000));
+        let larger = limits.scaled(Factor::new("budget", 1.5).unwrap());
+        assert_eq!(larger.day_cap(november(28).day()), Money::from_dollars(30_000));
+        assert_eq!(larger.day_cap(0), Money::from_dollars(7_500));
+        assert_eq!(larger.caller_cap(), limits.caller_cap());
+    }
+
+    #[test]
+    fn events_that_overlap_or_run_backwards_are_refused() {
+        let with = |events| BudgetOptions { events, ..BudgetOptions::default() };
+        assert_eq!(
+            problem(&with(vec![event(12, 14, 1), event(10, 12, 2)])),
+            "events: 2026-11-12 has two caps: $2.00 and $1.00"
+        );
+        assert!(with(vec![event(13, 14, 1), event(10, 12, 2)]).check().is_ok());
+        assert_eq!(
+            problem(&with(vec![event(14, 12, 1)])),
+            "events: 2026-11-12 ends before it begins (2026-11-14)"
+        );
+        assert_eq!(problem(&with(vec![event(14, 14, 0)])), "events: 2026-11-14 has a cap of $0.00");
+    }
+}

@@ -1,0 +1,66 @@
+//! Money and tokens, reserved before they are used.
+//!
+//! A request reserves the most it can cost before the first byte goes to a model, over all its limits in one decision:
+//! its own size, its conversation, its caller's day, its tier's day, everybody's day. After it the truth is posted and the
+//! rest is free again. So no number of requests at once can overspend, and nothing stays reserved that is not under way.
+//!
+//! **When it acts.** Before each attempt ([`BudgetBook::reserve`]) and at its end. A reservation ends exactly once: it is
+//! posted (what the vendor says it used), voided (no call was made) or it expires (nobody knows, so it is charged at its
+//! worst). It belongs to the day it was made on, whenever it ends. What cost more than was reserved is booked as it was:
+//! the account is in debt and refuses until its day is over.
+//!
+//! **After a crash.** Every change is an [`Entry`], decided first and applied then. Whoever writes entries down in between
+//! gets the same books back by applying them again; what was open is charged at its worst.
+//!
+//! **On a fleet.** One [`LeaseBook`] lends each node slices of the day. A node's own book then spends leases instead of
+//! caps, and an empty lease is a spent budget.
+//!
+//! **How it stands.** [`SpendPace`] measures, [`CostMachine`] says normal, warning or spent, and why.
+//!
+//! **What it will not do.** It knows no price and no clock, makes nobody wait, and carries no debt into the next day.
+//!
+//! ```
+//! use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, RequestLimits};
+//! use seawall_core::money::{Money, Usage};
+//! use seawall_core::time::{Now, Timestamp};
+//! use seawall_core::vocabulary::Tier;
+//!
+//! let mut book = BudgetBook::new(BudgetOptions::default().check().unwrap());
+//! let ask = Ask {
+//!     caller: 7,
+//!     tier: Tier::Standard,
+//!     session: None,
+//!     limits: RequestLimits::default(),
+//!     input: 1_200,
+//!     output: 1_024,
+//!     worst: Money::from_dollars(3),
+//!     expires: Timestamp::NEVER,
+//! };
+//! let id = book.reserve(&ask, Now::default()).unwrap();
+//! assert!(matches!(book.reserve(&ask, Now::default()), Err(BudgetRefusal::CallerDay { .. })));
+//! let usage = Usage { input: 1_200, output: 250, ..Usage::default() };
+//! let _ = book.apply(&Entry::Posted { id, usage, cost: Money::from_nanos(7_350_000) });
+//! assert_eq!(book.caller(0, 7).posted.to_string(), "$0.00735");
+//! assert!(book.reserve(&ask, Now::default()).is_ok());
+//! ```
+
+mod account;
+mod book;
+mod cost;
+mod entry;
+mod lease;
+mod lease_size;
+mod limits;
+mod pace;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+pub use account::{Account, SessionTokens};
+pub use book::BudgetBook;
+pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings};
+pub use entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
+pub use lease::{Lease, LeaseBook, LeaseDecision, LeaseId, LentBooks, Recall};
+pub use lease_size::{LeaseSize, LeaseSizeOptions};
+pub use limits::{BudgetLimits, BudgetOptions, EventBudget, RequestLimits, WINDOW_RESERVE};
+pub use pace::SpendPace;

@@ -1,0 +1,272 @@
+use super::{DAY, ask, at, dollars, nanos, small, small_book};
+use crate::budget::{
+    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, RequestLimits,
+    ReservationId, SessionTokens, SourceAlarm,
+};
+use crate::money::{Money, Usage};
+use crate::time::{Timestamp, UtcTime};
+use crate::vocabulary::Tier;
+use std::sync::Mutex;
+
+fn post(id: ReservationId, cost: u64) -> Entry {
+    Entry::Posted { id, usage: Usage { input: 7, output: 3, ..Usage::default() }, cost: nanos(cost) }
+}
+
+fn account(posted: u64, held: u64) -> Account {
+    Account { posted: nanos(posted), held: nanos(held) }
+}
+
+#[test]
+fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
+    let book = small_book();
+    let fits = ask(1, Tier::Prime, 10);
+    let resets = UtcTime::start_of_day(1);
+    let wide = RequestLimits { input: u64::MAX, output: u64::MAX, window: 200_000 };
+    for (ask, refusal) in [
+        (Ask { output: 1_025, ..fits }, BudgetRefusal::RequestOutput { wanted: 1_025, limit: 1_024 }),
+        (Ask { input: 4_001, ..fits }, BudgetRefusal::RequestInput { wanted: 4_001, limit: 4_000 }),
+        (
+            Ask { input: 198_200, output: 1_001, limits: wide, ..fits },
+            BudgetRefusal::RequestInput { wanted: 198_200, limit: 198_199 },
+        ),
+        (
+            Ask { session: Some(5), input: 101, ..fits },
+            BudgetRefusal::SessionInput { wanted: 101, free: 100 },
+        ),
+        (Ask { session: Some(5), output: 51, ..fits }, BudgetRefusal::SessionOutput { wanted: 51, free: 50 }),
+        (
+            Ask { worst: nanos(151), ..fits },
+            BudgetRefusal::CallerDay { wanted: nanos(151), free: nanos(150), resets },
+        ),
+    ] {
+        assert_eq!(book.decide(&ask, at(5)), Err(refusal));
+    }
+    let just = [
+        Ask { output: 1_024, input: 4_000, ..fits },
+        Ask { input: 198_199, output: 1_001, limits: wide, ..fits },
+        Ask { session: Some(5), input: 100, output: 50, ..fits },
+        Ask { worst: nanos(150), ..fits },
+    ];
+    assert!(just.iter().all(|ask| book.decide(ask, at(5)).is_ok()));
+}
+
+#[test]
+fn a_tier_that_is_spent_leaves_the_others_their_own() {
+    let mut book = small_book();
+    book.reserve(&ask(1, Tier::Guest, 150), at(0)).unwrap();
+    let tier = Tier::Guest;
+    let resets = UtcTime::start_of_day(1);
+    let refusal = BudgetRefusal::TierDay { tier, wanted: nanos(1), free: Money::ZERO, resets };
+    assert_eq!(book.reserve(&ask(2, Tier::Guest, 1), at(0)), Err(refusal));
+    assert_eq!(
+        refusal.to_string(),
+        "callers of the tier guest have $0.00 left today and the request may cost $0.000000001"
+    );
+    for caller in [10, 11, 12] {
+        book.reserve(&ask(caller, Tier::Prime, 150), at(0)).unwrap();
+    }
+    assert_eq!(book.tier(0, Tier::Prime), account(0, 450));
+    assert!(book.reserve(&ask(13, Tier::Prime, 51), at(0)).is_err());
+    assert!(book.reserve(&ask(13, Tier::Prime, 50), at(0)).is_ok());
+    assert_eq!(book.all(0), account(0, 650));
+}
+
+#[test]
+fn the_whole_day_binds_when_its_cap_is_lowered_below_what_is_committed() {
+    let mut book = small_book();
+    book.reserve(&ask(1, Tier::Prime, 150), at(0)).unwrap();
+    let lower = BudgetOptions { day: nanos(200), caller_day: nanos(150), ..BudgetOptions::default() };
+    book.set_limits(BudgetOptions { shares: [100.0 - 2e-4, 1e-4, 1e-4], ..lower }.check().unwrap());
+    let resets = UtcTime::start_of_day(1);
+    // The tier has 199 of the 200 and would let it pass.
+    assert!(matches!(book.reserve(&ask(2, Tier::Prime, 50), at(0)), Err(BudgetRefusal::TierDay { .. })));
+    assert!(book.reserve(&ask(2, Tier::Prime, 49), at(0)).is_ok());
+    book.set_limits(small().scaled(crate::setting::Factor::new("budget", 0.15).unwrap()));
+    // Of 150, everybody has committed 199: guests have room of their own (22) but the day has none.
+    let refusal = BudgetRefusal::GlobalDay { wanted: nanos(1), free: Money::ZERO, resets };
+    assert_eq!(book.reserve(&ask(3, Tier::Guest, 1), at(0)), Err(refusal));
+}
+
+#[test]
+fn a_reservation_ends_once_and_belongs_to_its_day() {
+    let mut book = small_book();
+    let id = book.reserve(&ask(1, Tier::Standard, 100), at(DAY - 1)).unwrap();
+    assert_eq!((book.caller(0, 1), book.open()), (account(0, 100), 1));
+    assert_eq!(book.apply(&post(id, 40)), ApplyDecision::Applied);
+    assert_eq!((book.caller(0, 1), book.open()), (account(40, 0), 0));
+    for late in [post(id, 99), Entry::Voided(id), Entry::Expired(id), post(ReservationId(77), 1)] {
+        assert_eq!(book.apply(&late), ApplyDecision::Known);
+    }
+    assert_eq!(book.all(0), account(40, 0));
+
+    let evening = book.reserve(&ask(1, Tier::Standard, 100), at(DAY - 1)).unwrap();
+    let morning = book.reserve(&ask(1, Tier::Standard, 150), at(DAY)).unwrap();
+    let _ = book.apply(&post(evening, 60));
+    let _ = book.apply(&Entry::Voided(morning));
+    assert_eq!((book.all(0), book.all(1)), (account(100, 0), account(0, 0)));
+}
+
+#[test]
+fn what_cost_more_than_was_reserved_is_debt() {
+    let mut book = small_book();
+    let id = book.reserve(&ask(1, Tier::Guest, 10), at(0)).unwrap();
+    let _ = book.apply(&post(id, 170));
+    assert_eq!(book.tier(0, Tier::Guest), account(170, 0));
+    assert_eq!(book.tier(0, Tier::Guest).debt(nanos(150)), nanos(20));
+    assert_eq!(book.caller(0, 1).debt(nanos(150)), nanos(20));
+    assert!(matches!(book.reserve(&ask(2, Tier::Guest, 1), at(0)), Err(BudgetRefusal::TierDay { .. })));
+    assert!(book.reserve(&ask(2, Tier::Guest, 1), at(DAY)).is_ok());
+}
+
+#[test]
+fn what_expires_is_charged_at_its_worst_and_not_before_its_time() {
+    let mut book = small_book();
+    let expires = at(130).monotonic;
+    let first = Ask { expires, session: Some(4), ..ask(1, Tier::Prime, 70) };
+    let id = book.reserve(&first, at(0)).unwrap();
+    book.reserve(&Ask { expires: at(200).monotonic, ..ask(2, Tier::Prime, 1) }, at(0)).unwrap();
+    assert_eq!(book.next_expiry(), Some(expires));
+    assert_eq!(book.expire(Timestamp::from_nanos(expires.as_nanos() - 1)), []);
+    assert_eq!(book.expire(expires), [(Entry::Expired(id), ApplyDecision::Applied)]);
+    assert_eq!((book.caller(0, 1), book.open()), (account(70, 0), 1));
+    let used = SessionTokens { input: 10, output: 10, ..SessionTokens::default() };
+    assert_eq!(book.session(4), used);
+}
+
+#[test]
+fn a_conversation_counts_what_was_used_and_what_is_under_way() {
+    let mut book = small_book();
+    let in_session = |input, output| Ask { session: Some(9), input, output, ..ask(1, Tier::Prime, 1) };
+    let first = book.reserve(&in_session(60, 30), at(0)).unwrap();
+    let refusal = BudgetRefusal::SessionInput { wanted: 41, free: 40 };
+    assert_eq!(book.reserve(&in_session(41, 1), at(0)), Err(refusal));
+    assert!(refusal.to_string().ends_with("begin a new one"));
+    let refusal = BudgetRefusal::SessionOutput { wanted: 21, free: 20 };
+    assert_eq!(book.reserve(&in_session(40, 21), at(0)), Err(refusal));
+    let usage = Usage { input: 20, cache_read: 30, cache_write: 5, output: 12 };
+    let _ = book.apply(&Entry::Posted { id: first, usage, cost: nanos(1) });
+    let session = book.session(9);
+    assert_eq!((session.input, session.output), (55, 12));
+    assert_eq!((session.free_input(100), session.free_output(50)), (45, 38));
+    assert!(book.reserve(&in_session(45, 38), at(0)).is_ok());
+    // Another conversation of the same caller has its own.
+    assert!(book.reserve(&Ask { session: Some(10), ..in_session(100, 50) }, at(0)).is_ok());
+}
+
+#[test]
+fn one_caller_above_a_tenth_of_the_day_is_told_once() {
+    let options = BudgetOptions { caller_day: dollars(600), ..BudgetOptions::default() };
+    let mut book = BudgetBook::new(options.check().unwrap());
+    let mut spend = |caller, dollars| {
+        let worst = Money::from_dollars(dollars);
+        let id = book.reserve(&Ask { worst, ..ask(caller, Tier::Prime, 0) }, at(0)).unwrap();
+        book.apply(&Entry::Posted { id, usage: Usage::default(), cost: worst })
+    };
+    assert_eq!(spend(1, 500), ApplyDecision::Applied);
+    let alarm = SourceAlarm { caller: 1, spent: dollars(501), cap: dollars(5_000) };
+    assert_eq!(spend(1, 1), ApplyDecision::SingleSource(alarm));
+    assert_eq!(spend(1, 1), ApplyDecision::Applied);
+    assert_eq!(spend(2, 30), ApplyDecision::Applied);
+    assert_eq!(spend(3, 30), ApplyDecision::Applied);
+    assert_eq!(book.top_spenders(0, 2), [(1, dollars(502)), (2, dollars(30))]);
+    assert_eq!(book.top_spenders(1, 2), []);
+}
+
+#[test]
+fn fifty_requests_at_once_of_a_caller_with_a_cent_left_spend_at_most_the_cent() {
+    let book = Mutex::new(BudgetBook::new(BudgetOptions::default().check().unwrap()));
+    let worst = nanos(27_360_000);
+    let cent = nanos(10_000_000);
+    let first = Ask { worst: nanos(4_990_000_000), ..ask(1, Tier::Standard, 0) };
+    let id = book.lock().unwrap().reserve(&first, at(0)).unwrap();
+    let _ = book.lock().unwrap().apply(&Entry::Posted { id, usage: Usage::default(), cost: first.worst });
+    std::thread::scope(|scope| {
+        for session in 0..50 {
+            let book = &book;
+            scope.spawn(move || {
+                let cheap = if session % 2 == 0 { worst } else { nanos(3_000_000) };
+                let ask = Ask { session: Some(session), worst: cheap, ..ask(1, Tier::Standard, 0) };
+                let reserved = book.lock().unwrap().reserve(&ask, at(0));
+                if let Ok(id) = reserved {
+                    let entry = Entry::Posted { id, usage: Usage::default(), cost: cheap };
+                    let _ = book.lock().unwrap().apply(&entry);
+                }
+            });
+        }
+    });
+    let spent = book.lock().unwrap().caller(0, 1);
+    assert_eq!(spent, Account { posted: nanos(4_999_000_000), held: Money::ZERO });
+    assert!(spent.posted.checked_sub(first.worst).unwrap() <= cent);
+}
+
+#[test]
+fn a_thousand_settlements_at_once_are_exact() {
+    let book = Mutex::new(BudgetBook::new(BudgetOptions::default().check().unwrap()));
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let book = &book;
+            scope.spawn(move || {
+                for turn in 0..125 {
+                    let ask = Ask { session: Some(1), ..ask(thread, Tier::Prime, 20) };
+                    let id = book.lock().unwrap().reserve(&ask, at(0)).unwrap();
+                    let _ = book.lock().unwrap().apply(&post(id, turn % 20));
+                }
+            });
+        }
+    });
+    let book = book.into_inner().unwrap();
+    let each: u64 = (0..125).map(|turn| turn % 20).sum();
+    assert_eq!(book.all(0), account(8 * each, 0));
+    assert_eq!((book.session(1).input, book.session(1).output), (7_000, 3_000));
+    assert_eq!(book.open(), 0);
+}
+
+#[test]
+fn old_days_and_conversations_are_forgotten_but_not_what_is_open() {
+    let mut book = small_book();
+    let open = Ask { session: Some(1), ..ask(1, Tier::Prime, 10) };
+    let id = book.reserve(&open, at(0)).unwrap();
+    let second = book.reserve(&Ask { session: Some(2), ..open }, at(0)).unwrap();
+    let _ = book.apply(&post(second, 5));
+    for day in 1..=3 {
+        let next = book.reserve(&ask(1, Tier::Prime, 10), at(day * DAY)).unwrap();
+        let _ = book.apply(&post(next, 5));
+    }
+    assert_eq!(book.all(0), account(5, 10));
+    assert_eq!(book.session(2), SessionTokens::default());
+    assert_eq!(book.session(1).input_held, 10);
+    let _ = book.apply(&post(id, 5));
+    book.reserve(&ask(1, Tier::Prime, 10), at(4 * DAY)).unwrap();
+    assert_eq!([0, 1, 2, 3].map(|day| book.all(day).posted.as_nanos()), [0, 0, 5, 5]);
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_and_back_makes_no_spent_day_new() {
+    let mut book = small_book();
+    let id = book.reserve(&ask(1, Tier::Prime, 150), at(0)).unwrap();
+    let _ = book.apply(&post(id, 150));
+    book.reserve(&ask(2, Tier::Prime, 10), at(9_999 * DAY)).unwrap();
+    assert!(matches!(book.reserve(&ask(1, Tier::Prime, 1), at(5)), Err(BudgetRefusal::CallerDay { .. })));
+}
+
+#[test]
+fn books_on_leases_spend_what_was_lent_and_give_back_what_is_free() {
+    let mut book = BudgetBook::on_leases(small());
+    assert!(matches!(book.reserve(&ask(1, Tier::Guest, 1), at(0)), Err(BudgetRefusal::TierDay { .. })));
+    book.lend(0, Tier::Guest, nanos(60));
+    book.lend(0, Tier::Guest, nanos(40));
+    assert_eq!(book.tier_cap(0, Tier::Guest), nanos(100));
+    let id = book.reserve(&ask(1, Tier::Guest, 70), at(0)).unwrap();
+    assert!(book.reserve(&ask(1, Tier::Prime, 1), at(0)).is_err());
+    assert_eq!(book.give_back(0, Tier::Guest, nanos(10)), nanos(10));
+    assert_eq!(book.give_back(0, Tier::Guest, nanos(100)), nanos(20));
+    assert_eq!(book.give_back(0, Tier::Guest, nanos(100)), Money::ZERO);
+    assert_eq!(book.give_back(7, Tier::Guest, nanos(100)), Money::ZERO);
+    let _ = book.apply(&post(id, 30));
+    assert_eq!(book.give_back(0, Tier::Guest, nanos(100)), nanos(40));
+    assert_eq!(book.tier(0, Tier::Guest), account(30, 0));
+    // What one caller may spend binds here, too.
+    book.lend(0, Tier::Guest, nanos(1_000));
+    assert!(matches!(book.reserve(&ask(1, Tier::Guest, 121), at(0)), Err(BudgetRefusal::CallerDay { .. })));
+    assert!(book.reserve(&ask(1, Tier::Guest, 120), at(0)).is_ok());
+}

@@ -1,0 +1,212 @@
+use super::{DAY, at, dollars, nanos};
+use crate::budget::{
+    CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings,
+};
+use crate::money::Money;
+use crate::vocabulary::{CostState, Tier};
+use proptest::collection::vec;
+use proptest::prelude::{prop_assert, proptest};
+use std::time::Duration;
+
+const HOUR: u64 = 3_600;
+use CostState::{Normal, Spent, Warning};
+
+fn settings() -> CostSettings {
+    CostOptions::default().check().unwrap()
+}
+
+fn machine() -> CostMachine {
+    CostMachine::new(settings(), at(0))
+}
+
+/// Of a cap of $5,000.
+fn reading(posted: u64, projected: u64) -> CostReading {
+    CostReading { posted: dollars(posted), cap: dollars(5_000), projected: dollars(projected) }
+}
+
+fn change(from: CostState, to: CostState, cause: CostCause) -> Option<CostChange> {
+    Some(CostChange { from, to, cause })
+}
+
+#[test]
+fn the_warning_begins_at_four_fifths_of_the_cap() {
+    let mut machine = machine();
+    assert_eq!(machine.tick(&reading(3_999, 9_000), at(0)).state, Normal);
+    let at_share = machine.tick(&reading(4_000, 4_100), at(60));
+    assert_eq!(at_share.change, change(Normal, Warning, CostCause::ShareReached));
+    assert_eq!((machine.state(), machine.since()), (Warning, at(60).monotonic));
+    assert_eq!(
+        machine.tick(&reading(4_001, 4_800), at(61)),
+        CostDecision { state: Warning, change: None, is_stuck: false }
+    );
+}
+
+#[test]
+fn a_calm_pace_ends_the_warning_after_ten_minutes_and_only_a_high_one_brings_it_back() {
+    let mut machine = machine();
+    let evening = 22 * HOUR;
+    let _ = machine.tick(&reading(4_200, 4_320), at(evening));
+    // The first calm look was at the moment it began to be looked at as a warning.
+    assert_eq!(machine.tick(&reading(4_200, 4_320), at(evening + 1)).state, Warning);
+    assert_eq!(machine.tick(&reading(4_205, 4_750), at(evening + 600)).state, Warning);
+    let calm = machine.tick(&reading(4_210, 4_320), at(evening + 601));
+    assert_eq!(calm.change, change(Warning, Normal, CostCause::PaceIsCalm));
+    assert_eq!(machine.tick(&reading(4_400, 5_000), at(evening + 700)).state, Normal);
+    let high = machine.tick(&reading(4_400, 5_001), at(evening + 701));
+    assert_eq!(high.change, change(Normal, Warning, CostCause::PaceIsHigh));
+    // And out again in the same way.
+    let _ = machine.tick(&reading(4_400, 4_750), at(evening + 800));
+    assert_eq!(machine.tick(&reading(4_400, 4_750), at(evening + 1_400)).state, Normal);
+}
+
+#[test]
+fn a_pace_that_is_not_calm_for_a_moment_begins_its_ten_minutes_anew() {
+    let mut machine = machine();
+    let _ = machine.tick(&reading(4_200, 4_900), at(0));
+    let _ = machine.tick(&reading(4_200, 4_750), at(10));
+    let _ = machine.tick(&reading(4_200, 4_751), at(300));
+    let _ = machine.tick(&reading(4_200, 4_750), at(310));
+    assert_eq!(machine.tick(&reading(4_200, 4_750), at(909)).state, Warning);
+    assert_eq!(machine.tick(&reading(4_200, 4_750), at(910)).state, Normal);
+}
+
+#[test]
+fn a_spent_day_stays_spent_until_midnight_whatever_the_pace() {
+    let mut machine = machine();
+    let spent = machine.tick(&reading(5_000, 5_000), at(HOUR));
+    assert_eq!(spent.change, change(Normal, Spent, CostCause::CapReached));
+    assert_eq!(machine.tick(&reading(4_000, 4_000), at(23 * HOUR)).state, Spent);
+    let morning = machine.tick(&reading(0, 100), at(DAY));
+    assert_eq!(morning.change, change(Spent, Normal, CostCause::NewDay));
+    // The calendar goes back: the old day's money is not to be had twice.
+    let _ = machine.tick(&reading(5_000, 5_000), at(DAY + 1));
+    let back = crate::time::Now::new(at(DAY + 2).monotonic, at(5).utc);
+    assert_eq!(machine.tick(&reading(0, 0), back).state, Spent);
+}
+
+#[test]
+fn another_cap_is_judged_afresh() {
+    let mut machine = machine();
+    let _ = machine.tick(&reading(5_000, 6_000), at(0));
+    let raised = CostReading { cap: dollars(6_000), ..reading(5_000, 6_000) };
+    assert_eq!(machine.tick(&raised, at(1)).change, change(Spent, Warning, CostCause::CapChanged));
+    let ample = CostReading { cap: dollars(10_000), ..raised };
+    assert_eq!(machine.tick(&ample, at(2)).change, change(Warning, Normal, CostCause::CapChanged));
+    let low = CostReading { cap: dollars(4_000), ..raised };
+    assert_eq!(machine.tick(&low, at(3)).change, change(Normal, Spent, CostCause::CapReached));
+    assert_eq!(machine.tick(&CostReading { cap: dollars(4_001), ..raised }, at(4)).change, None);
+    let nothing = CostReading { posted: Money::ZERO, cap: Money::ZERO, projected: Money::ZERO };
+    assert_eq!(machine.tick(&nothing, at(5)).state, Spent);
+}
+
+#[test]
+fn a_pace_that_calmed_yesterday_says_nothing_of_today() {
+    let mut machine = machine();
+    let _ = machine.tick(&reading(4_200, 4_300), at(0));
+    let _ = machine.tick(&reading(4_200, 4_300), at(1));
+    assert_eq!(machine.tick(&reading(4_200, 4_300), at(601)).state, Normal);
+    let today = machine.tick(&reading(4_000, 4_300), at(DAY));
+    assert_eq!(today.change, change(Normal, Warning, CostCause::NewDay));
+}
+
+#[test]
+fn an_operator_ends_a_warning_and_the_books_may_bring_it_back() {
+    let mut machine = machine();
+    let _ = machine.tick(&reading(4_200, 4_900), at(0));
+    let reset = machine.reset(at(1));
+    assert_eq!((reset.state, reset.change), (Normal, change(Warning, Normal, CostCause::Operator)));
+    assert_eq!(machine.reset(at(1)).change, None);
+    assert_eq!(machine.tick(&reading(4_200, 4_900), at(2)).state, Normal);
+    assert_eq!(machine.tick(&reading(4_200, 5_001), at(3)).state, Warning);
+    let _ = machine.tick(&reading(5_000, 5_001), at(4));
+    let _ = machine.reset(at(5));
+    assert_eq!(machine.tick(&reading(5_000, 5_001), at(6)).state, Spent);
+}
+
+#[test]
+fn a_day_spent_for_four_hours_is_told_once_and_anew_the_next_day() {
+    let mut machine = machine();
+    let _ = machine.tick(&reading(5_000, 5_000), at(100));
+    assert!(!machine.tick(&reading(5_000, 5_000), at(4 * HOUR + 99)).is_stuck);
+    assert!(machine.tick(&reading(5_000, 5_000), at(4 * HOUR + 100)).is_stuck);
+    assert!(!machine.tick(&reading(5_000, 5_000), at(9 * HOUR)).is_stuck);
+    let _ = machine.tick(&reading(0, 0), at(DAY));
+    let _ = machine.tick(&reading(5_000, 5_000), at(DAY + 1));
+    assert!(!machine.tick(&reading(5_000, 5_000), at(DAY + 4 * HOUR)).is_stuck);
+    assert!(machine.tick(&reading(5_000, 5_000), at(DAY + 4 * HOUR + 1)).is_stuck);
+    // A normal day is never stuck, however long.
+    let mut calm = CostMachine::new(settings(), at(0));
+    assert!(!calm.tick(&reading(1, 1), at(20 * HOUR)).is_stuck);
+}
+
+#[test]
+fn an_hour_at_more_than_one_and_a_half_times_the_usual_is_rushing() {
+    let settings = settings();
+    assert!(!settings.is_rushing(dollars(150), Some(dollars(100))));
+    assert!(settings.is_rushing(dollars(150).saturating_add(nanos(1)), Some(dollars(100))));
+    assert!(!settings.is_rushing(dollars(150), None));
+    assert!(!settings.is_rushing(dollars(150), Some(Money::ZERO)));
+    assert_eq!(settings.usual_days(), 3);
+}
+
+#[test]
+fn old_news_is_not_good_news() {
+    let settings = settings();
+    let [five, fifteen] = [300, 900].map(Duration::from_secs);
+    let later = |age: Duration| age + Duration::from_nanos(1);
+    for (tier, age, believed) in [
+        (Tier::Guest, five, [Normal, Warning, Spent]),
+        (Tier::Prime, later(five), [Warning, Warning, Spent]),
+        (Tier::Guest, fifteen, [Warning, Warning, Spent]),
+        (Tier::Guest, later(fifteen), [Spent, Spent, Spent]),
+        (Tier::Standard, later(fifteen), [Warning, Warning, Spent]),
+        (Tier::Prime, later(fifteen), [Warning, Warning, Spent]),
+    ] {
+        assert_eq!(
+            CostState::ALL.map(|state| settings.believed(state, tier, age)),
+            believed,
+            "{tier} {age:?}"
+        );
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let options = CostOptions::default();
+    let problem = |options: CostOptions| options.check().unwrap_err().setting();
+    assert_eq!(problem(CostOptions { warning: 101.0, ..options }), "warning");
+    assert_eq!(problem(CostOptions { calm: f64::NAN, ..options }), "calm");
+    assert_eq!(problem(CostOptions { velocity: -1.0, ..options }), "velocity");
+    assert_eq!(problem(CostOptions { stuck_after: Duration::ZERO, ..options }), "stuck_after");
+    assert_eq!(problem(CostOptions { blind_after: Duration::ZERO, ..options }), "doubtful_after");
+}
+
+proptest! {
+    /// Whatever the pace does, a change has a reason, a spent day stays, and the warning does not flicker: between an end
+    /// of the warning and its return lies a day that was going to end above the cap.
+    #[test]
+    fn the_state_never_flickers(steps in vec((1..400_u64, 0..60_u64, 3_000..6_000_u64), 1..80)) {
+        let mut machine = machine();
+        let (mut now, mut posted) = (0, 3_900);
+        let mut warned_before = false;
+        for (wait, spend, projected) in steps {
+            (now, posted) = (now + wait, posted + spend);
+            let before = machine.state();
+            let decision = machine.tick(&reading(posted, projected), at(now.min(DAY - 1)));
+            match decision.change {
+                Some(CostChange { from, to, cause }) => {
+                    prop_assert!(from == before && to == decision.state && from != to);
+                    prop_assert!(from != Spent);
+                    prop_assert!((to == Spent) == (cause == CostCause::CapReached));
+                    if to == Warning {
+                        let was_due = if warned_before { projected > 5_000 } else { posted >= 4_000 };
+                        prop_assert!(was_due);
+                        warned_before = true;
+                    }
+                }
+                None => prop_assert!(before == decision.state),
+            }
+            prop_assert!((posted >= 5_000) <= (decision.state == Spent));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Tests of the books as wholes; what is small is tested beside its code.
+
+mod book;
+mod cost;
+mod lease;
+mod model;
+mod pace;
+
+use super::{Ask, BudgetBook, BudgetLimits, BudgetOptions, RequestLimits};
+use crate::money::Money;
+use crate::time::{Now, Timestamp, UtcTime};
+use crate::vocabulary::Tier;
+use std::time::Duration;
+
+const DAY: u64 = 86_400;
+
+fn nanos(nanos: u64) -> Money {
+    Money::from_nanos(nanos)
+}
+
+fn dollars(dollars: u64) -> Money {
+    Money::from_dollars(dollars)
+}
+
+/// This many seconds into day 0, on both clocks.
+fn at(seconds: u64) -> Now {
+    let since = Duration::from_secs(seconds);
+    Now::new(Timestamp::ZERO + since, UtcTime::default() + since)
+}
+
+/// Caps so small that every one of them is met: 1,000 a day (500, 350, 150), 150 a caller.
+fn small() -> BudgetLimits {
+    let options = BudgetOptions {
+        session_input: 100,
+        session_output: 50,
+        caller_day: nanos(150),
+        day: nanos(1_000),
+        ..BudgetOptions::default()
+    };
+    options.check().unwrap()
+}
+
+fn ask(caller: u64, tier: Tier, worst: u64) -> Ask {
+    Ask {
+        caller,
+        tier,
+        session: None,
+        limits: RequestLimits::default(),
+        input: 10,
+        output: 10,
+        worst: nanos(worst),
+        expires: Timestamp::NEVER,
+    }
+}
+
+fn small_book() -> BudgetBook {
+    BudgetBook::new(small())
+}

@@ -1,0 +1,294 @@
+//! The books against a slow model: every reservation ever made, and sums computed anew.
+
+use super::{DAY, ask, at, nanos, small, small_book};
+use crate::budget::{Account, ApplyDecision, Ask, BudgetBook, Entry, Reservation};
+use crate::invariant::{money_is_conserved, spend_within_cap};
+use crate::money::{Money, Usage};
+use crate::time::{Now, Timestamp};
+use crate::vocabulary::Tier;
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::sample::Index;
+use proptest::test_runner::TestCaseError;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve {
+        caller: u64,
+        session: Option<u64>,
+        input: u64,
+        output: u64,
+        worst: u64,
+        lasts: u64,
+    },
+    Post {
+        which: Index,
+        input: u64,
+        output: u64,
+        cost: u64,
+    },
+    Void(Index),
+    Expire,
+    Wait(u64),
+    /// The process dies and the book is read back from its journal.
+    Crash,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let reserve = (0..6_u64, proptest::option::of(0..3_u64), 0..60_u64, 0..30_u64, 0..120_u64, 1..100_u64)
+        .prop_map(|(caller, session, input, output, worst, lasts)| Step::Reserve {
+            caller,
+            session,
+            input,
+            output,
+            worst,
+            lasts,
+        });
+    let post = (any::<Index>(), 0..60_u64, 0..30_u64, 0..120_u64)
+        .prop_map(|(which, input, output, cost)| Step::Post { which, input, output, cost });
+    let step = prop_oneof![
+        5 => reserve,
+        4 => post,
+        1 => any::<Index>().prop_map(Step::Void),
+        1 => Just(Step::Expire),
+        2 => prop_oneof![4 => 0..60_u64, 1 => Just(DAY)].prop_map(Step::Wait),
+        1 => Just(Step::Crash),
+    ];
+    vec(step, 1..60)
+}
+
+/// How a reservation ended: what it used and cost.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    input: u64,
+    output: u64,
+    cost: Money,
+}
+
+#[derive(Default)]
+struct Model {
+    all: Vec<(Reservation, Option<Ended>)>,
+}
+
+fn tier_of(caller: u64) -> Tier {
+    Tier::ALL[usize::try_from(caller % 3).unwrap()]
+}
+
+impl Model {
+    fn account(&self, of: impl Fn(&Reservation) -> bool) -> Account {
+        let mut account = Account::default();
+        for (reservation, ended) in self.all.iter().filter(|(reservation, _)| of(reservation)) {
+            match ended {
+                None => account.held = account.held.saturating_add(reservation.worst),
+                Some(ended) => account.posted = account.posted.saturating_add(ended.cost),
+            }
+        }
+        account
+    }
+
+    /// Input and output of a session: used, and set aside.
+    fn session(&self, session: u64) -> [u64; 4] {
+        let mut sums = [0; 4];
+        for (reservation, ended) in self.all.iter().filter(|(one, _)| one.session == Some(session)) {
+            match ended {
+                None => {
+                    sums[2] += reservation.input;
+                    sums[3] += reservation.output;
+                }
+                Some(ended) => {
+                    sums[0] += ended.input;
+                    sums[1] += ended.output;
+                }
+            }
+        }
+        sums
+    }
+
+    fn fits(&self, ask: &Ask, day: u64) -> bool {
+        // Who wants nothing takes nothing, even out of a debt.
+        let room = |account: Account, cap: u64| {
+            ask.worst == Money::ZERO || account.committed().saturating_add(ask.worst) <= nanos(cap)
+        };
+        let enough = |used: u64, wanted: u64, limit: u64| wanted == 0 || used + wanted <= limit;
+        let in_session = |session| {
+            let [input, output, input_held, output_held] = self.session(session);
+            enough(input + input_held, ask.input, 100) && enough(output + output_held, ask.output, 50)
+        };
+        let tier_cap = [500, 350, 150][ask.tier.index()];
+        ask.session.is_none_or(in_session)
+            && room(self.account(|one| one.day == day && one.caller == ask.caller), 150)
+            && room(self.account(|one| one.day == day && one.tier == ask.tier), tier_cap)
+            && room(self.account(|one| one.day == day), 1_000)
+    }
+
+    fn end(&mut self, place: usize, ended: Ended) {
+        self.all[place].1.get_or_insert(ended);
+    }
+
+    fn charge_worst(&mut self, of: impl Fn(&Reservation) -> bool) {
+        for (reservation, ended) in self.all.iter_mut().filter(|(one, _)| of(one)) {
+            ended.get_or_insert(Ended {
+                input: reservation.input,
+                output: reservation.output,
+                cost: reservation.worst,
+            });
+        }
+    }
+}
+
+/// The book, its journal, and the model beside them.
+struct Trial {
+    book: BudgetBook,
+    journal: Vec<Entry>,
+    model: Model,
+    now: Now,
+}
+
+impl Trial {
+    fn new() -> Self {
+        Self { book: small_book(), journal: Vec::new(), model: Model::default(), now: at(0) }
+    }
+
+    fn apply(&mut self, entry: Entry) -> ApplyDecision {
+        self.journal.push(entry);
+        self.book.apply(&entry)
+    }
+
+    fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        let day = self.now.utc.day();
+        match *step {
+            Step::Reserve { caller, session, input, output, worst, lasts } => {
+                let expires = self.now.monotonic + Duration::from_secs(lasts);
+                let ask = Ask { session, input, output, expires, ..ask(caller, tier_of(caller), worst) };
+                let decided = self.book.decide(&ask, self.now);
+                prop_assert_eq!(decided.is_ok(), self.model.fits(&ask, day), "{:?}", decided);
+                if let Ok(entry @ Entry::Reserved(reservation)) = decided {
+                    self.model.all.push((reservation, None));
+                    prop_assert_eq!(self.apply(entry), ApplyDecision::Applied);
+                }
+            }
+            Step::Post { which, input, output, cost } if !self.model.all.is_empty() => {
+                let place = which.index(self.model.all.len());
+                let (id, was_open) = (self.model.all[place].0.id, self.model.all[place].1.is_none());
+                let usage = Usage { input, output, ..Usage::default() };
+                let done = self.apply(Entry::Posted { id, usage, cost: nanos(cost) });
+                prop_assert_eq!(done != ApplyDecision::Known, was_open);
+                self.model.end(place, Ended { input, output, cost: nanos(cost) });
+            }
+            Step::Void(which) if !self.model.all.is_empty() => {
+                let place = which.index(self.model.all.len());
+                let _ = self.apply(Entry::Voided(self.model.all[place].0.id));
+                self.model.end(place, Ended { input: 0, output: 0, cost: Money::ZERO });
+            }
+            Step::Post { .. } | Step::Void(_) => {}
+            Step::Expire => {
+                let now = self.now.monotonic;
+                self.journal.extend(self.book.expire(now).into_iter().map(|(entry, _)| entry));
+                self.model.charge_worst(|one| one.expires <= now);
+            }
+            Step::Wait(seconds) => {
+                // Within the days that are kept; that others are forgotten is told elsewhere.
+                let later = self.now + Duration::from_secs(seconds);
+                if later.utc.day() < 3 {
+                    self.now = later;
+                }
+            }
+            Step::Crash => {
+                self.book = replayed(&self.journal);
+                self.journal.extend(self.book.recover().into_iter().map(|(entry, _)| entry));
+                self.model.charge_worst(|_| true);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self) -> Result<(), TestCaseError> {
+        let today = self.now.utc.day();
+        for day in 0..=today {
+            let all = self.model.account(|one| one.day == day);
+            prop_assert_eq!(self.book.all(day), all);
+            for tier in Tier::ALL {
+                let of_tier = self.model.account(|one| one.day == day && one.tier == tier);
+                prop_assert_eq!(self.book.tier(day, tier), of_tier);
+            }
+            for caller in 0..6 {
+                let of_caller = self.model.account(|one| one.day == day && one.caller == caller);
+                prop_assert_eq!(self.book.caller(day, caller), of_caller);
+            }
+            let reserved =
+                self.model.all.iter().filter(|(one, _)| one.day == day).map(|(one, _)| one.worst).sum();
+            let ended = |(one, ended): &&(Reservation, Option<Ended>)| one.day == day && ended.is_some();
+            let released = self.model.all.iter().filter(ended).map(|(one, _)| one.worst).sum();
+            prop_assert_eq!(money_is_conserved(reserved, released, self.book.all(day).held), Ok(()));
+            // What calls cost beyond their worst case is the vendor's word against ours, and not ours to refuse.
+            let overrun = self
+                .model
+                .all
+                .iter()
+                .filter(ended)
+                .filter_map(|(one, ended)| ended.map(|it| it.cost.saturating_sub(one.worst)))
+                .sum();
+            let books = self.book.all(day);
+            prop_assert_eq!(
+                spend_within_cap(books.posted, books.held, overrun, small().day_cap(day)),
+                Ok(())
+            );
+        }
+        let open = self.model.all.iter().filter(|(_, ended)| ended.is_none()).count();
+        prop_assert_eq!(self.book.open(), open);
+        Ok(())
+    }
+}
+
+fn replayed(journal: &[Entry]) -> BudgetBook {
+    let mut book = small_book();
+    for entry in journal {
+        let _ = book.apply(entry);
+    }
+    book
+}
+
+proptest! {
+    #[test]
+    fn money_is_conserved_under_any_interleaving_of_reserve_post_void_expire_and_crash(steps in steps()) {
+        let mut trial = Trial::new();
+        for step in &steps {
+            trial.take(step)?;
+            trial.compare()?;
+        }
+    }
+
+    #[test]
+    fn a_journal_that_lost_its_end_never_books_less_than_was_spent_on_what_it_knows(steps in steps(), cut in any::<Index>()) {
+        let mut trial = Trial::new();
+        for step in &steps {
+            trial.take(step)?;
+        }
+        let kept = &trial.journal[..cut.index(trial.journal.len() + 1)];
+        let mut book = replayed(kept);
+        book.recover();
+        let known = |one: &Reservation| kept.contains(&Entry::Reserved(*one));
+        let newest = trial.now.utc.day();
+        // A vendor that bills more than the worst case cannot be foreseen.
+        let billed: Money = trial.model.all.iter()
+            .filter(|(one, _)| known(one) && one.day == newest)
+            .filter_map(|(one, ended)| ended.map(|it| it.cost.min(one.worst)))
+            .sum();
+        prop_assert!(book.all(newest).posted >= billed);
+        prop_assert_eq!((book.all(newest).held, book.open()), (Money::ZERO, 0));
+    }
+
+    #[test]
+    fn a_journal_may_be_applied_twice(steps in steps()) {
+        let mut trial = Trial::new();
+        for step in &steps {
+            trial.take(step)?;
+        }
+        for entry in &trial.journal {
+            prop_assert_eq!(trial.book.apply(entry), ApplyDecision::Known);
+        }
+        trial.compare()?;
+        prop_assert!(trial.book.expire(Timestamp::NEVER).len() == trial.model.all.iter().filter(|(_, ended)| ended.is_none()).count());
+    }
+}
