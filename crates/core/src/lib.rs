@@ -18,6 +18,7 @@
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`budget`] | whether there is money for this request, and how the day stands |
 //! | [`money`] | what tokens cost, to the nano-dollar |
+//! | [`rollout`] | how far a protection has been brought in, and for whom |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
 //!
@@ -37,6 +38,7 @@ pub mod money;
 pub mod pressure;
 pub mod quota;
 pub mod retry;
+pub mod rollout;
 pub mod sender;
 pub mod setting;
 pub mod time;

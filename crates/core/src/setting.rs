@@ -133,6 +133,12 @@ impl Factor {
         Self(thousandths)
     }
 
+    /// The factor in thousandths.
+    #[must_use]
+    pub const fn thousandths(self) -> u32 {
+        self.0
+    }
+
     /// `amount` times this factor, rounded down to a nano-dollar.
     #[must_use]
     pub fn of(self, amount: Money) -> Money {
