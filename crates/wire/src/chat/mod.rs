@@ -1,9 +1,19 @@
-//! What every dialect is read into, as far as decisions and accounts need it.
+//! What every dialect is read into and written from.
 //!
-//! Text is not among it: an answer passes through as bytes, and only its ends and its usage are understood.
+//! There are two ways to read. Where caller and model speak the same dialect, an answer passes through as bytes and is
+//! only watched: [`StreamEvent`] has its ends and its usage, which is what decisions and accounts need. Where they do not,
+//! it is read whole: [`ChatRequest`], [`ChatAnswer`] and [`ChatEvent`] hold what all dialects have in common.
+
+mod answer;
+mod json_text;
+mod request;
+
+pub use answer::{AnswerPart, ChatAnswer, ChatEvent};
+pub use json_text::JsonText;
+pub use request::{ChatRequest, Image, Part, Role, ToolCall, ToolChoice, ToolDefinition, Turn};
+pub use seawall_core::money::Usage;
 
 use seawall_core::failure::Failure;
-pub use seawall_core::money::Usage;
 
 /// Why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

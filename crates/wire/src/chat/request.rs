@@ -1,0 +1,119 @@
+//! A request as every dialect understands it.
+
+use super::JsonText;
+
+/// What is asked of a model. What a dialect has beyond this is not kept: a request that stays in its dialect is passed on
+/// as the bytes it came in, and only one that changes dialects goes through here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChatRequest {
+    /// The model, by the name the caller used.
+    pub model: String,
+    /// What the model is told before the conversation, block by block.
+    pub system: Vec<String>,
+    /// The conversation, the oldest turn first.
+    pub turns: Vec<Turn>,
+    /// What the model may call.
+    pub tools: Vec<ToolDefinition>,
+    /// Whether it must.
+    pub tool_choice: ToolChoice,
+    /// The most tokens that the answer may have.
+    pub max_output: Option<u32>,
+    /// How free the answer is.
+    pub temperature: Option<f64>,
+    /// From how much of the likely the answer is chosen.
+    pub top_p: Option<f64>,
+    /// Texts that end the answer.
+    pub stop: Vec<String>,
+    /// Whether the answer is wanted as a stream.
+    pub stream: bool,
+    /// Whether the caller wants usage at the end of a stream, where its dialect leaves that open.
+    pub stream_usage: bool,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// What one side said before the other did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Who.
+    pub role: Role,
+    /// What.
+    pub parts: Vec<Part>,
+}
+
+/// One piece of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Words.
+    Text(String),
+    /// A picture.
+    Image(Image),
+    /// The model wants a tool to be called.
+    ToolCall(ToolCall),
+    /// What a tool gave back.
+    ToolResult {
+        /// Which call it answers.
+        call: String,
+        /// The result.
+        parts: Vec<Self>,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+}
+
+/// A picture, by reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// Where it is.
+    Url(String),
+    /// It is here, in base64, which nobody decodes.
+    Base64 {
+        /// What it is, such as `image/png`.
+        media_type: String,
+        /// The picture.
+        content: String,
+    },
+}
+
+/// A call that the model wants made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// Its name for the result to refer to.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// What the tool is given: an object.
+    pub input: JsonText,
+}
+
+/// A tool that the model may have called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolDefinition {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The JSON Schema of its input.
+    pub schema: JsonText,
+}
+
+/// Whether the model must call a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As it likes.
+    #[default]
+    Auto,
+    /// It must not.
+    None,
+    /// It must call one.
+    Any,
+    /// It must call this one.
+    Named(String),
+}
