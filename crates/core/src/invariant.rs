@@ -40,11 +40,15 @@ pub enum Law {
     InFlightWithinLimit,
     /// A time limit is shorter than the one around it.
     ChildShorterThanParent,
+    /// Frames of a stream follow each other without a gap, and nothing follows the ending.
+    FramesFollowEachOther,
+    /// No frame is longer than its transport takes.
+    FrameFitsTransport,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::WindowWithinLimit,
         Self::RateWithinBurst,
         Self::UnitsWithinCapacity,
@@ -59,6 +63,8 @@ impl Law {
         Self::AttemptsWithinLimit,
         Self::InFlightWithinLimit,
         Self::ChildShorterThanParent,
+        Self::FramesFollowEachOther,
+        Self::FrameFitsTransport,
     ];
 
     /// The name in counters and reports.
@@ -79,6 +85,8 @@ impl Law {
             Self::AttemptsWithinLimit => "attempts_within_limit",
             Self::InFlightWithinLimit => "in_flight_within_limit",
             Self::ChildShorterThanParent => "child_shorter_than_parent",
+            Self::FramesFollowEachOther => "frames_follow_each_other",
+            Self::FrameFitsTransport => "frame_fits_transport",
         }
     }
 
@@ -106,6 +114,10 @@ impl Law {
             Self::AttemptsWithinLimit => "No request makes more attempts than its policy allows.",
             Self::InFlightWithinLimit => "There are never more calls in flight than the limit.",
             Self::ChildShorterThanParent => "A time limit is shorter than the one around it.",
+            Self::FramesFollowEachOther => {
+                "Frames of a stream follow each other without a gap, and nothing follows the ending."
+            }
+            Self::FrameFitsTransport => "No frame, as it is sent, is longer than its transport takes.",
         }
     }
 }
@@ -260,6 +272,19 @@ pub fn in_flight_within_limit(in_flight: u32, limit: u32) -> Result<(), Violatio
 /// [`Law::ChildShorterThanParent`].
 pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<(), Violation> {
     hold(Law::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
+}
+
+/// [`Law::FramesFollowEachOther`], for a frame that a client gets after those up to `last` on one connection.
+pub fn frames_follow_each_other(index: u64, last: Option<u64>, ended: bool) -> Result<(), Violation> {
+    let expected = last.map_or(Some(0), |last| last.checked_add(1));
+    hold(Law::FramesFollowEachOther, !ended && expected == Some(index), || {
+        format!("{index} after {last:?}{}", if ended { " and the ending" } else { "" })
+    })
+}
+
+/// [`Law::FrameFitsTransport`].
+pub fn frame_fits_transport(bytes: usize, limit: usize) -> Result<(), Violation> {
+    hold(Law::FrameFitsTransport, bytes <= limit, || format!("{bytes} of {limit} bytes"))
 }
 
 #[cfg(test)]

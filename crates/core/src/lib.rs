@@ -16,6 +16,7 @@
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
+//! | [`framing`] | what to send a client now of what a model has said, and how it ends |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -28,6 +29,7 @@ pub mod chance;
 pub mod credit;
 pub mod deadline;
 pub mod failure;
+pub mod framing;
 pub mod histogram;
 pub mod in_flight;
 pub mod invariant;

@@ -1,8 +1,9 @@
 use super::{
     Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
-    consumed_is_granted, in_flight_within_limit, nothing_passes_while_open, probes_within_stage,
-    rate_within_burst, refusal_leaves_no_trace, retries_within_share, stand_never_goes_back,
-    units_within_capacity, wait_within_bounds, window_within_limit,
+    consumed_is_granted, frame_fits_transport, frames_follow_each_other, in_flight_within_limit,
+    nothing_passes_while_open, probes_within_stage, rate_within_burst, refusal_leaves_no_trace,
+    retries_within_share, stand_never_goes_back, units_within_capacity, wait_within_bounds,
+    window_within_limit,
 };
 use crate::deadline::Deadline;
 use crate::setting::Ratio;
@@ -95,6 +96,21 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(broken(in_flight_within_limit(7, 6)), "in_flight_within_limit: 7 of 6");
     assert_eq!(child_shorter_than_parent(SECOND, SECOND * 2), Ok(()));
     assert_eq!(broken(child_shorter_than_parent(SECOND, SECOND)), "child_shorter_than_parent: 1s inside 1s");
+
+    assert_eq!(frames_follow_each_other(0, None, false), Ok(()));
+    assert_eq!(frames_follow_each_other(4, Some(3), false), Ok(()));
+    assert!(frames_follow_each_other(1, None, false).is_err());
+    assert!(frames_follow_each_other(0, Some(u64::MAX), false).is_err());
+    assert_eq!(
+        broken(frames_follow_each_other(5, Some(3), false)),
+        "frames_follow_each_other: 5 after Some(3)"
+    );
+    assert_eq!(
+        broken(frames_follow_each_other(4, Some(3), true)),
+        "frames_follow_each_other: 4 after Some(3) and the ending"
+    );
+    assert_eq!(frame_fits_transport(9, 9), Ok(()));
+    assert_eq!(broken(frame_fits_transport(10, 9)), "frame_fits_transport: 10 of 9 bytes");
 }
 
 #[test]
