@@ -62,18 +62,19 @@ fn an_emoji_of_several_characters_stays_whole_where_that_is_cheap() {
     }
     let tagged = "a🏴\u{e0067}\u{e007f}";
     assert_eq!(fitting(tagged, 5), 1);
-    assert_eq!(fitting("a\u{300}\u{36f}", 3), 3 - 3 + 3);
+    assert_eq!(fitting("ba\u{300}\u{36f}", 4), 1);
 }
 
 #[test]
 fn a_chain_of_joiners_without_end_is_split_where_the_room_ends() {
     let chain = "\u{200D}".repeat(100);
     assert_eq!(fitting(&chain, 150), 150);
-    let after_a_word = format!("word{}", "\u{200D}".repeat(21));
-    // 63 bytes back there is still no place; the next step is within 64 no more.
-    assert_eq!(fitting(&after_a_word, 4 + 60), 3);
-    let too_long = format!("word{}", "\u{200D}".repeat(23));
-    assert_eq!(fitting(&too_long, 4 + 66), 4 + 66);
+    let word = format!("word{}", "\u{200D}".repeat(22));
+    // The letter before the chain goes with it: the place is 61, then 64 bytes back.
+    assert_eq!(fitting(&word, 4 + 60), 3);
+    assert_eq!(fitting(&word, 4 + 63), 3);
+    // Here it would be 65.
+    assert_eq!(fitting(&format!("wé{}", "\u{200D}".repeat(22)), 3 + 63), 3 + 63);
 }
 
 proptest! {
