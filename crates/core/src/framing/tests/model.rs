@@ -137,7 +137,7 @@ impl World {
                 self.endings = 0;
             }
             ResumeDecision::Gone { first_kept: Some(first) } => {
-                assert!(last.is_none_or(|last| last + 1 < first))
+                assert!(last.is_none_or(|last| last + 1 < first));
             }
             ResumeDecision::Gone { first_kept: None } => assert!(self.framer.ending().is_some()),
             ResumeDecision::TooFar { .. } => panic!("{last:?} was sent"),
