@@ -45,11 +45,15 @@ pub enum Law {
     SpendWithinCap,
     /// What was reserved is what has been released and what is held.
     MoneyIsConserved,
+    /// Frames of a stream follow each other without a gap, and nothing follows the ending.
+    FramesFollowEachOther,
+    /// No frame is longer than its transport takes.
+    FrameFitsTransport,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::WindowWithinLimit,
         Self::RateWithinBurst,
         Self::UnitsWithinCapacity,
@@ -66,6 +70,8 @@ impl Law {
         Self::ChildShorterThanParent,
         Self::SpendWithinCap,
         Self::MoneyIsConserved,
+        Self::FramesFollowEachOther,
+        Self::FrameFitsTransport,
     ];
 
     /// The name in counters and reports.
@@ -88,6 +94,8 @@ impl Law {
             Self::ChildShorterThanParent => "child_shorter_than_parent",
             Self::SpendWithinCap => "spend_within_cap",
             Self::MoneyIsConserved => "money_is_conserved",
+            Self::FramesFollowEachOther => "frames_follow_each_other",
+            Self::FrameFitsTransport => "frame_fits_transport",
         }
     }
 
@@ -119,6 +127,10 @@ impl Law {
                 "What is posted and held never passes the cap, but for what calls cost beyond their worst case."
             }
             Self::MoneyIsConserved => "What was reserved is what has been released and what is held.",
+            Self::FramesFollowEachOther => {
+                "Frames of a stream follow each other without a gap, and nothing follows the ending."
+            }
+            Self::FrameFitsTransport => "No frame, as it is sent, is longer than its transport takes.",
         }
     }
 }
@@ -286,6 +298,19 @@ pub fn money_is_conserved(reserved: Money, released: Money, held: Money) -> Resu
     hold(Law::MoneyIsConserved, released.checked_add(held) == Some(reserved), || {
         format!("{reserved} reserved, {released} released, {held} held")
     })
+}
+
+/// [`Law::FramesFollowEachOther`], for a frame that a client gets after those up to `last` on one connection.
+pub fn frames_follow_each_other(index: u64, last: Option<u64>, ended: bool) -> Result<(), Violation> {
+    let expected = last.map_or(Some(0), |last| last.checked_add(1));
+    hold(Law::FramesFollowEachOther, !ended && expected == Some(index), || {
+        format!("{index} after {last:?}{}", if ended { " and the ending" } else { "" })
+    })
+}
+
+/// [`Law::FrameFitsTransport`].
+pub fn frame_fits_transport(bytes: usize, limit: usize) -> Result<(), Violation> {
+    hold(Law::FrameFitsTransport, bytes <= limit, || format!("{bytes} of {limit} bytes"))
 }
 
 #[cfg(test)]

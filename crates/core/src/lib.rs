@@ -17,6 +17,7 @@
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`budget`] | whether there is money for this request, and how the day stands |
+//! | [`framing`] | what to send a client now of what a model has said, and how it ends |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`rollout`] | how far a protection has been brought in, and for whom |
 //! | [`vocabulary`] | what the words mean that several of these share |
@@ -31,6 +32,7 @@ pub mod chance;
 pub mod credit;
 pub mod deadline;
 pub mod failure;
+pub mod framing;
 pub mod histogram;
 pub mod in_flight;
 pub mod invariant;

@@ -3,6 +3,10 @@ use super::{
     consumed_is_granted, in_flight_within_limit, money_is_conserved, nothing_passes_while_open,
     probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, spend_within_cap,
     stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
+    consumed_is_granted, frame_fits_transport, frames_follow_each_other, in_flight_within_limit,
+    nothing_passes_while_open, probes_within_stage, rate_within_burst, refusal_leaves_no_trace,
+    retries_within_share, stand_never_goes_back, units_within_capacity, wait_within_bounds,
+    window_within_limit,
 };
 use crate::deadline::Deadline;
 use crate::money::Money;
@@ -108,6 +112,20 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
         broken(money_is_conserved(four, two, one)),
         "money_is_conserved: $4.00 reserved, $2.00 released, $1.00 held"
     );
+    assert_eq!(frames_follow_each_other(0, None, false), Ok(()));
+    assert_eq!(frames_follow_each_other(4, Some(3), false), Ok(()));
+    assert!(frames_follow_each_other(1, None, false).is_err());
+    assert!(frames_follow_each_other(0, Some(u64::MAX), false).is_err());
+    assert_eq!(
+        broken(frames_follow_each_other(5, Some(3), false)),
+        "frames_follow_each_other: 5 after Some(3)"
+    );
+    assert_eq!(
+        broken(frames_follow_each_other(4, Some(3), true)),
+        "frames_follow_each_other: 4 after Some(3) and the ending"
+    );
+    assert_eq!(frame_fits_transport(9, 9), Ok(()));
+    assert_eq!(broken(frame_fits_transport(10, 9)), "frame_fits_transport: 10 of 9 bytes");
 }
 
 #[test]

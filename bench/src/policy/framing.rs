@@ -1,0 +1,79 @@
+//! What a delta costs on its way into a frame.
+
+use super::{Part, median_of};
+use crate::measure::{Case, Measured};
+use crate::report::Gate;
+use seawall_core::framing::{Framer, FramingOptions, FramingSettings};
+use seawall_core::setting::SettingError;
+use seawall_core::time::Timestamp;
+use std::time::Duration;
+
+const DELTAS: u32 = 2_000_000;
+/// The goal: a delta costs at most this, in nanoseconds, with its share of the frames.
+const MOST: f64 = 100.0;
+
+const ONE_CHARACTER: &str = "framing, a delta of one character";
+const FOUR_BYTES: &str = "framing, a delta of four bytes, 𠮷";
+const IN_BYTES: &str = "framing, a delta of four bytes, as bytes";
+const SIXTY: &str = "framing, a delta at sixty a second";
+
+pub(crate) fn part<'a>() -> Part<'a> {
+    // Ten million a second, so that frames come by size; or as a model sends them, so that they come by time.
+    let quick = Duration::from_nanos(100);
+    let cases = vec![
+        case(ONE_CHARACTER, quick, |framer, now| framer.push("x", now)),
+        case(FOUR_BYTES, quick, |framer, now| framer.push("𠮷", now)),
+        case(IN_BYTES, quick, |framer, now| framer.push_bytes("𠮷".as_bytes(), now)),
+        case(SIXTY, Duration::from_nanos(16_666_667), |framer, now| framer.push("x", now)),
+    ];
+    Part { cases, judge: vec![one_character, four_bytes, in_bytes, sixty] }
+}
+
+fn gate(measured: &[Measured], name: &'static str) -> Gate {
+    Gate { name, figure: median_of(measured, name), bound: MOST }
+}
+
+fn one_character(measured: &[Measured]) -> Gate {
+    gate(measured, ONE_CHARACTER)
+}
+
+fn four_bytes(measured: &[Measured]) -> Gate {
+    gate(measured, FOUR_BYTES)
+}
+
+fn in_bytes(measured: &[Measured]) -> Gate {
+    gate(measured, IN_BYTES)
+}
+
+fn sixty(measured: &[Measured]) -> Gate {
+    gate(measured, SIXTY)
+}
+
+/// One endless stream. After each delta the driver asks for a frame, and delivers it if there is one.
+fn case<'a, T>(
+    name: &'static str,
+    between: Duration,
+    mut push: impl FnMut(&mut Framer, Timestamp) -> T + 'a,
+) -> Case<'a> {
+    let settings = endless().unwrap_or_else(|error| unreachable!("{error}"));
+    let mut now = Timestamp::ZERO;
+    let mut framer = Framer::new(settings, now);
+    let run = move |deltas: u32| {
+        let mut frames = 0;
+        for _ in 0..deltas {
+            now = now + between;
+            std::hint::black_box(push(&mut framer, now));
+            if let Some(frame) = framer.next_frame(now) {
+                let receipt = std::hint::black_box(frame).receipt;
+                framer.sent(receipt, now);
+                frames += 1;
+            }
+        }
+        frames
+    };
+    Case { name, decisions: DELTAS, run: Box::new(run) }
+}
+
+fn endless() -> Result<FramingSettings, SettingError> {
+    FramingOptions { total: Duration::MAX, output_tokens: u64::MAX, ..FramingOptions::default() }.check()
+}

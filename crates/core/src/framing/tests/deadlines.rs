@@ -1,0 +1,122 @@
+//! What happens by time alone.
+
+use super::{Client, Seen, at, framer, framer_with};
+use crate::framing::{
+    Ending, FinishReason, Interruption, InterruptionCode, PollDecision, PushDecision, StreamState,
+};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+const SILENT: InterruptionCode = InterruptionCode::UpstreamSilent;
+
+#[test]
+fn a_model_that_has_begun_may_be_silent_for_ten_seconds() {
+    let (mut framer, mut client) = (framer(), Client::default());
+    framer.push("a", at(1_000));
+    client.drain(&mut framer, at(1_000));
+    framer.push("b", at(1_050));
+    client.drain_until(&mut framer, at(1_050), at(11_049));
+    assert_eq!(framer.ending(), None);
+    client.drain_until(&mut framer, at(11_049), at(11_050));
+    let interruption = Interruption { code: SILENT, retryable: true, partial: true };
+    assert_eq!(
+        client.seen.last(),
+        Some(&(at(11_050), Seen::Ending(Ending::Interrupted(interruption), Some(1))))
+    );
+    assert_eq!((framer.state(), SILENT.name()), (StreamState::Error, "upstream_silent"));
+}
+
+#[test]
+fn a_model_that_has_not_begun_is_waited_for_with_heartbeats_until_the_end() {
+    let (mut framer, mut client) = (framer(), Client::default());
+    client.drain_until(&mut framer, at(0), at(119_999));
+    let heartbeats: Vec<Timestamp> = (1..24).map(|beat| at(beat * 5_000)).collect();
+    assert_eq!(client.times(|seen| *seen == Seen::Heartbeat), heartbeats);
+    assert_eq!(framer.state(), StreamState::Initializing);
+    client.drain_until(&mut framer, at(119_999), at(400_000));
+    assert_eq!(client.seen.len(), 24);
+    assert_eq!(client.ending(), Some((Ending::Finished(FinishReason::Timeout), None)));
+    assert_eq!(client.seen[23].0, at(120_000));
+}
+
+#[test]
+fn a_late_look_finds_what_came_first() {
+    for (last_delta, silent) in [(109_999, true), (110_000, false), (115_000, false)] {
+        let mut framer = framer();
+        for delta in (0..=last_delta).rev().step_by(9_000).collect::<Vec<_>>().into_iter().rev() {
+            assert_eq!(framer.push("x", at(delta)), PushDecision::Taken);
+        }
+        framer.poll(at(500_000));
+        let was_silent = matches!(framer.ending(), Some(Ending::Interrupted(_)));
+        assert_eq!(was_silent, silent, "{last_delta}");
+    }
+}
+
+#[test]
+fn a_push_that_comes_too_late_is_not_taken() {
+    let mut framer = framer();
+    framer.push("a", at(0));
+    assert_eq!(framer.push("b", at(10_000)), PushDecision::Ended);
+    assert_eq!(framer.pending_bytes(), 1);
+    assert!(matches!(framer.ending(), Some(Ending::Interrupted(_))));
+    assert!(!framer.finish(FinishReason::Stop, at(10_000)));
+}
+
+#[test]
+fn frames_are_forgotten_two_minutes_after_the_end() {
+    let (mut framer, mut client) = (framer(), Client::default());
+    framer.push("a", at(0));
+    framer.finish(FinishReason::Stop, at(1_000));
+    client.drain(&mut framer, at(2_000));
+    assert_eq!(framer.next_deadline(), Some(at(121_000)));
+    assert_eq!(framer.poll(at(120_999)), PollDecision::Finished { kept_until: at(121_000) });
+    assert!(framer.memory() > 0);
+    assert_eq!(framer.poll(at(121_000)), PollDecision::Expired);
+    assert_eq!((framer.memory(), framer.pending_bytes()), (0, 0));
+    assert_eq!((framer.next_deadline(), framer.state()), (None, StreamState::Completed));
+    assert!(framer.has_begun());
+}
+
+#[test]
+fn a_client_that_is_being_served_keeps_its_frames_over_the_time() {
+    let mut framer = framer_with(|options| options.keep_for = Duration::from_millis(10));
+    let mut client = Client::default();
+    framer.push("a", at(0));
+    let (receipt, seen) = client.take(&mut framer, at(0)).unwrap();
+    client.keep(seen, at(0));
+    framer.push("b", at(1));
+    framer.finish(FinishReason::Stop, at(2));
+    assert_eq!(framer.poll(at(50)), PollDecision::Wait { until: None });
+    assert_eq!(framer.next_deadline(), None);
+    assert!(framer.sent(receipt, at(50)));
+    assert_eq!(framer.poll(at(50)), PollDecision::Send);
+    client.drain(&mut framer, at(50));
+    assert_eq!((client.text(), client.ended), ("ab".to_owned(), true));
+    // And once it is served, they are gone at once.
+    assert_eq!((framer.memory(), framer.poll(at(50))), (0, PollDecision::Expired));
+
+    for leave in [crate::framing::Framer::cancel, crate::framing::Framer::detach] {
+        let mut framer = framer_with(|options| options.keep_for = Duration::from_millis(10));
+        framer.push("a", at(0));
+        framer.finish(FinishReason::Stop, at(0));
+        framer.poll(at(11));
+        assert!(framer.memory() > 0);
+        leave(&mut framer, at(12));
+        assert_eq!(framer.memory(), 0);
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_nobody() {
+    let mut framer = framer();
+    framer.push("a", at(0));
+    framer.detach(at(1));
+    assert_eq!(framer.next_frame(at(6_000)), None);
+    assert_eq!(framer.poll(at(6_000)), PollDecision::Wait { until: Some(at(10_000)) });
+    assert_eq!((framer.state(), framer.wants_input()), (StreamState::Streaming, true));
+    framer.push(&"x".repeat(32_768), at(6_000));
+    assert_eq!(framer.state(), StreamState::Paused);
+    assert_eq!(framer.poll(at(50_000)), PollDecision::Wait { until: Some(at(120_000)) });
+    assert_eq!(framer.poll(at(120_000)), PollDecision::Finished { kept_until: at(240_000) });
+    assert_eq!(framer.state(), StreamState::Cancelled);
+}
