@@ -7,6 +7,7 @@
 use crate::deadline::Deadline;
 use crate::setting::Ratio;
 use crate::time::{Timestamp, nanos};
+use crate::vocabulary::Level;
 use std::time::Duration;
 
 /// A promise that holds at every moment.
@@ -40,11 +41,15 @@ pub enum Law {
     InFlightWithinLimit,
     /// A time limit is shorter than the one around it.
     ChildShorterThanParent,
+    /// Who entered a queue is still inside or has left it once.
+    EveryEntryAccountedFor,
+    /// A degradation level falls by one step at a time.
+    LevelFallsByOneStep,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::WindowWithinLimit,
         Self::RateWithinBurst,
         Self::UnitsWithinCapacity,
@@ -59,6 +64,8 @@ impl Law {
         Self::AttemptsWithinLimit,
         Self::InFlightWithinLimit,
         Self::ChildShorterThanParent,
+        Self::EveryEntryAccountedFor,
+        Self::LevelFallsByOneStep,
     ];
 
     /// The name in counters and reports.
@@ -79,6 +86,8 @@ impl Law {
             Self::AttemptsWithinLimit => "attempts_within_limit",
             Self::InFlightWithinLimit => "in_flight_within_limit",
             Self::ChildShorterThanParent => "child_shorter_than_parent",
+            Self::EveryEntryAccountedFor => "every_entry_accounted_for",
+            Self::LevelFallsByOneStep => "level_falls_by_one_step",
         }
     }
 
@@ -106,6 +115,10 @@ impl Law {
             Self::AttemptsWithinLimit => "No request makes more attempts than its policy allows.",
             Self::InFlightWithinLimit => "There are never more calls in flight than the limit.",
             Self::ChildShorterThanParent => "A time limit is shorter than the one around it.",
+            Self::EveryEntryAccountedFor => {
+                "Who entered a queue is still inside or has left it exactly once."
+            }
+            Self::LevelFallsByOneStep => "A measured degradation level falls by one step at a time.",
         }
     }
 }
@@ -260,6 +273,20 @@ pub fn in_flight_within_limit(in_flight: u32, limit: u32) -> Result<(), Violatio
 /// [`Law::ChildShorterThanParent`].
 pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<(), Violation> {
     hold(Law::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
+}
+
+/// [`Law::EveryEntryAccountedFor`], for a queue that `entered` have entered, that these have `left` by reason, and in
+/// which `inside` wait.
+pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Result<(), Violation> {
+    let accounted = left.iter().fold(u128::from(inside), |sum, count| sum + u128::from(*count));
+    hold(Law::EveryEntryAccountedFor, accounted == u128::from(entered), || {
+        format!("{entered} entered, {left:?} left, {inside} inside")
+    })
+}
+
+/// [`Law::LevelFallsByOneStep`]. It may rise by any number.
+pub fn level_falls_by_one_step(before: Level, after: Level) -> Result<(), Violation> {
+    hold(Law::LevelFallsByOneStep, before.index() <= after.index() + 1, || format!("{before} became {after}"))
 }
 
 #[cfg(test)]

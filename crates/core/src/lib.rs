@@ -13,6 +13,7 @@
 //! | [`pressure`] | how gently to try again |
 //! | [`quota`] | whether everybody has room for this request, and if not, when |
 //! | [`waiting`] | when it is this caller's turn |
+//! | [`queue`] | who of those that wait gets the next place, and who should not wait at all |
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
@@ -33,6 +34,7 @@ pub mod in_flight;
 pub mod invariant;
 pub mod money;
 pub mod pressure;
+pub mod queue;
 pub mod quota;
 pub mod retry;
 pub mod sender;

@@ -1,12 +1,14 @@
 use super::{
     Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
-    consumed_is_granted, in_flight_within_limit, nothing_passes_while_open, probes_within_stage,
-    rate_within_burst, refusal_leaves_no_trace, retries_within_share, stand_never_goes_back,
-    units_within_capacity, wait_within_bounds, window_within_limit,
+    consumed_is_granted, every_entry_accounted_for, in_flight_within_limit, level_falls_by_one_step,
+    nothing_passes_while_open, probes_within_stage, rate_within_burst, refusal_leaves_no_trace,
+    retries_within_share, stand_never_goes_back, units_within_capacity, wait_within_bounds,
+    window_within_limit,
 };
 use crate::deadline::Deadline;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
+use crate::vocabulary::Level;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
 use std::collections::BTreeSet;
@@ -95,6 +97,20 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(broken(in_flight_within_limit(7, 6)), "in_flight_within_limit: 7 of 6");
     assert_eq!(child_shorter_than_parent(SECOND, SECOND * 2), Ok(()));
     assert_eq!(broken(child_shorter_than_parent(SECOND, SECOND)), "child_shorter_than_parent: 1s inside 1s");
+
+    assert_eq!(every_entry_accounted_for(10, &[1, 2, 3], 4), Ok(()));
+    assert!(every_entry_accounted_for(11, &[1, 2, 3], 4).is_err());
+    assert_eq!(
+        broken(every_entry_accounted_for(9, &[1, 2, 3], 4)),
+        "every_entry_accounted_for: 9 entered, [1, 2, 3] left, 4 inside"
+    );
+
+    assert_eq!(level_falls_by_one_step(Level::HighLoad, Level::Pressure), Ok(()));
+    assert_eq!(level_falls_by_one_step(Level::Normal, Level::Emergency), Ok(()));
+    assert_eq!(
+        broken(level_falls_by_one_step(Level::HighLoad, Level::Normal)),
+        "level_falls_by_one_step: high_load became normal"
+    );
 }
 
 #[test]
