@@ -8,6 +8,7 @@ use crate::deadline::Deadline;
 use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::{Timestamp, nanos};
+use crate::vocabulary::Level;
 use std::time::Duration;
 
 /// A promise that holds at every moment.
@@ -49,11 +50,16 @@ pub enum Law {
     FramesFollowEachOther,
     /// No frame is longer than its transport takes.
     FrameFitsTransport,
+    /// Who entered a queue is still inside or has left it once.
+    EveryEntryAccountedFor,
+    /// A degradation level falls by one step at a time.
+    LevelFallsByOneStep,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 16] = [
         Self::WindowWithinLimit,
         Self::RateWithinBurst,
         Self::UnitsWithinCapacity,
@@ -72,6 +78,8 @@ impl Law {
         Self::MoneyIsConserved,
         Self::FramesFollowEachOther,
         Self::FrameFitsTransport,
+        Self::EveryEntryAccountedFor,
+        Self::LevelFallsByOneStep,
     ];
 
     /// The name in counters and reports.
@@ -96,6 +104,8 @@ impl Law {
             Self::MoneyIsConserved => "money_is_conserved",
             Self::FramesFollowEachOther => "frames_follow_each_other",
             Self::FrameFitsTransport => "frame_fits_transport",
+            Self::EveryEntryAccountedFor => "every_entry_accounted_for",
+            Self::LevelFallsByOneStep => "level_falls_by_one_step",
         }
     }
 
@@ -131,6 +141,10 @@ impl Law {
                 "Frames of a stream follow each other without a gap, and nothing follows the ending."
             }
             Self::FrameFitsTransport => "No frame, as it is sent, is longer than its transport takes.",
+            Self::EveryEntryAccountedFor => {
+                "Who entered a queue is still inside or has left it exactly once."
+            }
+            Self::LevelFallsByOneStep => "A measured degradation level falls by one step at a time.",
         }
     }
 }
@@ -311,6 +325,18 @@ pub fn frames_follow_each_other(index: u64, last: Option<u64>, ended: bool) -> R
 /// [`Law::FrameFitsTransport`].
 pub fn frame_fits_transport(bytes: usize, limit: usize) -> Result<(), Violation> {
     hold(Law::FrameFitsTransport, bytes <= limit, || format!("{bytes} of {limit} bytes"))
+/// [`Law::EveryEntryAccountedFor`], for a queue that `entered` have entered, that these have `left` by reason, and in
+/// which `inside` wait.
+pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Result<(), Violation> {
+    let accounted = left.iter().fold(u128::from(inside), |sum, count| sum + u128::from(*count));
+    hold(Law::EveryEntryAccountedFor, accounted == u128::from(entered), || {
+        format!("{entered} entered, {left:?} left, {inside} inside")
+    })
+}
+
+/// [`Law::LevelFallsByOneStep`]. It may rise by any number.
+pub fn level_falls_by_one_step(before: Level, after: Level) -> Result<(), Violation> {
+    hold(Law::LevelFallsByOneStep, before.index() <= after.index() + 1, || format!("{before} became {after}"))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@
 //! | [`pressure`] | how gently to try again |
 //! | [`quota`] | whether everybody has room for this request, and if not, when |
 //! | [`waiting`] | when it is this caller's turn |
+//! | [`queue`] | who of those that wait gets the next place, and who should not wait at all |
+//! | [`ladder`] | how far to step down, from what is measured |
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
@@ -36,8 +38,10 @@ pub mod framing;
 pub mod histogram;
 pub mod in_flight;
 pub mod invariant;
+pub mod ladder;
 pub mod money;
 pub mod pressure;
+pub mod queue;
 pub mod quota;
 pub mod retry;
 pub mod rollout;

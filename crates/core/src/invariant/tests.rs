@@ -4,6 +4,7 @@ use super::{
     probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, spend_within_cap,
     stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
     consumed_is_granted, frame_fits_transport, frames_follow_each_other, in_flight_within_limit,
+    consumed_is_granted, every_entry_accounted_for, in_flight_within_limit, level_falls_by_one_step,
     nothing_passes_while_open, probes_within_stage, rate_within_burst, refusal_leaves_no_trace,
     retries_within_share, stand_never_goes_back, units_within_capacity, wait_within_bounds,
     window_within_limit,
@@ -12,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
+use crate::vocabulary::Level;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
 use std::collections::BTreeSet;
@@ -126,6 +128,19 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     );
     assert_eq!(frame_fits_transport(9, 9), Ok(()));
     assert_eq!(broken(frame_fits_transport(10, 9)), "frame_fits_transport: 10 of 9 bytes");
+    assert_eq!(every_entry_accounted_for(10, &[1, 2, 3], 4), Ok(()));
+    assert!(every_entry_accounted_for(11, &[1, 2, 3], 4).is_err());
+    assert_eq!(
+        broken(every_entry_accounted_for(9, &[1, 2, 3], 4)),
+        "every_entry_accounted_for: 9 entered, [1, 2, 3] left, 4 inside"
+    );
+
+    assert_eq!(level_falls_by_one_step(Level::HighLoad, Level::Pressure), Ok(()));
+    assert_eq!(level_falls_by_one_step(Level::Normal, Level::Emergency), Ok(()));
+    assert_eq!(
+        broken(level_falls_by_one_step(Level::HighLoad, Level::Normal)),
+        "level_falls_by_one_step: high_load became normal"
+    );
 }
 
 #[test]

@@ -1,0 +1,268 @@
+//! The degradation ladder: how far to step down, from what is measured.
+//!
+//! Four signals are measured: time to the first text, errors, throttles and CPU. Each votes for a level, and the level
+//! that is wanted is the second-highest vote. So one signal alone, broken or forged, moves nothing; two that agree do.
+//! What a level means is a table, [`LevelPermits`].
+//!
+//! **When it moves.** Up when two evaluations in a row want a higher level, at once to the lower of the two that they
+//! want. Down by one step when for a minute every live signal has stayed under four fifths of what brings it to the
+//! present level. Between the two lies a band in which nothing moves, so that a signal which swings around a threshold
+//! does not take the shop with it. A reading older than half a minute does not vote; with fewer than two live signals
+//! the level stays where it is, and an alarm says so.
+//!
+//! **Time.** The caller evaluates every five seconds. A call that comes sooner than half of that after the last reports
+//! and changes nothing, so that calling in a loop makes nothing happen faster. After a silence longer than a reading
+//! lives, what was seen before it counts for nothing.
+//!
+//! **What it will not do.** It applies nothing, and it takes no number that cannot be true: see [`ReadingError`]. The
+//! depth of a queue and failures of the classifier have no vote. An operator's level holds until it is cleared;
+//! beneath it the measured one goes on.
+//!
+//! ```
+//! use seawall_core::ladder::{Ladder, LadderOptions, LadderSignal};
+//! use seawall_core::time::Timestamp;
+//! use seawall_core::vocabulary::Level;
+//! use std::time::Duration;
+//!
+//! let mut ladder = Ladder::new(LadderOptions::default().check().unwrap());
+//! let mut now = Timestamp::ZERO;
+//! for level in [Level::Normal, Level::HighLoad] {
+//!     ladder.record(LadderSignal::Cpu, 72.0, now).unwrap();
+//!     ladder.record(LadderSignal::FirstText, 3_100.0, now).unwrap();
+//!     assert_eq!(ladder.evaluate(now).level, level);
+//!     now = now + Duration::from_secs(5);
+//! }
+//! assert!(ladder.permits().suspend_scale_in);
+//! ```
+
+mod classifier;
+mod permits;
+mod report;
+mod settings;
+mod signal;
+mod slices;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+mod window;
+
+pub use classifier::{ClassifierOptions, ClassifierWatch};
+pub use permits::{LevelPermits, RetrievalBypass};
+pub use report::{HoldReason, LadderAlarms, LadderDecision, LadderReport, SignalReport, SignalState};
+pub use settings::{LadderOptions, LadderSettings};
+pub use signal::{LadderSignal, ReadingError};
+pub use window::{SignalValues, SignalWindow, SignalWindowOptions};
+
+use crate::time::Timestamp;
+use crate::vocabulary::Level;
+use signal::Reading;
+
+/// The ladder. See the [module](self) for when it moves.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    settings: LadderSettings,
+    /// The latest moment that the ladder has seen.
+    as_of: Timestamp,
+    readings: [Option<Reading>; 4],
+    measured: Level,
+    forced: Option<Level>,
+    /// Since when the level in force has been what it is.
+    since: Timestamp,
+    degraded_since: Option<Timestamp>,
+    evaluated: Option<Timestamp>,
+    /// What the last evaluation wanted, if that was more than there is.
+    wanted_before: Option<Level>,
+    /// Since when every signal has been quiet.
+    calm_since: Option<Timestamp>,
+}
+
+impl Ladder {
+    /// A ladder at the normal level, with nothing measured.
+    #[must_use]
+    pub fn new(settings: LadderSettings) -> Self {
+        Self {
+            settings,
+            as_of: Timestamp::ZERO,
+            readings: [None; 4],
+            measured: Level::Normal,
+            forced: None,
+            since: Timestamp::ZERO,
+            degraded_since: None,
+            evaluated: None,
+            wanted_before: None,
+            calm_since: None,
+        }
+    }
+
+    /// Takes in what was measured at `at`, in the signal's [unit](LadderSignal). What is refused changes nothing: the
+    /// reading before it holds until it is too old.
+    pub fn record(&mut self, signal: LadderSignal, value: f64, at: Timestamp) -> Result<(), ReadingError> {
+        let reading = Reading::new(signal, value, at)?;
+        let held = &mut self.readings[signal.index()];
+        if held.is_some_and(|held| held.at > at) {
+            return Err(ReadingError::Older { signal });
+        }
+        *held = Some(reading);
+        Ok(())
+    }
+
+    /// Looks at all signals, moves if it is time to, and reports.
+    pub fn evaluate(&mut self, now: Timestamp) -> LadderReport {
+        self.as_of = self.as_of.max(now);
+        let now = self.as_of;
+        for reading in self.readings.iter_mut().flatten() {
+            // One from a clock that runs ahead would otherwise stay young for as long as it runs ahead.
+            reading.at = reading.at.min(now);
+        }
+        let before = self.level();
+        let decision = self.step(now);
+        self.mark(before);
+        self.report(decision)
+    }
+
+    /// Sets the level by hand until [`clear`](Self::clear).
+    pub fn force(&mut self, level: Level, now: Timestamp) {
+        self.as_of = self.as_of.max(now);
+        let before = self.level();
+        self.forced = Some(level);
+        self.mark(before);
+    }
+
+    /// Goes back to the measured level.
+    pub fn clear(&mut self, now: Timestamp) {
+        self.as_of = self.as_of.max(now);
+        let before = self.level();
+        self.forced = None;
+        self.mark(before);
+    }
+
+    /// The level in force.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.forced.unwrap_or(self.measured)
+    }
+
+    /// What the level in force allows.
+    #[must_use]
+    pub fn permits(&self) -> &'static LevelPermits {
+        LevelPermits::of(self.level())
+    }
+
+    fn step(&mut self, now: Timestamp) -> LadderDecision {
+        let settings = self.settings;
+        if let Some(last) = self.evaluated {
+            if now - last < settings.interval / 2 {
+                return LadderDecision::Held(HoldReason::TooSoon);
+            }
+            if now - last > settings.stale_after {
+                (self.wanted_before, self.calm_since) = (None, None);
+            }
+        }
+        self.evaluated = Some(now);
+        match self.wanted() {
+            None => {
+                (self.wanted_before, self.calm_since) = (None, None);
+                LadderDecision::Held(HoldReason::TooFewSignals)
+            }
+            Some(wanted) if wanted > self.measured => self.rise(wanted),
+            Some(_) => self.fall(now),
+        }
+    }
+
+    fn rise(&mut self, wanted: Level) -> LadderDecision {
+        self.calm_since = None;
+        let Some(before) = self.wanted_before.replace(wanted) else {
+            return LadderDecision::Held(HoldReason::Rising);
+        };
+        let (from, to) = (self.measured, before.min(wanted));
+        self.measured = to;
+        self.wanted_before = Some(wanted).filter(|wanted| *wanted > to);
+        LadderDecision::Raised { from, to }
+    }
+
+    fn fall(&mut self, now: Timestamp) -> LadderDecision {
+        self.wanted_before = None;
+        let from = self.measured;
+        let Some(to) = from.index().checked_sub(1).map(|below| Level::ALL[below]) else {
+            return LadderDecision::Held(HoldReason::Steady);
+        };
+        if !self.is_calm(from) {
+            self.calm_since = None;
+            return LadderDecision::Held(HoldReason::Steady);
+        }
+        let since = *self.calm_since.get_or_insert(now);
+        if now - since < self.settings.calm_for {
+            return LadderDecision::Held(HoldReason::Calming);
+        }
+        self.measured = to;
+        self.calm_since = Some(now).filter(|_| self.is_calm(to));
+        LadderDecision::Lowered { from, to }
+    }
+
+    fn live(&self) -> impl Iterator<Item = (LadderSignal, f64)> {
+        LadderSignal::ALL.into_iter().filter_map(|signal| {
+            let reading = self.readings[signal.index()]?;
+            self.is_live(&reading).then_some((signal, reading.value))
+        })
+    }
+
+    fn is_live(&self, reading: &Reading) -> bool {
+        self.as_of - reading.at <= self.settings.stale_after
+    }
+
+    /// The second-highest vote; nothing when fewer than two can vote.
+    fn wanted(&self) -> Option<Level> {
+        let (mut highest, mut second) = (None, None);
+        for (signal, value) in self.live() {
+            let vote = Some(self.settings.vote(signal, value));
+            second = second.max(highest.min(vote));
+            highest = highest.max(vote);
+        }
+        second
+    }
+
+    fn is_calm(&self, level: Level) -> bool {
+        self.live().all(|(signal, value)| self.settings.is_calm(signal, value, level))
+    }
+
+    /// Notes when the level in force has changed.
+    fn mark(&mut self, before: Level) {
+        let level = self.level();
+        if level != before {
+            self.since = self.as_of;
+        }
+        if level < Level::HighLoad {
+            self.degraded_since = None;
+        } else {
+            self.degraded_since.get_or_insert(self.as_of);
+        }
+    }
+
+    fn report(&self, decision: LadderDecision) -> LadderReport {
+        let signals = LadderSignal::ALL.map(|signal| {
+            let reading = self.readings[signal.index()];
+            let state = match reading {
+                None => SignalState::Missing,
+                Some(reading) if self.is_live(&reading) => {
+                    SignalState::Live { vote: self.settings.vote(signal, reading.value) }
+                }
+                Some(_) => SignalState::Stale,
+            };
+            SignalReport { signal, value: reading.map(|reading| reading.value), state }
+        });
+        let degraded_for = self.degraded_since.map(|since| self.as_of - since);
+        LadderReport {
+            level: self.level(),
+            measured: self.measured,
+            forced: self.forced,
+            since: self.since,
+            wanted: self.wanted(),
+            decision,
+            signals,
+            alarms: LadderAlarms {
+                too_few_signals: self.live().nth(1).is_none(),
+                degraded_for_long: degraded_for.is_some_and(|span| span > self.settings.alarm_after),
+            },
+        }
+    }
+}

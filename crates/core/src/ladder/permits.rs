@@ -1,0 +1,129 @@
+//! What each level allows.
+
+use crate::vocabulary::{Ceiling, Intent, Level, Tier};
+
+/// Which questions are answered without looking anything up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RetrievalBypass {
+    /// Those whose intent is known to need nothing: offers, orders, small talk.
+    NeedsNone,
+    /// All whose intent does not call for it. What nobody could place is answered without.
+    NotCalledFor,
+    /// All.
+    Everything,
+}
+
+impl RetrievalBypass {
+    /// Whether a question of this intent is answered without retrieval.
+    #[must_use]
+    pub const fn covers(self, intent: Intent) -> bool {
+        match self {
+            Self::NeedsNone => matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat),
+            Self::NotCalledFor => {
+                !matches!(intent, Intent::Faq | Intent::ProductQuestion | Intent::Recommendation)
+            }
+            Self::Everything => true,
+        }
+    }
+}
+
+/// What a level allows.
+///
+/// ```
+/// use seawall_core::ladder::LevelPermits;
+/// use seawall_core::vocabulary::{Ceiling, Level, Tier};
+///
+/// let permits = LevelPermits::of(Level::Overload);
+/// assert_eq!(permits.ceiling(Tier::Guest), Ceiling::None);
+/// assert_eq!(permits.ceiling(Tier::Standard), Ceiling::Fast);
+/// assert_eq!(permits.chunks, 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelPermits {
+    /// Whether what was retrieved may be ranked again.
+    pub reranker: bool,
+    /// How much of what was retrieved goes to the model.
+    pub chunks: u8,
+    /// The strongest model by tier, in the order of [`Tier::ALL`].
+    pub ceilings: [Ceiling; 3],
+    /// Whether the fleet must not shrink. It may always grow.
+    pub suspend_scale_in: bool,
+    /// Which questions are answered without retrieval.
+    pub bypass: RetrievalBypass,
+}
+
+#[rustfmt::skip] // A table is read by its columns.
+const TABLE: [LevelPermits; 5] = {
+    use Ceiling::{Fast, None, Strong};
+    use RetrievalBypass::{Everything, NeedsNone, NotCalledFor};
+    [
+        //     reranker chunks prime   standard guest    keep   bypass
+        level(true,     3,     [Strong, Strong, Strong], false, NeedsNone),
+        level(false,    3,     [Strong, Strong, Strong], false, NeedsNone),
+        level(false,    1,     [Fast,   Fast,   Fast],   true,  NotCalledFor),
+        level(false,    1,     [Fast,   Fast,   None],   true,  NotCalledFor),
+        level(false,    0,     [None,   None,   None],   true,  Everything),
+    ]
+};
+
+const fn level(
+    reranker: bool,
+    chunks: u8,
+    ceilings: [Ceiling; 3],
+    suspend_scale_in: bool,
+    bypass: RetrievalBypass,
+) -> LevelPermits {
+    LevelPermits { reranker, chunks, ceilings, suspend_scale_in, bypass }
+}
+
+impl LevelPermits {
+    /// What this level allows.
+    #[must_use]
+    pub const fn of(level: Level) -> &'static Self {
+        &TABLE[level.index()]
+    }
+
+    /// The strongest model that a caller of this tier may have.
+    #[must_use]
+    pub const fn ceiling(&self, tier: Tier) -> Ceiling {
+        self.ceilings[tier.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LevelPermits;
+    use crate::vocabulary::{Ceiling, Intent, Level, Tier};
+
+    fn by_level<T>(read: impl Fn(&LevelPermits) -> T) -> [T; 5] {
+        Level::ALL.map(|level| read(LevelPermits::of(level)))
+    }
+
+    #[test]
+    fn each_level_allows_what_its_row_says() {
+        assert_eq!(by_level(|permits| permits.reranker), [true, false, false, false, false]);
+        assert_eq!(by_level(|permits| permits.chunks), [3, 3, 1, 1, 0]);
+        assert_eq!(by_level(|permits| permits.suspend_scale_in), [false, false, true, true, true]);
+        let (none, fast, strong) = (Ceiling::None, Ceiling::Fast, Ceiling::Strong);
+        for tier in [Tier::Prime, Tier::Standard] {
+            assert_eq!(by_level(|permits| permits.ceiling(tier)), [strong, strong, fast, fast, none]);
+        }
+        assert_eq!(by_level(|permits| permits.ceiling(Tier::Guest)), [strong, strong, fast, none, none]);
+    }
+
+    #[test]
+    fn the_higher_the_level_the_more_is_answered_without_retrieval() {
+        for (intent, bypassed) in [
+            (Intent::Faq, [false, false, false, false, true]),
+            (Intent::ProductDiscovery, [false, false, true, true, true]),
+            (Intent::ProductQuestion, [false, false, false, false, true]),
+            (Intent::Recommendation, [false, false, false, false, true]),
+            (Intent::Promotion, [true; 5]),
+            (Intent::Order, [true; 5]),
+            (Intent::Chitchat, [true; 5]),
+            (Intent::Unknown, [false, false, true, true, true]),
+        ] {
+            assert_eq!(by_level(|permits| permits.bypass.covers(intent)), bypassed, "{intent}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is measured.
+
+use crate::time::Timestamp;
+use std::fmt;
+
+/// Longer than this to a first text is a broken clock: ten minutes, in milliseconds.
+const LONGEST_FIRST_TEXT: f64 = 600_000.0;
+
+/// Something that has a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LadderSignal {
+    /// The 99th percentile of the time to the first text, in milliseconds.
+    FirstText,
+    /// Attempts that failed by a fault of the vendor and were not throttled, in percent.
+    Errors,
+    /// Attempts that were throttled, in percent.
+    Throttles,
+    /// How busy our own processors are, all of them together, in percent.
+    Cpu,
+}
+
+impl LadderSignal {
+    /// Every signal, in a fixed order.
+    pub const ALL: [Self; 4] = [Self::FirstText, Self::Errors, Self::Throttles, Self::Cpu];
+
+    /// The name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FirstText => "first_text",
+            Self::Errors => "errors",
+            Self::Throttles => "throttles",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// The place in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    const fn most(self) -> f64 {
+        match self {
+            Self::FirstText => LONGEST_FIRST_TEXT,
+            Self::Errors | Self::Throttles | Self::Cpu => 100.0,
+        }
+    }
+}
+
+impl fmt::Display for LadderSignal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Why a reading was refused.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum ReadingError {
+    /// It cannot be true: no number, below nothing, or more than there can be.
+    #[error("{signal}: {value} is not between 0 and {most}")]
+    Impossible {
+        /// Of which signal.
+        signal: LadderSignal,
+        /// What was read.
+        value: f64,
+        /// The most that can be.
+        most: f64,
+    },
+    /// A newer one is known.
+    #[error("{signal}: a newer reading is known")]
+    Older {
+        /// Of which signal.
+        signal: LadderSignal,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) value: f64,
+    pub(super) at: Timestamp,
+}
+
+impl Reading {
+    pub(super) fn new(signal: LadderSignal, value: f64, at: Timestamp) -> Result<Self, ReadingError> {
+        let most = signal.most();
+        if (0.0..=most).contains(&value) {
+            Ok(Self { value, at })
+        } else {
+            Err(ReadingError::Impossible { signal, value, most })
+        }
+    }
+}
