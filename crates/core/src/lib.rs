@@ -16,6 +16,7 @@
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
+//! | [`hours`] | whether it is that time of day, and when that changes |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -29,6 +30,7 @@ pub mod credit;
 pub mod deadline;
 pub mod failure;
 pub mod histogram;
+pub mod hours;
 pub mod in_flight;
 pub mod invariant;
 pub mod money;
