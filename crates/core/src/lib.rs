@@ -16,6 +16,7 @@
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
+//! | [`router`] | what a request is worth: its priority, its models, whether a prepared answer comes first |
 //! | [`hours`] | whether it is that time of day, and when that changes |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
@@ -37,6 +38,7 @@ pub mod money;
 pub mod pressure;
 pub mod quota;
 pub mod retry;
+pub mod router;
 pub mod sender;
 pub mod setting;
 pub mod time;
