@@ -18,6 +18,7 @@
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`router`] | what a request is worth: its priority, its models, whether a prepared answer comes first |
 //! | [`hours`] | whether it is that time of day, and when that changes |
+//! | [`strategy`] | how often a failure is worth trying again, and what to answer with instead |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -41,6 +42,7 @@ pub mod retry;
 pub mod router;
 pub mod sender;
 pub mod setting;
+pub mod strategy;
 pub mod time;
 pub mod vocabulary;
 pub mod waiting;
