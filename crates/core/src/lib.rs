@@ -19,6 +19,7 @@
 //! | [`router`] | what a request is worth: its priority, its models, whether a prepared answer comes first |
 //! | [`hours`] | whether it is that time of day, and when that changes |
 //! | [`strategy`] | how often a failure is worth trying again, and what to answer with instead |
+//! | [`cache_policy`] | who may see a kept answer, for how long, and who asks when many want the same |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -27,6 +28,7 @@
 //! into what a machine works with. Permits, reservations and credits are values: dropped, they settle themselves.
 
 pub mod breaker;
+pub mod cache_policy;
 pub mod chance;
 pub mod credit;
 pub mod deadline;
