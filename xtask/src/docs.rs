@@ -3,6 +3,7 @@
 //! CI fails when a page differs from what the code would write, and when a generated page is left over that
 //! no code writes any more. Pages without the opening line are written by hand and left alone.
 
+mod choices;
 mod machines;
 
 use crate::Arguments;
@@ -29,6 +30,8 @@ const PAGES: &[Page] = &[
     Page { path: "docs/reference/failures.md", write: machines::failures },
     Page { path: "docs/reference/protections.md", write: machines::protections },
     Page { path: "docs/reference/laws.md", write: machines::laws },
+    Page { path: "docs/reference/routing.md", write: choices::routing },
+    Page { path: "docs/reference/strategy.md", write: choices::strategy },
 ];
 
 /// Writes every page, or with `check` only compares.

@@ -20,6 +20,10 @@
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`budget`] | whether there is money for this request, and how the day stands |
 //! | [`framing`] | what to send a client now of what a model has said, and how it ends |
+//! | [`router`] | what a request is worth: its priority, its models, whether a prepared answer comes first |
+//! | [`hours`] | whether it is that time of day, and when that changes |
+//! | [`strategy`] | how often a failure is worth trying again, and what to answer with instead |
+//! | [`cache_policy`] | who may see a kept answer, for how long, and who asks when many want the same |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`rollout`] | how far a protection has been brought in, and for whom |
 //! | [`vocabulary`] | what the words mean that several of these share |
@@ -30,12 +34,14 @@
 
 pub mod breaker;
 pub mod budget;
+pub mod cache_policy;
 pub mod chance;
 pub mod credit;
 pub mod deadline;
 pub mod failure;
 pub mod framing;
 pub mod histogram;
+pub mod hours;
 pub mod in_flight;
 pub mod invariant;
 pub mod ladder;
@@ -45,8 +51,10 @@ pub mod queue;
 pub mod quota;
 pub mod retry;
 pub mod rollout;
+pub mod router;
 pub mod sender;
 pub mod setting;
+pub mod strategy;
 pub mod time;
 pub mod vocabulary;
 pub mod waiting;

@@ -3,9 +3,6 @@
 //! Each has one meaning, and one spelling in settings, logs and metrics: its [`name`](Tier::name). A word that is not
 //! on its list is an error that says what the list is, never a default.
 
-use crate::setting::SettingError;
-use std::fmt;
-
 /// Writes an enum whose values have names: the list of all, the name of each, and the way back.
 macro_rules! words {
     (
@@ -33,12 +30,13 @@ macro_rules! words {
             }
 
             /// The value of this name.
-            pub fn parse(text: &str) -> Result<Self, SettingError> {
+            pub fn parse(text: &str) -> Result<Self, $crate::setting::SettingError> {
                 match text {
                     $( $name => Ok(Self::$variant), )+
                     _ => {
                         let known = [$($name),+].join(", ");
-                        Err(SettingError::new($what, format!("{text:?} is none of {known}")))
+                        let problem = format!("{text:?} is none of {known}");
+                        Err($crate::setting::SettingError::new($what, problem))
                     }
                 }
             }
@@ -50,13 +48,14 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str(self.name())
             }
         }
     };
 }
+pub(crate) use words;
 
 words! {
     /// What a caller is entitled to.

@@ -4,6 +4,7 @@ use super::backoff::{Backoff, BackoffOptions};
 use super::hint::{HintOptions, HintRule};
 use crate::failure::FailureKind;
 use crate::setting::SettingError;
+use crate::strategy::{FailureClass, FailureRow};
 use std::time::Duration;
 
 /// Retries on one target, by what went wrong. What is not listed is not retried.
@@ -20,22 +21,28 @@ pub struct RetryLimits {
 }
 
 impl RetryLimits {
+    /// The limits that the strategy's table gives, by the column that `retries` reads.
+    fn from_table(retries: fn(FailureRow) -> u32) -> Self {
+        let limit = |class: FailureClass| retries(class.row());
+        Self {
+            throttled: limit(FailureClass::Throttled),
+            timed_out: limit(FailureClass::TimedOut),
+            transient: limit(FailureClass::Transient),
+            quota_exhausted: limit(FailureClass::QuotaExhausted),
+        }
+    }
+
     pub(super) const fn of(&self, kind: FailureKind) -> u32 {
-        match kind {
-            FailureKind::Throttled | FailureKind::Overloaded | FailureKind::NotReady => self.throttled,
-            FailureKind::TimedOut => self.timed_out,
-            FailureKind::ServerFault | FailureKind::Unreachable | FailureKind::BrokeMidStream => {
-                self.transient
-            }
-            FailureKind::QuotaExhausted => self.quota_exhausted,
-            FailureKind::NotStarted
-            | FailureKind::ModelFault
-            | FailureKind::Unrecognised
-            | FailureKind::BadRequest
-            | FailureKind::TooLong
-            | FailureKind::Unauthorized
-            | FailureKind::NotFound
-            | FailureKind::Filtered => 0,
+        match FailureClass::of(kind) {
+            FailureClass::Throttled => self.throttled,
+            FailureClass::TimedOut => self.timed_out,
+            FailureClass::Transient => self.transient,
+            FailureClass::QuotaExhausted => self.quota_exhausted,
+            // Never worth another try on the same target, whatever the settings say.
+            FailureClass::NotStarted
+            | FailureClass::Blocked
+            | FailureClass::CallerFault
+            | FailureClass::Other => 0,
         }
     }
 }
@@ -62,7 +69,7 @@ impl RetryOptions {
         Self {
             backoff: BackoffOptions::interactive(),
             most_retries: 5,
-            limits: RetryLimits { throttled: 3, timed_out: 1, transient: 2, quota_exhausted: 0 },
+            limits: RetryLimits::from_table(|row| row.interactive_retries),
             hint: HintOptions::default(),
             least_attempt: Duration::from_millis(100),
         }
@@ -74,7 +81,7 @@ impl RetryOptions {
         Self {
             backoff: BackoffOptions::background(),
             most_retries: 5,
-            limits: RetryLimits { throttled: 5, timed_out: 5, transient: 5, quota_exhausted: 5 },
+            limits: RetryLimits::from_table(|row| row.background_retries),
             hint: HintOptions::default(),
             least_attempt: Duration::from_secs(1),
         }

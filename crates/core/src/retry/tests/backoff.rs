@@ -1,7 +1,9 @@
 use super::super::{BackoffOptions, BackoffState, HintOptions, Jitter, RetryOptions};
 use super::{SECOND, millis};
 use crate::chance::Draw;
+use crate::failure::FailureKind;
 use crate::setting::Factor;
+use crate::strategy::FailureClass;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, proptest};
 use std::time::Duration;
@@ -59,6 +61,12 @@ fn the_two_profiles_carry_their_numbers() {
     assert_eq!((interactive.most_retries, background.most_retries), (5, 5));
     assert_eq!((interactive.limits.throttled, interactive.limits.timed_out), (3, 1));
     assert_eq!((interactive.limits.transient, interactive.limits.quota_exhausted), (2, 0));
+    let checked = (interactive.check().unwrap(), background.check().unwrap());
+    for kind in FailureKind::ALL {
+        let row = FailureClass::of(kind).row();
+        assert_eq!(checked.0.retries(kind), row.interactive_retries, "{}", kind.label());
+        assert_eq!(checked.1.retries(kind), row.background_retries, "{}", kind.label());
+    }
 }
 
 #[test]

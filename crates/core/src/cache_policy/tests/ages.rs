@@ -1,0 +1,121 @@
+use super::super::{
+    AnswerEnd, CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence, KeptAnswer,
+    NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule,
+};
+use crate::time::UtcTime;
+use crate::vocabulary::Grade;
+use std::time::Duration;
+
+const HOUR: u64 = 3_600_000_000_000;
+
+fn ages() -> CacheAges {
+    CacheAgeOptions::default().check().unwrap()
+}
+
+fn rule() -> StoreRule {
+    StoreOptions::default().check(ages()).unwrap()
+}
+
+/// A moment this many nanoseconds into the week.
+fn at(nanos: u64) -> UtcTime {
+    UtcTime::from_civil(2026, 11, 15) + Duration::from_nanos(nanos)
+}
+
+#[test]
+fn an_answer_is_fresh_for_an_hour_stale_for_a_day_and_then_gone() {
+    use CacheAgeDecision::{Fresh, Gone, StaleIfModelsFail, StaleWhileRefreshing};
+    for (age, before_models, models_failed) in [
+        (0, Fresh, Fresh),
+        (HOUR - 1, Fresh, Fresh),
+        (HOUR, StaleWhileRefreshing, StaleIfModelsFail),
+        (HOUR / 60 * 61, StaleWhileRefreshing, StaleIfModelsFail),
+        (24 * HOUR - 1, StaleWhileRefreshing, StaleIfModelsFail),
+        (24 * HOUR, Gone, Gone),
+        (25 * HOUR, Gone, Gone),
+    ] {
+        let decide = |situation| ages().decide(at(0), at(age), situation);
+        assert_eq!(decide(CacheSituation::BeforeModels), before_models, "{age}");
+        assert_eq!(decide(CacheSituation::ModelsFailed), models_failed, "{age}");
+        assert_eq!(ages().is_alive(at(0), at(age)), models_failed != Gone);
+    }
+}
+
+#[test]
+fn an_answer_of_the_future_is_believed_within_five_minutes() {
+    let five_minutes = HOUR / 12;
+    for (ahead, alive) in [(1, true), (five_minutes, true), (five_minutes + 1, false), (30 * HOUR, false)] {
+        assert_eq!(ages().is_alive(at(ahead), at(0)), alive, "{ahead}");
+    }
+    assert_eq!(ages().decide(at(1), at(0), CacheSituation::BeforeModels), CacheAgeDecision::Fresh);
+}
+
+#[test]
+fn what_is_served_stale_says_so_and_is_less_sure() {
+    for (decision, stale, confidence) in [
+        (CacheAgeDecision::Fresh, false, Some(500)),
+        (CacheAgeDecision::StaleWhileRefreshing, true, Some(400)),
+        (CacheAgeDecision::StaleIfModelsFail, true, Some(400)),
+        (CacheAgeDecision::Gone, false, None),
+    ] {
+        assert_eq!(decision.is_stale(), stale);
+        assert_eq!(decision.confidence().map(Confidence::thousandths), confidence);
+    }
+    assert_eq!(Confidence::FRESH_CACHE.to_string(), "0.5");
+    assert_eq!(
+        [999, 1_000, 1_001].map(|of| Confidence::of_thousandths(of).thousandths()),
+        [999, 1_000, 1_000]
+    );
+}
+
+#[test]
+fn ages_and_sizes_that_make_no_sense_are_refused_by_name() {
+    let options = CacheAgeOptions::default();
+    let none = CacheAgeOptions { fresh_for: Duration::ZERO, ..options };
+    assert_eq!(none.check().unwrap_err().to_string(), "fresh_for: must be longer than 0s");
+    let short = CacheAgeOptions { keep_for: Duration::from_secs(3_599), ..options };
+    assert_eq!(short.check().unwrap_err().to_string(), "fresh_for: 3600s is longer than keep_for (3599s)");
+    assert!(CacheAgeOptions { keep_for: options.fresh_for, ..options }.check().is_ok());
+    let nothing = StoreOptions { largest_text: 0 }.check(ages()).unwrap_err();
+    assert_eq!(nothing.to_string(), "largest_text: must be at least 1");
+}
+
+#[test]
+fn only_what_ended_cleanly_is_kept() {
+    let decide = |text, end| rule().decide(&NewAnswer { text, end, grade: Grade::Strong }, None, at(0));
+    for end in AnswerEnd::ALL {
+        let expected = if end == AnswerEnd::Finished {
+            StoreDecision::Store
+        } else {
+            StoreDecision::Refuse(StoreRefusal::NotFinished(end))
+        };
+        assert_eq!(decide("Two days.", end), expected);
+    }
+    for empty in ["", " \n", "　"] {
+        assert_eq!(decide(empty, AnswerEnd::Finished), StoreDecision::Refuse(StoreRefusal::Empty));
+    }
+    let (largest, longer) = ("a".repeat(16_384), "a".repeat(16_385));
+    assert_eq!(decide(&largest, AnswerEnd::Finished), StoreDecision::Store);
+    assert_eq!(
+        decide(&longer, AnswerEnd::Finished),
+        StoreDecision::Refuse(StoreRefusal::TooLong { largest: 16_384 })
+    );
+}
+
+#[test]
+fn a_weaker_answer_never_replaces_a_stronger_one_that_lives() {
+    for (new, kept, age, stored) in [
+        (Grade::Fast, Grade::Strong, 0, false),
+        (Grade::Fast, Grade::Strong, 2 * HOUR, false),
+        (Grade::Fast, Grade::Strong, 24 * HOUR - 1, false),
+        (Grade::Fast, Grade::Strong, 24 * HOUR, true),
+        (Grade::Fast, Grade::Fast, 0, true),
+        (Grade::Strong, Grade::Strong, 0, true),
+        (Grade::Strong, Grade::Fast, 0, true),
+    ] {
+        let answer = NewAnswer { text: "Two days.", end: AnswerEnd::Finished, grade: new };
+        let there = KeptAnswer { grade: kept, stored_at: at(0) };
+        let expected =
+            if stored { StoreDecision::Store } else { StoreDecision::Refuse(StoreRefusal::StrongerLives) };
+        assert_eq!(rule().decide(&answer, Some(&there), at(age)), expected, "{new} {kept} {age}");
+    }
+}

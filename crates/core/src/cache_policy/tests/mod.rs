@@ -1,0 +1,4 @@
+mod ages;
+mod flights;
+mod keys;
+mod personal;

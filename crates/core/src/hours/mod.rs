@@ -1,0 +1,161 @@
+//! Hours of the day in a zone that never changes its clocks.
+//!
+//! [`Hours`] is one daily span such as 23:00 to 08:00 in Japan, [`Schedule`] is several that have names and do not
+//! overlap, and [`OffPeak`] is what the night means for a request.
+//!
+//! **When it acts.** A span holds from its first nanosecond up to, and not including, its end: 23:00:00 is inside,
+//! 08:00:00 is outside. A span whose end is earlier than its start goes on past midnight.
+//!
+//! **What it will not do.** It knows no summer time, no weekdays and no dates. It reads no clock and sets no timer;
+//! [`Hours::next_change`] says what a timer should be set to.
+//!
+//! ```
+//! use seawall_core::hours::HoursOptions;
+//! use seawall_core::time::UtcTime;
+//! use std::time::Duration;
+//!
+//! let night = HoursOptions::japan(23, 8).check().unwrap();
+//! let eleven_at_night_in_tokyo = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(14 * 3_600);
+//! assert!(night.contains(eleven_at_night_in_tokyo));
+//! let morning = night.next_change(eleven_at_night_in_tokyo).unwrap();
+//! assert_eq!(morning.since(eleven_at_night_in_tokyo), Duration::from_secs(9 * 3_600));
+//! assert!(!night.contains(morning));
+//! assert_eq!(night.to_string(), "23:00-08:00 UTC+09:00");
+//! ```
+
+mod off_peak;
+mod schedule;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+pub use off_peak::{OffPeak, OffPeakDecision, OffPeakOptions};
+pub use schedule::Schedule;
+
+use crate::setting::SettingError;
+use crate::time::UtcTime;
+use std::fmt;
+use std::time::Duration;
+
+const MINUTES_PER_DAY: u32 = 1_440;
+const NANOS_PER_MINUTE: u64 = 60_000_000_000;
+const NANOS_PER_DAY: u64 = MINUTES_PER_DAY as u64 * NANOS_PER_MINUTE;
+
+/// The offset of Japan, in minutes.
+pub const JAPAN: i32 = 9 * 60;
+
+/// The offsets in use on Earth, in minutes.
+const OFFSETS: std::ops::RangeInclusive<i32> = -12 * 60..=14 * 60;
+
+/// A daily span as somebody wrote it; [`HoursOptions::check`] makes it usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoursOptions {
+    /// The first minute of the day that is inside: 0 to 1439.
+    pub start: u32,
+    /// The first minute that is outside again: 0 to 1440, where 1440 is the midnight that ends the day.
+    pub end: u32,
+    /// Minutes that the zone is ahead of UTC: -720 to 840.
+    pub utc_offset: i32,
+}
+
+impl HoursOptions {
+    /// From one full hour to another, in Japan.
+    #[must_use]
+    pub const fn japan(start: u32, end: u32) -> Self {
+        Self { start: start.saturating_mul(60), end: end.saturating_mul(60), utc_offset: JAPAN }
+    }
+
+    /// Refuses minutes that no day has, offsets that no zone has, and a span of nothing.
+    pub fn check(self) -> Result<Hours, SettingError> {
+        if self.start >= MINUTES_PER_DAY {
+            return Err(SettingError::new("start", format!("{} is not a minute from 0 to 1439", self.start)));
+        }
+        if self.end > MINUTES_PER_DAY {
+            return Err(SettingError::new("end", format!("{} is not a minute from 0 to 1440", self.end)));
+        }
+        if !OFFSETS.contains(&self.utc_offset) {
+            let problem = format!("{} minutes is not between -720 and 840", self.utc_offset);
+            return Err(SettingError::new("utc_offset", problem));
+        }
+        if self.start == self.end {
+            let problem = format!("{} is also the start; for the whole day write 0 to 1440", self.end);
+            return Err(SettingError::new("end", problem));
+        }
+        let length = if self.start < self.end { self.end } else { self.end + MINUTES_PER_DAY } - self.start;
+        Ok(Hours { start: self.start, length, utc_offset: self.utc_offset })
+    }
+}
+
+/// A checked daily span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hours {
+    /// Minute of the day in the zone.
+    start: u32,
+    /// From 1 to 1440 minutes.
+    length: u32,
+    utc_offset: i32,
+}
+
+impl Hours {
+    /// Whether this moment is inside.
+    #[must_use]
+    pub fn contains(&self, utc: UtcTime) -> bool {
+        self.since_start(utc) < self.length_nanos()
+    }
+
+    /// The next moment at which [`contains`](Self::contains) answers differently; none when the span is the whole day.
+    #[must_use]
+    pub fn next_change(&self, utc: UtcTime) -> Option<UtcTime> {
+        if self.length == MINUTES_PER_DAY {
+            return None;
+        }
+        let (since, length) = (self.since_start(utc), self.length_nanos());
+        let until = if since < length { length - since } else { NANOS_PER_DAY - since };
+        Some(utc + Duration::from_nanos(until))
+    }
+
+    /// Whether some minute of the day is in both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        // On a circle two arcs meet when one of them holds the other's start.
+        let distance = |from: u32, to: u32| (to + MINUTES_PER_DAY - from) % MINUTES_PER_DAY;
+        let (own, others) = (self.utc_start(), other.utc_start());
+        distance(own, others) < self.length || distance(others, own) < other.length
+    }
+
+    /// The minute of the day in UTC at which the span begins.
+    fn utc_start(&self) -> u32 {
+        // Both parts are small, so that the sum lies within two days of zero.
+        let minute = i64::from(self.start) - i64::from(self.utc_offset);
+        u32::try_from(minute.rem_euclid(i64::from(MINUTES_PER_DAY))).unwrap_or(0)
+    }
+
+    /// Nanoseconds since the span last began: less than a day.
+    fn since_start(&self, utc: UtcTime) -> u64 {
+        let start = u64::from(self.utc_start()) * NANOS_PER_MINUTE;
+        (utc.as_nanos() % NANOS_PER_DAY + NANOS_PER_DAY - start) % NANOS_PER_DAY
+    }
+
+    fn length_nanos(&self) -> u64 {
+        u64::from(self.length) * NANOS_PER_MINUTE
+    }
+}
+
+impl fmt::Display for Hours {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.start + self.length;
+        let end = if end > MINUTES_PER_DAY { end - MINUTES_PER_DAY } else { end };
+        let sign = if self.utc_offset < 0 { '-' } else { '+' };
+        let offset = self.utc_offset.unsigned_abs();
+        write!(
+            formatter,
+            "{:02}:{:02}-{:02}:{:02} UTC{sign}{:02}:{:02}",
+            self.start / 60,
+            self.start % 60,
+            end / 60,
+            end % 60,
+            offset / 60,
+            offset % 60
+        )
+    }
+}

@@ -1,0 +1,106 @@
+//! What the night means for a request.
+
+use super::{Hours, HoursOptions};
+use crate::setting::SettingError;
+use crate::time::UtcTime;
+use crate::vocabulary::{Ceiling, Priority, Tier};
+
+/// Off-peak hours as somebody wrote them; [`OffPeakOptions::check`] makes them usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffPeakOptions {
+    /// When few people shop.
+    pub hours: HoursOptions,
+    /// Tiers to which the night means nothing.
+    pub exempt_tiers: Vec<Tier>,
+    /// Priorities to which the night means nothing.
+    pub exempt_priorities: Vec<Priority>,
+}
+
+impl Default for OffPeakOptions {
+    /// From 23:00 to 08:00 in Japan, for everybody.
+    fn default() -> Self {
+        Self { hours: HoursOptions::japan(23, 8), exempt_tiers: Vec::new(), exempt_priorities: Vec::new() }
+    }
+}
+
+impl OffPeakOptions {
+    /// Refuses hours that make no sense.
+    pub fn check(self) -> Result<OffPeak, SettingError> {
+        Ok(OffPeak {
+            hours: self.hours.check()?,
+            tiers: Tier::ALL.map(|tier| self.exempt_tiers.contains(&tier)),
+            priorities: Priority::ALL.map(|priority| self.exempt_priorities.contains(&priority)),
+        })
+    }
+}
+
+/// The off-peak rule.
+///
+/// At night nobody gets more than a fast model, and a prepared or kept answer comes first. Who is exempt is a
+/// setting, and nobody is by default: a caller with a full cart is held to it, too.
+///
+/// ```
+/// use seawall_core::hours::{OffPeakDecision, OffPeakOptions};
+/// use seawall_core::time::UtcTime;
+/// use seawall_core::vocabulary::{Ceiling, Priority, Tier};
+/// use std::time::Duration;
+///
+/// let rule = OffPeakOptions::default().check().unwrap();
+/// let at_night = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(15 * 3_600);
+/// let decision = rule.decide(Tier::Standard, Priority::High, at_night);
+/// assert_eq!((decision, decision.ceiling()), (OffPeakDecision::Restricted, Ceiling::Fast));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffPeak {
+    hours: Hours,
+    tiers: [bool; Tier::ALL.len()],
+    priorities: [bool; Priority::ALL.len()],
+}
+
+/// What the time of day means for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffPeakDecision {
+    /// It is day.
+    Day,
+    /// It is night, and this caller is exempt.
+    Exempt,
+    /// Fast models at most; template and cache come first.
+    Restricted,
+}
+
+impl OffPeakDecision {
+    /// The highest grade that it leaves.
+    #[must_use]
+    pub const fn ceiling(self) -> Ceiling {
+        match self {
+            Self::Day | Self::Exempt => Ceiling::Strong,
+            Self::Restricted => Ceiling::Fast,
+        }
+    }
+
+    /// Whether a prepared answer and the cache come before any model.
+    #[must_use]
+    pub const fn template_and_cache_first(self) -> bool {
+        matches!(self, Self::Restricted)
+    }
+}
+
+impl OffPeak {
+    /// What it means for a request of this tier and priority.
+    #[must_use]
+    pub fn decide(&self, tier: Tier, priority: Priority, utc: UtcTime) -> OffPeakDecision {
+        if !self.hours.contains(utc) {
+            OffPeakDecision::Day
+        } else if self.tiers[tier.index()] || self.priorities[priority.index()] {
+            OffPeakDecision::Exempt
+        } else {
+            OffPeakDecision::Restricted
+        }
+    }
+
+    /// The hours themselves, for timers and reports.
+    #[must_use]
+    pub const fn hours(&self) -> &Hours {
+        &self.hours
+    }
+}

@@ -1,0 +1,58 @@
+//! Several daily spans that have names and share no minute.
+
+use super::Hours;
+use crate::setting::SettingError;
+use crate::time::UtcTime;
+
+/// Named hours of which at most one holds at any moment.
+///
+/// ```
+/// use seawall_core::hours::{HoursOptions, Schedule};
+/// use seawall_core::time::UtcTime;
+///
+/// let night = HoursOptions::japan(23, 8).check().unwrap();
+/// let evening = HoursOptions::japan(19, 23).check().unwrap();
+/// let schedule = Schedule::new(vec![("night".into(), night), ("evening".into(), evening)]).unwrap();
+/// assert_eq!(schedule.at(UtcTime::from_civil(2026, 11, 15)), None); // nine in the morning in Tokyo
+///
+/// let late = HoursOptions::japan(22, 24).check().unwrap();
+/// let error = Schedule::new(vec![("evening".into(), evening), ("late".into(), late)]).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "schedule: late (22:00-24:00 UTC+09:00) overlaps evening (19:00-23:00 UTC+09:00)"
+/// );
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    spans: Vec<(String, Hours)>,
+}
+
+impl Schedule {
+    /// Refuses a name that is used twice and hours that overlap, by their names.
+    pub fn new(spans: Vec<(String, Hours)>) -> Result<Self, SettingError> {
+        for (place, (name, hours)) in spans.iter().enumerate() {
+            for (other_name, other) in spans.iter().take(place) {
+                if name == other_name {
+                    return Err(SettingError::new("schedule", format!("{name} is there twice")));
+                }
+                if hours.overlaps(other) {
+                    let problem = format!("{name} ({hours}) overlaps {other_name} ({other})");
+                    return Err(SettingError::new("schedule", problem));
+                }
+            }
+        }
+        Ok(Self { spans })
+    }
+
+    /// The name of the hours that hold now.
+    #[must_use]
+    pub fn at(&self, utc: UtcTime) -> Option<&str> {
+        self.spans.iter().find(|(_, hours)| hours.contains(utc)).map(|(name, _)| name.as_str())
+    }
+
+    /// The next moment at which [`at`](Self::at) answers differently; none when it never does.
+    #[must_use]
+    pub fn next_change(&self, utc: UtcTime) -> Option<UtcTime> {
+        self.spans.iter().filter_map(|(_, hours)| hours.next_change(utc)).min()
+    }
+}

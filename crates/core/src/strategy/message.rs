@@ -1,0 +1,79 @@
+//! What the caller reads when there is no answer.
+
+use super::FallbackKind;
+use crate::vocabulary::words;
+
+words! {
+    /// A language that our own messages are written in.
+    pub enum Language as "language" {
+        /// Japanese.
+        Japanese = "ja",
+        /// English.
+        English = "en",
+    }
+}
+
+impl Language {
+    /// The language to write in for a locale such as `ja-JP`. The shop is Japanese, so that nothing said means
+    /// Japanese; any other language than that is answered in English.
+    ///
+    /// ```
+    /// use seawall_core::strategy::Language;
+    /// assert_eq!(Language::of_locale("ja_JP.UTF-8"), Language::Japanese);
+    /// assert_eq!(Language::of_locale("fr"), Language::English);
+    /// assert_eq!(Language::of_locale(""), Language::Japanese);
+    /// ```
+    #[must_use]
+    pub fn of_locale(locale: &str) -> Self {
+        let language = locale.split(['-', '_', '.']).next().unwrap_or_default().trim();
+        if language.is_empty() || language.eq_ignore_ascii_case("ja") {
+            Self::Japanese
+        } else {
+            Self::English
+        }
+    }
+}
+
+/// What to tell the caller. Only a request that is really `queued` is promised an answer, and only where waiting in
+/// line is what the fallback is about.
+#[must_use]
+pub const fn message(kind: FallbackKind, language: Language, queued: bool) -> &'static str {
+    match (kind, language) {
+        (FallbackKind::CircuitOpen, Language::Japanese) => {
+            "ただいまアシスタントを一時的にご利用いただけません。数分後にもう一度お試しください。"
+        }
+        (FallbackKind::CircuitOpen, Language::English) => {
+            "The assistant is briefly unavailable. Please try again in a few minutes."
+        }
+        (FallbackKind::ModelTimeout, Language::Japanese) => {
+            "回答の準備に時間がかかっています。もう一度、できれば短めの文章でお試しください。"
+        }
+        (FallbackKind::ModelTimeout, Language::English) => {
+            "This is taking longer than it should. Please try again, perhaps with a shorter question."
+        }
+        (FallbackKind::GuardrailBlock, Language::Japanese) => {
+            "申し訳ございませんが、その内容にはお答えできません。作品探し、ご注文に関するご案内、おすすめの紹介でしたらお手伝いできます。"
+        }
+        (FallbackKind::GuardrailBlock, Language::English) => {
+            "That is something I can't help with. I can look for manga, help with an order, or suggest something to read."
+        }
+        (FallbackKind::Throttled, Language::Japanese) if queued => {
+            "ただいまご利用が大変多くなっています。ご質問は順番待ちに入りました。回答をお届けするまで少々お待ちください。"
+        }
+        (FallbackKind::Throttled, Language::English) if queued => {
+            "A lot of people are asking right now. Your question is in line, and the answer will follow shortly."
+        }
+        (FallbackKind::Throttled, Language::Japanese) => {
+            "ただいまご利用が大変多くなっています。しばらくしてからもう一度お試しください。"
+        }
+        (FallbackKind::Throttled, Language::English) => {
+            "A lot of people are asking right now. Please try again in a moment."
+        }
+        (FallbackKind::Generic, Language::Japanese) => {
+            "申し訳ございません。うまく処理できませんでした。少し時間をおいて再度お試しいただくか、いま人気の作品をご覧ください。"
+        }
+        (FallbackKind::Generic, Language::English) => {
+            "Sorry, that did not work. Please try again, or have a look at what is popular right now."
+        }
+    }
+}

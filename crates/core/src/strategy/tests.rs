@@ -1,0 +1,197 @@
+use super::{FailureClass, FailureRow, FallbackKind, Language, Strategy, StrategyOptions, Trouble, message};
+use crate::failure::{DRS, Failure, FailureKind, Retryability};
+use crate::vocabulary::Rung;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use proptest::sample::select;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn strategy() -> Strategy {
+    StrategyOptions::default().check().unwrap()
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn every_kind_of_failure_has_its_tries_its_alert_and_its_fallback() {
+    for (kind, interactive, background, alerts, fallback) in [
+        (FailureKind::Throttled, 3, 5, false, FallbackKind::Throttled),
+        (FailureKind::Overloaded, 3, 5, false, FallbackKind::Throttled),
+        (FailureKind::NotReady, 3, 5, false, FallbackKind::Throttled),
+        (FailureKind::TimedOut, 1, 5, true, FallbackKind::ModelTimeout),
+        (FailureKind::NotStarted, 0, 0, true, FallbackKind::ModelTimeout),
+        (FailureKind::ServerFault, 2, 5, true, FallbackKind::Generic),
+        (FailureKind::Unreachable, 2, 5, true, FallbackKind::Generic),
+        (FailureKind::BrokeMidStream, 2, 5, true, FallbackKind::Generic),
+        (FailureKind::QuotaExhausted, 0, 5, true, FallbackKind::Generic),
+        (FailureKind::Filtered, 0, 0, false, FallbackKind::GuardrailBlock),
+        (FailureKind::BadRequest, 0, 0, false, FallbackKind::Generic),
+        (FailureKind::TooLong, 0, 0, false, FallbackKind::Generic),
+        (FailureKind::ModelFault, 0, 0, true, FallbackKind::Generic),
+        (FailureKind::Unrecognised, 0, 0, true, FallbackKind::Generic),
+        (FailureKind::Unauthorized, 0, 0, true, FallbackKind::Generic),
+        (FailureKind::NotFound, 0, 0, true, FallbackKind::Generic),
+    ] {
+        let expected =
+            FailureRow { interactive_retries: interactive, background_retries: background, alerts, fallback };
+        assert_eq!(FailureClass::of(kind).row(), expected, "{kind:?}");
+    }
+    let reached: BTreeSet<_> = FailureKind::ALL.map(FailureClass::of).into();
+    assert_eq!(reached, FailureClass::ALL.into());
+}
+
+#[test]
+fn every_trouble_leads_to_its_fallback() {
+    for (trouble, kind) in [
+        (Trouble::BreakerOpen, FallbackKind::CircuitOpen),
+        (Trouble::NoTime, FallbackKind::ModelTimeout),
+        (Trouble::QueueRefused, FallbackKind::Throttled),
+        (Trouble::Unexpected, FallbackKind::Generic),
+    ] {
+        assert_eq!(trouble.fallback(), kind);
+    }
+    for kind in FailureKind::ALL {
+        let trouble = Trouble::Failed(Failure::of(kind));
+        assert_eq!(trouble.fallback(), FailureClass::of(kind).row().fallback);
+    }
+}
+
+#[test]
+fn each_trouble_of_the_strong_model_has_its_order_of_rungs() {
+    let failed = |kind| Trouble::Failed(Failure::of(kind));
+    let without_models = &[Rung::StaleCache, Rung::Faq, Rung::Apology][..];
+    let with_fast = &[Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology][..];
+    for (trouble, rungs) in [
+        (Trouble::BreakerOpen, with_fast),
+        (failed(FailureKind::Throttled), with_fast),
+        (failed(FailureKind::TimedOut), with_fast),
+        (failed(FailureKind::ServerFault), with_fast),
+        (failed(FailureKind::QuotaExhausted), with_fast),
+        (failed(FailureKind::Unauthorized), with_fast),
+        (Trouble::NoTime, with_fast),
+        (Trouble::Unexpected, with_fast),
+        (Trouble::QueueRefused, without_models),
+        (failed(FailureKind::BadRequest), without_models),
+        (failed(FailureKind::TooLong), without_models),
+        (failed(FailureKind::Filtered), &[Rung::Apology][..]),
+    ] {
+        let decision = strategy().choose(&trouble, Rung::StrongModel, Duration::from_secs(1));
+        assert_eq!(decision.rungs, rungs, "{trouble:?}");
+        assert_eq!(decision.cache_within, millis(50));
+    }
+}
+
+#[test]
+fn what_took_too_long_goes_straight_to_the_cache_when_little_time_is_left() {
+    for (left, first) in [(0, Rung::StaleCache), (599, Rung::StaleCache), (600, Rung::FastModel)] {
+        for trouble in [Trouble::NoTime, Trouble::Failed(Failure::of(FailureKind::TimedOut))] {
+            let decision = strategy().choose(&trouble, Rung::StrongModel, millis(left));
+            assert_eq!(decision.rungs[0], first, "{left}");
+        }
+        // A model that said no at once leaves it to the next to try in what time there is.
+        let throttled = Trouble::Failed(Failure::of(FailureKind::Throttled));
+        assert_eq!(strategy().choose(&throttled, Rung::StrongModel, millis(left)).rungs[0], Rung::FastModel);
+    }
+}
+
+#[test]
+fn the_vendor_s_word_on_whether_others_can_help_is_believed() {
+    let here = DRS.classify(402, None);
+    assert_ne!(here.retryability, Retryability::Nowhere);
+    let nowhere = Failure { retryability: Retryability::Nowhere, ..here };
+    let first = |failure| {
+        strategy().choose(&Trouble::Failed(failure), Rung::StrongModel, Duration::from_secs(1)).rungs[0]
+    };
+    assert_eq!((first(here), first(nowhere)), (Rung::FastModel, Rung::StaleCache));
+}
+
+#[test]
+fn settings_are_used_and_checked() {
+    let options = StrategyOptions { least_for_fast: millis(10), cache_within: millis(7) }.check().unwrap();
+    let decision = options.choose(&Trouble::NoTime, Rung::StrongModel, millis(10));
+    assert_eq!((decision.rungs[0], decision.cache_within), (Rung::FastModel, millis(7)));
+    let wrong = StrategyOptions { cache_within: Duration::ZERO, ..StrategyOptions::default() };
+    assert_eq!(wrong.check().unwrap_err().to_string(), "cache_within: must be longer than 0s");
+}
+
+#[test]
+fn an_answer_is_promised_only_to_who_is_queued() {
+    for language in Language::ALL {
+        let mut seen = BTreeSet::new();
+        for kind in FallbackKind::ALL {
+            let (waiting, not) = (message(kind, language, true), message(kind, language, false));
+            assert_eq!(waiting != not, kind == FallbackKind::Throttled, "{kind:?}");
+            seen.extend([waiting, not]);
+        }
+        assert_eq!(seen.len(), 6);
+    }
+    let promised = ["will follow", "お届けする"];
+    for kind in FallbackKind::ALL {
+        for language in Language::ALL {
+            let text = message(kind, language, false);
+            assert!(!promised.iter().any(|promise| text.contains(promise)), "{text}");
+            assert_eq!(text.is_ascii(), language == Language::English);
+        }
+    }
+    let queued = |language| message(FallbackKind::Throttled, language, true);
+    assert!(queued(Language::English).contains(promised[0]));
+    assert!(queued(Language::Japanese).contains(promised[1]));
+}
+
+#[test]
+fn a_locale_names_the_language_that_we_write_in() {
+    for (locale, language) in [
+        ("ja", Language::Japanese),
+        ("JA-jp", Language::Japanese),
+        ("ja_JP", Language::Japanese),
+        ("", Language::Japanese),
+        ("en-GB", Language::English),
+        ("jam", Language::English),
+        ("zh", Language::English),
+    ] {
+        assert_eq!(Language::of_locale(locale), language, "{locale}");
+    }
+}
+
+#[test]
+fn each_fallback_says_what_it_does_and_only_the_generic_one_shows_what_is_popular() {
+    let texts: BTreeSet<_> = FallbackKind::ALL.map(FallbackKind::text).into();
+    assert_eq!(texts.len(), FallbackKind::ALL.len());
+    assert!(texts.iter().all(|text| text.ends_with('.')));
+    let shown = FallbackKind::ALL.map(FallbackKind::shows_popular);
+    assert_eq!(shown, [false, false, false, false, true]);
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_way_down_is_the_ladder_and_ends_in_an_apology(
+        which in 0..20_usize,
+        after in select(Rung::ALL.to_vec()),
+        left in any::<u64>(),
+    ) {
+        let others = [Trouble::BreakerOpen, Trouble::NoTime, Trouble::QueueRefused, Trouble::Unexpected];
+        let failures = FailureKind::ALL.map(|kind| Trouble::Failed(Failure::of(kind)));
+        let trouble = failures.into_iter().chain(others).nth(which).unwrap();
+        let left = Duration::from_nanos(left);
+        let decision = strategy().choose(&trouble, after, left);
+        // The naive way down: ask of each rung whether it may be on it.
+        let model_can_help = match trouble {
+            Trouble::Failed(failure) => failure.retryability != Retryability::Nowhere,
+            Trouble::QueueRefused => false,
+            _ => true,
+        };
+        let slow = trouble.fallback() == FallbackKind::ModelTimeout && left < millis(600);
+        let expected: Vec<_> = Rung::ALL.into_iter().filter(|rung| match rung {
+            Rung::Template | Rung::FreshCache | Rung::StrongModel => false,
+            Rung::Apology => true,
+            _ if decision.kind == FallbackKind::GuardrailBlock => false,
+            Rung::FastModel => after < *rung && model_can_help && !slow,
+            Rung::StaleCache | Rung::Faq => after < *rung,
+        }).collect();
+        prop_assert_eq!(decision.rungs, expected);
+        prop_assert_eq!(decision.rungs.last(), Some(&Rung::Apology));
+        prop_assert!(decision.rungs.is_sorted());
+    }
+}
