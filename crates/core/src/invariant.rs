@@ -8,107 +8,56 @@ use crate::deadline::Deadline;
 use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::{Timestamp, nanos};
-use crate::vocabulary::Level;
+use crate::vocabulary::{Level, words};
 use std::time::Duration;
 
-/// A promise that holds at every moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Law {
-    /// No window of a quota's period holds more than its limit.
-    WindowWithinLimit,
-    /// Over any span a smoothed rate admits at most its burst and what the rate brings in that span.
-    RateWithinBurst,
-    /// What is available lies between nothing and the capacity.
-    UnitsWithinCapacity,
-    /// What was consumed is what was granted less what was given back.
-    ConsumedIsGranted,
-    /// A refusal leaves everything as it was.
-    RefusalLeavesNoTrace,
-    /// While a breaker is open nothing passes.
-    NothingPassesWhileOpen,
-    /// A trial has no more probes than its stage.
-    ProbesWithinStage,
-    /// Within an episode a breaker never goes back.
-    StandNeverGoesBack,
-    /// A retry or hedge stays within its share of first attempts, or within what may always be in flight.
-    RetriesWithinShare,
-    /// A wait lies between its bounds.
-    WaitWithinBounds,
-    /// No attempt is started that cannot finish in time.
-    AttemptFitsDeadline,
-    /// No request makes more attempts than its policy allows.
-    AttemptsWithinLimit,
-    /// There are never more calls in flight than the limit.
-    InFlightWithinLimit,
-    /// A time limit is shorter than the one around it.
-    ChildShorterThanParent,
-    /// What is posted and held never passes the cap, but for what calls cost beyond their worst case.
-    SpendWithinCap,
-    /// What was reserved is what has been released and what is held.
-    MoneyIsConserved,
-    /// Frames of a stream follow each other without a gap, and nothing follows the ending.
-    FramesFollowEachOther,
-    /// No frame is longer than its transport takes.
-    FrameFitsTransport,
-    /// Who entered a queue is still inside or has left it once.
-    EveryEntryAccountedFor,
-    /// A degradation level falls by one step at a time.
-    LevelFallsByOneStep,
+words! {
+    /// A promise that holds at every moment.
+    pub enum Law as "law" {
+        /// No window of a quota's period holds more than its limit.
+        WindowWithinLimit = "window_within_limit",
+        /// Over any span a smoothed rate admits at most its burst and what the rate brings in that span.
+        RateWithinBurst = "rate_within_burst",
+        /// What is available lies between nothing and the capacity.
+        UnitsWithinCapacity = "units_within_capacity",
+        /// What was consumed is what was granted less what was given back.
+        ConsumedIsGranted = "consumed_is_granted",
+        /// A refusal leaves everything as it was.
+        RefusalLeavesNoTrace = "refusal_leaves_no_trace",
+        /// While a breaker is open nothing passes.
+        NothingPassesWhileOpen = "nothing_passes_while_open",
+        /// A trial has no more probes than its stage.
+        ProbesWithinStage = "probes_within_stage",
+        /// Within an episode a breaker never goes back.
+        StandNeverGoesBack = "stand_never_goes_back",
+        /// A retry or hedge stays within its share of first attempts, or within what may always be in flight.
+        RetriesWithinShare = "retries_within_share",
+        /// A wait lies between its bounds.
+        WaitWithinBounds = "wait_within_bounds",
+        /// No attempt is started that cannot finish in time.
+        AttemptFitsDeadline = "attempt_fits_deadline",
+        /// No request makes more attempts than its policy allows.
+        AttemptsWithinLimit = "attempts_within_limit",
+        /// There are never more calls in flight than the limit.
+        InFlightWithinLimit = "in_flight_within_limit",
+        /// A time limit is shorter than the one around it.
+        ChildShorterThanParent = "child_shorter_than_parent",
+        /// What is posted and held never passes the cap, but for what calls cost beyond their worst case.
+        SpendWithinCap = "spend_within_cap",
+        /// What was reserved is what has been released and what is held.
+        MoneyIsConserved = "money_is_conserved",
+        /// Frames of a stream follow each other without a gap, and nothing follows the ending.
+        FramesFollowEachOther = "frames_follow_each_other",
+        /// No frame is longer than its transport takes.
+        FrameFitsTransport = "frame_fits_transport",
+        /// Who entered a queue is still inside or has left it once.
+        EveryEntryAccountedFor = "every_entry_accounted_for",
+        /// A degradation level falls by one step at a time.
+        LevelFallsByOneStep = "level_falls_by_one_step",
+    }
 }
 
 impl Law {
-    /// Every law.
-    pub const ALL: [Self; 20] = [
-    pub const ALL: [Self; 16] = [
-        Self::WindowWithinLimit,
-        Self::RateWithinBurst,
-        Self::UnitsWithinCapacity,
-        Self::ConsumedIsGranted,
-        Self::RefusalLeavesNoTrace,
-        Self::NothingPassesWhileOpen,
-        Self::ProbesWithinStage,
-        Self::StandNeverGoesBack,
-        Self::RetriesWithinShare,
-        Self::WaitWithinBounds,
-        Self::AttemptFitsDeadline,
-        Self::AttemptsWithinLimit,
-        Self::InFlightWithinLimit,
-        Self::ChildShorterThanParent,
-        Self::SpendWithinCap,
-        Self::MoneyIsConserved,
-        Self::FramesFollowEachOther,
-        Self::FrameFitsTransport,
-        Self::EveryEntryAccountedFor,
-        Self::LevelFallsByOneStep,
-    ];
-
-    /// The name in counters and reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WindowWithinLimit => "window_within_limit",
-            Self::RateWithinBurst => "rate_within_burst",
-            Self::UnitsWithinCapacity => "units_within_capacity",
-            Self::ConsumedIsGranted => "consumed_is_granted",
-            Self::RefusalLeavesNoTrace => "refusal_leaves_no_trace",
-            Self::NothingPassesWhileOpen => "nothing_passes_while_open",
-            Self::ProbesWithinStage => "probes_within_stage",
-            Self::StandNeverGoesBack => "stand_never_goes_back",
-            Self::RetriesWithinShare => "retries_within_share",
-            Self::WaitWithinBounds => "wait_within_bounds",
-            Self::AttemptFitsDeadline => "attempt_fits_deadline",
-            Self::AttemptsWithinLimit => "attempts_within_limit",
-            Self::InFlightWithinLimit => "in_flight_within_limit",
-            Self::ChildShorterThanParent => "child_shorter_than_parent",
-            Self::SpendWithinCap => "spend_within_cap",
-            Self::MoneyIsConserved => "money_is_conserved",
-            Self::FramesFollowEachOther => "frames_follow_each_other",
-            Self::FrameFitsTransport => "frame_fits_transport",
-            Self::EveryEntryAccountedFor => "every_entry_accounted_for",
-            Self::LevelFallsByOneStep => "level_falls_by_one_step",
-        }
-    }
-
     /// What it promises, in a sentence.
     #[must_use]
     pub const fn promise(self) -> &'static str {
@@ -325,6 +274,8 @@ pub fn frames_follow_each_other(index: u64, last: Option<u64>, ended: bool) -> R
 /// [`Law::FrameFitsTransport`].
 pub fn frame_fits_transport(bytes: usize, limit: usize) -> Result<(), Violation> {
     hold(Law::FrameFitsTransport, bytes <= limit, || format!("{bytes} of {limit} bytes"))
+}
+
 /// [`Law::EveryEntryAccountedFor`], for a queue that `entered` have entered, that these have `left` by reason, and in
 /// which `inside` wait.
 pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Result<(), Violation> {
