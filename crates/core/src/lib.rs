@@ -25,6 +25,7 @@
 //! | [`strategy`] | how often a failure is worth trying again, and what to answer with instead |
 //! | [`cache_policy`] | who may see a kept answer, for how long, and who asks when many want the same |
 //! | [`money`] | what tokens cost, to the nano-dollar |
+//! | [`evaluator`] | what may be done for this request, and why no more |
 //! | [`rollout`] | how far a protection has been brought in, and for whom |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -38,6 +39,7 @@ pub mod cache_policy;
 pub mod chance;
 pub mod credit;
 pub mod deadline;
+pub mod evaluator;
 pub mod failure;
 pub mod framing;
 pub mod histogram;

@@ -97,6 +97,11 @@ pub struct Hours {
 }
 
 impl Hours {
+    /// 19:00 to 23:00 in Japan, when most people shop.
+    pub const EVENING_PEAK: Self = Self { start: 19 * 60, length: 4 * 60, utc_offset: JAPAN };
+    /// 23:00 to 08:00 in Japan, when few do.
+    pub const NIGHT: Self = Self { start: 23 * 60, length: 9 * 60, utc_offset: JAPAN };
+
     /// Whether this moment is inside.
     #[must_use]
     pub fn contains(&self, utc: UtcTime) -> bool {

@@ -57,6 +57,17 @@ pub struct OffPeak {
     priorities: [bool; Priority::ALL.len()],
 }
 
+impl Default for OffPeak {
+    /// From 23:00 to 08:00 in Japan, for everybody.
+    fn default() -> Self {
+        Self {
+            hours: Hours::NIGHT,
+            tiers: [false; Tier::ALL.len()],
+            priorities: [false; Priority::ALL.len()],
+        }
+    }
+}
+
 /// What the time of day means for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffPeakDecision {

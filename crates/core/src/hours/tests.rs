@@ -1,4 +1,4 @@
-use super::{Hours, HoursOptions, OffPeakDecision, OffPeakOptions, Schedule};
+use super::{Hours, HoursOptions, OffPeak, OffPeakDecision, OffPeakOptions, Schedule};
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Priority, Tier};
 use proptest::prelude::{prop_assert, prop_assert_eq, prop_assume, proptest};
@@ -232,4 +232,10 @@ proptest! {
             prop_assert!(change.since(moment) <= Duration::from_secs(86_400));
         }
     }
+}
+
+#[test]
+fn the_hours_known_from_the_start_are_the_default_settings() {
+    assert_eq!(OffPeakOptions::default().check().unwrap(), OffPeak::default());
+    assert_eq!(HoursOptions::japan(19, 23).check().unwrap(), Hours::EVENING_PEAK);
 }

@@ -159,6 +159,13 @@ pub struct Router {
     evening_peak: Hours,
 }
 
+impl Default for Router {
+    /// With the evening peak from 19:00 to 23:00 in Japan.
+    fn default() -> Self {
+        Self { evening_peak: Hours::EVENING_PEAK }
+    }
+}
+
 impl Router {
     /// The route of a request at this moment.
     #[must_use]

@@ -1,4 +1,4 @@
-use super::{Purpose, Route, RouteNote, RouteReason, RouteSituation, RouterOptions, route};
+use super::{Purpose, Route, RouteNote, RouteReason, RouteSituation, Router, RouterOptions, route};
 use crate::hours::HoursOptions;
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Intent, Priority, Tier};
@@ -143,4 +143,9 @@ fn a_guest_with_a_frequent_question_reaches_no_model_and_with_a_product_question
 fn a_peak_that_makes_no_sense_is_refused() {
     let options = RouterOptions { evening_peak: HoursOptions::japan(19, 19) };
     assert_eq!(options.check().unwrap_err().setting(), "end");
+}
+
+#[test]
+fn the_router_known_from_the_start_has_the_default_settings() {
+    assert_eq!(RouterOptions::default().check().unwrap(), Router::default());
 }

@@ -1,0 +1,348 @@
+use super::{Allowance, Face, Plan, PlanSituation, Posture, Switch, Voice, evaluate};
+use crate::hours::OffPeakOptions;
+use crate::rollout::Experiment;
+use crate::router::Purpose;
+use crate::time::UtcTime;
+use crate::vocabulary::{Ceiling, CostState, Intent, Level, Mode, Priority, Rung, Tier};
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, proptest};
+use proptest::sample::select;
+use std::time::Duration;
+
+/// A day in November in Tokyo, at this time.
+fn tokyo(hour: u64, minute: u64) -> UtcTime {
+    let midnight = UtcTime::from_civil(2026, 11, 14) + Duration::from_secs(15 * 3_600);
+    midnight + Duration::from_secs(hour * 3_600 + minute * 60)
+}
+
+fn noon() -> UtcTime {
+    tokyo(12, 0)
+}
+
+fn standard() -> PlanSituation {
+    PlanSituation::of(7, Tier::Standard)
+}
+
+fn guest(intent: Intent) -> PlanSituation {
+    PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Guest) }
+}
+
+fn plan(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Plan {
+    evaluate(posture, situation, utc).plan
+}
+
+fn chain(plan: &Plan) -> Vec<String> {
+    plan.reasons.iter().map(ToString::to_string).collect()
+}
+
+fn thrown(switch: Switch) -> Posture {
+    let mut posture = Posture::default();
+    posture.protections.throw(switch, false);
+    posture
+}
+
+fn observing(switch: Switch, posture: &Posture) -> Posture {
+    let mut posture = posture.clone();
+    posture.protections.set_mode(switch, Mode::Observe);
+    posture
+}
+
+#[test]
+fn the_hour_decides_what_a_caller_without_a_cart_gets() {
+    let posture = Posture::default();
+    let with_cart = PlanSituation { has_cart: true, ..standard() };
+    let flag_off = thrown(Switch::OffPeak);
+    for (posture, situation, at, ceiling) in [
+        (&posture, standard(), noon(), Ceiling::Strong),
+        (&posture, standard(), tokyo(20, 0), Ceiling::Fast),
+        (&posture, with_cart, tokyo(20, 0), Ceiling::Strong),
+        (&posture, with_cart, tokyo(23, 30), Ceiling::Fast),
+        (&flag_off, with_cart, tokyo(23, 30), Ceiling::Strong),
+        (&flag_off, standard(), tokyo(23, 30), Ceiling::Strong),
+        (&posture, with_cart, tokyo(23, 0), Ceiling::Fast),
+        (&posture, with_cart, UtcTime::from_nanos(tokyo(23, 0).as_nanos() - 1), Ceiling::Strong),
+        (&posture, with_cart, tokyo(32, 0), Ceiling::Strong),
+        (&posture, with_cart, UtcTime::from_nanos(tokyo(32, 0).as_nanos() - 1), Ceiling::Fast),
+    ] {
+        assert_eq!(plan(posture, &situation, at).ceiling, ceiling, "{situation:?} at {at:?}");
+    }
+    let night = plan(&posture, &with_cart, tokyo(23, 30));
+    assert_eq!(night.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
+    assert_eq!(night.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [Voice::OffPeak]);
+    let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..OffPeakOptions::default() };
+    let posture = Posture { off_peak: exempt.check().unwrap(), ..posture };
+    assert_eq!(plan(&posture, &with_cart, tokyo(23, 30)).ceiling, Ceiling::Strong);
+}
+
+#[test]
+fn the_lowest_ceiling_wins_and_everybody_who_spoke_is_in_the_chain() {
+    let posture = Posture {
+        ceiling_override: Some(Ceiling::None),
+        level: Level::HighLoad,
+        tier_costs: [CostState::Normal, CostState::Warning, CostState::Normal],
+        ..Posture::default()
+    };
+    let high = PlanSituation { has_cart: true, intent: Some(Intent::Recommendation), ..standard() };
+    let plan = plan(&posture, &high, noon());
+    assert_eq!(plan.ceiling, Ceiling::None);
+    assert_eq!(chain(&plan), ["override=none", "tier_cost:warning=fast", "level:high_load=fast"]);
+    assert_eq!(plan.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [Voice::Override]);
+    assert!(!plan.calls_models());
+    assert_eq!((plan.chunks, plan.reranker), (0, false));
+}
+
+#[test]
+fn a_plan_that_allows_everything_has_no_reasons() {
+    let situation =
+        PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
+    let plan = plan(&Posture::default(), &situation, noon());
+    assert_eq!(chain(&plan), Vec::<String>::new());
+    assert_eq!(plan.binding().count(), 0);
+    let rungs = [Rung::StrongModel, Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology];
+    assert_eq!((plan.rungs.as_slice(), plan.chunks, plan.reranker), (rungs.as_slice(), 3, true));
+    assert_eq!(plan.priority, Priority::High);
+}
+
+#[test]
+fn who_does_not_go_first_is_offered_what_is_kept_before_a_model_is_asked() {
+    let posture = Posture::default();
+    let plan_of = |situation| plan(&posture, &situation, noon());
+    let normal = plan_of(PlanSituation { intent: Some(Intent::Order), ..standard() });
+    assert_eq!(normal.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::StrongModel]);
+    assert_eq!((normal.chunks, normal.reranker), (0, false));
+    let check = PlanSituation { purpose: Purpose::HealthCheck, ..standard() };
+    assert_eq!(plan_of(check).priority, Priority::Critical);
+    let bulk = PlanSituation { purpose: Purpose::Background, has_cart: true, ..standard() };
+    assert_eq!(plan_of(bulk).priority, Priority::Bulk);
+    assert_eq!(plan_of(bulk).rungs.first(), Some(&Rung::FreshCache));
+}
+
+#[test]
+fn guests_get_a_model_only_for_what_cannot_be_prepared() {
+    let posture = Posture::default();
+    let faq = plan(&posture, &guest(Intent::Faq), noon());
+    assert!(!faq.calls_models());
+    assert_eq!(
+        faq.rungs.as_slice(),
+        [Rung::Template, Rung::FreshCache, Rung::StaleCache, Rung::Faq, Rung::Apology]
+    );
+    let question = plan(&posture, &guest(Intent::ProductQuestion), noon());
+    assert_eq!((question.ceiling, question.chunks), (Ceiling::Fast, 3));
+    assert_eq!(question.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
+    let unknown = PlanSituation { tier: None, ..guest(Intent::Faq) };
+    assert!(!plan(&posture, &unknown, noon()).calls_models());
+}
+
+#[test]
+fn levels_take_away_step_by_step() {
+    let at =
+        |level, situation: &PlanSituation| plan(&Posture { level, ..Posture::default() }, situation, noon());
+    let prime = PlanSituation { intent: Some(Intent::Recommendation), ..PlanSituation::of(1, Tier::Prime) };
+    let pressure = at(Level::Pressure, &prime);
+    assert_eq!((pressure.ceiling, pressure.chunks, pressure.reranker), (Ceiling::Strong, 3, false));
+    assert_eq!(chain(&pressure), ["level:pressure=strong"]);
+    let overload = at(Level::Overload, &PlanSituation { tier: Some(Tier::Standard), ..prime });
+    assert_eq!((overload.ceiling, overload.chunks), (Ceiling::Fast, 1));
+    assert!(!at(Level::Overload, &guest(Intent::Recommendation)).calls_models());
+    for number in 0..1_000 {
+        let situation = PlanSituation {
+            caller: number,
+            tier: Some(Tier::ALL[usize::try_from(number % 3).unwrap()]),
+            intent: Some(Intent::ALL[usize::try_from(number % 8).unwrap()]),
+            has_cart: number % 2 == 0,
+            ..standard()
+        };
+        let plan = at(Level::Emergency, &situation);
+        assert_eq!((plan.calls_models(), plan.chunks), (false, 0));
+    }
+    let mut off = Posture { level: Level::Emergency, ..Posture::default() };
+    off.protections.throw(Switch::Degradation, false);
+    assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
+}
+
+#[test]
+fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
+    let costs = |prime, standard, day| Posture {
+        tier_costs: [prime, standard, CostState::Normal],
+        day_cost: day,
+        ..Posture::default()
+    };
+    let prime = PlanSituation { intent: Some(Intent::Faq), ..PlanSituation::of(1, Tier::Prime) };
+    let spent = costs(CostState::Normal, CostState::Spent, CostState::Normal);
+    assert_eq!(plan(&spent, &standard(), noon()).ceiling, Ceiling::None);
+    assert_eq!(plan(&spent, &prime, noon()).ceiling, Ceiling::Strong);
+    let warned = plan(&costs(CostState::Warning, CostState::Normal, CostState::Normal), &prime, noon());
+    assert_eq!(warned.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
+    let all = costs(CostState::Normal, CostState::Normal, CostState::Spent);
+    assert_eq!(chain(&plan(&all, &prime, noon())), ["day_cost:spent=none"]);
+    let mut off = all;
+    off.protections.throw(Switch::CostBreaker, false);
+    assert_eq!(plan(&off, &prime, noon()).ceiling, Ceiling::Strong);
+}
+
+#[test]
+fn a_protection_that_is_being_tried_changes_only_the_would_be_plan() {
+    let spent = Posture { day_cost: CostState::Spent, ..Posture::default() };
+    assert_eq!(evaluate(&spent, &standard(), noon()).would_be, None);
+    let evaluation = evaluate(&observing(Switch::CostBreaker, &spent), &standard(), noon());
+    assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
+    let would_be = evaluation.would_be.unwrap();
+    assert_eq!(
+        (would_be.ceiling, chain(&would_be).first().map(String::as_str)),
+        (Ceiling::None, Some("day_cost:spent=none"))
+    );
+
+    let guests = observing(Switch::GuestLite, &Posture::default());
+    let evaluation = evaluate(&guests, &guest(Intent::Faq), noon());
+    assert!(evaluation.plan.calls_models() && !evaluation.would_be.unwrap().calls_models());
+
+    let loaded = Posture { level: Level::Emergency, ..Posture::default() };
+    let evaluation = evaluate(&observing(Switch::Degradation, &loaded), &standard(), noon());
+    assert!(evaluation.plan.calls_models() && !evaluation.would_be.unwrap().calls_models());
+
+    let evaluation = evaluate(&observing(Switch::OffPeak, &Posture::default()), &standard(), tokyo(2, 0));
+    assert_eq!(
+        (evaluation.plan.ceiling, evaluation.would_be.unwrap().ceiling),
+        (Ceiling::Strong, Ceiling::Fast)
+    );
+
+    // Switched off it is not even tried, and observing something else does not bring it in.
+    let mut off = observing(Switch::CostBreaker, &spent);
+    off.protections.throw(Switch::CostBreaker, false);
+    assert_eq!(evaluate(&off, &standard(), noon()).would_be, None);
+    let off = observing(Switch::OffPeak, &off);
+    assert_eq!(evaluate(&off, &standard(), noon()).would_be.unwrap().ceiling, Ceiling::Strong);
+}
+
+#[test]
+fn an_operator_is_obeyed_in_every_mode() {
+    let mut posture = thrown(Switch::ModelInvocation);
+    for switch in Switch::ALL {
+        posture.protections.set_mode(switch, Mode::Observe);
+    }
+    let off = plan(&posture, &standard(), noon());
+    assert_eq!((off.ceiling, off.reasons[0].voice), (Ceiling::None, Voice::ModelsOff));
+    let clamped = PlanSituation { is_clamped: true, ..standard() };
+    assert_eq!(plan(&Posture::default(), &clamped, noon()).reasons[0].voice, Voice::Clamp);
+    assert!(!plan(&Posture::default(), &clamped, noon()).calls_models());
+    let easy = PlanSituation { hint: Some(Ceiling::Fast), has_cart: true, ..standard() };
+    assert_eq!(plan(&Posture::default(), &easy, noon()).binding().next().unwrap().voice, Voice::Hint);
+}
+
+#[test]
+fn a_programming_interface_is_transparent_to_all_but_an_operator() {
+    let api = PlanSituation { face: Face::Api, ..guest(Intent::Faq) };
+    let worst = Posture {
+        level: Level::Emergency,
+        day_cost: CostState::Spent,
+        ceiling_override: Some(Ceiling::Fast),
+        ..Posture::default()
+    };
+    let through = plan(&worst, &api, tokyo(2, 0));
+    assert_eq!(
+        (through.ceiling, through.rungs.as_slice()),
+        (Ceiling::Strong, [Rung::StrongModel, Rung::FastModel].as_slice())
+    );
+    assert_eq!((chain(&through), through.priority), (Vec::new(), Priority::Normal));
+    for (posture, situation, voice) in [
+        (Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() }, api, Voice::Override),
+        (thrown(Switch::ModelInvocation), api, Voice::ModelsOff),
+        (Posture::default(), PlanSituation { is_clamped: true, ..api }, Voice::Clamp),
+    ] {
+        let kept_out = plan(&posture, &situation, noon());
+        assert!(kept_out.rungs.is_empty() && !kept_out.calls_models());
+        assert_eq!(kept_out.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [voice]);
+    }
+}
+
+#[test]
+fn an_experiment_gives_its_guests_the_smaller_service_and_the_others_the_larger() {
+    let experiment = Experiment::new("guest_lite", 10.0).unwrap();
+    let posture = Posture { guest_lite: Some(experiment), ..Posture::default() };
+    let is_small =
+        |caller| !plan(&posture, &PlanSituation { caller, ..guest(Intent::Faq) }, noon()).calls_models();
+    let small = (0..10_000).filter(|caller| is_small(*caller)).count();
+    assert!((900..1_100).contains(&small), "{small}");
+    assert!((0..1_000).all(|caller| is_small(caller) == experiment.includes(caller)));
+}
+
+#[test]
+fn a_classifier_that_is_away_makes_a_guest_of_whom_nobody_knows() {
+    let posture = Posture { classifier_available: false, ..Posture::default() };
+    let nobody = PlanSituation { tier: None, intent: None, ..standard() };
+    assert!(plan(&posture, &nobody, noon()).ceiling < Ceiling::Strong);
+    let known = plan(&posture, &standard(), noon());
+    assert_eq!(known.ceiling, Ceiling::Strong);
+    assert!(known.reasons.iter().any(|reason| matches!(reason.voice, Voice::Router(_))));
+}
+
+fn postures() -> impl Strategy<Value = Posture> {
+    let cost = || select(CostState::ALL.to_vec());
+    let modes = proptest::collection::vec((select(Mode::ALL.to_vec()), any::<bool>()), Switch::ALL.len());
+    let ceiling = proptest::option::of(select(Ceiling::ALL.to_vec()));
+    (modes, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>()).prop_map(
+        |(modes, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
+            let mut posture = Posture {
+                ceiling_override,
+                tier_costs,
+                day_cost,
+                level,
+                classifier_available,
+                ..Posture::default()
+            };
+            for (switch, (mode, on)) in Switch::ALL.into_iter().zip(modes) {
+                posture.protections.set_mode(switch, mode);
+                posture.protections.throw(switch, on);
+            }
+            posture
+        },
+    )
+}
+
+fn situations() -> impl Strategy<Value = PlanSituation> {
+    let tier = proptest::option::of(select(Tier::ALL.to_vec()));
+    let intent = proptest::option::of(select(Intent::ALL.to_vec()));
+    let hint = proptest::option::of(select(Ceiling::ALL.to_vec()));
+    let face = select(vec![Face::Chat, Face::Chat, Face::Api]);
+    (
+        face,
+        select(Purpose::ALL.to_vec()),
+        any::<u64>(),
+        tier,
+        any::<bool>(),
+        intent,
+        any::<bool>(),
+        hint,
+        Just(()),
+    )
+        .prop_map(|(face, purpose, caller, tier, has_cart, intent, is_clamped, hint, ())| {
+            PlanSituation { face, purpose, caller, tier, has_cart, intent, is_clamped, hint }
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_plan_is_what_all_its_reasons_allow_and_no_less(
+        posture in postures(), situation in situations(), seconds in 0..200_000_u64,
+    ) {
+        let utc = noon() + Duration::from_secs(seconds);
+        let evaluation = evaluate(&posture, &situation, utc);
+        for plan in [Some(&evaluation.plan), evaluation.would_be.as_ref()].into_iter().flatten() {
+            let allowed = plan.reasons.iter().fold(Allowance::ALL, |all, reason| all.and(reason.allows));
+            prop_assert_eq!(plan.ceiling, allowed.ceiling);
+            prop_assert!(plan.reasons.iter().all(|reason| reason.allows != Allowance::ALL));
+            prop_assert_eq!(plan.binding().count() > 0, plan.ceiling < Ceiling::Strong);
+            prop_assert_eq!(plan.calls_models(), plan.ceiling != Ceiling::None);
+            prop_assert!(plan.rungs.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");
+            prop_assert!(!plan.rungs.contains(&Rung::StrongModel) || plan.ceiling == Ceiling::Strong || situation.face == Face::Api);
+            if situation.face == Face::Chat {
+                prop_assert_eq!(plan.rungs.last(), Some(&Rung::Apology));
+                prop_assert_eq!(plan.chunks, if plan.calls_models() { allowed.chunks } else { 0 });
+                prop_assert!(plan.calls_models() || plan.rungs.first() == Some(&Rung::Template));
+            }
+        }
+        // What is tried can only take away.
+        if let Some(would_be) = &evaluation.would_be {
+            prop_assert!(would_be.ceiling <= evaluation.plan.ceiling);
+        }
+    }
+}
