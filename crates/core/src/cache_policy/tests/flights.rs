@@ -46,7 +46,7 @@ fn five_hundred_equal_questions_in_a_second_are_one_call() {
             FlightDecision::Alone(reason) => panic!("{reason:?}"),
         }
     }
-    assert_eq!((calls, flights.waiting(), flights.len()), (1, 499, 1));
+    assert_eq!((calls, flights.waiting(), flights.len(), flights.is_empty()), (1, 499, 1, false));
     let served = flights.end(&key, Asker(0), LeaderEnd::Answered, at(1_200));
     assert_eq!(served, LandingDecision::Share((1..500).map(Asker).collect()));
     assert!(flights.is_empty() && flights.waiting() == 0);
