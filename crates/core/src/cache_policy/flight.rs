@@ -11,15 +11,27 @@
 //! | the leader says nothing for `most_lead` | loses the lead to the next who asks | go on waiting |
 //! | a wait has ended | goes on | the first `most_alone` ask the model themselves; the others go to their next rung |
 //!
-//! Keys of different callers differ, so that nobody ever waits for another's private answer. Memory is bounded: beyond
+//! Keys of different callers differ, so that nobody ever waits for another's private answer; and each grade of model
+//! has its own flight, so that nobody waits for less than they may have. Memory is bounded: beyond
 //! `most_flights` keys or `most_waiters` waiting, who asks goes alone.
 
 use super::CacheKey;
 use crate::deadline::Deadline;
 use crate::setting::{Ratio, SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
+use crate::vocabulary::Grade;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+
+/// What is asked for: an answer, and how strong a model is to give it. Who may have the strong model does not wait for
+/// the fast one's answer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlightKey {
+    /// Where the answer will be kept.
+    pub key: CacheKey,
+    /// Who is asked for it.
+    pub grade: Grade,
+}
 
 /// One request that asks. Each has its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,12 +163,12 @@ struct Flight {
 /// use seawall_core::cache_policy::*;
 /// use seawall_core::deadline::Deadline;
 /// use seawall_core::time::Timestamp;
-/// use seawall_core::vocabulary::Intent;
+/// use seawall_core::vocabulary::{Grade, Intent};
 /// use std::time::Duration;
 ///
 /// let parts = KeyParts { route: "chat", locale: "ja", prompt_version: "1", catalogue_version: "1" };
 /// let question = Question { intent: Intent::Faq, text: "送料は?", history: "", uses_account: false };
-/// let key = CacheKey::of(&question, "", &parts).unwrap();
+/// let key = FlightKey { key: CacheKey::of(&question, "", &parts).unwrap(), grade: Grade::Strong };
 ///
 /// let mut flights = FlightOptions::default().check().unwrap();
 /// let now = Timestamp::ZERO;
@@ -173,7 +185,7 @@ struct Flight {
 pub struct Flights {
     options: FlightOptions,
     wait_share: Ratio,
-    flights: BTreeMap<CacheKey, Flight>,
+    flights: BTreeMap<FlightKey, Flight>,
     /// Over all flights.
     waiting: usize,
     /// Lost leaders are looked for at most once a second, or a full table would be searched by every request.
@@ -184,7 +196,7 @@ impl Flights {
     /// Somebody wants an answer that is not in the cache. Asking twice changes nothing.
     pub fn ask(
         &mut self,
-        key: &CacheKey,
+        key: &FlightKey,
         asker: Asker,
         deadline: Deadline,
         now: Timestamp,
@@ -221,7 +233,7 @@ impl Flights {
     }
 
     /// The leader's call has ended.
-    pub fn end(&mut self, key: &CacheKey, leader: Asker, how: LeaderEnd, now: Timestamp) -> LandingDecision {
+    pub fn end(&mut self, key: &FlightKey, leader: Asker, how: LeaderEnd, now: Timestamp) -> LandingDecision {
         let Some(flight) = self.flights.get_mut(key).filter(|flight| flight.leader == leader) else {
             return LandingDecision::NotLeading;
         };
@@ -248,7 +260,7 @@ impl Flights {
     }
 
     /// The timer of somebody who waits has rung. Who is not known any more goes to the next rung.
-    pub fn stop_waiting(&mut self, key: &CacheKey, asker: Asker, now: Timestamp) -> WaitDecision {
+    pub fn stop_waiting(&mut self, key: &FlightKey, asker: Asker, now: Timestamp) -> WaitDecision {
         let Some(flight) = self.flights.get_mut(key) else { return WaitDecision::NextRung };
         let Some(place) = flight.waiters.iter().position(|(waiter, _)| *waiter == asker) else {
             return WaitDecision::NextRung;
@@ -266,7 +278,7 @@ impl Flights {
     }
 
     /// Somebody who waited has gone away.
-    pub fn leave(&mut self, key: &CacheKey, asker: Asker) {
+    pub fn leave(&mut self, key: &FlightKey, asker: Asker) {
         if let Some(flight) = self.flights.get_mut(key) {
             let before = flight.waiters.len();
             flight.waiters.retain(|(waiter, _)| *waiter != asker);
@@ -297,7 +309,7 @@ impl Flights {
     }
 
     /// Ends a flight; who waited for it, in order.
-    fn remove(&mut self, key: &CacheKey) -> Vec<Asker> {
+    fn remove(&mut self, key: &FlightKey) -> Vec<Asker> {
         let waiters = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
         self.waiting -= waiters.len();
         waiters.into_iter().map(|(waiter, _)| waiter).collect()

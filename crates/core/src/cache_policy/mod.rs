@@ -43,7 +43,8 @@ mod text;
 
 pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence};
 pub use flight::{
-    AloneReason, Asker, FlightDecision, FlightOptions, Flights, LandingDecision, LeaderEnd, WaitDecision,
+    AloneReason, Asker, FlightDecision, FlightKey, FlightOptions, Flights, LandingDecision, LeaderEnd,
+    WaitDecision,
 };
 pub use key::{CacheKey, KeyParts};
 pub use personal::{PersonalData, personal_data};

@@ -1,10 +1,10 @@
 use super::super::{
-    AloneReason, Asker, CacheKey, FlightDecision, FlightOptions, Flights, KeyParts, LandingDecision,
-    LeaderEnd, Question, WaitDecision,
+    AloneReason, Asker, CacheKey, FlightDecision, FlightKey, FlightOptions, Flights, KeyParts,
+    LandingDecision, LeaderEnd, Question, WaitDecision,
 };
 use crate::deadline::Deadline;
 use crate::time::Timestamp;
-use crate::vocabulary::Intent;
+use crate::vocabulary::{Grade, Intent};
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use std::time::Duration;
 const PARTS: KeyParts<'static> =
     KeyParts { route: "chat", locale: "ja", prompt_version: "1", catalogue_version: "1" };
 
-fn public(number: u64) -> CacheKey {
+fn public(number: u64) -> FlightKey {
     let text = format!("question {number}");
     let question = Question { intent: Intent::Faq, text: &text, history: "", uses_account: false };
-    CacheKey::of(&question, "", &PARTS).unwrap()
+    FlightKey { key: CacheKey::of(&question, "", &PARTS).unwrap(), grade: Grade::Strong }
 }
 
-fn private(caller: &str) -> CacheKey {
+fn private(caller: &str) -> FlightKey {
     let question = Question { intent: Intent::Order, text: "where", history: "", uses_account: false };
-    CacheKey::of(&question, caller, &PARTS).unwrap()
+    FlightKey { key: CacheKey::of(&question, caller, &PARTS).unwrap(), grade: Grade::Strong }
 }
 
 fn at(millis: u64) -> Timestamp {
@@ -31,7 +31,7 @@ fn flights(options: FlightOptions) -> Flights {
     options.check().unwrap()
 }
 
-fn ask(flights: &mut Flights, key: &CacheKey, asker: u64, now: Timestamp) -> FlightDecision {
+fn ask(flights: &mut Flights, key: &FlightKey, asker: u64, now: Timestamp) -> FlightDecision {
     flights.ask(key, Asker(asker), Deadline::after(now, Duration::from_secs(3)), now)
 }
 
@@ -46,7 +46,7 @@ fn five_hundred_equal_questions_in_a_second_are_one_call() {
             FlightDecision::Alone(reason) => panic!("{reason:?}"),
         }
     }
-    assert_eq!((calls, flights.waiting(), flights.len()), (1, 499, 1));
+    assert_eq!((calls, flights.waiting(), flights.len(), flights.is_empty()), (1, 499, 1, false));
     let served = flights.end(&key, Asker(0), LeaderEnd::Answered, at(1_200));
     assert_eq!(served, LandingDecision::Share((1..500).map(Asker).collect()));
     assert!(flights.is_empty() && flights.waiting() == 0);
@@ -59,6 +59,17 @@ fn private_questions_of_two_callers_never_wait_for_each_other() {
     assert_eq!(ask(&mut flights, &private("bob"), 2, at(0)), FlightDecision::Lead);
     assert_eq!(flights.end(&private("ann"), Asker(1), LeaderEnd::Answered, at(1)), LandingDecision::Nobody);
     assert_eq!(flights.len(), 1);
+}
+
+#[test]
+fn who_may_have_the_strong_model_does_not_wait_for_the_fast_one() {
+    let mut flights = flights(FlightOptions::default());
+    let fast = FlightKey { grade: Grade::Fast, ..public(1) };
+    assert_eq!(ask(&mut flights, &fast, 1, at(0)), FlightDecision::Lead);
+    assert_eq!(ask(&mut flights, &public(1), 2, at(0)), FlightDecision::Lead);
+    assert!(matches!(ask(&mut flights, &public(1), 3, at(0)), FlightDecision::Wait { .. }));
+    assert_eq!(flights.end(&fast, Asker(1), LeaderEnd::Answered, at(1)), LandingDecision::Nobody);
+    assert_eq!(flights.waiting(), 1);
 }
 
 #[test]
