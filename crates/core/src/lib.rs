@@ -16,6 +16,7 @@
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
+//! | [`tokens`] | how many tokens a text has |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -38,6 +39,7 @@ pub mod retry;
 pub mod sender;
 pub mod setting;
 pub mod time;
+pub mod tokens;
 pub mod vocabulary;
 pub mod waiting;
 
