@@ -5,6 +5,7 @@
 //! broken is a bug of ours, whatever the input was.
 
 use crate::deadline::Deadline;
+use crate::history::Role;
 use crate::setting::Ratio;
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -40,11 +41,15 @@ pub enum Law {
     InFlightWithinLimit,
     /// A time limit is shorter than the one around it.
     ChildShorterThanParent,
+    /// No more tokens are sent than the limit.
+    InputWithinLimit,
+    /// A conversation begins with the user, and roles take turns.
+    RolesTakeTurns,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::WindowWithinLimit,
         Self::RateWithinBurst,
         Self::UnitsWithinCapacity,
@@ -59,6 +64,8 @@ impl Law {
         Self::AttemptsWithinLimit,
         Self::InFlightWithinLimit,
         Self::ChildShorterThanParent,
+        Self::InputWithinLimit,
+        Self::RolesTakeTurns,
     ];
 
     /// The name in counters and reports.
@@ -79,6 +86,8 @@ impl Law {
             Self::AttemptsWithinLimit => "attempts_within_limit",
             Self::InFlightWithinLimit => "in_flight_within_limit",
             Self::ChildShorterThanParent => "child_shorter_than_parent",
+            Self::InputWithinLimit => "input_within_limit",
+            Self::RolesTakeTurns => "roles_take_turns",
         }
     }
 
@@ -106,6 +115,8 @@ impl Law {
             Self::AttemptsWithinLimit => "No request makes more attempts than its policy allows.",
             Self::InFlightWithinLimit => "There are never more calls in flight than the limit.",
             Self::ChildShorterThanParent => "A time limit is shorter than the one around it.",
+            Self::InputWithinLimit => "No more tokens are sent to a model than the limit.",
+            Self::RolesTakeTurns => "What is sent begins with the user's turn, and roles take turns.",
         }
     }
 }
@@ -260,6 +271,17 @@ pub fn in_flight_within_limit(in_flight: u32, limit: u32) -> Result<(), Violatio
 /// [`Law::ChildShorterThanParent`].
 pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<(), Violation> {
     hold(Law::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
+}
+
+/// [`Law::InputWithinLimit`].
+pub fn input_within_limit(tokens: u64, limit: u64) -> Result<(), Violation> {
+    hold(Law::InputWithinLimit, tokens <= limit, || format!("{tokens} of {limit}"))
+}
+
+/// [`Law::RolesTakeTurns`], for the turns of a conversation as they are sent.
+pub fn roles_take_turns(roles: &[Role]) -> Result<(), Violation> {
+    let expected = [Role::User, Role::Assistant].into_iter().cycle();
+    hold(Law::RolesTakeTurns, roles.iter().copied().eq(expected.take(roles.len())), || format!("{roles:?}"))
 }
 
 #[cfg(test)]

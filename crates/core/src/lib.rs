@@ -17,6 +17,7 @@
 //! | [`in_flight`] | whether there is a place for one more call |
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`tokens`] | how many tokens a text has |
+//! | [`history`] | which turns of a conversation go to the model |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
@@ -30,6 +31,7 @@ pub mod credit;
 pub mod deadline;
 pub mod failure;
 pub mod histogram;
+pub mod history;
 pub mod in_flight;
 pub mod invariant;
 pub mod money;

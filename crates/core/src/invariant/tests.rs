@@ -1,10 +1,11 @@
 use super::{
     Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
-    consumed_is_granted, in_flight_within_limit, nothing_passes_while_open, probes_within_stage,
-    rate_within_burst, refusal_leaves_no_trace, retries_within_share, stand_never_goes_back,
-    units_within_capacity, wait_within_bounds, window_within_limit,
+    consumed_is_granted, in_flight_within_limit, input_within_limit, nothing_passes_while_open,
+    probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, roles_take_turns,
+    stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
 };
 use crate::deadline::Deadline;
+use crate::history::Role;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
 use proptest::collection::vec;
@@ -95,6 +96,14 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
     assert_eq!(broken(in_flight_within_limit(7, 6)), "in_flight_within_limit: 7 of 6");
     assert_eq!(child_shorter_than_parent(SECOND, SECOND * 2), Ok(()));
     assert_eq!(broken(child_shorter_than_parent(SECOND, SECOND)), "child_shorter_than_parent: 1s inside 1s");
+
+    assert_eq!(input_within_limit(6, 6), Ok(()));
+    assert_eq!(broken(input_within_limit(7, 6)), "input_within_limit: 7 of 6");
+    let (user, assistant) = (Role::User, Role::Assistant);
+    assert_eq!(roles_take_turns(&[]), Ok(()));
+    assert_eq!(roles_take_turns(&[user, assistant, user]), Ok(()));
+    assert_eq!(broken(roles_take_turns(&[assistant])), "roles_take_turns: [Assistant]");
+    assert_eq!(broken(roles_take_turns(&[user, user])), "roles_take_turns: [User, User]");
 }
 
 #[test]
