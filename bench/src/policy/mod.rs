@@ -1,5 +1,7 @@
 //! What the policy machines cost, each beside a peer in the same run where there is one.
 
+mod tokens;
+
 use crate::measure::{Case, Measured, take_turns};
 use crate::report::{Gate, Outcome};
 
@@ -12,7 +14,7 @@ pub(crate) struct Part<'a> {
 }
 
 pub(crate) fn run(rounds: u32) -> Outcome {
-    let parts: Vec<Part<'_>> = vec![];
+    let parts: Vec<Part<'_>> = vec![tokens::part()];
     let (mut cases, mut judges) = (Vec::new(), Vec::new());
     for part in parts {
         cases.extend(part.cases);
@@ -24,7 +26,6 @@ pub(crate) fn run(rounds: u32) -> Outcome {
 }
 
 /// The median of the case of this name.
-#[expect(dead_code, reason = "the first machine's judge will call it")]
 pub(crate) fn median_of(measured: &[Measured], name: &str) -> f64 {
     measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
 }
