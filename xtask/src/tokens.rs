@@ -76,12 +76,15 @@ fn table(samples: &[Sample], counts: &[TrueCounts]) -> String {
     table
 }
 
+/// One tokenizer's count.
+type CountOf = fn(&TrueCounts) -> u64;
+
 fn weights_source(samples: &[Sample], counts: &[TrueCounts]) -> String {
     let mut source = String::from(
         "//! What each unit weighs, in thousandths of a token.\n//!\n//! Written by `cargo xtask tokens` from the texts at \
          even places of the corpus; do not edit.\n\nuse super::counts::Unit;\n",
     );
-    let families: [(&str, &str, fn(&TrueCounts) -> u64); 3] = [
+    let families: [(&str, &str, CountOf); 3] = [
         ("CLAUDE", "Anthropic's published tokenizer.", |counts| counts.claude),
         ("OPENAI", "`o200k_base`.", |counts| counts.openai),
         ("OLDER_OPENAI", "`cl100k_base`.", |counts| counts.older_openai),

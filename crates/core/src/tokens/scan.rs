@@ -245,7 +245,7 @@ fn note(counts: &mut ClassCounts, unit: Unit, code: u32) {
             counts.japanese_letters += 1;
         }
         Unit::Hangul | Unit::Accented | Unit::Cyrillic | Unit::ShortScript | Unit::LongScript => {
-            counts.letters += 1
+            counts.letters += 1;
         }
         _ => {}
     }

@@ -120,7 +120,7 @@ impl SlowModel {
         let mut ratios: Vec<u32> = self
             .bills
             .iter()
-            .map(|(estimated, billed)| (*billed as f64 * 1_000.0 / *estimated as f64).round() as u32)
+            .map(|(estimated, billed)| u32::try_from((billed * 2_000 + estimated) / (estimated * 2)).unwrap())
             .collect();
         if ratios.len() < 20 {
             return UNLEARNED;
