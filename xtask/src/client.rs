@@ -8,7 +8,7 @@ use crate::workspace::target_folder;
 use anyhow::{Context as _, ensure};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A library that must be there.
@@ -31,6 +31,7 @@ const FOR_TESTS: &[Library] = &[
     library("anthropic-python-1", Registry::Python, "anthropic", "1.17.0"),
     library("anthropic-python-2", Registry::Python, "anthropic", "2.8.0"),
     library("anthropic-node", Registry::Node, "@anthropic-ai/sdk", "1.8.0"),
+    library("anthropic-tokenizer", Registry::Node, "@anthropic-ai/tokenizer", "0.0.4"),
 ];
 
 const fn library(
@@ -44,6 +45,11 @@ const fn library(
 
 /// Written last; says what the folder holds.
 const MARK: &str = "installed.txt";
+
+/// The folder of a library.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    target_folder("clients").join(name)
+}
 
 /// Installs every library that is not there in its version.
 pub(crate) fn install_missing() -> anyhow::Result<()> {

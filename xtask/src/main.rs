@@ -12,6 +12,7 @@ mod mutants;
 mod requirement;
 mod steps;
 mod test;
+mod tokens;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -74,6 +75,10 @@ enum Task {
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
     },
+    /// Counts the corpus of token estimates with real tokenizers, and fits core's weights to it.
+    ///
+    /// Needs node and npm. Writes crates/core/tests/tokens/counts.tsv and crates/core/src/tokens/weights.rs.
+    Tokens,
 }
 
 fn main() -> ExitCode {
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         Task::Docs { check } => docs::run(check),
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Mutants { sample, seed } => mutants::run(sample.get(), seed),
+        Task::Tokens => tokens::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

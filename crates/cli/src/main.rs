@@ -6,6 +6,7 @@
 
 mod model;
 mod serve;
+mod tokens;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -31,6 +32,10 @@ enum Command {
     ///
     /// Without models it simulates both, in this process, so that there is nothing else to start.
     Serve(serve::ServeArguments),
+    /// Tells how many tokens a text has: an estimate, a bound, and for models of OpenAI's the exact number.
+    ///
+    /// Of the text alone, without what a request adds to it.
+    Tokens(tokens::TokensArguments),
 }
 
 /// What ends the program other than success.
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Model(arguments) => model::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Tokens(arguments) => tokens::run(&arguments),
     };
     let (error, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,

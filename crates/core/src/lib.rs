@@ -24,6 +24,8 @@
 //! | [`hours`] | whether it is that time of day, and when that changes |
 //! | [`strategy`] | how often a failure is worth trying again, and what to answer with instead |
 //! | [`cache_policy`] | who may see a kept answer, for how long, and who asks when many want the same |
+//! | [`tokens`] | how many tokens a text has |
+//! | [`history`] | which turns of a conversation go to the model |
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`evaluator`] | what may be done for this request, and why no more |
 //! | [`rollout`] | how far a protection has been brought in, and for whom |
@@ -44,6 +46,7 @@ pub mod failure;
 pub mod framing;
 pub mod histogram;
 pub mod hours;
+pub mod history;
 pub mod in_flight;
 pub mod invariant;
 pub mod ladder;
@@ -58,6 +61,7 @@ pub mod sender;
 pub mod setting;
 pub mod strategy;
 pub mod time;
+pub mod tokens;
 pub mod vocabulary;
 pub mod waiting;
 

@@ -57,7 +57,7 @@ fn python(folder: &str, scripts: &Path) -> anyhow::Result<Command> {
 }
 
 /// The folder of a client library, which lies beside the folder that cargo gives to tests.
-fn installed(name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn installed(name: &str) -> anyhow::Result<PathBuf> {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder = temporary.parent().unwrap_or(temporary).join("clients").join(name);
     ensure!(folder.is_dir(), "{name} is not installed; `cargo xtask test` installs it");

@@ -10,3 +10,5 @@ mod model;
 mod running;
 #[cfg(test)]
 mod serve;
+#[cfg(test)]
+mod tokens;

@@ -7,6 +7,12 @@ use super::{
 };
 use crate::deadline::Deadline;
 use crate::money::Money;
+    consumed_is_granted, in_flight_within_limit, input_within_limit, nothing_passes_while_open,
+    probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, roles_take_turns,
+    stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
+};
+use crate::deadline::Deadline;
+use crate::history::Role;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
 use crate::vocabulary::Level;
@@ -137,6 +143,13 @@ fn each_law_holds_at_its_edge_and_breaks_beyond_it() {
         broken(level_falls_by_one_step(Level::HighLoad, Level::Normal)),
         "level_falls_by_one_step: high_load became normal"
     );
+    assert_eq!(input_within_limit(6, 6), Ok(()));
+    assert_eq!(broken(input_within_limit(7, 6)), "input_within_limit: 7 of 6");
+    let (user, assistant) = (Role::User, Role::Assistant);
+    assert_eq!(roles_take_turns(&[]), Ok(()));
+    assert_eq!(roles_take_turns(&[user, assistant, user]), Ok(()));
+    assert_eq!(broken(roles_take_turns(&[assistant])), "roles_take_turns: [Assistant]");
+    assert_eq!(broken(roles_take_turns(&[user, user])), "roles_take_turns: [User, User]");
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! What estimating a text's tokens costs, beside counting its characters and beside counting its tokens exactly.
+
+use super::{Part, median_of};
+use crate::measure::{Case, Measured};
+use crate::report::Gate;
+use seawall_core::tokens::{ClassCounts, Family, exact_tokens};
+use std::hint::black_box;
+
+const ESTIMATE: &str = "tokens, estimate, 1,000 bytes of Japanese";
+/// The goal: a hundred megabytes a second, as nanoseconds for a thousand bytes.
+const MOST: f64 = 10_000.0;
+/// What a shop's chat looks like.
+const CHAT: &str = include_str!("../../../crates/core/tests/tokens/corpus/mixed.txt");
+const BYTES: usize = 100_000;
+
+pub(crate) fn part<'a>() -> Part<'a> {
+    let mut text = CHAT.repeat(BYTES.div_ceil(CHAT.len()));
+    text.truncate(text.floor_char_boundary(BYTES));
+    // The tables of the exact tokenizer are made before anything is measured.
+    black_box(exact_tokens(Family::OpenAi, CHAT));
+    Part {
+        cases: vec![
+            case(ESTIMATE, 20_000, text.clone(), |text| Family::Claude.tokens(&ClassCounts::of(text))),
+            case("tokens, std counts its characters", 20_000, text.clone(), |text| {
+                text.chars().count() as u64
+            }),
+            case("tokens, bpe-openai counts exactly", 1_000, text, |text| {
+                exact_tokens(Family::OpenAi, text).unwrap_or_default()
+            }),
+        ],
+        judge: vec![|measured: &[Measured]| Gate {
+            name: "estimate, ns for 1,000 bytes of Japanese",
+            figure: median_of(measured, ESTIMATE),
+            bound: MOST,
+        }],
+    }
+}
+
+/// A case whose decisions are thousands of bytes.
+fn case<'a>(name: &'static str, decisions: u32, text: String, count: fn(&str) -> u64) -> Case<'a> {
+    let run = move |decisions: u32| {
+        let passes = decisions as usize * 1_000 / BYTES;
+        (0..passes).fold(0, |sum: u64, _| sum.wrapping_add(count(black_box(&text))))
+    };
+    Case { name, decisions, run: Box::new(run) }
+}

@@ -1,0 +1,96 @@
+//! Which tokenizer a model cuts text with, and what its units weigh.
+
+use super::counts::{Class, ClassCounts, Unit};
+use super::weights;
+
+/// Models that cut text in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// Anthropic's. The weights are those of the one tokenizer that was published; newer models spend more, which
+    /// [`Calibration`](super::Calibration) learns from their bills.
+    Claude,
+    /// OpenAI's from GPT-4o on (`o200k_base`).
+    OpenAi,
+    /// OpenAI's before that (`cl100k_base`).
+    OlderOpenAi,
+    /// Unknown: the heaviest weight of all, unit by unit.
+    Generic,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: [Self; 4] = [Self::Claude, Self::OpenAi, Self::OlderOpenAi, Self::Generic];
+
+    /// The family of a model, by its name. A vendor's or region's name in front does not matter.
+    ///
+    /// ```
+    /// use seawall_core::tokens::Family;
+    ///
+    /// assert_eq!(Family::of_model("us.anthropic.claude-sonnet-4-5-v1:0"), Family::Claude);
+    /// assert_eq!(Family::of_model("openai/gpt-4.1-mini"), Family::OpenAi);
+    /// assert_eq!(Family::of_model("gpt-4-turbo"), Family::OlderOpenAi);
+    /// assert_eq!(Family::of_model("llama-4"), Family::Generic);
+    /// ```
+    #[must_use]
+    pub fn of_model(name: &str) -> Self {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        let has = |word: &str| {
+            name.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        let begins =
+            |word: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        if ["claude", "sonnet", "haiku", "opus"].into_iter().any(has) {
+            return Self::Claude;
+        }
+        if ["gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "gpt-oss"].into_iter().any(has)
+            || ["o1", "o3", "o4"].into_iter().any(begins)
+        {
+            return Self::OpenAi;
+        }
+        if ["gpt-4", "gpt-3.5", "gpt-35", "text-embedding-"].into_iter().any(has) {
+            return Self::OlderOpenAi;
+        }
+        Self::Generic
+    }
+
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::OpenAi => "openai",
+            Self::OlderOpenAi => "openai-older",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// What one unit weighs, in thousandths of a token.
+    #[must_use]
+    pub fn weight(self, unit: Unit) -> u32 {
+        let at = unit.index();
+        match self {
+            Self::Claude => weights::CLAUDE[at],
+            Self::OpenAi => weights::OPENAI[at],
+            Self::OlderOpenAi => weights::OLDER_OPENAI[at],
+            Self::Generic => weights::CLAUDE[at].max(weights::OPENAI[at]).max(weights::OLDER_OPENAI[at]),
+        }
+    }
+
+    /// What a text weighs in each class, in thousandths of a token.
+    #[must_use]
+    pub(super) fn thousandths(self, counts: &ClassCounts) -> [u64; Class::COUNT] {
+        let mut by_class = [0_u64; Class::COUNT];
+        for unit in Unit::all() {
+            let weight = counts.units(unit).saturating_mul(self.weight(unit).into());
+            let class = &mut by_class[unit.class() as usize];
+            *class = class.saturating_add(weight);
+        }
+        by_class
+    }
+
+    /// Tokens of a text, rounded up.
+    #[must_use]
+    pub fn tokens(self, counts: &ClassCounts) -> u64 {
+        self.thousandths(counts).into_iter().fold(0, u64::saturating_add).div_ceil(1_000)
+    }
+}

@@ -1,0 +1,256 @@
+//! One pass over a text, byte by byte, without allocating.
+//!
+//! ASCII is judged by line: whether it is prose or JSON is known at the line's end, so a line's counts wait until then.
+
+use super::counts::{Ascii, Class, ClassCounts, NARROW, Unit};
+use super::growth::growth;
+
+/// Hiragana in a row that count as endings and particles.
+const SHORT_HIRAGANA: u32 = 6;
+/// Letters of a word that its start pays for.
+const SHORT_WORD: u32 = 6;
+/// Digits that make one unit.
+const DIGITS: u32 = 3;
+/// White space in a row that makes one gap.
+const GAP: u32 = 16;
+/// One structural mark among this many ASCII characters, and a line is JSON or code.
+const STRUCTURE: u64 = 12;
+
+/// What an ASCII byte is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Lower,
+    Upper,
+    Digit,
+    Mark,
+    /// A mark of which JSON and code are full.
+    Structure,
+    Space,
+    Control,
+}
+
+const KINDS: [Kind; 128] = {
+    let mut kinds = [Kind::Control; 128];
+    let mut at = 0;
+    while at < 128 {
+        #[expect(clippy::cast_possible_truncation, reason = "below 128")]
+        let byte = at as u8;
+        kinds[at] = match byte {
+            b'a'..=b'z' => Kind::Lower,
+            b'A'..=b'Z' => Kind::Upper,
+            b'0'..=b'9' => Kind::Digit,
+            b' ' | b'\t' | b'\r' | b'\n' => Kind::Space,
+            b'{' | b'}' | b'[' | b']' | b'"' | b'<' | b'>' | b'=' | b';' | b':' | b'_' | b'(' | b')'
+            | b'\\' | b'/' | b'|' | b'&' | b'$' | b'#' | b'*' | b'`' => Kind::Structure,
+            b'!'..=b'~' => Kind::Mark,
+            _ => Kind::Control,
+        };
+        at += 1;
+    }
+    kinds
+};
+
+/// What the characters before this one were, and how many in a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Nothing,
+    Lower(u32),
+    Upper(u32),
+    Digits(u32),
+    Marks,
+    Space { length: u32, is_gap: bool },
+    Hiragana(u32),
+}
+
+/// ASCII of which the place is not known yet.
+#[derive(Clone, Copy, Default)]
+struct Narrow {
+    units: [u64; NARROW],
+    characters: u64,
+    structure: u64,
+    letters: u64,
+}
+
+impl Narrow {
+    fn step(&mut self, byte: u8, run: Run) -> Run {
+        let [words, long_words, digits, marks, more_marks, gaps] = &mut self.units;
+        self.characters += 1;
+        match KINDS[usize::from(byte & 0x7F)] {
+            Kind::Lower => {
+                self.letters += 1;
+                match run {
+                    Run::Lower(length) | Run::Upper(length) => {
+                        *long_words += u64::from(length >= SHORT_WORD);
+                        Run::Lower(length.saturating_add(1))
+                    }
+                    _ => {
+                        *words += 1;
+                        Run::Lower(1)
+                    }
+                }
+            }
+            Kind::Upper => {
+                self.letters += 1;
+                if let Run::Upper(length) = run {
+                    *long_words += u64::from(length >= SHORT_WORD);
+                    return Run::Upper(length.saturating_add(1));
+                }
+                *words += 1;
+                Run::Upper(1)
+            }
+            Kind::Digit => {
+                let length = if let Run::Digits(length) = run { length } else { 0 };
+                *digits += u64::from(length == 0);
+                Run::Digits((length + 1) % DIGITS)
+            }
+            kind @ (Kind::Mark | Kind::Structure) => {
+                self.structure += u64::from(kind == Kind::Structure);
+                *(if run == Run::Marks { more_marks } else { marks }) += 1;
+                Run::Marks
+            }
+            Kind::Space => {
+                let (length, was_gap) =
+                    if let Run::Space { length, is_gap } = run { (length, is_gap) } else { (0, false) };
+                let is_gap = was_gap || length > 0 || byte == b'\n';
+                *gaps += u64::from((is_gap && !was_gap) || length == GAP);
+                Run::Space { length: if length == GAP { 1 } else { length + 1 }, is_gap }
+            }
+            Kind::Control => {
+                *marks += 1;
+                Run::Nothing
+            }
+        }
+    }
+
+    fn settle(&mut self, counts: &mut ClassCounts, ascii: Ascii) {
+        let start = Unit::Word(ascii).index();
+        for (to, from) in counts.units[start..].iter_mut().zip(self.units) {
+            *to += from;
+        }
+        counts.characters[ascii.class() as usize] += self.characters;
+        counts.letters += self.letters;
+        *self = Self::default();
+    }
+
+    fn settle_line(&mut self, counts: &mut ClassCounts) {
+        let is_json = self.structure * STRUCTURE >= self.characters;
+        self.settle(counts, if is_json { Ascii::Json } else { Ascii::Prose });
+    }
+}
+
+pub(super) fn scan(text: &str) -> ClassCounts {
+    let bytes = text.as_bytes();
+    let mut counts = ClassCounts { bytes: bytes.len() as u64, ..ClassCounts::default() };
+    let mut line = Narrow::default();
+    let mut run = Run::Nothing;
+    let mut at = 0;
+    while let Some(&lead) = bytes.get(at) {
+        if lead < 0x80 {
+            let begins_word = matches!(lead, b'h' | b'w') && !matches!(run, Run::Lower(_) | Run::Upper(_));
+            if begins_word && let Some(length) = address(&bytes[at..]) {
+                let mut address = Narrow::default();
+                let mut inside = Run::Nothing;
+                for &byte in &bytes[at..at + length] {
+                    inside = address.step(byte, inside);
+                }
+                address.settle(&mut counts, Ascii::Url);
+                (run, at) = (Run::Nothing, at + length);
+                continue;
+            }
+            run = line.step(lead, run);
+            at += 1;
+            if lead == b'\n' {
+                line.settle_line(&mut counts);
+            }
+            continue;
+        }
+        let (code, length) = decode(lead, &bytes[at + 1..]);
+        run = wide(code, run, &mut counts);
+        at += length;
+    }
+    line.settle_line(&mut counts);
+    counts
+}
+
+/// The length of the address that begins here, if one does.
+fn address(bytes: &[u8]) -> Option<usize> {
+    let starts: [&[u8]; 3] = [b"https://", b"http://", b"www."];
+    let start = starts.iter().find(|start| bytes.starts_with(start))?.len();
+    let ends = |byte: &u8| !byte.is_ascii_graphic() || b"\"<>`{}|\\^".contains(byte);
+    Some(bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length))
+}
+
+/// The character that begins with this byte of two or more. A text is sound UTF-8, so there are always enough.
+fn decode(lead: u8, rest: &[u8]) -> (u32, usize) {
+    let next = |at: usize| u32::from(rest.get(at).copied().unwrap_or_default() & 0x3F);
+    let lead = u32::from(lead);
+    if lead < 0xE0 {
+        ((lead & 0x1F) << 6 | next(0), 2)
+    } else if lead < 0xF0 {
+        ((lead & 0x0F) << 12 | next(0) << 6 | next(1), 3)
+    } else {
+        ((lead & 0x07) << 18 | next(0) << 12 | next(1) << 6 | next(2), 4)
+    }
+}
+
+/// Counts one character outside ASCII. The common ones come first.
+fn wide(code: u32, run: Run, counts: &mut ClassCounts) -> Run {
+    let unit = match code {
+        0x3041..=0x309A | 0x309D..=0x309F => {
+            let length = if let Run::Hiragana(length) = run { length } else { 0 };
+            let is_long = length >= SHORT_HIRAGANA;
+            note(counts, if is_long { Unit::LongHiragana } else { Unit::Hiragana }, code);
+            return Run::Hiragana(if is_long { length } else { length + 1 });
+        }
+        0x4E00..=0x9FFF | 0x3005 | 0x3007 | 0x3400..=0x4DBF | 0xF900..=0xFAFF | 0x2_0000..=0x3_FFFF => {
+            Unit::Kanji
+        }
+        0x30A1..=0x30FA | 0x30FC..=0x30FF | 0x31F0..=0x31FF => Unit::Katakana,
+        0xFF9E | 0xFF9F => {
+            // A voice mark melts into the letter before it.
+            counts.characters[Class::Kana as usize] += 1;
+            return Run::Nothing;
+        }
+        0xFF65..=0xFF9D => Unit::HalfKatakana,
+        0x3000..=0x303F | 0x309B | 0x309C | 0x30A0 | 0x30FB | 0xFF00..=0xFF64 => Unit::JapaneseMark,
+        0x200D | 0xFE00..=0xFE0F | 0x20E3 | 0x1_F3FB..=0x1_F3FF | 0xE_0000..=0xE_007F => Unit::EmojiJoiner,
+        0x1_F000..=0x1_FAFF => Unit::Emoji,
+        0x2605 | 0x2606 | 0x2660..=0x2667 | 0x2669..=0x266F => Unit::Sign,
+        0x2600..=0x27BF
+        | 0x231A
+        | 0x231B
+        | 0x23E9..=0x23F3
+        | 0x2B05..=0x2B07
+        | 0x2B1B
+        | 0x2B1C
+        | 0x2B50
+        | 0x2B55 => Unit::SmallEmoji,
+        0x2000..=0x2BFF => Unit::Sign,
+        0xAC00..=0xD7AF => Unit::Hangul,
+        0..=0x036F => Unit::Accented,
+        0x0400..=0x052F => Unit::Cyrillic,
+        0x0370..=0x07FF => Unit::ShortScript,
+        _ => Unit::LongScript,
+    };
+    note(counts, unit, code);
+    Run::Nothing
+}
+
+fn note(counts: &mut ClassCounts, unit: Unit, code: u32) {
+    counts.units[unit.index()] += 1;
+    counts.characters[unit.class() as usize] += 1;
+    match unit {
+        Unit::Kanji | Unit::Hiragana | Unit::LongHiragana | Unit::Katakana | Unit::HalfKatakana => {
+            counts.letters += 1;
+            counts.japanese_letters += 1;
+        }
+        Unit::Hangul | Unit::Accented | Unit::Cyrillic | Unit::ShortScript | Unit::LongScript => {
+            counts.letters += 1;
+        }
+        _ => {}
+    }
+    // Where text is mostly Japanese, this spares nearly every look into the table.
+    if !matches!(code, 0x3041..=0x309A | 0x30A1..=0x30FE | 0x4E00..=0x9FFF) {
+        counts.growth += growth(code);
+    }
+}

@@ -1,0 +1,3 @@
+mod calibration;
+mod estimate;
+mod scan;

@@ -1,0 +1,137 @@
+//! `cargo xtask tokens`: what real tokenizers make of the corpus, and the weights that follow from it.
+//!
+//! Writes two files, which are committed: the true counts beside the texts, and core's weights. Tests read the counts, so
+//! that they need no tokenizer; one of them fits the weights again and fails when they are not the committed ones.
+
+#[path = "../../crates/core/tests/tokens/corpus.rs"]
+#[expect(clippy::panic, reason = "the corpus is ours; a broken one stops the command with what is wrong")]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests read back what was stored"))]
+mod corpus;
+mod fit;
+
+use crate::client;
+use crate::workspace::root;
+use anyhow::{Context as _, ensure};
+use corpus::{Sample, TrueCounts};
+use seawall_core::tokens::{Family, Unit, exact_tokens};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const WEIGHTS: &str = "crates/core/src/tokens/weights.rs";
+
+fn corpus_folder() -> PathBuf {
+    root().join("crates/core/tests/tokens")
+}
+
+/// Counts, fits and writes.
+pub(crate) fn run() -> anyhow::Result<()> {
+    client::install_missing()?;
+    let folder = corpus_folder();
+    let samples = corpus::texts(&folder);
+    let counts = true_counts(&folder, &samples)?;
+    fs::write(folder.join("counts.tsv"), table(&samples, &counts)).context("cannot write the counts")?;
+    fs::write(root().join(WEIGHTS), weights_source(&samples, &counts)).context("cannot write the weights")?;
+    println!("counted {} texts and wrote {WEIGHTS}", samples.len());
+    Ok(())
+}
+
+fn true_counts(folder: &Path, samples: &[Sample]) -> anyhow::Result<Vec<TrueCounts>> {
+    let claude = count_with_node(folder, samples)?;
+    ensure!(claude.len() == samples.len(), "the tokenizer counted {} texts", claude.len());
+    let exact = |family, sample: &Sample| exact_tokens(family, &sample.text).context("no exact count");
+    let all = samples.iter().zip(claude).map(|(sample, claude)| {
+        let (openai, older_openai) = (exact(Family::OpenAi, sample)?, exact(Family::OlderOpenAi, sample)?);
+        Ok(TrueCounts { claude, openai, older_openai })
+    });
+    all.collect()
+}
+
+fn count_with_node(folder: &Path, samples: &[Sample]) -> anyhow::Result<Vec<u64>> {
+    let texts: Vec<_> = samples.iter().map(|sample| sample.text.as_str()).collect();
+    let mut node = Command::new("node")
+        .arg(folder.join("count.cjs"))
+        .arg(client::folder("anthropic-tokenizer"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start node")?;
+    // Dropped at the end of the statement, which tells node that there is no more.
+    node.stdin.take().context("no way in")?.write_all(serde_json::to_string(&texts)?.as_bytes())?;
+    let output = node.wait_with_output()?;
+    ensure!(output.status.success(), "node failed with {}", output.status);
+    serde_json::from_slice(&output.stdout).context("node wrote no numbers")
+}
+
+fn table(samples: &[Sample], counts: &[TrueCounts]) -> String {
+    let mut table = String::from(
+        "# Written by `cargo xtask tokens`; do not edit.\n# kind, name, claude (npm @anthropic-ai/tokenizer), o200k_base, cl100k_base (bpe-openai)\n",
+    );
+    for (Sample { kind, name, .. }, counts) in samples.iter().zip(counts) {
+        let TrueCounts { claude, openai, older_openai } = counts;
+        let _ = writeln!(table, "{kind}\t{name}\t{claude}\t{openai}\t{older_openai}");
+    }
+    table
+}
+
+/// One tokenizer's count.
+type CountOf = fn(&TrueCounts) -> u64;
+
+fn weights_source(samples: &[Sample], counts: &[TrueCounts]) -> String {
+    let mut source = String::from(
+        "//! What each unit weighs, in thousandths of a token.\n//!\n//! Written by `cargo xtask tokens` from the texts at \
+         even places of the corpus; do not edit.\n\nuse super::counts::Unit;\n",
+    );
+    let families: [(&str, &str, CountOf); 3] = [
+        ("CLAUDE", "Anthropic's published tokenizer.", |counts| counts.claude),
+        ("OPENAI", "`o200k_base`.", |counts| counts.openai),
+        ("OLDER_OPENAI", "`cl100k_base`.", |counts| counts.older_openai),
+    ];
+    for (name, about, count) in families {
+        let fitting = samples.iter().zip(counts).filter(|(sample, _)| sample.is_for_fitting);
+        let observed: Vec<_> =
+            fitting.map(|(sample, counts)| fit::Observation::new(&sample.text, count(counts))).collect();
+        let _ = writeln!(
+            source,
+            "\n/// {about}\n#[rustfmt::skip]\npub(super) const {name}: [u32; Unit::COUNT] = ["
+        );
+        for (unit, weight) in Unit::all().zip(fit::weights(&observed)) {
+            let _ = writeln!(source, "    {weight}, // {unit:?}");
+        }
+        source.push_str("];\n");
+    }
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WEIGHTS, corpus, corpus_folder, weights_source};
+    use crate::workspace::root;
+    use seawall_core::tokens::{Family, exact_tokens};
+    use std::fs;
+
+    #[test]
+    fn the_weights_are_what_the_stored_counts_give() {
+        let samples = corpus::texts(&corpus_folder());
+        let counts = corpus::stored_counts(&corpus_folder(), &samples);
+        let committed = fs::read_to_string(root().join(WEIGHTS)).unwrap();
+        assert!(
+            committed == weights_source(&samples, &counts),
+            "run `cargo xtask tokens` and commit the result"
+        );
+    }
+
+    #[test]
+    fn the_stored_counts_of_openai_are_true() {
+        let samples = corpus::texts(&corpus_folder());
+        for (sample, counts) in samples.iter().zip(corpus::stored_counts(&corpus_folder(), &samples)) {
+            let exact = |family| exact_tokens(family, &sample.text);
+            let stored = (Some(counts.openai), Some(counts.older_openai));
+            assert_eq!((exact(Family::OpenAi), exact(Family::OlderOpenAi)), stored, "{}", sample.name);
+        }
+        assert_eq!(exact_tokens(Family::Claude, "text"), None);
+        assert_eq!(exact_tokens(Family::Generic, "text"), None);
+    }
+}
