@@ -1,6 +1,7 @@
 //! What the policy machines cost, each beside a peer in the same run where there is one.
 
 mod framing;
+mod plan;
 mod tokens;
 
 use crate::measure::{Case, Measured, take_turns};
@@ -15,8 +16,7 @@ pub(crate) struct Part<'a> {
 }
 
 pub(crate) fn run(rounds: u32) -> Outcome {
-    let parts: Vec<Part<'_>> = vec![framing::part()];
-    let parts: Vec<Part<'_>> = vec![tokens::part()];
+    let parts: Vec<Part<'_>> = vec![framing::part(), plan::part(), tokens::part()];
     let (mut cases, mut judges) = (Vec::new(), Vec::new());
     for part in parts {
         cases.extend(part.cases);

@@ -5,8 +5,8 @@
 //! broken is a bug of ours, whatever the input was.
 
 use crate::deadline::Deadline;
-use crate::money::Money;
 use crate::history::Role;
+use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::{Timestamp, nanos};
 use crate::vocabulary::{Level, words};
@@ -55,91 +55,14 @@ words! {
         EveryEntryAccountedFor = "every_entry_accounted_for",
         /// A degradation level falls by one step at a time.
         LevelFallsByOneStep = "level_falls_by_one_step",
+        /// No more tokens are sent than the limit.
+        InputWithinLimit = "input_within_limit",
+        /// A conversation begins with the user, and roles take turns.
+        RolesTakeTurns = "roles_take_turns",
     }
 }
 
 impl Law {
-/// A promise that holds at every moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Law {
-    /// No window of a quota's period holds more than its limit.
-    WindowWithinLimit,
-    /// Over any span a smoothed rate admits at most its burst and what the rate brings in that span.
-    RateWithinBurst,
-    /// What is available lies between nothing and the capacity.
-    UnitsWithinCapacity,
-    /// What was consumed is what was granted less what was given back.
-    ConsumedIsGranted,
-    /// A refusal leaves everything as it was.
-    RefusalLeavesNoTrace,
-    /// While a breaker is open nothing passes.
-    NothingPassesWhileOpen,
-    /// A trial has no more probes than its stage.
-    ProbesWithinStage,
-    /// Within an episode a breaker never goes back.
-    StandNeverGoesBack,
-    /// A retry or hedge stays within its share of first attempts, or within what may always be in flight.
-    RetriesWithinShare,
-    /// A wait lies between its bounds.
-    WaitWithinBounds,
-    /// No attempt is started that cannot finish in time.
-    AttemptFitsDeadline,
-    /// No request makes more attempts than its policy allows.
-    AttemptsWithinLimit,
-    /// There are never more calls in flight than the limit.
-    InFlightWithinLimit,
-    /// A time limit is shorter than the one around it.
-    ChildShorterThanParent,
-    /// No more tokens are sent than the limit.
-    InputWithinLimit,
-    /// A conversation begins with the user, and roles take turns.
-    RolesTakeTurns,
-}
-
-impl Law {
-    /// Every law.
-    pub const ALL: [Self; 16] = [
-        Self::WindowWithinLimit,
-        Self::RateWithinBurst,
-        Self::UnitsWithinCapacity,
-        Self::ConsumedIsGranted,
-        Self::RefusalLeavesNoTrace,
-        Self::NothingPassesWhileOpen,
-        Self::ProbesWithinStage,
-        Self::StandNeverGoesBack,
-        Self::RetriesWithinShare,
-        Self::WaitWithinBounds,
-        Self::AttemptFitsDeadline,
-        Self::AttemptsWithinLimit,
-        Self::InFlightWithinLimit,
-        Self::ChildShorterThanParent,
-        Self::InputWithinLimit,
-        Self::RolesTakeTurns,
-    ];
-
-    /// The name in counters and reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WindowWithinLimit => "window_within_limit",
-            Self::RateWithinBurst => "rate_within_burst",
-            Self::UnitsWithinCapacity => "units_within_capacity",
-            Self::ConsumedIsGranted => "consumed_is_granted",
-            Self::RefusalLeavesNoTrace => "refusal_leaves_no_trace",
-            Self::NothingPassesWhileOpen => "nothing_passes_while_open",
-            Self::ProbesWithinStage => "probes_within_stage",
-            Self::StandNeverGoesBack => "stand_never_goes_back",
-            Self::RetriesWithinShare => "retries_within_share",
-            Self::WaitWithinBounds => "wait_within_bounds",
-            Self::AttemptFitsDeadline => "attempt_fits_deadline",
-            Self::AttemptsWithinLimit => "attempts_within_limit",
-            Self::InFlightWithinLimit => "in_flight_within_limit",
-            Self::ChildShorterThanParent => "child_shorter_than_parent",
-            Self::InputWithinLimit => "input_within_limit",
-            Self::RolesTakeTurns => "roles_take_turns",
-        }
-    }
-
     /// What it promises, in a sentence.
     #[must_use]
     pub const fn promise(self) -> &'static str {
@@ -372,6 +295,8 @@ pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Res
 /// [`Law::LevelFallsByOneStep`]. It may rise by any number.
 pub fn level_falls_by_one_step(before: Level, after: Level) -> Result<(), Violation> {
     hold(Law::LevelFallsByOneStep, before.index() <= after.index() + 1, || format!("{before} became {after}"))
+}
+
 /// [`Law::InputWithinLimit`].
 pub fn input_within_limit(tokens: u64, limit: u64) -> Result<(), Violation> {
     hold(Law::InputWithinLimit, tokens <= limit, || format!("{tokens} of {limit}"))

@@ -1,18 +1,14 @@
 use super::{
     Law, Violation, attempt_fits_deadline, attempts_within_limit, child_shorter_than_parent,
     consumed_is_granted, every_entry_accounted_for, frame_fits_transport, frames_follow_each_other,
-    in_flight_within_limit, level_falls_by_one_step, money_is_conserved, nothing_passes_while_open,
-    probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, spend_within_cap,
-    stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
-};
-use crate::deadline::Deadline;
-use crate::money::Money;
-    consumed_is_granted, in_flight_within_limit, input_within_limit, nothing_passes_while_open,
-    probes_within_stage, rate_within_burst, refusal_leaves_no_trace, retries_within_share, roles_take_turns,
-    stand_never_goes_back, units_within_capacity, wait_within_bounds, window_within_limit,
+    in_flight_within_limit, input_within_limit, level_falls_by_one_step, money_is_conserved,
+    nothing_passes_while_open, probes_within_stage, rate_within_burst, refusal_leaves_no_trace,
+    retries_within_share, roles_take_turns, spend_within_cap, stand_never_goes_back, units_within_capacity,
+    wait_within_bounds, window_within_limit,
 };
 use crate::deadline::Deadline;
 use crate::history::Role;
+use crate::money::Money;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
 use crate::vocabulary::Level;
