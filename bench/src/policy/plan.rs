@@ -3,8 +3,9 @@
 use super::{Part, median_of};
 use crate::measure::Case;
 use crate::report::Gate;
-use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, Entry, RequestLimits};
+use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, Entry};
 use seawall_core::evaluator::{PlanSituation, Posture, Switch, evaluate};
+use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 use seawall_core::vocabulary::{CostState, Intent, Level, Mode, Tier};
@@ -46,7 +47,7 @@ fn reserving<'a>(name: &'static str, callers: u64) -> Option<Case<'a>> {
                 caller: number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % callers,
                 tier: Tier::Standard,
                 session: None,
-                limits: RequestLimits::default(),
+                limits: TokenLimits::default(),
                 input: 1_200,
                 output: 1_024,
                 worst: Money::from_nanos(27_000_000),

@@ -204,11 +204,11 @@ impl BudgetBook {
     }
 
     fn check_request(&self, ask: &Ask) -> Result<(), BudgetRefusal> {
-        let limit = ask.limits.output;
+        let limit = ask.limits.output(None);
         if ask.output > limit {
             return Err(BudgetRefusal::RequestOutput { wanted: ask.output, limit });
         }
-        let limit = ask.limits.input_for(ask.output);
+        let limit = ask.limits.input(ask.output);
         if ask.input > limit {
             return Err(BudgetRefusal::RequestInput { wanted: ask.input, limit });
         }

@@ -3,7 +3,7 @@
 //! A book is what its entries make of it. Whoever writes every entry to a journal before acting on it can read the book
 //! back after a crash; entries that arrive twice change nothing.
 
-use super::limits::RequestLimits;
+use crate::history::TokenLimits;
 use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
@@ -22,7 +22,7 @@ pub struct Ask {
     /// The conversation, where there is one.
     pub session: Option<u64>,
     /// How large the request may be.
-    pub limits: RequestLimits,
+    pub limits: TokenLimits,
     /// Tokens of input, as well as we know.
     pub input: u64,
     /// Tokens of output at which we cut it.

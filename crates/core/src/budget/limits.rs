@@ -5,34 +5,6 @@ use crate::setting::{Factor, Ratio, SettingError, at_least_one};
 use crate::time::UtcTime;
 use crate::vocabulary::Tier;
 
-/// How many tokens one request may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLimits {
-    /// Tokens of input.
-    pub input: u64,
-    /// Tokens of output.
-    pub output: u64,
-    /// Tokens that the model can look at, input and output together.
-    pub window: u64,
-}
-
-/// Kept free of the window: what wraps a prompt, and what an estimate may be wrong by.
-pub const WINDOW_RESERVE: u64 = 300 + 500;
-
-impl Default for RequestLimits {
-    fn default() -> Self {
-        Self { input: 4_000, output: 1_024, window: 200_000 }
-    }
-}
-
-impl RequestLimits {
-    /// The most input for a request that wants this much output: the smaller of the limit and what the window leaves.
-    #[must_use]
-    pub fn input_for(&self, output: u64) -> u64 {
-        self.input.min(self.window.saturating_sub(WINDOW_RESERVE).saturating_sub(output))
-    }
-}
-
 /// Another cap for some days, announced before they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventBudget {
@@ -185,7 +157,7 @@ impl BudgetLimits {
 
 #[cfg(test)]
 mod tests {
-    use super::{BudgetOptions, EventBudget, Money, RequestLimits, Tier, UtcTime};
+    use super::{BudgetOptions, EventBudget, Money, Tier, UtcTime};
     use crate::setting::Factor;
 
     fn problem(options: &BudgetOptions) -> String {
@@ -198,15 +170,6 @@ mod tests {
 
     fn event(first: u32, last: u32, dollars: u64) -> EventBudget {
         EventBudget { first: november(first), last: november(last), day: Money::from_dollars(dollars) }
-    }
-
-    #[test]
-    fn the_window_binds_where_it_is_smaller_than_the_limit() {
-        let limits = RequestLimits::default();
-        assert_eq!((limits.input, limits.output, limits.input_for(1_024)), (4_000, 1_024, 4_000));
-        let wide = RequestLimits { input: u64::MAX, ..limits };
-        assert_eq!(wide.input_for(1_024), 200_000 - 300 - 500 - 1_024);
-        assert_eq!(wide.input_for(u64::MAX), 0);
     }
 
     #[test]

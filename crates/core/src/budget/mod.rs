@@ -20,7 +20,8 @@
 //! **What it will not do.** It knows no price and no clock, makes nobody wait, and carries no debt into the next day.
 //!
 //! ```
-//! use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, RequestLimits};
+//! use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry};
+//! use seawall_core::history::TokenLimits;
 //! use seawall_core::money::{Money, Usage};
 //! use seawall_core::time::{Now, Timestamp};
 //! use seawall_core::vocabulary::Tier;
@@ -30,7 +31,7 @@
 //!     caller: 7,
 //!     tier: Tier::Standard,
 //!     session: None,
-//!     limits: RequestLimits::default(),
+//!     limits: TokenLimits::default(),
 //!     input: 1_200,
 //!     output: 1_024,
 //!     worst: Money::from_dollars(3),
@@ -62,5 +63,5 @@ pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, Co
 pub use entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
 pub use lease::{Lease, LeaseBook, LeaseDecision, LeaseId, LentBooks, Recall};
 pub use lease_size::{LeaseSize, LeaseSizeOptions};
-pub use limits::{BudgetLimits, BudgetOptions, EventBudget, RequestLimits, WINDOW_RESERVE};
+pub use limits::{BudgetLimits, BudgetOptions, EventBudget};
 pub use pace::SpendPace;

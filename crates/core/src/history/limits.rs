@@ -50,6 +50,15 @@ impl TokenLimitsOptions {
     }
 }
 
+impl Default for TokenLimits {
+    /// The default settings, checked.
+    fn default() -> Self {
+        let TokenLimitsOptions { request_input, request_output, window, overhead, safety } =
+            Default::default();
+        Self { request_input, request_output, room: window - overhead - safety }
+    }
+}
+
 impl TokenLimits {
     /// Tokens that may come out when `asked` were asked for; nothing asked means the most.
     #[must_use]

@@ -1,5 +1,6 @@
 use super::{
-    Conversation, Dropped, HistoryDecision, KeptHistory, Role, TokenLimitsOptions, Turn, TurnGroup, trim,
+    Conversation, Dropped, HistoryDecision, KeptHistory, Role, TokenLimits, TokenLimitsOptions, Turn,
+    TurnGroup, trim,
 };
 use crate::invariant;
 use proptest::collection::vec;
@@ -195,4 +196,9 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_limits_known_from_the_start_are_the_default_settings() {
+    assert_eq!(TokenLimitsOptions::default().check().unwrap(), TokenLimits::default());
 }

@@ -85,7 +85,7 @@ impl Price {
     /// ```
     /// use seawall_core::money::{Money, Price};
     ///
-    /// let cents = |cents| Money::from_nanos(cents * 10_000_000);
+    /// let cents = |cents: u64| Money::from_nanos(cents * 10_000_000);
     /// let price = Price::per_million(cents(300), cents(1_500)).with_cache(cents(30), cents(375));
     /// assert_eq!(price.at_most(1_000_000, 0), cents(375));
     /// ```

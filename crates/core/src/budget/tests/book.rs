@@ -1,8 +1,9 @@
 use super::{DAY, ask, at, dollars, nanos, small, small_book};
 use crate::budget::{
-    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, RequestLimits,
-    ReservationId, SessionTokens, SourceAlarm,
+    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, ReservationId,
+    SessionTokens, SourceAlarm,
 };
+use crate::history::TokenLimitsOptions;
 use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
@@ -21,7 +22,8 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
     let book = small_book();
     let fits = ask(1, Tier::Prime, 10);
     let resets = UtcTime::start_of_day(1);
-    let wide = RequestLimits { input: u64::MAX, output: u64::MAX, window: 200_000 };
+    let wide = TokenLimitsOptions { request_input: u64::MAX, request_output: 100_000, ..Default::default() };
+    let wide = wide.check().unwrap();
     for (ask, refusal) in [
         (Ask { output: 1_025, ..fits }, BudgetRefusal::RequestOutput { wanted: 1_025, limit: 1_024 }),
         (Ask { input: 4_001, ..fits }, BudgetRefusal::RequestInput { wanted: 4_001, limit: 4_000 }),

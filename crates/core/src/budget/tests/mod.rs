@@ -6,7 +6,8 @@ mod lease;
 mod model;
 mod pace;
 
-use super::{Ask, BudgetBook, BudgetLimits, BudgetOptions, RequestLimits};
+use super::{Ask, BudgetBook, BudgetLimits, BudgetOptions};
+use crate::history::TokenLimits;
 use crate::money::Money;
 use crate::time::{Now, Timestamp, UtcTime};
 use crate::vocabulary::Tier;
@@ -45,7 +46,7 @@ fn ask(caller: u64, tier: Tier, worst: u64) -> Ask {
         caller,
         tier,
         session: None,
-        limits: RequestLimits::default(),
+        limits: TokenLimits::default(),
         input: 10,
         output: 10,
         worst: nanos(worst),
