@@ -122,6 +122,16 @@ impl Narrow {
         }
     }
 
+    /// What so many steps over small letters come to, inside a word of this length.
+    fn lengthen(&mut self, length: u32, more: u64) -> Run {
+        let (before, short) = (u64::from(length), u64::from(SHORT_WORD));
+        let after = before.saturating_add(more);
+        self.units[1] += after.max(short) - before.max(short);
+        self.characters += more;
+        self.letters += more;
+        Run::Lower(u32::try_from(after).unwrap_or(u32::MAX))
+    }
+
     fn settle(&mut self, counts: &mut ClassCounts, ascii: Ascii) {
         let start = Unit::Word(ascii).index();
         for (to, from) in counts.units[start..].iter_mut().zip(self.units) {
@@ -159,6 +169,12 @@ pub(super) fn scan(text: &str) -> ClassCounts {
             }
             run = line.step(lead, run);
             at += 1;
+            if let Run::Lower(length) = run {
+                // Most of what is ASCII; taken in one go.
+                let more = bytes[at..].iter().take_while(|byte| byte.is_ascii_lowercase()).count();
+                run = line.lengthen(length, more as u64);
+                at += more;
+            }
             if lead == b'\n' {
                 line.settle_line(&mut counts);
             }
