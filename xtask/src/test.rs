@@ -30,6 +30,9 @@ pub(crate) fn add_steps(steps: &mut Steps, selection: &Selection) -> anyhow::Res
     documentation.arg("--").args(&selection.filters);
     steps.command("documentation tests", &mut with_cases(documentation, selection.cases))?;
     if selection.filters.is_empty() {
+        // Apart, because the tables are too large to be built into everything else.
+        let arguments = ["test", "-p", "seawall-core", "--features", "exact-tokens", "--test", "tokens"];
+        steps.command("exact token counts", &mut cargo(arguments))?;
         steps.command(loom::STEP, &mut loom::models())
     } else {
         // Names given to the test runner add up, so a filter cannot narrow `loom_` down.

@@ -1,9 +1,9 @@
-//! What estimating a text's tokens costs, beside counting its characters and beside counting its tokens exactly.
+//! What estimating a text's tokens costs, beside counting its characters.
 
 use super::{Part, median_of};
 use crate::measure::{Case, Measured};
 use crate::report::Gate;
-use seawall_core::tokens::{ClassCounts, Family, exact_tokens};
+use seawall_core::tokens::{ClassCounts, Family};
 use std::hint::black_box;
 
 const ESTIMATE: &str = "tokens, estimate, 1,000 bytes of Japanese";
@@ -16,17 +16,10 @@ const BYTES: usize = 100_000;
 pub(crate) fn part<'a>() -> Part<'a> {
     let mut text = CHAT.repeat(BYTES.div_ceil(CHAT.len()));
     text.truncate(text.floor_char_boundary(BYTES));
-    // The tables of the exact tokenizer are made before anything is measured.
-    black_box(exact_tokens(Family::OpenAi, CHAT));
     Part {
         cases: vec![
             case(ESTIMATE, 20_000, text.clone(), |text| Family::Claude.tokens(&ClassCounts::of(text))),
-            case("tokens, std counts its characters", 20_000, text.clone(), |text| {
-                text.chars().count() as u64
-            }),
-            case("tokens, bpe-openai counts exactly", 1_000, text, |text| {
-                exact_tokens(Family::OpenAi, text).unwrap_or_default()
-            }),
+            case("tokens, std counts its characters", 20_000, text, |text| text.chars().count() as u64),
         ],
         judge: vec![|measured: &[Measured]| Gate {
             name: "estimate, ns for 1,000 bytes of Japanese",

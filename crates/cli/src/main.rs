@@ -32,7 +32,7 @@ enum Command {
     ///
     /// Without models it simulates both, in this process, so that there is nothing else to start.
     Serve(serve::ServeArguments),
-    /// Tells how many tokens a text has: an estimate, a bound, and for models of OpenAI's the exact number.
+    /// Tells how many tokens a text has: an estimate, a bound, and what it is made of.
     ///
     /// Of the text alone, without what a request adds to it.
     Tokens(tokens::TokensArguments),

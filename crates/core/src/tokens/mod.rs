@@ -23,7 +23,6 @@
 mod calibration;
 mod counts;
 mod estimate;
-#[cfg(feature = "exact-tokens")]
 mod exact;
 mod family;
 mod growth;
@@ -36,6 +35,5 @@ mod weights;
 pub use calibration::{Accuracy, Calibration, Factors, SampleDecision};
 pub use counts::{Ascii, Class, ClassCounts, Language, Unit};
 pub use estimate::{Estimate, OverheadOptions, PARTS, RequestCounts, estimate};
-#[cfg(feature = "exact-tokens")]
 pub use exact::exact_tokens;
 pub use family::Family;

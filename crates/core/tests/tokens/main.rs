@@ -144,4 +144,19 @@ mod tests {
             }
         }
     }
+
+    /// Only a build with the tables can tell; `cargo xtask test` makes one for this.
+    #[cfg(feature = "exact-tokens")]
+    #[test]
+    fn exact_counts_of_openai_are_the_stored_ones() {
+        use seawall_core::tokens::exact_tokens;
+        for (sample, counts) in corpus() {
+            let exact = |family| exact_tokens(family, &sample.text);
+            let stored = (Some(counts.openai), Some(counts.older_openai));
+            assert_eq!((exact(Family::OpenAi), exact(Family::OlderOpenAi)), stored, "{}", sample.name);
+        }
+        assert_eq!(exact_tokens(Family::OpenAi, ""), Some(0));
+        assert_eq!(exact_tokens(Family::Claude, "text"), None);
+        assert_eq!(exact_tokens(Family::Generic, "text"), None);
+    }
 }
