@@ -74,6 +74,9 @@ enum Task {
         /// Which sample to take.
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
+        /// Only those of a module, such as budget; may be given several times.
+        #[arg(long = "in", value_name = "MODULE")]
+        modules: Vec<String>,
     },
     /// Counts the corpus of token estimates with real tokenizers, and fits core's weights to it.
     ///
@@ -88,7 +91,7 @@ fn main() -> ExitCode {
         Task::Loom => loom::run(),
         Task::Docs { check } => docs::run(check),
         Task::Bench { arguments } => bench::run(&arguments),
-        Task::Mutants { sample, seed } => mutants::run(sample.get(), seed),
+        Task::Mutants { sample, seed, modules } => mutants::run(sample.get(), seed, &modules),
         Task::Tokens => tokens::run(),
     };
     match outcome {

@@ -16,13 +16,15 @@ use std::fs;
 /// Exit statuses of cargo-mutants that mean it did its work: all caught, some missed, some timed out.
 const FINISHED: [i32; 3] = [0, 2, 3];
 
-/// Tries `size` mutants chosen by `seed`.
-pub(crate) fn run(size: usize, seed: u64) -> anyhow::Result<()> {
+/// Tries `size` mutants chosen by `seed`, of these modules or of all.
+pub(crate) fn run(size: usize, seed: u64, modules: &[String]) -> anyhow::Result<()> {
     in_steps(|steps| {
         if !has_cargo_subcommand("mutants") {
             steps.command("install cargo-mutants", &mut cargo(["install", "cargo-mutants", "--locked"]))?;
         }
-        let all = steps.action("list mutants", list)?;
+        let mut all = steps.action("list mutants", list)?;
+        all.retain(|name| is_in(name, modules));
+        ensure!(!all.is_empty(), "there is nothing to break in {}", modules.join(", "));
         let total = all.len();
         let chosen = sample::choose(all, size, seed);
         let step = format!("try {} of {total} mutants (seed {seed})", chosen.len());
@@ -37,6 +39,15 @@ fn judge(steps: &mut Steps, score: &Score) -> anyhow::Result<()> {
         ensure!(score.is_enough(), "the tests of seawall-core notice too few mutants");
         Ok(())
     })
+}
+
+/// Whether a mutant, which begins with the name of its file, is of one of these modules; of none given, every one is.
+fn is_in(name: &str, modules: &[String]) -> bool {
+    let is_of = |module: &String| {
+        let path = name.split_once("/src/").map_or("", |(_, path)| path);
+        path.strip_prefix(module.as_str()).is_some_and(|rest| rest.starts_with(['/', '.']))
+    };
+    modules.is_empty() || modules.iter().any(is_of)
 }
 
 /// The names of all mutants of seawall-core.
@@ -89,7 +100,16 @@ fn pattern_of(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::pattern_of;
+    use super::{is_in, pattern_of};
+
+    #[test]
+    fn mutants_are_found_by_the_module_they_are_in() {
+        let modules = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let [folder, file] = ["crates/core/src/budget/book.rs:1:2: x", "crates/core/src/rollout.rs:1:2: x"];
+        assert!(is_in(folder, &modules(&["budget"])) && is_in(file, &modules(&["queue", "rollout"])));
+        assert!(!is_in(folder, &modules(&["bud"])) && !is_in(file, &modules(&["budget"])));
+        assert!(is_in(folder, &[]));
+    }
 
     #[test]
     fn a_name_becomes_a_pattern_for_itself_alone() {
