@@ -10,6 +10,25 @@
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
 
+//!
+//! Beside them: [`Refusal`] is what Seawall refuses itself, [`RetryAdvice`] what a caller's client library is told about
+//! coming back, and [`RequestError`], [`AnswerError`] and [`StreamError`] are what every reader may complain about.
+
+mod answer_error;
 pub mod anthropic;
 pub mod chat;
+mod depth;
+mod fields;
+mod headers;
+mod json_out;
+mod refusal;
+mod request;
+mod request_error;
 pub mod sse;
+mod stream;
+
+pub use answer_error::{AnswerError, StreamError};
+pub use headers::{Dialect, RetryAdvice, retry_hint};
+pub use refusal::Refusal;
+pub use request::RequestLimits;
+pub use request_error::RequestError;
