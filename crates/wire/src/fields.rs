@@ -48,10 +48,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field's value as text. Clients write a field that was not set as null.
+    /// The field's value as text, unless it is null: clients write a field that was not set so.
     pub(crate) fn get(&self, field: &str) -> Option<&'a RawValue> {
+        self.get_any(field).filter(|raw| raw.get() != "null")
+    }
+
+    /// The field's value as text.
+    pub(crate) fn get_any(&self, field: &str) -> Option<&'a RawValue> {
         let at = self.names.iter().position(|Name(name)| name == field)?;
-        self.values.get(at).copied().filter(|raw| raw.get() != "null")
+        self.values.get(at).copied()
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     pub(crate) fn need(&self, field: &str) -> Result<&'a RawValue, RequestError> {

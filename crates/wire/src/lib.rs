@@ -6,9 +6,10 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`chat`] | usage, finish reasons and stream events that every dialect is read into |
+//! | [`chat`] | requests, answers and events that every dialect is read into and written from |
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
+//! | [`openai`] | OpenAI chat completions: the same |
 
 //!
 //! Beside them: [`Refusal`] is what Seawall refuses itself, [`RetryAdvice`] what a caller's client library is told about
@@ -21,6 +22,7 @@ mod depth;
 mod fields;
 mod headers;
 mod json_out;
+pub mod openai;
 mod refusal;
 mod request;
 mod request_error;
