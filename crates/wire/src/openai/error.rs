@@ -27,10 +27,20 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     }
 }
 
-/// The failure and the vendor's words.
+/// The failure and the vendor's words. Inside a stream, whose status was that of a success, a code that is a status and the
+/// one type that says whose fault it was stand in for it.
 pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {
     let known = |field: &str| error[field].as_str().filter(|name| is_known(name));
-    let failure = OPENAI.classify(status, known("code").or_else(|| known("type")));
+    let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+    let meant = match code.filter(|code| (400..600).contains(code)) {
+        _ if status >= 400 => status,
+        Some(code) => code,
+        None if error["type"] == "invalid_request_error" => 400,
+        None => status,
+    };
+    let mut failure = OPENAI.classify(meant, known("code").or_else(|| known("type")));
+    // An answer that had begun proves nothing.
+    failure.not_executed &= status >= 400;
     (failure, error["message"].as_str().unwrap_or_default().to_owned())
 }
 
