@@ -5,6 +5,7 @@
 //! the way before it with [`RequestError::within`].
 
 use crate::chat::JsonText;
+use crate::depth::nests_deeper_than;
 use crate::request::{Name, RequestLimits, repeated};
 use crate::request_error::RequestError;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -28,20 +29,24 @@ impl<'a> Fields<'a> {
             Category::Data => RequestError::NotAnObject,
             Category::Io | Category::Syntax | Category::Eof => RequestError::not_json(error.to_string()),
         })?;
-        fields.checked(limits)
+        if fields.names.len() > limits.fields {
+            return Err(RequestError::TooManyFields { limit: limits.fields });
+        }
+        fields.without_repetition()
     }
 
     /// The fields of an object inside a body that is known to be JSON.
     pub(crate) fn of_value(raw: &'a RawValue, limits: &RequestLimits) -> Result<Self, RequestError> {
         let mut json = serde_json::Deserializer::from_str(raw.get());
         let fields = json.deserialize_map(FieldsVisitor { most: limits.fields });
-        fields.map_err(|_| RequestError::wrong("", "must be an object"))?.checked(limits)
+        let fields = fields.map_err(|_| RequestError::wrong("", "must be an object"))?;
+        if fields.names.len() > limits.fields {
+            return Err(RequestError::TooMany { field: String::new(), limit: limits.fields });
+        }
+        fields.without_repetition()
     }
 
-    fn checked(self, limits: &RequestLimits) -> Result<Self, RequestError> {
-        if self.names.len() > limits.fields {
-            return Err(RequestError::TooManyFields { limit: limits.fields });
-        }
+    fn without_repetition(self) -> Result<Self, RequestError> {
         match repeated(&self.names) {
             Some(Name(name)) => Err(RequestError::Duplicate { field: name.to_string() }),
             None => Ok(self),
@@ -137,13 +142,14 @@ pub(crate) fn is_string(raw: &RawValue) -> bool {
 }
 
 /// An object that is carried as it is.
-pub(crate) fn object_text(raw: &RawValue) -> Result<JsonText, RequestError> {
-    object_of(raw.get().to_owned()).ok_or_else(|| RequestError::wrong("", "must be an object"))
+pub(crate) fn object_text(raw: &RawValue, limits: &RequestLimits) -> Result<JsonText, RequestError> {
+    object_of(raw.get().to_owned(), limits.depth).ok_or_else(|| RequestError::wrong("", "must be an object"))
 }
 
-/// The text, if it is an object.
-pub(crate) fn object_of(text: String) -> Option<JsonText> {
-    JsonText::new(text).filter(|json| json.get().starts_with('{'))
+/// The text, if it is an object that nests no deeper than so many levels. Inside a string it was not looked at before.
+pub(crate) fn object_of(text: String, depth: usize) -> Option<JsonText> {
+    let is_shallow = !nests_deeper_than(depth, text.as_bytes());
+    JsonText::new(text).filter(|json| is_shallow && json.get().starts_with('{'))
 }
 
 struct FieldsVisitor {

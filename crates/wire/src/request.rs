@@ -10,6 +10,8 @@ use std::ops::{Range, RangeInclusive};
 
 /// The longest name of a model; it also becomes a label and a line of a log.
 const LONGEST_MODEL: usize = 256;
+/// How deep the input of a call may nest in an answer: as deep as a request that carries it back.
+pub(crate) const DEEPEST_INPUT: usize = 64;
 const MAX_OUTPUT: RangeInclusive<u32> = 1..=1 << 31;
 
 /// What a request may cost before it is understood.

@@ -3,7 +3,8 @@
 use super::answer::{UsageFields, Word, finish_of};
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage};
-use crate::fields::object_text;
+use crate::fields::object_of;
+use crate::request::DEEPEST_INPUT;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -73,8 +74,8 @@ impl Block<'_> {
                 id: needed(self.id, "a call has no id")?,
                 name: needed(self.name, "a call has no name")?,
                 input: match self.input {
-                    Some(raw) => object_text(raw)
-                        .map_err(|_| AnswerError::unreadable("the input of a call is no object"))?,
+                    Some(raw) => object_of(raw.get().to_owned(), DEEPEST_INPUT)
+                        .ok_or_else(|| AnswerError::unreadable("the input of a call is no object"))?,
                     None => JsonText::empty_object(),
                 },
             })),

@@ -96,6 +96,7 @@ impl State {
             b"content_block_start" => self.start_block(parse("content_block_start", event.data)?),
             b"content_block_delta" => self.piece(parse("content_block_delta", event.data)?),
             b"message_delta" => {
+                self.needs_start("message_delta")?;
                 let delta: MessageDelta<'_> = parse("message_delta", event.data)?;
                 if let Some(Word(name)) = delta.delta.stop_reason {
                     self.finish = Some(finish_of(&name));

@@ -49,7 +49,7 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
 fn read_system(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
     let Some(raw) = fields.get("system") else { return Ok(Vec::new()) };
     let blocks = if is_string(raw) {
-        vec![string_of(raw)?]
+        vec![fields.need_string("system")?]
     } else {
         fields.each("system", limits, |raw| {
             let block = Fields::of_value(raw, limits)?;
@@ -67,7 +67,8 @@ fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, R
     if tool.string("type")?.is_some_and(|kind| kind != "custom") {
         return Err(RequestError::untranslatable("type", "is a tool of the vendor"));
     }
-    let schema = object_text(tool.need("input_schema")?).map_err(|error| error.within("input_schema"))?;
+    let schema =
+        object_text(tool.need("input_schema")?, limits).map_err(|error| error.within("input_schema"))?;
     Ok(ToolDefinition { name: tool.need_string("name")?, description: tool.string("description")?, schema })
 }
 
@@ -126,7 +127,7 @@ fn read_block(role: Role, raw: &RawValue, limits: &RequestLimits) -> Result<Opti
             id: block.need_string("id")?,
             name: block.need_string("name")?,
             input: block.get("input").map_or(Ok(JsonText::empty_object()), |raw| {
-                object_text(raw).map_err(|error| error.within("input"))
+                object_text(raw, limits).map_err(|error| error.within("input"))
             })?,
         }),
         (Role::Assistant, _) => return Ok(None),

@@ -5,6 +5,7 @@ use super::messages::input_of;
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall};
 use crate::json_out::put_json;
+use crate::request::DEEPEST_INPUT;
 use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -27,7 +28,10 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
     }
     let mut parts: Vec<_> = words(content).into_iter().chain(refusal).map(AnswerPart::Text).collect();
     for Call { id, function } in tool_calls.unwrap_or_default() {
-        let input = input_of(function.arguments.map(|Word(text)| text.into_owned()).unwrap_or_default());
+        let input = input_of(
+            function.arguments.map(|Word(text)| text.into_owned()).unwrap_or_default(),
+            DEEPEST_INPUT,
+        );
         let input = input.ok_or_else(|| AnswerError::unreadable("the arguments of a call are no object"))?;
         parts.push(AnswerPart::ToolCall(ToolCall {
             id: id.into_owned(),

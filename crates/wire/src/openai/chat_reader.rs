@@ -2,7 +2,7 @@
 
 use super::answer::{UsageFields, Word, finish_of};
 use super::error::failure_of;
-use super::stream::DONE;
+use super::stream::is_done;
 use crate::answer_error::StreamError;
 use crate::chat::{ChatEvent, FinishReason, Usage};
 use crate::sse::{SseLimits, SseReader};
@@ -64,7 +64,7 @@ impl State {
         if self.is_over {
             return Ok(());
         }
-        if data == DONE {
+        if is_done(data) {
             if !self.has_begun {
                 return Err(unreadable("chunk", "the stream ends before it begins"));
             }
@@ -101,11 +101,11 @@ impl State {
         on_event: &mut impl FnMut(ChatEvent),
     ) -> Result<(), StreamError> {
         let delta = choice.delta.unwrap_or_default();
-        for text in [words(delta.content), words(delta.refusal).inspect(|_| self.has_refused = true)] {
-            if let Some(text) = text {
-                self.call = None;
-                on_event(ChatEvent::Text(text));
-            }
+        let refusal = words(delta.refusal);
+        self.has_refused |= refusal.is_some();
+        for text in words(delta.content).into_iter().chain(refusal) {
+            self.call = None;
+            on_event(ChatEvent::Text(text));
         }
         for piece in delta.tool_calls.unwrap_or_default() {
             self.read_call(piece, on_event)?;

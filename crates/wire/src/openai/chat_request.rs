@@ -91,7 +91,7 @@ fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, R
     let function = tool.need_object("function", limits)?;
     let read = || {
         let schema = match function.get("parameters") {
-            Some(raw) => object_text(raw).map_err(|error| error.within("parameters"))?,
+            Some(raw) => object_text(raw, limits).map_err(|error| error.within("parameters"))?,
             None => no_parameters(),
         };
         let (name, description) = (function.need_string("name")?, function.string("description")?);

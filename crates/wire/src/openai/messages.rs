@@ -125,7 +125,7 @@ fn read_call(raw: &RawValue, limits: &RequestLimits) -> Result<ToolCall, Request
     let function = call.need_object("function", limits)?;
     let read = || {
         let name = function.need_string("name")?;
-        let input = input_of(function.string("arguments")?.unwrap_or_default());
+        let input = input_of(function.string("arguments")?.unwrap_or_default(), limits.depth);
         let input =
             input.ok_or_else(|| RequestError::wrong("arguments", "must be an object, as JSON in a string"));
         Ok(ToolCall { id, name, input: input? })
@@ -134,6 +134,6 @@ fn read_call(raw: &RawValue, limits: &RequestLimits) -> Result<ToolCall, Request
 }
 
 /// The arguments of a call, which are nothing where there are none.
-pub(super) fn input_of(arguments: String) -> Option<JsonText> {
-    if arguments.is_empty() { Some(JsonText::empty_object()) } else { object_of(arguments) }
+pub(super) fn input_of(arguments: String, depth: usize) -> Option<JsonText> {
+    if arguments.is_empty() { Some(JsonText::empty_object()) } else { object_of(arguments, depth) }
 }

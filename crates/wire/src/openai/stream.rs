@@ -10,7 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub(super) const DONE: &[u8] = b"[DONE]";
+/// Whether an event says that the stream is complete.
+pub(super) fn is_done(data: &[u8]) -> bool {
+    data.trim_ascii() == b"[DONE]"
+}
 
 /// Reads a stream of chunks. Of each only what accounts need is looked at.
 ///
@@ -86,7 +89,7 @@ impl OpenAiStream {
 
 impl Account {
     fn read(&mut self, data: &[u8], on_event: &mut impl FnMut(StreamEvent)) -> Result<(), StreamError> {
-        if data == DONE {
+        if is_done(data) {
             self.is_complete = true;
             on_event(StreamEvent::Finished);
             return Ok(());

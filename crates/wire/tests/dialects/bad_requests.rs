@@ -116,6 +116,10 @@ fn members_and_fields_are_counted() {
     let error = RequestError::TooManyFields { limit: 5 };
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(error.clone()));
     assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(error));
+    let body = saying(r#"{"role":"user","content":"a","c":1,"d":2,"e":3,"f":4}"#);
+    let error = RequestError::TooMany { field: "messages.0".into(), limit: 5 };
+    assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(error.clone()));
+    assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(error));
     let limits = RequestLimits { body: 10, ..limits };
     let error = openai::read_request(body.as_bytes(), &limits).unwrap_err();
     assert_eq!(error.refusal(), Refusal::TooLarge);
@@ -148,6 +152,7 @@ fn what_anthropic_alone_can_say_is_refused_or_wrong() {
         (with(r#""tool_choice":"auto""#), "tool_choice: must be an object".into()),
         (with(r#""tool_choice":{"type":"some"}"#), "tool_choice.type: must be auto, any, tool or none".into()),
         (with(r#""tool_choice":{"type":"tool"}"#), "tool_choice.name: is missing".into()),
+        (with(r#""system":"\ud800""#), "system: must be a string".into()),
         (with(r#""system":7"#), "system: must be a list".into()),
         (with(r#""system":[{"type":"image"}]"#), "system.0.type: is no text, which the model asked cannot be told".into()),
         (with(r#""stop_sequences":["a",1]"#), "stop_sequences.1: must be a string".into()),
@@ -191,6 +196,8 @@ fn what_openai_alone_can_say_is_refused_or_wrong() {
         (with(r#""stop":[1]"#), "stop.0: must be a string".into()),
         (call("\"{\""), arguments.into()),
         (call("\"[]\""), arguments.into()),
+        (call(&format!("\"{}\"", r#"{\"a\":"#.repeat(64) + "{}" + &"}".repeat(64))), arguments.into()),
+        (call(&format!("\"{}\"", r#"{\"a\":"#.repeat(63) + "{}" + &"}".repeat(63))), String::new()),
         (call("{}"), "messages.0.tool_calls.0.function.arguments: must be a string".into()),
         (
             saying(r#"{"role":"user","content":[{"type":"input_audio"}]}"#),

@@ -171,6 +171,10 @@ fn an_anthropic_stream_out_of_order_is_an_error() {
         (vec![start, piece], "content_block_delta cannot be read: it belongs to no open block"),
         (vec![start, block, piece], "content_block_delta cannot be read: it belongs to no open block"),
         (vec![start, nameless], "content_block_start cannot be read: a call has no id or no name"),
+        (
+            vec!["event: message_delta\ndata: {\"delta\":{}}\n\n"],
+            "message_delta cannot be read: the message has not begun",
+        ),
         (vec!["event: message_stop\ndata: {}\n\n"], "message_stop cannot be read: the message has not begun"),
     ] {
         let (_, outcome, is_over) = read_anthropic([events.concat().as_bytes()]);
@@ -214,7 +218,7 @@ fn openai_streams_of_compatible_servers_are_read() {
 
 #[test]
 fn the_rest_of_an_openai_stream_means_what_it_says() {
-    let refused = [r#"{"choices":[{"delta":{"refusal":"no"},"finish_reason":"stop"}]}"#, "[DONE]", "junk"];
+    let refused = [r#"{"choices":[{"delta":{"refusal":"no"},"finish_reason":"stop"}]}"#, " [DONE] ", "junk"];
     let expected = vec![ChatEvent::Text("no".into()), ChatEvent::Finished(FinishReason::Refusal)];
     assert_eq!(chunks(&refused), Ok(expected));
     let other_choice =
