@@ -67,3 +67,35 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+    use seawall_core::failure::{FailureKind, FaultOrigin};
+
+    #[test]
+    fn every_failure_ends_in_a_refusal_that_blames_whose_fault_it_was() {
+        for (kind, refusal) in [
+            (FailureKind::Throttled, Refusal::Throttled),
+            (FailureKind::Overloaded, Refusal::Overloaded),
+            (FailureKind::QuotaExhausted, Refusal::Overloaded),
+            (FailureKind::NotReady, Refusal::Overloaded),
+            (FailureKind::TimedOut, Refusal::TimedOut),
+            (FailureKind::NotStarted, Refusal::TimedOut),
+            (FailureKind::Unreachable, Refusal::Overloaded),
+            (FailureKind::BrokeMidStream, Refusal::Overloaded),
+            (FailureKind::ServerFault, Refusal::Internal),
+            (FailureKind::ModelFault, Refusal::Internal),
+            (FailureKind::Unrecognised, Refusal::Internal),
+            (FailureKind::BadRequest, Refusal::Malformed),
+            (FailureKind::TooLong, Refusal::TooLarge),
+            (FailureKind::Unauthorized, Refusal::Internal),
+            (FailureKind::NotFound, Refusal::Internal),
+            (FailureKind::Filtered, Refusal::Malformed),
+        ] {
+            assert_eq!(Refusal::of_failure(kind), refusal, "{}", kind.label());
+            let blames_caller = matches!(refusal, Refusal::Malformed | Refusal::TooLarge);
+            assert_eq!(blames_caller, kind.origin() == FaultOrigin::Caller, "{}", kind.label());
+        }
+    }
+}

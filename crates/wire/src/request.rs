@@ -111,3 +111,26 @@ pub(crate) fn repeated<'n, 'a>(names: &'n [Name<'a>]) -> Option<&'n Name<'a>> {
 /// The name of a field; a slice of the body unless it is written with escapes.
 #[derive(Deserialize, PartialEq)]
 pub(crate) struct Name<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::spliced;
+    use bytes::Bytes;
+
+    #[test]
+    fn parts_are_replaced_in_order_and_only_where_they_fit() {
+        let body = Bytes::from_static(b"0123456789");
+        for (changes, expected) in [
+            (vec![], "0123456789"),
+            (vec![(0..0, "a")], "a0123456789"),
+            (vec![(10..10, "z")], "0123456789z"),
+            (vec![(2..4, ""), (4..5, "xyz")], "01xyz56789"),
+            (vec![(0..10, "all")], "all"),
+            (vec![(4..5, "x"), (2..4, "y")], "0123456789"),
+            (vec![(8..11, "x")], "0123456789"),
+            (vec![(11..12, "x")], "0123456789"),
+        ] {
+            assert_eq!(spliced(&body, &changes), expected, "{changes:?}");
+        }
+    }
+}
