@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod client;
 mod docs;
+mod fuzz;
 mod loom;
 mod mutants;
 mod requirement;
@@ -61,6 +62,14 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
+    /// Throws bytes at the readers of dialects, steered by coverage.
+    ///
+    /// Needs a nightly compiler. Installs cargo-fuzz when it is missing.
+    Fuzz {
+        /// How long to try each target.
+        #[arg(long, value_name = "N", default_value = "60")]
+        seconds: NonZeroU32,
+    },
     /// Breaks seawall-core on purpose, in a random sample of places, and counts how often its unit tests
     /// notice.
     ///
@@ -93,6 +102,7 @@ fn main() -> ExitCode {
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Mutants { sample, seed, modules } => mutants::run(sample.get(), seed, &modules),
         Task::Tokens => tokens::run(),
+        Task::Fuzz { seconds } => fuzz::run(seconds.get()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,11 +6,11 @@ use crate::runtime::TokioRuntime;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use seawall_core::failure::FailureKind;
 use seawall_pipeline::{InboundRequest, Path, Rejection, Reply, Runtime as _};
-use seawall_wire::anthropic::{Refusal, write_error};
+use seawall_wire::anthropic::{ErrorReply, status_of, write_error};
+use seawall_wire::{Dialect, Refusal, RetryAdvice};
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -136,8 +136,8 @@ fn request_name(id: u64) -> String {
 fn refuse(refusal: Refusal, message: &str, id: u64) -> Response<ReplyBody> {
     let name = request_name(id);
     let mut body = BytesMut::new();
-    write_error(&mut body, &refusal.reply(message, Some(&name)));
-    let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    write_error(&mut body, &ErrorReply::new(refusal, message, Some(&name)));
+    let status = StatusCode::from_u16(status_of(refusal)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     respond(status, JSON, ReplyBody::Whole(Some(body.freeze())), id)
 }
 
@@ -170,7 +170,7 @@ fn reject(rejection: &Rejection, id: u64) -> Response<ReplyBody> {
         }
         // Our own tries are spent; a client that tries again would multiply them.
         Rejection::Exhausted { failure, attempts } => {
-            let refusal = refusal_of(failure.kind);
+            let refusal = Refusal::of_failure(failure.kind);
             let message = format!("no model answered in {attempts} attempts: {}", failure.kind.label());
             let mut response = refuse(refusal, &message, id);
             tell_when(&mut response, failure.retry_after, false);
@@ -179,39 +179,12 @@ fn reject(rejection: &Rejection, id: u64) -> Response<ReplyBody> {
     }
 }
 
-const fn refusal_of(kind: FailureKind) -> Refusal {
-    match kind {
-        FailureKind::Throttled => Refusal::Throttled,
-        FailureKind::TimedOut | FailureKind::NotStarted => Refusal::TimedOut,
-        FailureKind::BadRequest | FailureKind::Filtered => Refusal::Malformed,
-        FailureKind::TooLong => Refusal::TooLarge,
-        FailureKind::ServerFault
-        | FailureKind::ModelFault
-        | FailureKind::Unrecognised
-        | FailureKind::Unauthorized
-        | FailureKind::NotFound => Refusal::Internal,
-        FailureKind::Overloaded
-        | FailureKind::QuotaExhausted
-        | FailureKind::NotReady
-        | FailureKind::Unreachable
-        | FailureKind::BrokeMidStream => Refusal::Overloaded,
-    }
-}
-
 /// Clients sleep as long as they are told, so a long wait is not told as one to sleep through.
-fn tell_when(response: &mut Response<ReplyBody>, after: Option<Duration>, worth_waiting: bool) {
-    let headers = response.headers_mut();
-    if !worth_waiting {
-        headers.insert("x-should-retry", HeaderValue::from_static("false"));
-    }
-    if let Some(after) = after {
-        let seconds = after.as_millis().div_ceil(1_000);
-        for (name, value) in
-            [(RETRY_AFTER, seconds), (HeaderName::from_static("retry-after-ms"), after.as_millis())]
-        {
-            if let Ok(value) = HeaderValue::from_str(&value.to_string()) {
-                headers.insert(name, value);
-            }
+fn tell_when(response: &mut Response<ReplyBody>, wait: Option<Duration>, worth_waiting: bool) {
+    let advice = RetryAdvice { wait, should_retry: if worth_waiting { None } else { Some(false) } };
+    for (name, value) in advice.headers(Dialect::Anthropic) {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
         }
     }
 }

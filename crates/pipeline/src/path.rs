@@ -16,7 +16,7 @@ use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
 use seawall_store::{DayBooks, MemoryLedger};
-use seawall_wire::anthropic::RequestLimits;
+use seawall_wire::RequestLimits;
 use std::sync::Arc;
 use std::time::Duration;
 

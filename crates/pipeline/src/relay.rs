@@ -13,7 +13,8 @@ use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::time::Timestamp;
 use seawall_provider::Frames;
-use seawall_wire::anthropic::{AnthropicStream, Refusal, write_error_event};
+use seawall_wire::Refusal;
+use seawall_wire::anthropic::{AnthropicStream, ErrorReply, write_error_event};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -166,7 +167,7 @@ impl<R: Runtime> ReplyStream<R> {
         let refusal =
             if failure.kind == FailureKind::TimedOut { Refusal::TimedOut } else { Refusal::Overloaded };
         let mut event = BytesMut::new();
-        write_error_event(&mut event, &refusal.reply(INTERRUPTED, None));
+        write_error_event(&mut event, &ErrorReply::new(refusal, INTERRUPTED, None));
         event.freeze()
     }
 

@@ -6,10 +6,31 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`chat`] | usage, finish reasons and stream events that every dialect is read into |
+//! | [`chat`] | requests, answers and events that every dialect is read into and written from |
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
+//! | [`openai`] | OpenAI chat completions: the same |
 
+//!
+//! Beside them: [`Refusal`] is what Seawall refuses itself, [`RetryAdvice`] what a caller's client library is told about
+//! coming back, and [`RequestError`], [`AnswerError`] and [`StreamError`] are what every reader may complain about.
+
+mod answer_error;
 pub mod anthropic;
 pub mod chat;
+mod depth;
+mod fields;
+mod headers;
+mod json_out;
+pub mod openai;
+mod refusal;
+mod request;
+mod request_error;
 pub mod sse;
+mod stream;
+
+pub use answer_error::{AnswerError, StreamError};
+pub use headers::{Dialect, RetryAdvice, retry_hint};
+pub use refusal::Refusal;
+pub use request::RequestLimits;
+pub use request_error::RequestError;

@@ -6,8 +6,9 @@ use super::script::{Act, Ending, Head, Script, Step};
 use super::speech;
 use super::tokens::{count_tokens, tokens};
 use bytes::{Bytes, BytesMut};
+use seawall_wire::Refusal;
 use seawall_wire::anthropic::{
-    Answer, AnswerStart, ErrorReply, Refusal, RequestHead, RequestText, write_answer, write_block_start,
+    Answer, AnswerStart, ErrorReply, RequestHead, RequestText, status_of, write_answer, write_block_start,
     write_block_stop, write_error, write_message_delta, write_message_start, write_message_stop,
     write_text_delta,
 };
@@ -85,7 +86,7 @@ pub(super) fn refusal(
     request_id: &str,
     profile: Option<&'static Profile>,
 ) -> Script {
-    error(refusal.status(), &refusal.reply(message, Some(request_id)), request_id, profile)
+    error(status_of(refusal), &ErrorReply::new(refusal, message, Some(request_id)), request_id, profile)
 }
 
 /// The script of an error with a status of its own.

@@ -25,7 +25,8 @@ pub use tokens::count_tokens;
 use chance::Dice;
 use schedule::Schedule;
 use seawall_core::setting::SettingError;
-use seawall_wire::anthropic::{Refusal, RequestHead, RequestLimits, RequestText, read_request, read_text};
+use seawall_wire::anthropic::{RequestHead, RequestText, read_request, read_text};
+use seawall_wire::{Refusal, RequestError, RequestLimits};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ impl Engine {
 type Understood = (&'static Profile, RequestHead, RequestText);
 
 fn understand(body: &[u8]) -> Result<Understood, (Refusal, String)> {
-    let refused = |error: seawall_wire::anthropic::RequestError| (error.refusal(), error.to_string());
+    let refused = |error: RequestError| (error.refusal(), error.to_string());
     let head = read_request(body, &RequestLimits::default()).map_err(refused)?;
     let text = read_text(body).map_err(refused)?;
     let profile = Profile::named(&head.model)

@@ -9,7 +9,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
-use seawall_wire::anthropic::{Refusal, RequestLimits, write_error};
+use seawall_wire::anthropic::{ErrorReply, status_of, write_error};
+use seawall_wire::{Refusal, RequestLimits};
 use serde_json::json;
 use std::future;
 use std::pin::Pin;
@@ -104,8 +105,8 @@ fn has_key(headers: &HeaderMap) -> bool {
 
 fn refused(refusal: Refusal, message: &str) -> Response<ScriptBody> {
     let mut body = BytesMut::new();
-    write_error(&mut body, &refusal.reply(message, None));
-    let status = StatusCode::from_u16(refusal.status()).unwrap_or_default();
+    write_error(&mut body, &ErrorReply::new(refusal, message, None));
+    let status = StatusCode::from_u16(status_of(refusal)).unwrap_or_default();
     whole(status, body.freeze())
 }
 

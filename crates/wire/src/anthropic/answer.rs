@@ -1,25 +1,9 @@
 //! A whole answer, read for its usage and its end.
 
+use crate::answer_error::AnswerError;
 use crate::chat::{FinishReason, Usage};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-
-/// An answer that cannot be accounted for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// It is not JSON, or a field is not what it must be.
-    #[error("the answer cannot be read: {problem}")]
-    Unreadable {
-        /// What is wrong, and where.
-        problem: String,
-    },
-    /// It is something else than a message.
-    #[error("the answer is no message but {kind:?}")]
-    NotAMessage {
-        /// What it calls itself.
-        kind: String,
-    },
-}
 
 /// Reads usage and finish reason out of a whole answer.
 pub fn read_answer(body: &[u8]) -> Result<(Usage, FinishReason), AnswerError> {

@@ -1,8 +1,8 @@
 //! The vendor's errors, read into failures.
 
+use crate::headers::retry_hint;
 use seawall_core::failure::{ANTHROPIC, Failure};
 use serde_json::Value;
-use std::time::Duration;
 
 /// Reads the failure out of an answer that is no success: its status, its headers (asked for by lower-case
 /// name) and its body.
@@ -41,20 +41,4 @@ pub(super) fn read_error_body(status: u16, body: &[u8]) -> (Failure, String) {
 
 fn is_known(code: &str) -> bool {
     ANTHROPIC.names().iter().any(|(known, _)| known.eq_ignore_ascii_case(code))
-}
-
-fn retry_hint<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
-    let in_units_of = |name: &str, unit: f64| {
-        let number = plain_number(header(name)?)?;
-        Duration::try_from_secs_f64(number * unit).ok()
-    };
-    in_units_of("retry-after-ms", 0.001).or_else(|| in_units_of("retry-after", 1.0))
-}
-
-/// A number of digits and at most one point. Signs, exponents and words are no times to wait.
-fn plain_number(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let is_plain = text.starts_with(|first: char| first.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|_| is_plain)
 }

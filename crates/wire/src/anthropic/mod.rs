@@ -5,16 +5,24 @@
 //! and their failure. What Seawall says itself in this dialect, and what a simulated model says, is written
 //! here too.
 //!
+//! Where the model speaks another dialect, requests and answers are read whole into [`chat`](crate::chat)
+//! ([`read_chat_request`], [`read_chat_answer`], [`ChatReader`]) and written from it ([`write_chat_request`],
+//! [`write_chat_answer`], [`ChatWriter`]). Each says what does not survive that.
+//!
 //! It does not check what the vendor checks (blocks, tools, roles in turn), so that it need not follow each new
 //! field. Clients drop stream events without a name and pass unknown names on to their users, so every event
 //! written here has one of the vendor's names.
 
 mod answer;
-mod depth;
+mod chat_answer;
+mod chat_reader;
+mod chat_request;
+mod chat_request_out;
+mod chat_writer;
 mod error;
+mod models;
 mod refusal;
 mod request;
-mod request_error;
 mod stream;
 mod text;
 mod turns;
@@ -23,14 +31,20 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{AnswerError, read_answer};
+pub use answer::read_answer;
+pub use chat_answer::read_chat_answer;
+pub use chat_reader::ChatReader;
+pub use chat_request::read_chat_request;
+pub use chat_request_out::{USUAL_MAX_OUTPUT, write_chat_request};
+pub use chat_writer::ChatWriter;
 pub use error::read_error;
-pub use refusal::{ErrorReply, Refusal};
-pub use request::{RequestHead, RequestLimits, read_request, with_model};
-pub use request_error::RequestError;
-pub use stream::{AnthropicStream, StreamError};
+pub use models::{CountHead, ModelEntry, read_count_request, write_count_answer, write_models};
+pub use refusal::{ErrorReply, error_code_of, error_type_of, status_of};
+pub use request::{RequestHead, read_request, with_model};
+pub use stream::AnthropicStream;
 pub use text::{RequestText, TurnText, read_text};
 pub use write::{
-    Answer, AnswerStart, write_answer, write_block_start, write_block_stop, write_error, write_error_event,
-    write_message_delta, write_message_start, write_message_stop, write_ping, write_text_delta,
+    Answer, AnswerStart, write_answer, write_block_start, write_block_stop, write_chat_answer, write_error,
+    write_error_event, write_message_delta, write_message_start, write_message_stop, write_ping,
+    write_text_delta,
 };

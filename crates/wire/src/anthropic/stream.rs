@@ -2,25 +2,11 @@
 
 use super::answer::{UsageFields, Word, finish_of};
 use super::error::read_error_body;
+use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage};
-use crate::sse::{SseEnding, SseError, SseEvent, SseLimits, SseReader};
+use crate::sse::{SseEnding, SseEvent, SseLimits, SseReader};
+use crate::stream::parse;
 use serde::Deserialize;
-
-/// A stream that cannot be accounted for any further.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StreamError {
-    /// It is no stream of events within the limits.
-    #[error(transparent)]
-    Sse(#[from] SseError),
-    /// An event that matters is not what it must be.
-    #[error("{event} cannot be read: {problem}")]
-    Unreadable {
-        /// The event's name.
-        event: &'static str,
-        /// What is wrong, and where.
-        problem: String,
-    },
-}
 
 /// Reads a stream of messages. Only the events that carry usage or an error are parsed; content is recognised by
 /// its event's name alone.
@@ -35,7 +21,7 @@ pub enum StreamError {
 /// stream.feed(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", |event| events.push(event))?;
 /// assert_eq!(events, [StreamEvent::Finished]);
 /// assert!(stream.is_complete());
-/// # Ok::<(), seawall_wire::anthropic::StreamError>(())
+/// # Ok::<(), seawall_wire::StreamError>(())
 /// ```
 #[derive(Debug)]
 pub struct AnthropicStream {
@@ -139,11 +125,6 @@ impl Account {
             _ => StreamEvent::Other,
         })
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(event: &'static str, data: &'a [u8]) -> Result<T, StreamError> {
-    serde_json::from_slice(data)
-        .map_err(|error| StreamError::Unreadable { event, problem: error.to_string() })
 }
 
 #[derive(Deserialize)]

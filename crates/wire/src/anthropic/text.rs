@@ -2,7 +2,7 @@
 //!
 //! Every value is built in memory; the path of a request that only passes through does without.
 
-use super::request_error::RequestError;
+use crate::request_error::RequestError;
 use serde_json::Value;
 
 /// The text that a model is given.

@@ -1,7 +1,7 @@
 //! The turns of a conversation: that each is what it must be, and how many there are.
 
-use super::request::Name;
-use super::request_error::RequestError;
+use crate::request::Name;
+use crate::request_error::RequestError;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;

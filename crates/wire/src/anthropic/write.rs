@@ -2,7 +2,8 @@
 
 use super::answer::{UsageFields, name_of};
 use super::refusal::ErrorReply;
-use crate::chat::{FinishReason, Usage};
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, Usage};
+use crate::json_out::put_json;
 use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 
@@ -34,6 +35,19 @@ pub fn write_answer(out: &mut BytesMut, answer: &Answer<'_>) {
     put_json(out, &Message::new(&answer.start, &content, Some(name_of(answer.finish))));
 }
 
+/// Appends a whole answer in this dialect. Parts without words are left out, because the vendor has none such.
+pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer) {
+    let content = answer.parts.iter().filter_map(|part| match part {
+        AnswerPart::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
+        AnswerPart::ToolCall(call) => {
+            Some(Block::ToolUse { id: &call.id, name: &call.name, input: &call.input })
+        }
+    });
+    let content: Vec<_> = content.collect();
+    let start = AnswerStart { id: &answer.id, model: &answer.model, usage: answer.usage };
+    put_json(out, &Message::new(&start, &content, Some(name_of(answer.finish))));
+}
+
 /// Appends the event that begins a stream.
 pub fn write_message_start(out: &mut BytesMut, start: &AnswerStart<'_>) {
     put_event(out, "message_start", &Event::MessageStart { message: Message::new(start, &[], None) });
@@ -43,6 +57,18 @@ pub fn write_message_start(out: &mut BytesMut, start: &AnswerStart<'_>) {
 pub fn write_block_start(out: &mut BytesMut, index: usize) {
     let content_block = Block::Text { text: "" };
     put_event(out, "content_block_start", &Event::ContentBlockStart { index, content_block });
+}
+
+/// Appends the event that begins a call of a tool.
+pub(super) fn write_tool_start(out: &mut BytesMut, index: usize, id: &str, name: &str) {
+    let content_block = Block::ToolUse { id, name, input: &JsonText::empty_object() };
+    put_event(out, "content_block_start", &Event::ContentBlockStart { index, content_block });
+}
+
+/// Appends a piece of a call's input.
+pub(super) fn write_input_delta(out: &mut BytesMut, index: usize, partial_json: &str) {
+    let delta = BlockDelta::InputJsonDelta { partial_json };
+    put_event(out, "content_block_delta", &Event::ContentBlockDelta { index, delta });
 }
 
 /// Appends a piece of text.
@@ -91,12 +117,6 @@ fn put_event(out: &mut BytesMut, name: &str, event: &Event<'_>) {
     out.put_slice(b"\n\n");
 }
 
-fn put_json(out: &mut BytesMut, value: &impl Serialize) {
-    let outcome = serde_json::to_writer(out.writer(), value);
-    // Text and numbers have no value that JSON lacks, and memory takes what it is given.
-    debug_assert!(outcome.is_ok(), "{outcome:?}");
-}
-
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Event<'a> {
@@ -142,12 +162,14 @@ impl<'a> Message<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
     Text { text: &'a str },
+    ToolUse { id: &'a str, name: &'a str, input: &'a JsonText },
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum BlockDelta<'a> {
     TextDelta { text: &'a str },
+    InputJsonDelta { partial_json: &'a str },
 }
 
 #[derive(Serialize)]

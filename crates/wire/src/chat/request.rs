@@ -30,6 +30,18 @@ pub struct ChatRequest {
     pub stream_usage: bool,
 }
 
+impl ChatRequest {
+    /// Adds what one side says. It belongs to the turn before when the same side had spoken last, and it is nothing when it
+    /// has no parts.
+    pub(crate) fn say(&mut self, role: Role, mut parts: Vec<Part>) {
+        match self.turns.last_mut() {
+            Some(turn) if turn.role == role => turn.parts.append(&mut parts),
+            _ if parts.is_empty() => {}
+            _ => self.turns.push(Turn { role, parts }),
+        }
+    }
+}
+
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -1,4 +1,5 @@
-use crate::anthropic::{AnswerError, read_answer};
+use crate::AnswerError;
+use crate::anthropic::read_answer;
 use crate::chat::{FinishReason, Usage};
 
 #[test]

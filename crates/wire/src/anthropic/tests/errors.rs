@@ -1,4 +1,5 @@
-use crate::anthropic::{Refusal, read_error};
+use crate::Refusal;
+use crate::anthropic::{error_code_of, error_type_of, read_error, status_of};
 use seawall_core::failure::{ANTHROPIC, FailureKind, Retryability};
 use std::time::Duration;
 
@@ -67,9 +68,9 @@ fn hints_are_plain_numbers_and_milliseconds_come_first() {
 #[test]
 fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
     for refusal in Refusal::ALL {
-        let name = refusal.error_code().unwrap_or(refusal.error_type());
-        let failure = ANTHROPIC.classify(refusal.status(), Some(name));
-        let by_status = ANTHROPIC.classify(refusal.status(), None);
+        let name = error_code_of(refusal).unwrap_or(error_type_of(refusal));
+        let failure = ANTHROPIC.classify(status_of(refusal), Some(name));
+        let by_status = ANTHROPIC.classify(status_of(refusal), None);
         // The one refusal whose status alone would mislead has a code; an operator's switch is a 503 without a
         // type of its own.
         match refusal {

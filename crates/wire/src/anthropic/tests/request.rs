@@ -1,6 +1,5 @@
-use crate::anthropic::{
-    Refusal, RequestError, RequestHead, RequestLimits, TurnText, read_request, read_text, with_model,
-};
+use crate::anthropic::{RequestHead, TurnText, read_request, read_text, with_model};
+use crate::{Refusal, RequestError, RequestLimits};
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};

@@ -1,4 +1,5 @@
-use crate::anthropic::{AnthropicStream, StreamError};
+use crate::StreamError;
+use crate::anthropic::AnthropicStream;
 use crate::chat::{FinishReason, StreamEvent, Usage};
 use crate::sse::{SseError, SseLimits};
 use proptest::prelude::{prop_assert_eq, proptest};

@@ -1,7 +1,8 @@
+use crate::Refusal;
 use crate::anthropic::{
-    Answer, AnswerStart, Refusal, read_answer, write_answer, write_block_start, write_block_stop,
-    write_error, write_error_event, write_message_delta, write_message_start, write_message_stop, write_ping,
-    write_text_delta,
+    Answer, AnswerStart, ErrorReply, read_answer, status_of, write_answer, write_block_start,
+    write_block_stop, write_error, write_error_event, write_message_delta, write_message_start,
+    write_message_stop, write_ping, write_text_delta,
 };
 use crate::chat::{FinishReason, Usage};
 use bytes::BytesMut;
@@ -37,7 +38,7 @@ fn a_stream_is_written_as_the_vendor_writes_it() {
 fn a_failed_stream_is_written_as_the_vendor_writes_it() {
     let stream = written(|out| {
         write_message_start(out, &start(Usage { input: 25, output: 1, ..Usage::default() }));
-        write_error_event(out, &Refusal::Overloaded.reply("Overloaded", Some("req_1")));
+        write_error_event(out, &ErrorReply::new(Refusal::Overloaded, "Overloaded", Some("req_1")));
     });
     assert_eq!(stream, include_str!("../../../tests/golden/stream_failed.txt"));
 }
@@ -54,11 +55,11 @@ fn a_whole_answer_is_written_as_the_vendor_writes_it_and_read_back() {
 #[test]
 fn every_refusal_has_its_status_and_body() {
     let line = |refusal: &Refusal| {
-        let body = written(|out| write_error(out, &refusal.reply("no", Some("req_1"))));
-        format!("{} {body}\n", refusal.status())
+        let body = written(|out| write_error(out, &ErrorReply::new(*refusal, "no", Some("req_1"))));
+        format!("{} {body}\n", status_of(*refusal))
     };
     let lines: String = Refusal::ALL.iter().map(line).collect();
     assert_eq!(lines, include_str!("../../../tests/golden/errors.txt"));
-    let body = written(|out| write_error(out, &Refusal::Internal.reply("no", None)));
+    let body = written(|out| write_error(out, &ErrorReply::new(Refusal::Internal, "no", None)));
     assert!(body.ends_with(r#""request_id":null}"#), "{body}");
 }

@@ -1,6 +1,6 @@
 //! Why a request was not understood.
 
-use super::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// A request that cannot be read. Its text is meant for the caller and names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,22 @@ pub enum RequestError {
         /// What it must be.
         problem: &'static str,
     },
+    /// A list has more members than allowed.
+    #[error("{field}: has more than {limit} members")]
+    TooMany {
+        /// The way to the list.
+        field: String,
+        /// The limit that was set.
+        limit: usize,
+    },
+    /// The request is in order, but the dialect it would be passed on in has no words for it.
+    #[error("{field}: {problem}, which the model asked cannot be told")]
+    Untranslatable {
+        /// The way to what has no words.
+        field: String,
+        /// What it is.
+        problem: &'static str,
+    },
 }
 
 impl RequestError {
@@ -75,19 +91,39 @@ impl RequestError {
             | Self::TooManyFields { .. }
             | Self::Duplicate { .. }
             | Self::Missing { .. }
-            | Self::Wrong { .. } => Refusal::Malformed,
+            | Self::Wrong { .. }
+            | Self::TooMany { .. }
+            | Self::Untranslatable { .. } => Refusal::Malformed,
         }
     }
 
-    pub(super) fn missing(field: impl Into<String>) -> Self {
+    pub(crate) fn missing(field: impl Into<String>) -> Self {
         Self::Missing { field: field.into() }
     }
 
-    pub(super) fn wrong(field: impl Into<String>, problem: &'static str) -> Self {
+    pub(crate) fn wrong(field: impl Into<String>, problem: &'static str) -> Self {
         Self::Wrong { field: field.into(), problem }
     }
 
-    pub(super) fn not_json(problem: impl Into<String>) -> Self {
+    pub(crate) fn untranslatable(field: impl Into<String>, problem: &'static str) -> Self {
+        Self::Untranslatable { field: field.into(), problem }
+    }
+
+    /// The same error, told from one level further out.
+    pub(crate) fn within(mut self, outer: &str) -> Self {
+        if let Self::Duplicate { field }
+        | Self::Missing { field }
+        | Self::Wrong { field, .. }
+        | Self::TooMany { field, .. }
+        | Self::Untranslatable { field, .. } = &mut self
+        {
+            let dot = if field.is_empty() { "" } else { "." };
+            *field = format!("{outer}{dot}{field}");
+        }
+        self
+    }
+
+    pub(crate) fn not_json(problem: impl Into<String>) -> Self {
         Self::NotJson { problem: problem.into() }
     }
 }

@@ -4,7 +4,7 @@
 //! stack.
 
 /// Whether brackets outside of strings nest deeper than `limit`. Of bytes that are not JSON it may say either.
-pub(super) fn nests_deeper_than(limit: usize, json: &[u8]) -> bool {
+pub(crate) fn nests_deeper_than(limit: usize, json: &[u8]) -> bool {
     let mut depth = 0_usize;
     let mut at = 0;
     while let Some(byte) = json.get(at) {

@@ -1,0 +1,85 @@
+//! A whole answer, read for another dialect to tell.
+
+use super::answer::{UsageFields, Word, finish_of};
+use crate::answer_error::AnswerError;
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage};
+use crate::fields::object_of;
+use crate::request::DEEPEST_INPUT;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Reads an answer into what all dialects have in common. Blocks other than text and calls (thinking, results of the
+/// vendor's tools, what is new) are left out, and so are texts without words.
+pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
+    let answer: Body<'_> =
+        serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
+    if answer.kind != "message" {
+        return Err(AnswerError::NotAMessage { kind: answer.kind.into_owned() });
+    }
+    Ok(ChatAnswer {
+        id: answer.id.into_owned(),
+        model: answer.model.into_owned(),
+        parts: answer
+            .content
+            .into_iter()
+            .filter_map(|block| block.read().transpose())
+            .collect::<Result<_, _>>()?,
+        finish: answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name)),
+        usage: answer.usage.over(Usage::default()),
+    })
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    model: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Vec<Block<'a>>,
+    #[serde(borrow)]
+    stop_reason: Option<Word<'a>>,
+    usage: UsageFields,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<Word<'a>>,
+    #[serde(borrow)]
+    id: Option<Word<'a>>,
+    #[serde(borrow)]
+    name: Option<Word<'a>>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+impl Block<'_> {
+    fn read(self) -> Result<Option<AnswerPart>, AnswerError> {
+        let needed = |word: Option<Word<'_>>, problem| match word {
+            Some(Word(word)) => Ok(word.into_owned()),
+            None => Err(AnswerError::unreadable(problem)),
+        };
+        Ok(match &*self.kind {
+            "text" => {
+                let text = needed(self.text, "a block of text has no text")?;
+                (!text.is_empty()).then_some(AnswerPart::Text(text))
+            }
+            "tool_use" => Some(AnswerPart::ToolCall(ToolCall {
+                id: needed(self.id, "a call has no id")?,
+                name: needed(self.name, "a call has no name")?,
+                input: match self.input {
+                    Some(raw) => object_of(raw.get().to_owned(), DEEPEST_INPUT)
+                        .ok_or_else(|| AnswerError::unreadable("the input of a call is no object"))?,
+                    None => JsonText::empty_object(),
+                },
+            })),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! A stream, read for another dialect to tell.
+
+use super::answer::{UsageFields, Word, finish_of};
+use super::error::read_error_body;
+use crate::answer_error::StreamError;
+use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::sse::{SseEvent, SseLimits, SseReader};
+use crate::stream::{feed_events, parse, unreadable};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// Reads a stream into what all dialects have in common.
+///
+/// Blocks other than text and calls are left out, as in a whole answer; so are pieces without anything in them. The end is
+/// told when the vendor has said that the answer is complete; what comes behind that, or behind a failure, is not read.
+///
+/// ```
+/// use seawall_wire::anthropic::ChatReader;
+/// use seawall_wire::chat::ChatEvent;
+/// use seawall_wire::sse::SseLimits;
+///
+/// let mut reader = ChatReader::new(SseLimits::default());
+/// let mut events = Vec::new();
+/// let start = br#"{"message":{"id":"m","model":"haiku","usage":{"input_tokens":3}}}"#;
+/// for piece in [&b"event: message_start\ndata: "[..], start, b"\n\n"] {
+///     reader.feed(piece, |event| events.push(event))?;
+/// }
+/// assert!(matches!(&events[..], [ChatEvent::Started { usage, .. }] if usage.input == 3));
+/// assert!(!reader.is_over());
+/// # Ok::<(), seawall_wire::StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct ChatReader {
+    sse: SseReader,
+    failed: Option<StreamError>,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    has_begun: bool,
+    is_over: bool,
+    usage: Usage,
+    finish: Option<FinishReason>,
+    /// The block that pieces belong to now.
+    block: Option<(u64, Kind)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Text,
+    Call,
+    Other,
+}
+
+impl ChatReader {
+    /// A stream of which nothing has arrived.
+    #[must_use]
+    pub fn new(limits: SseLimits) -> Self {
+        Self { sse: SseReader::new(limits).wanting_data_of(matters), failed: None, state: State::default() }
+    }
+
+    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call fails in
+    /// the same way.
+    pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(ChatEvent)) -> Result<(), StreamError> {
+        let state = &mut self.state;
+        feed_events(&mut self.sse, &mut self.failed, bytes, |event| {
+            if let Some(event) = state.read(event)? {
+                on_event(event);
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether the answer is complete or has failed. A stream that ends otherwise was cut.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.state.is_over
+    }
+}
+
+fn matters(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"message_start" | b"content_block_start" | b"content_block_delta" | b"message_delta" | b"error"
+    )
+}
+
+impl State {
+    fn read(&mut self, event: SseEvent<'_>) -> Result<Option<ChatEvent>, StreamError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        match event.name {
+            b"message_start" => self.start(parse("message_start", event.data)?).map(Some),
+            b"content_block_start" => self.start_block(parse("content_block_start", event.data)?),
+            b"content_block_delta" => self.piece(parse("content_block_delta", event.data)?),
+            b"message_delta" => {
+                self.needs_start("message_delta")?;
+                let delta: MessageDelta<'_> = parse("message_delta", event.data)?;
+                if let Some(Word(name)) = delta.delta.stop_reason {
+                    self.finish = Some(finish_of(&name));
+                }
+                Ok(delta.usage.map(|usage| {
+                    self.usage = usage.over(self.usage);
+                    ChatEvent::Usage(self.usage)
+                }))
+            }
+            b"message_stop" => {
+                self.needs_start("message_stop")?;
+                self.is_over = true;
+                Ok(Some(ChatEvent::Finished(self.finish.unwrap_or(FinishReason::Other))))
+            }
+            b"error" => {
+                self.is_over = true;
+                // The status that the stream began with, which says nothing any more.
+                let (failure, message) = read_error_body(200, event.data);
+                Ok(Some(ChatEvent::Failed { failure, message }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn needs_start(&self, event: &'static str) -> Result<(), StreamError> {
+        if self.has_begun { Ok(()) } else { Err(unreadable(event, "the message has not begun")) }
+    }
+
+    fn start(&mut self, start: MessageStart<'_>) -> Result<ChatEvent, StreamError> {
+        if self.has_begun {
+            return Err(unreadable("message_start", "the message has begun already"));
+        }
+        self.has_begun = true;
+        self.usage = start.message.usage.over(Usage::default());
+        let (id, model) = (start.message.id.into_owned(), start.message.model.into_owned());
+        Ok(ChatEvent::Started { id, model, usage: self.usage })
+    }
+
+    fn start_block(&mut self, start: BlockStart<'_>) -> Result<Option<ChatEvent>, StreamError> {
+        self.needs_start("content_block_start")?;
+        let block = start.content_block;
+        let (kind, event) = match (&*block.kind, block.id, block.name) {
+            ("text", _, _) => {
+                let words = block.text.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
+                (Kind::Text, words.map(ChatEvent::Text))
+            }
+            ("tool_use", Some(Word(id)), Some(Word(name))) => {
+                let event = ChatEvent::ToolCallStarted { id: id.into_owned(), name: name.into_owned() };
+                (Kind::Call, Some(event))
+            }
+            ("tool_use", _, _) => {
+                return Err(unreadable("content_block_start", "a call has no id or no name"));
+            }
+            _ => (Kind::Other, None),
+        };
+        self.block = Some((start.index, kind));
+        Ok(event)
+    }
+
+    fn piece(&mut self, piece: BlockPiece<'_>) -> Result<Option<ChatEvent>, StreamError> {
+        let Some((_, kind)) = self.block.filter(|(index, _)| *index == piece.index) else {
+            return Err(unreadable("content_block_delta", "it belongs to no open block"));
+        };
+        let words =
+            |word: Option<Word<'_>>| word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
+        Ok(match (kind, &*piece.delta.kind) {
+            (Kind::Text, "text_delta") => words(piece.delta.text).map(ChatEvent::Text),
+            (Kind::Call, "input_json_delta") => words(piece.delta.partial_json).map(ChatEvent::ToolInput),
+            _ => None,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct MessageStart<'a> {
+    #[serde(borrow)]
+    message: Started<'a>,
+}
+
+#[derive(Deserialize)]
+struct Started<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    model: Cow<'a, str>,
+    usage: UsageFields,
+}
+
+#[derive(Deserialize)]
+struct BlockStart<'a> {
+    index: u64,
+    #[serde(borrow)]
+    content_block: Block<'a>,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<Word<'a>>,
+    #[serde(borrow)]
+    id: Option<Word<'a>>,
+    #[serde(borrow)]
+    name: Option<Word<'a>>,
+}
+
+#[derive(Deserialize)]
+struct BlockPiece<'a> {
+    index: u64,
+    #[serde(borrow)]
+    delta: Piece<'a>,
+}
+
+#[derive(Deserialize)]
+struct Piece<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<Word<'a>>,
+    #[serde(borrow)]
+    partial_json: Option<Word<'a>>,
+}
+
+#[derive(Deserialize)]
+struct MessageDelta<'a> {
+    #[serde(borrow)]
+    delta: Ending<'a>,
+    usage: Option<UsageFields>,
+}
+
+#[derive(Deserialize)]
+struct Ending<'a> {
+    #[serde(borrow)]
+    stop_reason: Option<Word<'a>>,
+}

@@ -1,0 +1,165 @@
+//! A request, read whole for another dialect to tell.
+
+use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolCall, ToolChoice, ToolDefinition};
+use crate::fields::{Fields, each, is_string, object_text, string_of};
+use crate::request::{RequestLimits, check_text, read_max_output, read_model};
+use crate::request_error::RequestError;
+use serde_json::value::RawValue;
+
+/// Reads a request into what all dialects have in common.
+///
+/// What has no place there is left out where the answer stays the same sort of answer, and refused where the model would
+/// not see what it was meant to see:
+///
+/// - In the model's own turns, blocks other than text and calls (thinking, results of the vendor's tools, what is new) are
+///   left out: they are its work, and another model could not use it.
+/// - In the caller's turns, blocks other than text, pictures and results of tools (documents, search results, what is new)
+///   are refused; so are pictures that lie with the vendor, and tools that the vendor runs itself.
+/// - Fields of the request and of blocks that are not named here (`top_k`, `thinking`, `metadata`, `cache_control`, …) are
+///   left out.
+/// - Texts without words are nothing, and turns without parts are none. Turns of one side that follow each other are one.
+///
+/// A stream always tells its usage in this dialect.
+pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
+    let fields = Fields::of_body(check_text(body, limits)?, limits)?;
+    let stream = fields.boolean("stream")?;
+    let mut request = ChatRequest {
+        model: read_model(fields.need("model")?)?,
+        max_output: Some(read_max_output("max_tokens", fields.need("max_tokens")?)?),
+        system: read_system(&fields, limits)?,
+        tools: fields.each("tools", limits, |raw| read_tool(raw, limits))?,
+        tool_choice: read_tool_choice(&fields, limits)?,
+        temperature: fields.number("temperature")?,
+        top_p: fields.number("top_p")?,
+        stop: fields.each("stop_sequences", limits, string_of)?,
+        stream,
+        stream_usage: stream,
+        turns: Vec::new(),
+    };
+    fields.need("messages")?;
+    for (role, parts) in fields.each("messages", limits, |raw| read_turn(raw, limits))? {
+        request.say(role, parts);
+    }
+    if request.turns.is_empty() {
+        return Err(RequestError::wrong("messages", "must not be empty"));
+    }
+    Ok(request)
+}
+
+fn read_system(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
+    let Some(raw) = fields.get("system") else { return Ok(Vec::new()) };
+    let blocks = if is_string(raw) {
+        vec![fields.need_string("system")?]
+    } else {
+        fields.each("system", limits, |raw| {
+            let block = Fields::of_value(raw, limits)?;
+            match block.need_string("type")?.as_str() {
+                "text" => block.need_string("text"),
+                _ => Err(RequestError::untranslatable("type", "is no text")),
+            }
+        })?
+    };
+    Ok(blocks.into_iter().filter(|text| !text.is_empty()).collect())
+}
+
+fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
+    let tool = Fields::of_value(raw, limits)?;
+    if tool.string("type")?.is_some_and(|kind| kind != "custom") {
+        return Err(RequestError::untranslatable("type", "is a tool of the vendor"));
+    }
+    let schema =
+        object_text(tool.need("input_schema")?, limits).map_err(|error| error.within("input_schema"))?;
+    Ok(ToolDefinition { name: tool.need_string("name")?, description: tool.string("description")?, schema })
+}
+
+fn read_tool_choice(fields: &Fields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
+    let Some(choice) = fields.object("tool_choice", limits)? else { return Ok(ToolChoice::Auto) };
+    let kind = choice.need_string("type").map_err(|error| error.within("tool_choice"))?;
+    match kind.as_str() {
+        "auto" => Ok(ToolChoice::Auto),
+        "none" => Ok(ToolChoice::None),
+        "any" => Ok(ToolChoice::Any),
+        "tool" => {
+            choice.need_string("name").map(ToolChoice::Named).map_err(|error| error.within("tool_choice"))
+        }
+        _ => Err(RequestError::wrong("tool_choice.type", "must be auto, any, tool or none")),
+    }
+}
+
+fn read_turn(raw: &RawValue, limits: &RequestLimits) -> Result<(Role, Vec<Part>), RequestError> {
+    let turn = Fields::of_value(raw, limits)?;
+    let role = match turn.need_string("role")?.as_str() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        _ => return Err(RequestError::wrong("role", "must be user or assistant")),
+    };
+    let parts = read_parts(turn.need("content")?, limits, |raw| read_block(role, raw, limits));
+    Ok((role, parts.map_err(|error| error.within("content"))?))
+}
+
+fn read_parts<'a>(
+    content: &'a RawValue,
+    limits: &RequestLimits,
+    read: impl FnMut(&'a RawValue) -> Result<Option<Part>, RequestError>,
+) -> Result<Vec<Part>, RequestError> {
+    let parts = if is_string(content) {
+        vec![Some(Part::Text(string_of(content)?))]
+    } else if content.get().starts_with('[') {
+        each(content, limits, read)?
+    } else {
+        return Err(RequestError::wrong("", "must be a string or a list of blocks"));
+    };
+    let has_words = |part: &Part| !matches!(part, Part::Text(text) if text.is_empty());
+    Ok(parts.into_iter().flatten().filter(has_words).collect())
+}
+
+fn read_block(role: Role, raw: &RawValue, limits: &RequestLimits) -> Result<Option<Part>, RequestError> {
+    let block = Fields::of_value(raw, limits)?;
+    let kind = block.need_string("type")?;
+    Ok(Some(match (role, kind.as_str()) {
+        (_, "text") => Part::Text(block.need_string("text")?),
+        (Role::User, "image") => Part::Image(read_image(&block, limits)?),
+        (Role::User, "tool_result") => read_result(&block, limits)?,
+        (Role::User, _) => {
+            return Err(RequestError::untranslatable("type", "is a block of this vendor's own"));
+        }
+        (Role::Assistant, "tool_use") => Part::ToolCall(ToolCall {
+            id: block.need_string("id")?,
+            name: block.need_string("name")?,
+            input: block.get("input").map_or(Ok(JsonText::empty_object()), |raw| {
+                object_text(raw, limits).map_err(|error| error.within("input"))
+            })?,
+        }),
+        (Role::Assistant, _) => return Ok(None),
+    }))
+}
+
+fn read_image(block: &Fields<'_>, limits: &RequestLimits) -> Result<Image, RequestError> {
+    let source = block.need_object("source", limits)?;
+    let read = || match source.need_string("type")?.as_str() {
+        "url" => Ok(Image::Url(source.need_string("url")?)),
+        "base64" => Ok(Image::Base64 {
+            media_type: source.need_string("media_type")?,
+            content: source.need_string("data")?,
+        }),
+        _ => Err(RequestError::untranslatable("type", "is a picture that lies with this vendor")),
+    };
+    read().map_err(|error| error.within("source"))
+}
+
+fn read_result(block: &Fields<'_>, limits: &RequestLimits) -> Result<Part, RequestError> {
+    let call = block.need_string("tool_use_id")?;
+    let is_error = block.boolean("is_error")?;
+    let Some(content) = block.get("content") else {
+        return Ok(Part::ToolResult { call, parts: Vec::new(), is_error });
+    };
+    let parts = read_parts(content, limits, |raw| {
+        let block = Fields::of_value(raw, limits)?;
+        Ok(Some(match block.need_string("type")?.as_str() {
+            "text" => Part::Text(block.need_string("text")?),
+            "image" => Part::Image(read_image(&block, limits)?),
+            _ => return Err(RequestError::untranslatable("type", "is a block of this vendor's own")),
+        }))
+    });
+    Ok(Part::ToolResult { call, parts: parts.map_err(|error| error.within("content"))?, is_error })
+}

@@ -1,0 +1,204 @@
+//! A request, written from what all dialects have in common.
+
+use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
+use crate::json_out::put_json;
+use crate::request_error::RequestError;
+use bytes::BytesMut;
+use serde::Serialize;
+
+/// The most tokens of an answer for which the caller named no limit. The vendor demands one.
+pub const USUAL_MAX_OUTPUT: u32 = 4_096;
+/// The vendor's scale ends here; others go on to 2.
+const HIGHEST_TEMPERATURE: f64 = 1.0;
+
+/// Appends a request in this dialect.
+///
+/// - Without a limit of output it is [`USUAL_MAX_OUTPUT`].
+/// - A temperature above 1 is written as 1, and a number that JSON cannot hold is left out.
+/// - Texts without words and turns without parts are left out, and without tools there is no choice of them.
+/// - Pictures in the model's turns, calls in the caller's, and anything but text and pictures in the result of a tool are
+///   refused.
+pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
+    let turns = request.turns.iter().enumerate().map(|(at, turn)| {
+        Message::of(turn).map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))
+    });
+    let mut messages = turns.collect::<Result<Vec<_>, _>>()?;
+    messages.retain(|message| !message.content.is_empty());
+    let has_tools = !request.tools.is_empty();
+    put_json(
+        out,
+        &Body {
+            model: &request.model,
+            max_tokens: request.max_output.unwrap_or(USUAL_MAX_OUTPUT),
+            system: System::of(&request.system),
+            messages,
+            tools: request.tools.iter().map(Tool::of).collect(),
+            tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },
+            temperature: finite(request.temperature).map(|degree| degree.min(HIGHEST_TEMPERATURE)),
+            top_p: finite(request.top_p),
+            stop_sequences: &request.stop,
+            stream: request.stream,
+        },
+    );
+    Ok(())
+}
+
+fn finite(number: Option<f64>) -> Option<f64> {
+    number.filter(|number| number.is_finite())
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<System<'a>>,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'a [String],
+    stream: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum System<'a> {
+    Text(&'a str),
+    Blocks(Vec<Block<'a>>),
+}
+
+impl<'a> System<'a> {
+    fn of(texts: &'a [String]) -> Option<Self> {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        match *texts {
+            [] => None,
+            [text] => Some(Self::Text(text)),
+            _ => Some(Self::Blocks(texts.into_iter().map(|text| Block::Text { text }).collect())),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: &'a JsonText,
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: &'a ToolDefinition) -> Self {
+        Self { name: &tool.name, description: tool.description.as_deref(), input_schema: &tool.schema }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Choice<'a> {
+    None,
+    Any,
+    Tool { name: &'a str },
+}
+
+impl<'a> Choice<'a> {
+    fn of(choice: &'a ToolChoice) -> Option<Self> {
+        match choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some(Self::None),
+            ToolChoice::Any => Some(Self::Any),
+            ToolChoice::Named(name) => Some(Self::Tool { name }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'a str,
+    content: Vec<Block<'a>>,
+}
+
+impl<'a> Message<'a> {
+    fn of(turn: &'a Turn) -> Result<Self, &'static str> {
+        let role = match turn.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        let parts = turn.parts.iter().filter_map(|part| Block::of(part, Place::Turn(turn.role)));
+        Ok(Self { role, content: parts.collect::<Result<_, _>>()? })
+    }
+}
+
+/// Where a part stands, which says what it may be.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Turn(Role),
+    Result,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: &'a JsonText,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Self>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+impl<'a> Block<'a> {
+    /// Nothing for a text without words.
+    fn of(part: &'a Part, place: Place) -> Option<Result<Self, &'static str>> {
+        Some(match (part, place) {
+            (Part::Text(text), _) if text.is_empty() => return None,
+            (Part::Text(text), _) => Ok(Self::Text { text }),
+            (Part::Image(_), Place::Turn(Role::Assistant)) => Err("has a picture from the model"),
+            (Part::Image(image), _) => Ok(Self::Image { source: Source::of(image) }),
+            (Part::ToolCall(call), Place::Turn(Role::Assistant)) => {
+                Ok(Self::ToolUse { id: &call.id, name: &call.name, input: &call.input })
+            }
+            (Part::ToolCall(_), _) => Err("has a call that is not the model's"),
+            (Part::ToolResult { call, parts, is_error }, Place::Turn(Role::User)) => {
+                let content = parts.iter().filter_map(|part| Self::of(part, Place::Result));
+                let content: Result<Vec<Self>, _> = content.collect();
+                content.map(|content| Self::ToolResult { tool_use_id: call, content, is_error: *is_error })
+            }
+            (Part::ToolResult { .. }, _) => Err("has a result of a tool where none can be"),
+        })
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Url { url: &'a str },
+    Base64 { media_type: &'a str, data: &'a str },
+}
+
+impl<'a> Source<'a> {
+    fn of(image: &'a Image) -> Self {
+        match image {
+            Image::Url(url) => Self::Url { url },
+            Image::Base64 { media_type, content } => Self::Base64 { media_type, data: content },
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A whole answer, read for another dialect to tell, and written from one.
+
+use super::answer::{UsageFields, Word, finish_of, name_of};
+use super::messages::input_of;
+use crate::answer_error::AnswerError;
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall};
+use crate::json_out::put_json;
+use crate::request::DEEPEST_INPUT;
+use bytes::BytesMut;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Reads an answer into what all dialects have in common. The first choice is the answer. Its text comes before its calls,
+/// and a text without words is nothing. What the model refuses with is text, and makes its usual end a refusal.
+pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
+    let answer: Body<'_> =
+        serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
+    let Some(choice) = answer.choices.into_iter().next() else {
+        return Err(AnswerError::unreadable("it has no choice"));
+    };
+    let Message { content, refusal, tool_calls } = choice.message;
+    let mut finish = choice.finish_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
+    let words =
+        |word: Option<Word<'_>>| word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
+    let refusal = words(refusal);
+    if refusal.is_some() && finish == FinishReason::EndTurn {
+        finish = FinishReason::Refusal;
+    }
+    let mut parts: Vec<_> = words(content).into_iter().chain(refusal).map(AnswerPart::Text).collect();
+    for Call { id, function } in tool_calls.unwrap_or_default() {
+        let input = input_of(
+            function.arguments.map(|Word(text)| text.into_owned()).unwrap_or_default(),
+            DEEPEST_INPUT,
+        );
+        let input = input.ok_or_else(|| AnswerError::unreadable("the arguments of a call are no object"))?;
+        parts.push(AnswerPart::ToolCall(ToolCall {
+            id: id.into_owned(),
+            name: function.name.into_owned(),
+            input,
+        }));
+    }
+    let (id, model) = (answer.id.into_owned(), answer.model.into_owned());
+    Ok(ChatAnswer { id, model, parts, finish, usage: answer.usage.read() })
+}
+
+/// Appends a whole answer in this dialect, as of `created` seconds since 1970. A message has one text, so texts are joined;
+/// it stands before the calls. Why the model stopped is told in this dialect's fewer words: a stop sequence, a pause and what
+/// is not known are the usual end, and a full window is a reached limit.
+pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer, created: u64) {
+    let mut content = String::new();
+    let mut tool_calls = Vec::new();
+    for part in &answer.parts {
+        match part {
+            AnswerPart::Text(text) => content.push_str(text),
+            AnswerPart::ToolCall(call) => tool_calls.push(CallOut {
+                id: &call.id,
+                kind: "function",
+                function: FunctionOut { name: &call.name, arguments: call.input.get() },
+            }),
+        }
+    }
+    let content = if content.is_empty() { None } else { Some(content) };
+    let message = MessageOut { role: "assistant", content, refusal: None, tool_calls };
+    let choice = ChoiceOut { index: 0, message, logprobs: None, finish_reason: name_of(answer.finish) };
+    put_json(
+        out,
+        &BodyOut {
+            id: &answer.id,
+            object: "chat.completion",
+            created,
+            model: &answer.model,
+            choices: [choice],
+            usage: answer.usage.into(),
+        },
+    );
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    model: Cow<'a, str>,
+    #[serde(borrow)]
+    choices: Vec<Choice<'a>>,
+    usage: UsageFields,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    message: Message<'a>,
+    #[serde(borrow)]
+    finish_reason: Option<Word<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<Word<'a>>,
+    #[serde(borrow)]
+    refusal: Option<Word<'a>>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<Call<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    function: Function<'a>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    arguments: Option<Word<'a>>,
+}
+
+#[derive(Serialize)]
+struct BodyOut<'a> {
+    id: &'a str,
+    object: &'a str,
+    created: u64,
+    model: &'a str,
+    choices: [ChoiceOut<'a>; 1],
+    usage: UsageFields,
+}
+
+#[derive(Serialize)]
+struct ChoiceOut<'a> {
+    index: u32,
+    message: MessageOut<'a>,
+    logprobs: Option<()>,
+    finish_reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct MessageOut<'a> {
+    role: &'a str,
+    content: Option<String>,
+    refusal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct CallOut<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    function: FunctionOut<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionOut<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}

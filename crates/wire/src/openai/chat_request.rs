@@ -1,0 +1,131 @@
+//! A request, read whole for another dialect to tell.
+
+use super::messages::{Said, read_message};
+use super::request::max_output;
+use crate::chat::{ChatRequest, JsonText, ToolChoice, ToolDefinition};
+use crate::fields::{Fields, is_string, object_text, string_of};
+use crate::request::{RequestLimits, check_text, read_model};
+use crate::request_error::RequestError;
+use serde_json::value::RawValue;
+
+/// Reads a request into what all dialects have in common.
+///
+/// What has no place there is left out where the answer stays the same sort of answer, and refused where the caller would
+/// get something else than was asked for:
+///
+/// - Refused: more than one choice (`n`), `logprobs`, a `response_format` other than text, `audio`, the older `functions` and
+///   `function_call` (in the request and in messages), tools other than functions, a choice among some of the tools, and
+///   parts other than text and pictures.
+/// - Left out: every other field that is not named here (`seed`, `user`, `logit_bias`, penalties, `reasoning_effort`,
+///   `parallel_tool_calls`, …), and the `detail` of pictures.
+/// - What `system` and `developer` say comes before the conversation, wherever it stood.
+/// - A message of a tool is a part of the caller's turn. Messages of one side that follow each other are one turn. Texts
+///   without words are nothing. What the model refused with is text of its turn.
+/// - A call without arguments has `{}` for them; arguments that are no object in JSON are refused.
+pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
+    let fields = Fields::of_body(check_text(body, limits)?, limits)?;
+    refuse_untranslatable(&fields, limits)?;
+    let stream = fields.boolean("stream")?;
+    let stream_usage = match fields.object("stream_options", limits)? {
+        Some(options) => options.boolean("include_usage").map_err(|error| error.within("stream_options"))?,
+        None => false,
+    };
+    let mut request = ChatRequest {
+        model: read_model(fields.need("model")?)?,
+        max_output: max_output(&fields)?,
+        system: Vec::new(),
+        turns: Vec::new(),
+        tools: fields.each("tools", limits, |raw| read_tool(raw, limits))?,
+        tool_choice: read_tool_choice(&fields, limits).map_err(|error| error.within("tool_choice"))?,
+        temperature: fields.number("temperature")?,
+        top_p: fields.number("top_p")?,
+        stop: read_stop(&fields, limits)?,
+        stream,
+        stream_usage: stream && stream_usage,
+    };
+    fields.need("messages")?;
+    for said in fields.each("messages", limits, |raw| read_message(raw, limits))? {
+        match said {
+            Said::Before(mut texts) => request.system.append(&mut texts),
+            Said::Turn(role, parts) => request.say(role, parts),
+        }
+    }
+    if request.turns.is_empty() {
+        return Err(RequestError::wrong("messages", "must not be empty"));
+    }
+    Ok(request)
+}
+
+fn refuse_untranslatable(fields: &Fields<'_>, limits: &RequestLimits) -> Result<(), RequestError> {
+    if fields.get("n").is_some_and(|raw| raw.get() != "1") {
+        return Err(RequestError::untranslatable("n", "asks for another number of choices than one"));
+    }
+    if fields.boolean("logprobs")? {
+        return Err(RequestError::untranslatable("logprobs", "asks for the likelihood of tokens"));
+    }
+    for field in ["functions", "function_call"] {
+        if fields.get(field).is_some() {
+            return Err(RequestError::untranslatable(field, "is the older way to call functions"));
+        }
+    }
+    if fields.get("audio").is_some() {
+        return Err(RequestError::untranslatable("audio", "asks for sound"));
+    }
+    if let Some(format) = fields.object("response_format", limits)? {
+        let kind = format.need_string("type").map_err(|error| error.within("response_format"))?;
+        if kind != "text" {
+            return Err(RequestError::untranslatable(
+                "response_format.type",
+                "asks for something else than text",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, RequestError> {
+    let tool = Fields::of_value(raw, limits)?;
+    if tool.need_string("type")? != "function" {
+        return Err(RequestError::untranslatable("type", "is no function"));
+    }
+    let function = tool.need_object("function", limits)?;
+    let read = || {
+        let schema = match function.get("parameters") {
+            Some(raw) => object_text(raw, limits).map_err(|error| error.within("parameters"))?,
+            None => no_parameters(),
+        };
+        let (name, description) = (function.need_string("name")?, function.string("description")?);
+        Ok(ToolDefinition { name, description, schema })
+    };
+    read().map_err(|error: RequestError| error.within("function"))
+}
+
+/// The schema of a function that takes nothing.
+fn no_parameters() -> JsonText {
+    JsonText::new(r#"{"type":"object","properties":{}}"#.to_owned()).unwrap_or_else(JsonText::empty_object)
+}
+
+fn read_tool_choice(fields: &Fields<'_>, limits: &RequestLimits) -> Result<ToolChoice, RequestError> {
+    let Some(raw) = fields.get("tool_choice") else { return Ok(ToolChoice::Auto) };
+    if is_string(raw) {
+        return match string_of(raw)?.as_str() {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" => Ok(ToolChoice::Any),
+            _ => Err(RequestError::wrong("", "must be auto, none, required or a function")),
+        };
+    }
+    let choice = Fields::of_value(raw, limits)?;
+    if choice.need_string("type")? != "function" {
+        return Err(RequestError::untranslatable("type", "is no single function"));
+    }
+    let function = choice.need_object("function", limits)?;
+    function.need_string("name").map(ToolChoice::Named).map_err(|error| error.within("function"))
+}
+
+fn read_stop(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
+    match fields.get("stop") {
+        Some(raw) if is_string(raw) => Ok(vec![string_of(raw).map_err(|error| error.within("stop"))?]),
+        _ => fields.each("stop", limits, string_of),
+    }
+}

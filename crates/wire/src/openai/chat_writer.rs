@@ -1,0 +1,166 @@
+//! A stream, written from what all dialects have in common.
+
+use super::answer::{UsageFields, name_of};
+use super::refusal::{ErrorReply, put_chunk, write_done, write_error_event};
+use crate::chat::{ChatEvent, Usage};
+use crate::refusal::Refusal;
+use bytes::BytesMut;
+use serde::Serialize;
+
+/// Writes a stream in this dialect, event by event.
+///
+/// - Usage is told once, in a chunk of its own before the end, and only where the caller asked for it.
+/// - Pieces without anything in them write nothing, and so does input without a call. A call that ends without input gets
+///   `{}`, because clients parse what they got.
+/// - Why the model stopped is told in this dialect's fewer words, as in a whole answer.
+/// - A failure is told by how the request ends for the caller, so that a fault of ours does not look like the caller's.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use seawall_wire::chat::ChatEvent;
+/// use seawall_wire::openai::ChatWriter;
+///
+/// let mut out = BytesMut::new();
+/// ChatWriter::new(1_700_000_000, false).write(&mut out, &ChatEvent::Text("hi".to_owned()));
+/// assert!(out.starts_with(b"data: {") && out.ends_with(b"\n\n"));
+/// ```
+#[derive(Debug)]
+pub struct ChatWriter {
+    created: u64,
+    include_usage: bool,
+    id: String,
+    model: String,
+    usage: Usage,
+    /// How many calls have begun.
+    calls: usize,
+    /// Whether a call is open, and if so, whether it has any input yet.
+    call_has_input: Option<bool>,
+}
+
+impl ChatWriter {
+    /// A stream of which nothing is written, as of `created` seconds since 1970.
+    #[must_use]
+    pub const fn new(created: u64, include_usage: bool) -> Self {
+        Self {
+            created,
+            include_usage,
+            id: String::new(),
+            model: String::new(),
+            usage: Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 },
+            calls: 0,
+            call_has_input: None,
+        }
+    }
+
+    /// Appends what says so.
+    pub fn write(&mut self, out: &mut BytesMut, event: &ChatEvent) {
+        match event {
+            ChatEvent::Started { id, model, usage } => {
+                self.id.clone_from(id);
+                self.model.clone_from(model);
+                self.usage = *usage;
+                let delta = Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
+                self.put(out, delta, None);
+            }
+            ChatEvent::Text(text) if text.is_empty() => {}
+            ChatEvent::Text(text) => {
+                self.end_call(out);
+                self.put(out, Delta { content: Some(text), ..Delta::default() }, None);
+            }
+            ChatEvent::ToolCallStarted { id, name } => {
+                self.end_call(out);
+                self.calls += 1;
+                self.call_has_input = Some(false);
+                let function = Function { name: Some(name), arguments: "" };
+                self.put_call(out, Some(id), function);
+            }
+            ChatEvent::ToolInput(piece) => {
+                if self.call_has_input.is_some() && !piece.is_empty() {
+                    self.call_has_input = Some(true);
+                    self.put_call(out, None, Function { name: None, arguments: piece });
+                }
+            }
+            ChatEvent::Usage(usage) => self.usage = *usage,
+            ChatEvent::Finished(finish) => {
+                self.end_call(out);
+                self.put(out, Delta::default(), Some(name_of(*finish)));
+                if self.include_usage {
+                    put_chunk(out, &self.chunk(&[], Some(Some(self.usage.into()))));
+                }
+                write_done(out);
+            }
+            ChatEvent::Failed { failure, message } => {
+                write_error_event(out, &ErrorReply::new(Refusal::of_failure(failure.kind), message));
+            }
+        }
+    }
+
+    fn end_call(&mut self, out: &mut BytesMut) {
+        if self.call_has_input.take() == Some(false) {
+            self.put_call(out, None, Function { name: None, arguments: "{}" });
+        }
+    }
+
+    fn put_call(&self, out: &mut BytesMut, id: Option<&str>, function: Function<'_>) {
+        let kind = id.map(|_| "function");
+        let call = Call { index: self.calls.saturating_sub(1), id, kind, function };
+        self.put(out, Delta { tool_calls: Some([call]), ..Delta::default() }, None);
+    }
+
+    fn put(&self, out: &mut BytesMut, delta: Delta<'_>, finish_reason: Option<&str>) {
+        let choices = [Choice { index: 0, delta, logprobs: None, finish_reason }];
+        put_chunk(out, &self.chunk(&choices, self.include_usage.then_some(None)));
+    }
+
+    fn chunk<'a>(&'a self, choices: &'a [Choice<'a>], usage: Option<Option<UsageFields>>) -> Chunk<'a> {
+        let Self { id, model, created, .. } = self;
+        Chunk { id, object: "chat.completion.chunk", created: *created, model, choices, usage }
+    }
+}
+
+#[derive(Serialize)]
+struct Chunk<'a> {
+    id: &'a str,
+    object: &'a str,
+    created: u64,
+    model: &'a str,
+    choices: &'a [Choice<'a>],
+    /// Null in all chunks but the last where usage was asked for, and not there where it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Option<UsageFields>>,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    index: u32,
+    delta: Delta<'a>,
+    logprobs: Option<()>,
+    finish_reason: Option<&'a str>,
+}
+
+#[derive(Default, Serialize)]
+struct Delta<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<[Call<'a>; 1]>,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    arguments: &'a str,
+}

@@ -1,0 +1,49 @@
+//! The vendor's errors, read into failures.
+
+use crate::headers::retry_hint;
+use seawall_core::failure::{Failure, OPENAI};
+use serde_json::Value;
+
+/// Reads the failure out of an answer that is no success: its status, its headers (asked for by lower-case name) and its
+/// body.
+///
+/// The error's code decides where it is known, then its type, then the status. A body that cannot be read leaves the
+/// status.
+///
+/// ```
+/// use seawall_core::failure::FailureKind;
+/// use seawall_wire::openai::read_error;
+///
+/// let body = br#"{"error":{"message":"pay","type":"requests","param":null,"code":"insufficient_quota"}}"#;
+/// assert_eq!(read_error(429, |_| None, body).kind, FailureKind::QuotaExhausted);
+/// ```
+#[must_use]
+pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, body: &[u8]) -> Failure {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let (failure, _) = failure_of(status, &body["error"]);
+    match retry_hint(header) {
+        Some(wait) => failure.with_retry_after(wait),
+        None => failure,
+    }
+}
+
+/// The failure and the vendor's words. Inside a stream, whose status was that of a success, a code that is a status and the
+/// one type that says whose fault it was stand in for it.
+pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {
+    let known = |field: &str| error[field].as_str().filter(|name| is_known(name));
+    let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+    let meant = match code.filter(|code| (400..600).contains(code)) {
+        _ if status >= 400 => status,
+        Some(code) => code,
+        None if error["type"] == "invalid_request_error" => 400,
+        None => status,
+    };
+    let mut failure = OPENAI.classify(meant, known("code").or_else(|| known("type")));
+    // An answer that had begun proves nothing.
+    failure.not_executed &= status >= 400;
+    (failure, error["message"].as_str().unwrap_or_default().to_owned())
+}
+
+fn is_known(name: &str) -> bool {
+    OPENAI.names().iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+}

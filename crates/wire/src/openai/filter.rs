@@ -1,0 +1,119 @@
+//! Takes the chunk that only tells usage out of a stream that passes through.
+
+use crate::sse::SseError;
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// Passes a stream on without the chunk that has usage and no choices, for a caller who did not ask for it.
+///
+/// Only whole events are passed on, because whether an event is that chunk is known at its end. Events that arrive whole
+/// are passed on as they came, without a copy. Everything else in the stream stays as it is, down to comments.
+///
+/// ```
+/// use bytes::Bytes;
+/// use seawall_wire::openai::UsageFilter;
+///
+/// let mut filter = UsageFilter::new(1 << 20);
+/// let mut passed = Vec::new();
+/// for piece in ["data: {\"choices\":[],\"us", "age\":{\"prompt_tokens\":1}}\n\n", "data: [DONE]\n\n"] {
+///     filter.feed(&Bytes::from(piece), |bytes| passed.extend_from_slice(&bytes))?;
+/// }
+/// assert_eq!(passed, b"data: [DONE]\n\n");
+/// # Ok::<(), seawall_wire::sse::SseError>(())
+/// ```
+#[derive(Debug)]
+pub struct UsageFilter {
+    /// The most bytes that one event may have.
+    limit: usize,
+    /// The beginning of an event whose end has not come.
+    pending: BytesMut,
+    /// Whether the line that is being read has anything in it.
+    in_line: bool,
+}
+
+impl UsageFilter {
+    /// A filter at the start of a stream whose events have at most so many bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { limit, pending: BytesMut::new(), in_line: false }
+    }
+
+    /// Reads on, and calls `pass_on` with what the caller gets.
+    pub fn feed(&mut self, bytes: &Bytes, mut pass_on: impl FnMut(Bytes)) -> Result<(), SseError> {
+        // From where on events are whole and wanted but not passed on yet.
+        let (mut from, mut at) = (0, 0);
+        while let Some(end) = self.event_end(bytes, at) {
+            let event = &bytes[at..end];
+            self.check(event.len())?;
+            if !self.pending.is_empty() {
+                self.pending.extend_from_slice(event);
+                let event = self.pending.split().freeze();
+                if !is_usage_only(&event) {
+                    pass_on(event);
+                }
+                from = end;
+            } else if is_usage_only(event) {
+                if from < at {
+                    pass_on(bytes.slice(from..at));
+                }
+                from = end;
+            }
+            at = end;
+        }
+        if from < at {
+            pass_on(bytes.slice(from..at));
+        }
+        self.check(bytes.len() - at)?;
+        self.pending.extend_from_slice(&bytes[at..]);
+        Ok(())
+    }
+
+    /// What is left when the stream ends inside an event. The caller would have got it without us.
+    #[must_use]
+    pub fn finish(&mut self) -> Bytes {
+        self.pending.split().freeze()
+    }
+
+    fn check(&self, more: usize) -> Result<(), SseError> {
+        let limit = self.limit;
+        if self.pending.len() + more > limit { Err(SseError::EventTooLarge { limit }) } else { Ok(()) }
+    }
+
+    /// The place behind the empty line that ends the event which goes on at `from`. A line feed that belongs to a carriage
+    /// return of the piece before looks like an empty line; it is passed on, where it means nothing.
+    fn event_end(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
+        let mut at = from;
+        loop {
+            let rest = bytes.get(at..)?;
+            let Some(length) = memchr::memchr2(b'\n', b'\r', rest) else {
+                self.in_line |= !rest.is_empty();
+                return None;
+            };
+            let line_end = if rest[length..].starts_with(b"\r\n") { 2 } else { 1 };
+            let is_empty = length == 0 && !self.in_line;
+            self.in_line = false;
+            at += length + line_end;
+            if is_empty {
+                return Some(at);
+            }
+        }
+    }
+}
+
+fn is_usage_only(event: &[u8]) -> bool {
+    // Most events have no such word, and are not parsed.
+    if memchr::memmem::find(event, b"\"usage\"").is_none() {
+        return false;
+    }
+    let mut lines = event.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    let Some(data) = line.strip_prefix(b"data:") else { return false };
+    serde_json::from_slice(data).is_ok_and(|Chunk { choices, usage }| choices.is_empty() && usage.is_some())
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    choices: Vec<IgnoredAny>,
+    usage: Option<IgnoredAny>,
+}

@@ -1,0 +1,45 @@
+//! OpenAI chat completions.
+//!
+//! Where caller and model both speak it, a request is read only as far as decisions need it ([`read_request`]) and passed
+//! on as the bytes that came; another model is spliced in, and the wish for usage ([`for_upstream`]): the vendor is always
+//! asked to tell the usage of a stream, and a caller who did not ask for it gets the stream through a [`UsageFilter`].
+//! Answers, streams and errors are read for their usage, their end and their failure.
+//!
+//! Where the model speaks another dialect, requests and answers are read whole into [`chat`](crate::chat)
+//! ([`read_chat_request`], [`read_chat_answer`], [`ChatReader`]) and written from it ([`write_chat_request`],
+//! [`write_chat_answer`], [`ChatWriter`]). Each says what does not survive that.
+//!
+//! It does not check what the vendor checks. The older way of calling functions (`functions`, `function_call`) passes
+//! through and is not translated.
+
+mod answer;
+mod chat_answer;
+mod chat_reader;
+mod chat_request;
+mod chat_request_out;
+mod chat_writer;
+mod error;
+mod filter;
+mod messages;
+mod models;
+mod refusal;
+mod request;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::read_answer;
+pub use chat_answer::{read_chat_answer, write_chat_answer};
+pub use chat_reader::ChatReader;
+pub use chat_request::read_chat_request;
+pub use chat_request_out::write_chat_request;
+pub use chat_writer::ChatWriter;
+pub use error::read_error;
+pub use filter::UsageFilter;
+pub use models::{ModelEntry, write_models};
+pub use refusal::{
+    ErrorReply, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,
+};
+pub use request::{RequestHead, for_upstream, read_request, with_model};
+pub use stream::OpenAiStream;

@@ -1,0 +1,4 @@
+mod errors;
+mod filter;
+mod request;
+mod stream;

@@ -1,0 +1,130 @@
+use crate::openai::{RequestHead, for_upstream, read_request, with_model};
+use crate::{RequestError, RequestLimits};
+use bytes::Bytes;
+use proptest::prelude::{prop_assert_eq, proptest};
+use serde_json::{Value, json};
+
+fn read(body: &str) -> Result<RequestHead, RequestError> {
+    read_request(body.as_bytes(), &RequestLimits::default())
+}
+
+fn with(fields: &str) -> String {
+    format!(r#"{{"model":"m",{fields}"messages":[{{"role":"user","content":"hi"}}]}}"#)
+}
+
+#[test]
+fn the_head_is_what_decisions_need() {
+    let head = read(&with("")).unwrap();
+    assert_eq!((head.model.as_str(), head.max_output, head.turns, head.model_span), ("m", None, 1, 9..12));
+    assert!(!head.stream && !head.include_usage);
+    for (fields, max_output, stream, include_usage) in [
+        (r#""max_tokens":5,"#, Some(5), false, false),
+        (r#""max_tokens":5,"max_completion_tokens":6,"#, Some(6), false, false),
+        (r#""max_tokens":5,"max_completion_tokens":null,"#, Some(5), false, false),
+        (r#""max_completion_tokens":2147483648,"stream":true,"#, Some(1 << 31), true, false),
+        (r#""stream":null,"stream_options":{"include_usage":true},"#, None, false, false),
+        (r#""stream":true,"stream_options":{"include_usage":true},"#, None, true, true),
+        (r#""stream":true,"stream_options":{"include_usage":false},"#, None, true, false),
+    ] {
+        let head = read(&with(fields)).unwrap();
+        let expected = (max_output, stream, include_usage);
+        assert_eq!((head.max_output, head.stream, head.include_usage), expected, "{fields}");
+    }
+    let messages = r#"{"role":"system"},{"role":"developer"},{"role":"assistant","content":null},{"role":"tool"},{"role":"function"}"#;
+    assert_eq!(read(&format!(r#"{{"model":"m","messages":[{messages}]}}"#)).unwrap().turns, 5);
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_told_where() {
+    let long = format!(r#"{{"model":"{}","messages":[]}}"#, "m".repeat(257));
+    for (body, problem) in [
+        (with(r#""stream":"yes","#), "stream: must be true or false"),
+        (with(r#""stream_options":7,"#), "stream_options: must be an object"),
+        (
+            with(r#""stream_options":{"include_usage":"yes"},"#),
+            "stream_options.include_usage: must be true or false",
+        ),
+        (
+            with(r#""max_completion_tokens":0,"#),
+            "max_completion_tokens: must be a whole number from 1 to 2147483648",
+        ),
+        (r#"{"model":"m","messages":[]}"#.into(), "messages: must not be empty"),
+        (
+            r#"{"model":"m","messages":[{"role":"clown"}]}"#.into(),
+            "messages.0.role: must be system, developer, user, assistant or tool",
+        ),
+        (r#"{"model":"","messages":[{"role":"user"}]}"#.into(), "model: must not be empty"),
+        (r#"{"model":7,"messages":[{"role":"user"}]}"#.into(), "model: must be a string"),
+        (long.replace("[]", r#"[{"role":"user"}]"#), "model: must not be longer than 256 bytes"),
+    ] {
+        assert_eq!(read(&body).unwrap_err().to_string(), problem, "{body}");
+    }
+}
+
+#[test]
+fn a_vendor_is_asked_for_usage_only_where_the_answer_streams() {
+    for (fields, expected) in [
+        ("", None),
+        (r#""stream_options":{"include_usage":false},"#, None),
+        (r#""stream":true,"#, Some(json!({"include_usage": true}))),
+        (r#""stream":true,"stream_options":null,"#, Some(json!({"include_usage": true}))),
+        (r#""stream":true,"stream_options":{},"#, Some(json!({"include_usage": true}))),
+        (r#""stream":true,"stream_options": { "a" : 1 } ,"#, Some(json!({"include_usage": true, "a": 1}))),
+        (r#""stream":true,"stream_options":{"include_usage":null},"#, Some(json!({"include_usage": true}))),
+        (
+            r#""stream":true,"stream_options":{"a":1,"include_usage":false},"#,
+            Some(json!({"include_usage": true, "a": 1})),
+        ),
+    ] {
+        for body in [
+            with(fields),
+            format!(" {}", with(fields).replace(r#"{"model":"m","#, "{").replace("]}", r#"],"model":"m"}"#)),
+        ] {
+            let bytes = Bytes::from(body.clone());
+            let head = read(&body).unwrap();
+            let sent: Value = serde_json::from_slice(&for_upstream(&bytes, &head, "n")).unwrap();
+            let mut wanted: Value = serde_json::from_str(&body).unwrap();
+            wanted["model"] = json!("n");
+            if let Some(options) = &expected {
+                wanted["stream_options"] = options.clone();
+            }
+            assert_eq!(sent, wanted, "{body}");
+        }
+    }
+}
+
+#[test]
+fn what_need_not_change_is_not_copied() {
+    for body in [with(""), with(r#""stream":true,"stream_options":{"include_usage":true},"#)] {
+        let bytes = Bytes::from(body.clone());
+        let head = read(&body).unwrap();
+        assert_eq!(for_upstream(&bytes, &head, "m").as_ptr(), bytes.as_ptr());
+        assert_eq!(with_model(&bytes, &head, "m").as_ptr(), bytes.as_ptr());
+        // The head of another body changes nothing that it does not fit.
+        let short = Bytes::from_static(b"{}");
+        assert_eq!(with_model(&short, &head, "other"), short);
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_surrounds_the_model_it_is_found_and_replaced(
+        before in "[a-z\"\\\\漫\n{}]{0,12}",
+        model in "[a-z.:/\"\\\\漫-]{1,20}",
+        other in "[a-z.:/\"\\\\漫-]{1,20}",
+        pretty: bool,
+    ) {
+        let body = json!({"about": before, "model": model, "stream": true, "messages": [{"role": "user", "content": before}]});
+        let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
+        let bytes = Bytes::from(text.unwrap());
+        let head = read_request(&bytes, &RequestLimits::default()).unwrap();
+        prop_assert_eq!(&head.model, &model);
+        let mut expected = body;
+        expected["model"] = json!(other);
+        let changed = with_model(&bytes, &head, &other);
+        prop_assert_eq!(&serde_json::from_slice::<Value>(&changed).unwrap(), &expected);
+        expected["stream_options"] = json!({"include_usage": true});
+        let sent = for_upstream(&bytes, &head, &other);
+        prop_assert_eq!(&serde_json::from_slice::<Value>(&sent).unwrap(), &expected);
+    }
+}

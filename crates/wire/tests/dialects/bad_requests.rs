@@ -1,0 +1,216 @@
+//! Requests that no dialect takes are refused with words that name the place.
+
+use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
+
+fn in_anthropic(body: &str) -> String {
+    told(anthropic::read_chat_request(body.as_bytes(), &RequestLimits::default()))
+}
+
+fn in_openai(body: &str) -> String {
+    told(openai::read_chat_request(body.as_bytes(), &RequestLimits::default()))
+}
+
+fn told<T>(outcome: Result<T, RequestError>) -> String {
+    outcome.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+/// A request of both dialects with these fields in front.
+fn with(fields: &str) -> String {
+    let comma = if fields.is_empty() { "" } else { "," };
+    format!(r#"{{{fields}{comma}"model":"m","max_tokens":1,"messages":[{{"role":"user","content":"hi"}}]}}"#)
+}
+
+/// A request of both dialects with this message.
+fn saying(message: &str) -> String {
+    format!(r#"{{"model":"m","max_tokens":1,"messages":[{message}]}}"#)
+}
+
+#[test]
+fn json_that_readers_disagree_about_is_refused_alike() {
+    for (body, problem) in [
+        (with(""), ""),
+        (with(r#""model":"n""#), "model: is given twice"),
+        (with(r#""x":1,"\u0078":2"#), "x: is given twice"),
+        (saying(r#"{"role":"user","role":"user","content":"a"}"#), "messages.0.role: is given twice"),
+        (with(r#""temperature":NaN"#), "the body is not JSON: expected value at line 1 column 16"),
+        (with(r#""temperature":1e400"#), "temperature: must be a number"),
+        (with(r#""temperature":"1""#), "temperature: must be a number"),
+        (with(r#""top_p":[]"#), "top_p: must be a number"),
+        (with(r#""stream":1"#), "stream: must be true or false"),
+        (with(r#""x":"\ud800""#), ""),
+        (saying(r#"{"role":"user","content":"\ud800"}"#), "messages.0.content: must be a string"),
+        (saying(r#"{"role":"user","content":7}"#), CONTENT),
+        (saying(r#"{"role":"user","content":{}}"#), CONTENT),
+        (saying(r#"{"role":"user"}"#), "messages.0.content: is missing"),
+        (saying(r#"{"role":"user","content":[7]}"#), "messages.0.content.0: must be an object"),
+        (saying(r#"{"role":"user","content":[{}]}"#), "messages.0.content.0.type: is missing"),
+        (saying(r#"{"role":"user","content":[{"type":"text"}]}"#), "messages.0.content.0.text: is missing"),
+        (
+            saying(r#"{"role":"user","content":[{"type":"text","text":1}]}"#),
+            "messages.0.content.0.text: must be a string",
+        ),
+        (saying(r#"{"content":"a"}"#), "messages.0.role: is missing"),
+        (saying("7"), "messages.0: must be an object"),
+        (saying(""), "messages: must not be empty"),
+        (saying(r#"{"role":"user","content":""}"#), "messages: must not be empty"),
+        (r#"{"model":"m","max_tokens":1}"#.into(), "messages: is missing"),
+        (r#"{"model":"m","max_tokens":1,"messages":7}"#.into(), "messages: must be a list"),
+        (r#"{"max_tokens":1,"messages":[]}"#.into(), "model: is missing"),
+        (with("") + "x", "the body is not JSON: trailing characters at line 1 column 73"),
+        ("[]".into(), "the body must be a JSON object"),
+        (String::new(), "the body is not JSON: EOF while parsing a value at line 1 column 0"),
+        ("\u{FEFF}{}".into(), "the body is not JSON: it begins with a byte order mark"),
+        (
+            with(&format!(r#""x":{}{}"#, "[".repeat(64), "]".repeat(64))),
+            "the body nests deeper than 64 levels",
+        ),
+        (with(&format!(r#""x":{}{}"#, "[".repeat(63), "]".repeat(63))), ""),
+    ] {
+        let told = [in_anthropic(&body), in_openai(&body)]
+            .map(|text| text.replace("list of blocks", "list of parts"));
+        assert_eq!(told, [problem, problem], "{body}");
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(in_openai(&deep), "the body nests deeper than 64 levels");
+    let error = openai::read_chat_request(b"\xFF", &RequestLimits::default()).unwrap_err();
+    assert_eq!((error.clone(), error.refusal()), (RequestError::NotUtf8 { at: 0 }, Refusal::Malformed));
+}
+
+const CONTENT: &str = "messages.0.content: must be a string or a list of parts";
+
+#[test]
+fn a_limit_of_output_is_a_whole_number_of_tokens() {
+    for wrong in ["-1", "0", "9223372036854775808", "\"1e9\"", "1e9", "1.5", "2147483649", "[]", "true"] {
+        let body =
+            format!(r#"{{"model":"m","max_tokens":{wrong},"messages":[{{"role":"user","content":"hi"}}]}}"#);
+        let problem = "max_tokens: must be a whole number from 1 to 2147483648";
+        assert_eq!([in_anthropic(&body), in_openai(&body)], [problem, problem], "{wrong}");
+        let lean = openai::read_request(body.as_bytes(), &RequestLimits::default());
+        assert_eq!(told(lean), problem);
+    }
+}
+
+#[test]
+fn members_and_fields_are_counted() {
+    let limits = RequestLimits { members: 2, fields: 5, ..RequestLimits::default() };
+    let message = r#"{"role":"user","content":"a"}"#;
+    let three = format!("{message},{message},{message}");
+    let too_many = |field: &str| RequestError::TooMany { field: field.into(), limit: 2 };
+    let fits = saying(&format!("{message},{message}"));
+    assert!(anthropic::read_chat_request(fits.as_bytes(), &limits).is_ok());
+    assert!(openai::read_chat_request(fits.as_bytes(), &limits).is_ok());
+    assert!(openai::read_request(fits.as_bytes(), &limits).is_ok());
+    let body = saying(&three);
+    assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages")));
+    assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages")));
+    assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(too_many("messages")));
+    assert_eq!(anthropic::read_count_request(body.as_bytes(), &limits), Err(too_many("messages")));
+    let part = r#"{"type":"text","text":"a"}"#;
+    let body = saying(&format!(r#"{{"role":"user","content":[{part},{part},{part}]}}"#));
+    assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages.0.content")));
+    assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages.0.content")));
+    let body = with(r#""tools":[1,2,3]"#);
+    assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("tools")));
+    assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("tools")));
+    let body = with(r#""a":1,"b":2,"c":3"#);
+    let error = RequestError::TooManyFields { limit: 5 };
+    assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(error.clone()));
+    assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(error));
+    let body = saying(r#"{"role":"user","content":"a","c":1,"d":2,"e":3,"f":4}"#);
+    let error = RequestError::TooMany { field: "messages.0".into(), limit: 5 };
+    assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(error.clone()));
+    assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(error));
+    let limits = RequestLimits { body: 10, ..limits };
+    let error = openai::read_request(body.as_bytes(), &limits).unwrap_err();
+    assert_eq!(error.refusal(), Refusal::TooLarge);
+}
+
+#[test]
+fn what_anthropic_alone_can_say_is_refused_or_wrong() {
+    let own = "is a block of this vendor's own, which the model asked cannot be told";
+    for (body, problem) in [
+        (saying(r#"{"role":"user","content":[{"type":"document"}]}"#), format!("messages.0.content.0.type: {own}")),
+        (
+            saying(r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"document"}]}]}"#),
+            format!("messages.0.content.0.content.0.type: {own}"),
+        ),
+        (
+            saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}"#),
+            "messages.0.content.0.source.type: is a picture that lies with this vendor, which the model asked cannot be told".into(),
+        ),
+        (saying(r#"{"role":"system","content":"a"}"#), "messages.0.role: must be user or assistant".into()),
+        (
+            saying(r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":[]}]}"#),
+            "messages.0.content.0.input: must be an object".into(),
+        ),
+        (
+            with(r#""tools":[{"type":"web_search_20250305","name":"web_search"}]"#),
+            "tools.0.type: is a tool of the vendor, which the model asked cannot be told".into(),
+        ),
+        (with(r#""tools":[{"name":"f"}]"#), "tools.0.input_schema: is missing".into()),
+        (with(r#""tools":[{"name":"f","input_schema":1}]"#), "tools.0.input_schema: must be an object".into()),
+        (with(r#""tool_choice":"auto""#), "tool_choice: must be an object".into()),
+        (with(r#""tool_choice":{"type":"some"}"#), "tool_choice.type: must be auto, any, tool or none".into()),
+        (with(r#""tool_choice":{"type":"tool"}"#), "tool_choice.name: is missing".into()),
+        (with(r#""system":"\ud800""#), "system: must be a string".into()),
+        (with(r#""system":7"#), "system: must be a list".into()),
+        (with(r#""system":[{"type":"image"}]"#), "system.0.type: is no text, which the model asked cannot be told".into()),
+        (with(r#""stop_sequences":["a",1]"#), "stop_sequences.1: must be a string".into()),
+    ] {
+        assert_eq!(in_anthropic(&body), problem, "{body}");
+    }
+}
+
+#[test]
+fn what_openai_alone_can_say_is_refused_or_wrong() {
+    let older = "is the older way to call functions, which the model asked cannot be told";
+    let call = |arguments: &str| {
+        saying(&format!(
+            r#"{{"role":"assistant","tool_calls":[{{"id":"a","type":"function","function":{{"name":"f","arguments":{arguments}}}}}]}}"#
+        ))
+    };
+    let arguments = "messages.0.tool_calls.0.function.arguments: must be an object, as JSON in a string";
+    for (body, problem) in [
+        (with(r#""n":2"#), "n: asks for another number of choices than one, which the model asked cannot be told".into()),
+        (with(r#""n":"1""#), "n: asks for another number of choices than one, which the model asked cannot be told".into()),
+        (with(r#""logprobs":true"#), "logprobs: asks for the likelihood of tokens, which the model asked cannot be told".into()),
+        (with(r#""audio":{}"#), "audio: asks for sound, which the model asked cannot be told".into()),
+        (with(r#""functions":[]"#), format!("functions: {older}")),
+        (with(r#""function_call":"auto""#), format!("function_call: {older}")),
+        (saying(r#"{"role":"function","name":"f","content":"a"}"#), format!("messages.0.role: {older}")),
+        (saying(r#"{"role":"assistant","function_call":{}}"#), format!("messages.0.function_call: {older}")),
+        (
+            with(r#""response_format":{"type":"json_object"}"#),
+            "response_format.type: asks for something else than text, which the model asked cannot be told".into(),
+        ),
+        (with(r#""response_format":{}"#), "response_format.type: is missing".into()),
+        (with(r#""tools":[{"type":"custom"}]"#), "tools.0.type: is no function, which the model asked cannot be told".into()),
+        (with(r#""tools":[{"type":"function","function":{}}]"#), "tools.0.function.name: is missing".into()),
+        (with(r#""tool_choice":"some""#), "tool_choice: must be auto, none, required or a function".into()),
+        (
+            with(r#""tool_choice":{"type":"allowed_tools"}"#),
+            "tool_choice.type: is no single function, which the model asked cannot be told".into(),
+        ),
+        (with(r#""tool_choice":{"type":"function","function":{}}"#), "tool_choice.function.name: is missing".into()),
+        (with(r#""stream_options":{"include_usage":1}"#), "stream_options.include_usage: must be true or false".into()),
+        (with(r#""stop":[1]"#), "stop.0: must be a string".into()),
+        (call("\"{\""), arguments.into()),
+        (call("\"[]\""), arguments.into()),
+        (call(&format!("\"{}\"", r#"{\"a\":"#.repeat(64) + "{}" + &"}".repeat(64))), arguments.into()),
+        (call(&format!("\"{}\"", r#"{\"a\":"#.repeat(63) + "{}" + &"}".repeat(63))), String::new()),
+        (call("{}"), "messages.0.tool_calls.0.function.arguments: must be a string".into()),
+        (
+            saying(r#"{"role":"user","content":[{"type":"input_audio"}]}"#),
+            "messages.0.content.0.type: is neither text nor a picture, which the model asked cannot be told".into(),
+        ),
+        (
+            saying(r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png,x"}}]}"#),
+            "messages.0.content.0.image_url.url: is a picture that is here and not in base64, which the model asked cannot be told".into(),
+        ),
+        (saying(r#"{"role":"tool","content":"a"}"#), "messages.0.tool_call_id: is missing".into()),
+        (saying(r#"{"role":"clown","content":"a"}"#), "messages.0.role: must be system, developer, user, assistant or tool".into()),
+        (saying(r#"{"role":"system","content":"a"}"#), "messages: must not be empty".into()),
+    ] {
+        assert_eq!(in_openai(&body), problem, "{body}");
+    }
+}

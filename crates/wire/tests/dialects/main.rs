@@ -1,0 +1,16 @@
+//! Each dialect read and written whole, alone and by way of the other.
+
+#[cfg(test)]
+mod any_bytes;
+#[cfg(test)]
+mod bad_requests;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod hand_written;
+#[cfg(test)]
+mod requests;
+#[cfg(test)]
+mod strategies;
+#[cfg(test)]
+mod streams;
