@@ -9,7 +9,9 @@
 //! | [`chat`] | usage, finish reasons and stream events that every dialect is read into |
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
+//! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod chat;
 pub mod sse;
