@@ -12,6 +12,7 @@
 
 mod body;
 mod converse;
+mod count;
 mod error;
 mod frame;
 mod invoke;
@@ -26,6 +27,7 @@ pub use converse::{
     ChatReader, ChatWriter, ConverseStream, read_chat_answer, read_chat_request, read_converse_usage,
     write_chat_answer, write_chat_request,
 };
+pub use count::{CountRequest, read_count_request, write_count};
 pub use error::{read_error, read_error_message};
 pub use frame::{
     Frame, FrameEnding, FrameError, FrameKind, FrameLimits, FrameReader, write_event_frame,

@@ -11,6 +11,8 @@
 //! | JSON as the result of a tool | becomes text |
 //! | an image by address (writing) | refused: the service fetches nothing |
 //! | "must not call a tool" (writing) | the tools are left out; where the conversation has calls already, which need them, they stay |
+//! | calls in a conversation without tools (writing) | stay; the service will refuse them |
+//! | several turns of one side in a row (writing) | become one |
 //! | a temperature above 1 (writing) | becomes 1, the most that is taken |
 //!
 //! Of answers, words and calls are read; reasoning, images and citations are left out.

@@ -22,8 +22,6 @@ use serde::Serialize;
 /// # Ok::<(), seawall_wire::anthropic::RequestError>(())
 /// ```
 pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> {
-    let messages: Result<_, _> =
-        request.turns.iter().enumerate().map(|(at, turn)| write_turn(turn, at)).collect();
     // The service refuses empty texts here.
     let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| Block::Text(text));
     let inference = Inference {
@@ -36,7 +34,7 @@ pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> 
         stop_sequences: &request.stop,
     };
     let body = Body {
-        messages: messages?,
+        messages: write_turns(&request.turns)?,
         system: system.collect(),
         inference_config: (!inference.is_empty()).then_some(inference),
         tool_config: write_tools(request),
@@ -44,12 +42,21 @@ pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> 
     Ok(json(&body))
 }
 
-fn write_turn(turn: &Turn, at: usize) -> Result<Message<'_>, RequestError> {
-    let role = match turn.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    };
-    Ok(Message { role, content: write_parts(&turn.parts, &format!("messages.{at}.content"), false)? })
+/// The turns. The service wants the two sides to take turns, so what one said in several is put together.
+fn write_turns(turns: &[Turn]) -> Result<Vec<Message<'_>>, RequestError> {
+    let mut messages: Vec<Message<'_>> = Vec::with_capacity(turns.len());
+    for (at, turn) in turns.iter().enumerate() {
+        let role = match turn.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        let content = write_parts(&turn.parts, &format!("messages.{at}.content"), false)?;
+        match messages.last_mut().filter(|last| last.role == role) {
+            Some(last) => last.content.extend(content),
+            None => messages.push(Message { role, content }),
+        }
+    }
+    Ok(messages)
 }
 
 fn write_parts<'a>(parts: &'a [Part], way: &str, in_result: bool) -> Result<Vec<Block<'a>>, RequestError> {

@@ -284,7 +284,7 @@ proptest! {
     #[test]
     fn any_body_that_is_taken_can_be_moved_and_read(name in "[a-z\"\\\\]{1,8}", value in "[a-z\"\\\\\n]{0,8}") {
         let value = serde_json::Value::from(value);
-        let body = serde_json::json!({ name.clone(): value.clone(), "stream": true }).to_string();
+        let body = serde_json::json!({ name.clone(): value, "stream": true }).to_string();
         let moved = messages_to_invoke(body.as_bytes(), &LIMITS, &[]).unwrap();
         let moved: serde_json::Value = serde_json::from_str(&moved).unwrap();
         assert_eq!(moved[&name], value);

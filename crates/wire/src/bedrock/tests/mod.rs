@@ -1,4 +1,5 @@
 mod answer;
+mod count;
 mod errors;
 mod frames;
 mod invoke;

@@ -170,6 +170,16 @@ fn what_the_model_would_miss_is_refused_by_field() {
 }
 
 #[test]
+fn what_one_side_said_in_several_turns_is_put_together() {
+    let turn = |role, word| Turn { role, parts: vec![text(word)] };
+    let turns =
+        vec![turn(Role::User, "a"), turn(Role::User, "b"), turn(Role::Assistant, "c"), turn(Role::User, "d")];
+    let body = write_chat_request(&ChatRequest { turns, ..ChatRequest::default() }).unwrap();
+    let expected = r#"{"messages":[{"role":"user","content":[{"text":"a"},{"text":"b"}]},{"role":"assistant","content":[{"text":"c"}]},{"role":"user","content":[{"text":"d"}]}]}"#;
+    assert_eq!(str::from_utf8(&body).unwrap(), expected);
+}
+
+#[test]
 fn what_the_service_has_no_word_for_is_refused_or_bent_when_written() {
     let write = |request: &ChatRequest| match write_chat_request(request) {
         Ok(body) => String::from_utf8(body.to_vec()).unwrap(),
@@ -215,6 +225,13 @@ fn what_the_service_has_no_word_for_is_refused_or_bent_when_written() {
     assert_eq!(write(&empty), GOLDEN.trim_end());
 }
 
+/// What each side said before the other did.
+fn taken_in_turns(turns: &[Turn]) -> Vec<Turn> {
+    let sides = turns.chunk_by(|a, b| a.role == b.role);
+    let together = |side: &[Turn]| side.iter().flat_map(|turn| turn.parts.clone()).collect();
+    sides.map(|side| Turn { role: side[0].role, parts: together(side) }).collect()
+}
+
 fn any_part() -> impl Strategy<Value = Part> {
     let leaf = prop_oneof![any::<String>().prop_map(Part::Text), Just(image())];
     let call = (any::<String>(), any::<String>())
@@ -234,10 +251,11 @@ proptest! {
         stop in vec(any::<String>(), 0..3),
     ) {
         let role = |is_user| if is_user { Role::User } else { Role::Assistant };
-        let turns = turns.into_iter().map(|(is_user, parts)| Turn { role: role(is_user), parts }).collect();
+        let turns: Vec<_> = turns.into_iter().map(|(is_user, parts)| Turn { role: role(is_user), parts }).collect();
         let request = ChatRequest { turns, system, max_output, temperature, stop, ..full() };
         let body = write_chat_request(&request).unwrap();
-        prop_assert_eq!(read(str::from_utf8(&body).unwrap()), Ok(request));
+        let expected = ChatRequest { turns: taken_in_turns(&request.turns), ..request };
+        prop_assert_eq!(read(str::from_utf8(&body).unwrap()), Ok(expected));
     }
 
     #[test]
