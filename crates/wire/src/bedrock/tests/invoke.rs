@@ -94,6 +94,12 @@ fn a_request_that_is_none_is_refused_by_field() {
     assert!(read_invoke_request(with_max("2147483648").as_bytes(), &LIMITS).is_ok());
     assert_eq!(read_invoke_request(b"\xFF", &LIMITS), Err(RequestError::NotUtf8 { at: 0 }));
     assert!(matches!(read_invoke_request(b"{} {}", &LIMITS), Err(RequestError::NotJson { .. })));
+    // As much as is allowed, exactly.
+    let body = with_turn(turn);
+    let body = format!("{body}{}", " ".repeat(1_000 - body.len()));
+    assert!(read_invoke_request(body.as_bytes(), &LIMITS).is_ok());
+    let body = r#"{"max_tokens":1,"messages":[{"role":"user","content":"x"}],"a":[[[[[[[1],[1]],[]]]]]]}"#;
+    assert!(read_invoke_request(body.as_bytes(), &LIMITS).is_ok());
     // Brackets in texts do not nest.
     let body = r#"{"max_tokens":1,"messages":[{"role":"user","content":"\"[[[[[[[[[[\\"}]}"#;
     assert!(read_invoke_request(body.as_bytes(), &LIMITS).is_ok());

@@ -1,4 +1,5 @@
 mod answer;
+mod any_stream;
 mod count;
 mod errors;
 mod frames;

@@ -1,17 +1,14 @@
-use super::{cut, event, exception, frame, written};
+use super::{event, exception, frame, written};
 use crate::bedrock::{
     BedrockStreamError, ChatReader, ChatWriter, ConverseStream, FrameError, FrameLimits, StreamEnding,
 };
 use crate::chat::{ChatEvent, FinishReason, StreamEvent, Usage};
-use proptest::collection::vec;
-use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
-use proptest::sample::select;
-use seawall_core::failure::{BEDROCK, FailureKind};
+use seawall_core::failure::FailureKind;
 use std::time::Duration;
 
 const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
 
-fn started() -> ChatEvent {
+pub(super) fn started() -> ChatEvent {
     ChatEvent::Started { id: "r1".to_owned(), model: "haiku".to_owned(), usage: Usage::default() }
 }
 
@@ -33,13 +30,13 @@ fn told() -> Vec<ChatEvent> {
     pieces.into_iter().chain(end).collect()
 }
 
-fn frames_of(events: &[ChatEvent]) -> Vec<u8> {
+pub(super) fn frames_of(events: &[ChatEvent]) -> Vec<u8> {
     let mut writer = ChatWriter::new();
     writer.set_latency(Duration::from_millis(412));
     written(|out| events.iter().for_each(|event| writer.write(out, event)))
 }
 
-fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<ChatEvent>, StreamEnding) {
+pub(super) fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<ChatEvent>, StreamEnding) {
     let mut reader = ChatReader::new(FrameLimits::default(), "r1", "haiku");
     let mut events = Vec::new();
     for piece in pieces {
@@ -49,7 +46,7 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<ChatEvent>, Stre
     (events, ending)
 }
 
-fn watch<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<StreamEvent>, ConverseStream) {
+pub(super) fn watch<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<StreamEvent>, ConverseStream) {
     let mut stream = ConverseStream::new(FrameLimits::default());
     let mut events = Vec::new();
     for piece in pieces {
@@ -230,85 +227,4 @@ fn a_frame_that_cannot_be_read_is_an_error_and_final() {
     let limits = FrameLimits { frame: 20 };
     let too_large = ChatReader::new(limits, "", "").feed(&event("x", ""), |event| panic!("{event:?}"));
     assert!(matches!(too_large, Err(BedrockStreamError::Frame(FrameError::TooLarge { limit: 20, .. }))));
-}
-
-fn any_piece() -> impl Strategy<Value = Vec<ChatEvent>> {
-    let usage = any::<[u32; 4]>().prop_map(|[a, b, c, d]| ChatEvent::Usage(usage_of([a, b, c, d])));
-    let call =
-        (any::<String>(), any::<String>(), vec(any::<String>(), 0..3)).prop_map(|(id, name, inputs)| {
-            let start = ChatEvent::ToolCallStarted { id, name };
-            std::iter::once(start).chain(inputs.into_iter().map(ChatEvent::ToolInput)).collect()
-        });
-    prop_oneof![
-        any::<String>().prop_map(|text| vec![ChatEvent::Text(text)]),
-        call,
-        usage.prop_map(|usage| vec![usage]),
-    ]
-}
-
-fn usage_of([a, b, c, d]: [u32; 4]) -> Usage {
-    Usage { input: a.into(), cache_read: b.into(), cache_write: c.into(), output: d.into() }
-}
-
-fn any_end() -> impl Strategy<Value = ChatEvent> {
-    let reasons = [
-        FinishReason::EndTurn,
-        FinishReason::MaxTokens,
-        FinishReason::StopSequence,
-        FinishReason::ToolUse,
-        FinishReason::Refusal,
-        FinishReason::ContextWindowExceeded,
-    ];
-    let names = [
-        "throttlingException",
-        "validationException",
-        "internalServerException",
-        "modelStreamErrorException",
-        "serviceUnavailableException",
-    ];
-    let failed = (select(names.to_vec()), any::<String>()).prop_map(|(name, message)| ChatEvent::Failed {
-        failure: BEDROCK.classify(200, Some(name)),
-        message,
-    });
-    prop_oneof![select(reasons.to_vec()).prop_map(ChatEvent::Finished), failed]
-}
-
-/// What of a stream this dialect can tell: the last usage, right before the end.
-fn tellable(events: &[ChatEvent]) -> Vec<ChatEvent> {
-    let is_usage = |event: &&ChatEvent| matches!(event, ChatEvent::Usage(_));
-    let usage = events.iter().rfind(is_usage).cloned().unwrap_or(ChatEvent::Usage(Usage::default()));
-    let mut told: Vec<_> = events.iter().filter(|event| !is_usage(event)).cloned().collect();
-    if matches!(told.last(), Some(ChatEvent::Finished(_))) {
-        told.insert(told.len() - 1, usage);
-    }
-    told
-}
-
-proptest! {
-    #[test]
-    fn any_stream_survives_any_split(
-        pieces in vec(any_piece(), 0..6),
-        end in any_end(),
-        places in vec(any::<usize>(), 0..12),
-    ) {
-        let events: Vec<_> = std::iter::once(started()).chain(pieces.into_iter().flatten()).chain([end]).collect();
-        let bytes = frames_of(&events);
-        let (told, ending) = read(cut(&bytes, &places));
-        let is_finished = matches!(events.last(), Some(ChatEvent::Finished(_)));
-        prop_assert_eq!(ending == StreamEnding::Complete, is_finished);
-        prop_assert_eq!(told, tellable(&events));
-        prop_assert_eq!(watch(cut(&bytes, &places)).0, watch([&bytes[..]]).0);
-    }
-
-    #[test]
-    fn arbitrary_frames_never_panic(
-        frames in vec((select(vec!["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"]), ".{0,40}"), 0..5),
-        tail in vec(any::<u8>(), 0..30),
-    ) {
-        let mut bytes: Vec<u8> = frames.iter().flat_map(|(name, payload)| event(name, payload)).collect();
-        bytes.extend_from_slice(&tail);
-        let mut reader = ChatReader::new(FrameLimits::default(), "", "");
-        let _ = reader.feed(&bytes, |_| ());
-        prop_assert!(reader.finish(|_| ()) == StreamEnding::Interrupted);
-    }
 }
