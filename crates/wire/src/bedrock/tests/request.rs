@@ -170,6 +170,26 @@ fn what_the_model_would_miss_is_refused_by_field() {
 }
 
 #[test]
+fn four_kinds_of_pictures_are_known() {
+    for (format, media_type) in [
+        ("png", "image/png"),
+        ("jpeg", "image/jpeg"),
+        ("jpeg", "image/jpg"),
+        ("gif", "image/gif"),
+        ("webp", "image/webp"),
+    ] {
+        let image = |media_type: &str| {
+            Part::Image(Image::Base64 { media_type: media_type.to_owned(), content: "aGk=".to_owned() })
+        };
+        let turns = vec![Turn { role: Role::User, parts: vec![image(media_type)] }];
+        let body = write_chat_request(&ChatRequest { turns, ..ChatRequest::default() }).unwrap();
+        let content = format!(r#"{{"image":{{"format":"{format}","source":{{"bytes":"aGk="}}}}}}"#);
+        assert_eq!(str::from_utf8(&body).unwrap(), with_content(&content));
+        assert_eq!(parts(&content), [image(&format!("image/{format}"))]);
+    }
+}
+
+#[test]
 fn what_one_side_said_in_several_turns_is_put_together() {
     let turn = |role, word| Turn { role, parts: vec![text(word)] };
     let turns =

@@ -127,6 +127,13 @@ fn a_stream_is_complete_from_the_models_stop_on_but_not_inside_a_frame() {
 }
 
 #[test]
+fn an_end_with_half_a_frame_behind_it_is_an_interruption() {
+    let stream = [&frames_of(&told())[..], &[0, 0]].concat();
+    assert_eq!(read([&stream[..]]), (told(), StreamEnding::Interrupted));
+    assert!(!watch([&stream[..]]).1.is_complete());
+}
+
+#[test]
 fn failures_end_the_stream() {
     let error = frame(
         &[(":message-type", "error"), (":error-code", "InternalFailure"), (":error-message", "no")],
@@ -172,6 +179,17 @@ fn what_has_no_word_is_left_out() {
     ]
     .concat();
     assert_eq!(read([&stream[..]]), (vec![started(), text("hi")], StreamEnding::Interrupted));
+    // A call is over where its block is.
+    let stream = [
+        event(
+            "contentBlockStart",
+            r#"{"start":{"toolUse":{"toolUseId":"t1","name":"find"}},"contentBlockIndex":0}"#,
+        ),
+        event("contentBlockStop", r#"{"contentBlockIndex":0}"#),
+        event("contentBlockDelta", r#"{"delta":{"toolUse":{"input":"{}"}},"contentBlockIndex":1}"#),
+    ]
+    .concat();
+    assert_eq!(read([&stream[..]]).0, [started(), call("t1")]);
     // Input that belongs to no call is written nowhere.
     assert_eq!(frames_of(&[text("a"), input("{}")]), frames_of(&[text("a")]));
     assert!(frames_of(&[input("{}")]).is_empty());
