@@ -207,7 +207,9 @@ fn events_come_out_of_their_frames_as_they_went_in() {
 
 #[test]
 fn failures_are_read_whether_the_service_or_the_model_tells_them() {
-    let (events, stream) = watch([&transcoded(FAILED_SSE)[..]]);
+    let bytes = transcoded(FAILED_SSE);
+    assert!(bytes.ends_with(&exception("serviceUnavailableException", r#"{"message":"Overloaded"}"#)));
+    let (events, stream) = watch([&bytes[..]]);
     let Some(StreamEvent::Failed { failure, message }) = events.last() else { panic!("{events:?}") };
     assert_eq!((failure.kind, message.as_str()), (FailureKind::Overloaded, "Overloaded"));
     assert!(!failure.not_executed && !stream.is_complete());
