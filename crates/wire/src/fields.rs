@@ -6,7 +6,7 @@
 
 use crate::chat::JsonText;
 use crate::depth::nests_deeper_than;
-use crate::request::{Name, RequestLimits, repeated};
+use crate::request::{Name, RequestLimits, check_text, repeated};
 use crate::request_error::RequestError;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -33,6 +33,31 @@ impl<'a> Fields<'a> {
             return Err(RequestError::TooManyFields { limit: limits.fields });
         }
         fields.without_repetition()
+    }
+
+    /// The fields of a body of bytes.
+    pub(crate) fn read(body: &'a [u8], limits: &RequestLimits) -> Result<Self, RequestError> {
+        Self::of_body(check_text(body, limits)?, limits)
+    }
+
+    /// The same object without the fields of these names and with others in front, whose values are JSON.
+    pub(crate) fn with(&self, added: &[(&str, String)], removed: &[&str]) -> String {
+        let is_kept = |name: &str| !removed.contains(&name) && !added.iter().any(|(other, _)| *other == name);
+        let kept = self.names.iter().zip(&self.values).map(|(Name(name), value)| (&**name, value.get()));
+        let fields = added.iter().map(|(name, value)| (*name, value.as_str()));
+        let length: usize = self.values.iter().map(|value| value.get().len() + 32).sum();
+        let mut body = String::with_capacity(length + 128);
+        body.push('{');
+        for (name, value) in fields.chain(kept.filter(|(name, _)| is_kept(name))) {
+            if body.len() > 1 {
+                body.push(',');
+            }
+            body.push_str(&serde_json::Value::from(name).to_string());
+            body.push(':');
+            body.push_str(value);
+        }
+        body.push('}');
+        body
     }
 
     /// The fields of an object inside a body that is known to be JSON.

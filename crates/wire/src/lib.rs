@@ -10,13 +10,14 @@
 //! | [`sse`] | server-sent events at byte level, read and written |
 //! | [`anthropic`] | Anthropic Messages: requests, answers, streams, errors |
 //! | [`openai`] | OpenAI chat completions: the same |
-
+//! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //!
 //! Beside them: [`Refusal`] is what Seawall refuses itself, [`RetryAdvice`] what a caller's client library is told about
 //! coming back, and [`RequestError`], [`AnswerError`] and [`StreamError`] are what every reader may complain about.
 
 mod answer_error;
 pub mod anthropic;
+pub mod bedrock;
 pub mod chat;
 mod depth;
 mod fields;

@@ -1,0 +1,18 @@
+//! What the readers of this dialect share.
+
+use crate::RequestError;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// An object read into `T`. A list of its values in order is no object, though the reader behind would take it.
+pub(super) fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
+}
+
+pub(super) fn missing(field: impl Into<String>) -> RequestError {
+    RequestError::Missing { field: field.into() }
+}
+
+pub(super) fn wrong(field: impl Into<String>, problem: &'static str) -> RequestError {
+    RequestError::Wrong { field: field.into(), problem }
+}

@@ -1,0 +1,69 @@
+//! CountTokens: how many tokens a request has.
+
+use super::body::{missing, read_object, wrong};
+use super::converse::read_chat_request;
+use super::path::BedrockCall;
+use super::refusal::json;
+use crate::chat::ChatRequest;
+use crate::fields::Fields;
+use crate::{RequestError, RequestLimits};
+use base64_simd::STANDARD as BASE64;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The request whose tokens are to be counted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CountRequest {
+    /// The body of an InvokeModel; nothing of it was read.
+    Invoke(Vec<u8>),
+    /// A Converse.
+    Converse(ChatRequest),
+}
+
+/// Reads what is to be counted.
+pub fn read_count_request(
+    call: &BedrockCall,
+    body: &[u8],
+    limits: &RequestLimits,
+) -> Result<CountRequest, RequestError> {
+    let fields = Fields::read(body, limits)?;
+    let raw = fields.get("input").ok_or_else(|| missing("input"))?;
+    let problem = "must hold invokeModel with a body, or converse";
+    let input: Option<InputFields<'_>> = read_object(raw);
+    match input {
+        Some(InputFields { invoke_model: Some(invoke), .. }) => BASE64
+            .decode_to_vec(invoke.body)
+            .map(CountRequest::Invoke)
+            .map_err(|_| wrong("input.invokeModel.body", "must be base64")),
+        Some(InputFields { converse: Some(converse), .. }) => {
+            read_chat_request(call, converse.get().as_bytes(), limits).map(CountRequest::Converse)
+        }
+        _ => Err(wrong("input", problem)),
+    }
+}
+
+/// The body of the answer.
+#[must_use]
+pub fn write_count(input: u64) -> Bytes {
+    json(&Count { input_tokens: input })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InputFields<'a> {
+    invoke_model: Option<InvokeFields>,
+    #[serde(borrow)]
+    converse: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct InvokeFields {
+    body: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Count {
+    input_tokens: u64,
+}

@@ -1,0 +1,161 @@
+//! A stream, read for its usage and its end while it passes through.
+
+use super::transcode::{InvokeEvent, InvokeReader};
+use crate::anthropic::AnthropicStream;
+use crate::bedrock::frame::FrameLimits;
+use crate::bedrock::stream::BedrockStreamError;
+use crate::chat::{FinishReason, StreamEvent, Usage};
+use crate::sse::{SseLimits, write_event};
+use serde::Deserialize;
+
+/// What the service adds to the last event.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InvocationMetrics {
+    /// Tokens of the input.
+    #[serde(rename = "inputTokenCount")]
+    pub input: u64,
+    /// Tokens of the output.
+    #[serde(rename = "outputTokenCount")]
+    pub output: u64,
+    /// The whole time, in milliseconds.
+    pub invocation_latency: u64,
+    /// The time to the first byte, in milliseconds.
+    pub first_byte_latency: u64,
+}
+
+/// Reads a stream of InvokeModelWithResponseStream.
+///
+/// The events mean what they mean at Anthropic, so they are read by [`AnthropicStream`]. The counts that the service
+/// adds at the end are used only where the model's own events told none, because they do not say what was cached.
+#[derive(Debug)]
+pub struct InvokeStream {
+    reader: InvokeReader,
+    watch: Watch,
+}
+
+#[derive(Debug)]
+struct Watch {
+    inner: AnthropicStream,
+    metrics: Option<InvocationMetrics>,
+    /// An event as a server would send it; kept for its memory.
+    scratch: Vec<u8>,
+    failed: Option<BedrockStreamError>,
+}
+
+impl InvokeStream {
+    /// A stream of which nothing has arrived.
+    #[must_use]
+    pub fn new(limits: FrameLimits) -> Self {
+        // An event is never larger than the frame it came in.
+        let inner = AnthropicStream::new(SseLimits { line: limits.frame, event: limits.frame });
+        let watch = Watch { inner, metrics: None, scratch: Vec::new(), failed: None };
+        Self { reader: InvokeReader::new(limits), watch }
+    }
+
+    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
+    /// fails in the same way.
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        mut on_event: impl FnMut(StreamEvent),
+    ) -> Result<(), BedrockStreamError> {
+        let watch = &mut self.watch;
+        let outcome = self.reader.feed(bytes, |event| {
+            if watch.failed.is_none() {
+                watch.failed = watch.read(event, &mut on_event).err();
+            }
+        });
+        match &watch.failed {
+            Some(error) => Err(error.clone()),
+            None => outcome,
+        }
+    }
+
+    /// The answer's usage as far as the vendor has told it.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.watch.usage()
+    }
+
+    /// Why the model stopped, once it has.
+    #[must_use]
+    pub const fn finish_reason(&self) -> Option<FinishReason> {
+        self.watch.inner.finish_reason()
+    }
+
+    /// What the service added at the end, once it has.
+    #[must_use]
+    pub const fn metrics(&self) -> Option<InvocationMetrics> {
+        self.watch.metrics
+    }
+
+    /// Whether the vendor has said that the answer is complete, and no frame is cut. A stream that ends otherwise was
+    /// cut, even when its connection was closed in good order.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.watch.inner.is_complete() && self.is_between_frames()
+    }
+
+    /// Whether the bytes so far end between two frames. Only there can something be written behind them.
+    #[must_use]
+    pub fn is_between_frames(&self) -> bool {
+        self.reader.is_between_frames()
+    }
+}
+
+impl Watch {
+    fn read(
+        &mut self,
+        event: InvokeEvent<'_>,
+        on_event: &mut impl FnMut(StreamEvent),
+    ) -> Result<(), BedrockStreamError> {
+        let (name, json) = match event {
+            InvokeEvent::Failed { failure, message } => {
+                on_event(StreamEvent::Failed { failure, message });
+                return Ok(());
+            }
+            InvokeEvent::Message { name, json } => (name, json),
+        };
+        if matches!(name, "message_stop" | "") {
+            self.take_metrics(json, on_event);
+        }
+        // Content is not looked into, so it need not be copied.
+        let json = if name == "content_block_delta" { b"{}" } else { json };
+        self.scratch.clear();
+        write_event(&mut self.scratch, name, json);
+        self.inner
+            .feed(&self.scratch, on_event)
+            .map_err(|error| BedrockStreamError::Unreadable { event: "chunk", problem: error.to_string() })
+    }
+
+    /// Metrics that cannot be read are none: they only add to what is known.
+    fn take_metrics(&mut self, json: &[u8], on_event: &mut impl FnMut(StreamEvent)) {
+        let last: LastEvent = serde_json::from_slice(json).unwrap_or_default();
+        if last.metrics.is_none() {
+            return;
+        }
+        let before = self.usage();
+        self.metrics = last.metrics;
+        if self.usage() != before {
+            on_event(StreamEvent::Progress { usage: self.usage(), finish: self.inner.finish_reason() });
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let told = self.inner.usage();
+        let metrics = self.metrics.unwrap_or_default();
+        let no_input = told.input == 0 && told.cache_read == 0 && told.cache_write == 0;
+        Usage {
+            input: if no_input { metrics.input } else { told.input },
+            output: if told.output == 0 { metrics.output } else { told.output },
+            ..told
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct LastEvent {
+    #[serde(rename = "amazon-bedrock-invocationMetrics")]
+    metrics: Option<InvocationMetrics>,
+}

@@ -1,0 +1,176 @@
+//! Anthropic's events into frames and out of them.
+
+use crate::StreamError;
+use crate::anthropic::{AnthropicStream, read_error};
+use crate::bedrock::frame::{FrameEnding, FrameKind, FrameLimits, FrameReader, write_event_frame};
+use crate::bedrock::refusal::{StreamKind, json, write_failure_frame};
+use crate::bedrock::stream::{BedrockStreamError, failure_of, parse};
+use crate::request::Name;
+use crate::sse::{SseLimits, SseReader};
+use base64_simd::STANDARD as BASE64;
+use bytes::BytesMut;
+use seawall_core::failure::Failure;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What a frame of the stream holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvokeEvent<'a> {
+    /// One of Anthropic's events.
+    Message {
+        /// What it calls itself; empty when it does not.
+        name: &'a str,
+        /// The event: JSON that was not looked into any further.
+        json: &'a [u8],
+    },
+    /// The service says that it failed.
+    Failed {
+        /// What decisions need to know of it.
+        failure: Failure,
+        /// The vendor's words.
+        message: String,
+    },
+}
+
+/// Takes Anthropic's events out of their frames. Frames of another kind than the one known are left out.
+#[derive(Debug)]
+pub struct InvokeReader {
+    frames: FrameReader,
+    failed: Option<BedrockStreamError>,
+}
+
+impl InvokeReader {
+    /// A stream of which nothing has arrived.
+    #[must_use]
+    pub const fn new(limits: FrameLimits) -> Self {
+        Self { frames: FrameReader::new(limits), failed: None }
+    }
+
+    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
+    /// fails in the same way.
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        mut on_event: impl FnMut(InvokeEvent<'_>),
+    ) -> Result<(), BedrockStreamError> {
+        let failed = &mut self.failed;
+        let outcome = self.frames.feed(bytes, |frame| {
+            if failed.is_some() {
+                return;
+            }
+            if let Some((failure, message)) = failure_of(&frame) {
+                on_event(InvokeEvent::Failed { failure, message });
+            } else if frame.kind == FrameKind::Event("chunk") {
+                *failed = read_chunk(frame.payload, &mut on_event).err();
+            }
+        });
+        match failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(outcome?),
+        }
+    }
+
+    /// Whether the bytes so far end between two frames. Only there can something be written behind them.
+    #[must_use]
+    pub fn is_between_frames(&self) -> bool {
+        self.frames.finish() == FrameEnding::Clean
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    bytes: std::borrow::Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(rename = "type", borrow)]
+    name: Option<Name<'a>>,
+}
+
+fn read_chunk(payload: &[u8], on_event: &mut impl FnMut(InvokeEvent<'_>)) -> Result<(), BedrockStreamError> {
+    let chunk: Chunk<'_> = parse("chunk", payload)?;
+    let event = BASE64.decode_to_vec(chunk.bytes.as_bytes());
+    let event = event.map_err(|error| BedrockStreamError::Unreadable {
+        event: "chunk",
+        problem: format!("its bytes are not base64: {error}"),
+    })?;
+    let typed: Typed<'_> = parse("chunk", &event)?;
+    let name = typed.name.as_ref().map_or("", |Name(name)| name);
+    on_event(InvokeEvent::Message { name, json: &event });
+    Ok(())
+}
+
+/// Appends the frame of one of Anthropic's events, given as JSON.
+pub fn write_chunk(out: &mut BytesMut, event: &[u8]) {
+    let bytes = BASE64.encode_to_string(event).into();
+    write_event_frame(out, "chunk", json(&Chunk { bytes }));
+}
+
+/// Puts the server-sent events of Anthropic Messages into frames. What only keeps a connection alive is left out; an
+/// error becomes an exception; and the last event is given the counts and times that the service puts there.
+#[derive(Debug)]
+pub struct SseToInvoke {
+    sse: SseReader,
+    watch: AnthropicStream,
+    first_after: Option<Duration>,
+}
+
+impl SseToInvoke {
+    /// A stream of which nothing has arrived.
+    #[must_use]
+    pub fn new(limits: SseLimits) -> Self {
+        Self { sse: SseReader::new(limits), watch: AnthropicStream::new(limits), first_after: None }
+    }
+
+    /// Reads on, and appends a frame for each event that the bytes complete. `elapsed` is the time since the model was
+    /// called.
+    pub fn feed(&mut self, bytes: &[u8], elapsed: Duration, out: &mut BytesMut) -> Result<(), StreamError> {
+        let first_after = *self.first_after.get_or_insert(elapsed);
+        self.watch.feed(bytes, |_| ())?;
+        let usage = self.watch.usage();
+        self.sse.feed(bytes, |event| match event.name {
+            b"ping" | b"" => {}
+            b"error" => {
+                let failure = read_error(200, |_| None, event.data);
+                let error: Value = serde_json::from_slice(event.data).unwrap_or_default();
+                let message = error["error"]["message"].as_str().unwrap_or_default();
+                write_failure_frame(out, StreamKind::Invoke, failure.kind, message);
+            }
+            b"message_stop" => {
+                let metrics = MetricsFields {
+                    input_token_count: usage.input,
+                    output_token_count: usage.output,
+                    cache_read_input_token_count: usage.cache_read,
+                    cache_write_input_token_count: usage.cache_write,
+                    invocation_latency: elapsed.as_millis(),
+                    first_byte_latency: first_after.as_millis(),
+                };
+                write_chunk(out, &json(&MessageStop { kind: "message_stop", metrics }));
+            }
+            _ => write_chunk(out, event.data),
+        })?;
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct MessageStop {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "amazon-bedrock-invocationMetrics")]
+    metrics: MetricsFields,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricsFields {
+    input_token_count: u64,
+    output_token_count: u64,
+    cache_read_input_token_count: u64,
+    cache_write_input_token_count: u64,
+    invocation_latency: u128,
+    first_byte_latency: u128,
+}

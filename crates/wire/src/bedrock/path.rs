@@ -1,0 +1,159 @@
+//! The paths of the service, which hold the model's name.
+
+use crate::Refusal;
+
+/// The service takes no longer name.
+const LONGEST_MODEL: usize = 2048;
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// What a caller wants of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BedrockOperation {
+    /// An answer in the model's own dialect.
+    Invoke,
+    /// The same as a stream.
+    InvokeStream,
+    /// An answer in the dialect that all models have in common.
+    Converse,
+    /// The same as a stream.
+    ConverseStream,
+    /// How many tokens a request has.
+    CountTokens,
+}
+
+impl BedrockOperation {
+    /// Every operation, in a fixed order.
+    pub const ALL: [Self; 5] =
+        [Self::Invoke, Self::InvokeStream, Self::Converse, Self::ConverseStream, Self::CountTokens];
+
+    /// The last part of its path.
+    #[must_use]
+    pub const fn path_name(self) -> &'static str {
+        match self {
+            Self::Invoke => "invoke",
+            Self::InvokeStream => "invoke-with-response-stream",
+            Self::Converse => "converse",
+            Self::ConverseStream => "converse-stream",
+            Self::CountTokens => "count-tokens",
+        }
+    }
+
+    /// Whether the answer is a stream.
+    #[must_use]
+    pub const fn is_stream(self) -> bool {
+        matches!(self, Self::InvokeStream | Self::ConverseStream)
+    }
+}
+
+/// What a path asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BedrockCall {
+    /// What is wanted.
+    pub operation: BedrockOperation,
+    /// Of whom: a model's id, or the ARN of one.
+    pub model: String,
+}
+
+/// A path that asks for nothing that can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// It is none of the service's paths.
+    #[error("there is no such path")]
+    Unknown,
+    /// The model's name cannot be one.
+    #[error("model: {problem}")]
+    Model {
+        /// What it must be.
+        problem: &'static str,
+    },
+}
+
+impl PathError {
+    /// How to refuse such a request.
+    #[must_use]
+    pub const fn refusal(&self) -> Refusal {
+        match self {
+            Self::Unknown => Refusal::NotFound,
+            Self::Model { .. } => Refusal::Malformed,
+        }
+    }
+}
+
+/// Reads a path, without its query. It is split first and decoded then, so that a slash inside a name stays there;
+/// and it is decoded once, so that a name cannot hide anything.
+///
+/// ```
+/// use seawall_wire::bedrock::{BedrockOperation, read_path};
+///
+/// let call = read_path("/model/anthropic.claude-3-haiku-20240307-v1%3A0/converse")?;
+/// assert_eq!(call.operation, BedrockOperation::Converse);
+/// assert_eq!(call.model, "anthropic.claude-3-haiku-20240307-v1:0");
+/// # Ok::<(), seawall_wire::bedrock::PathError>(())
+/// ```
+pub fn read_path(path: &str) -> Result<BedrockCall, PathError> {
+    let rest = path.strip_prefix("/model/").ok_or(PathError::Unknown)?;
+    let (model, name) = rest.split_once('/').ok_or(PathError::Unknown)?;
+    let operation = BedrockOperation::ALL.into_iter().find(|operation| operation.path_name() == name);
+    let operation = operation.ok_or(PathError::Unknown)?;
+    Ok(BedrockCall { operation, model: read_model(model)? })
+}
+
+/// The path of a call.
+///
+/// ```
+/// use seawall_wire::bedrock::{BedrockOperation, write_path};
+///
+/// let path = write_path(BedrockOperation::Invoke, "arn:aws:bedrock:us-east-1:1:inference-profile/x");
+/// assert_eq!(path, "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fx/invoke");
+/// ```
+#[must_use]
+pub fn write_path(operation: BedrockOperation, model: &str) -> String {
+    let mut path = String::with_capacity(model.len() + 40);
+    path.push_str("/model/");
+    for byte in model.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push('%');
+            path.push(char::from(HEX[usize::from(byte >> 4)]));
+            path.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+    path.push('/');
+    path.push_str(operation.path_name());
+    path
+}
+
+fn read_model(encoded: &str) -> Result<String, PathError> {
+    let wrong = |problem| PathError::Model { problem };
+    if encoded.len() > 3 * LONGEST_MODEL {
+        return Err(wrong("must not be longer than 2048 bytes"));
+    }
+    let model = decode(encoded).ok_or_else(|| wrong("has a percent sign without two hexadecimal digits"))?;
+    if model.is_empty() {
+        return Err(wrong("must not be empty"));
+    }
+    if model.len() > LONGEST_MODEL {
+        return Err(wrong("must not be longer than 2048 bytes"));
+    }
+    if !model.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:/".contains(byte)) {
+        return Err(wrong("may have letters, digits and _ - . : / only"));
+    }
+    if model.split(|byte| *byte == b'/').any(|part| matches!(part, b"" | b"." | b"..")) {
+        return Err(wrong("must not have an empty part, . or .. between slashes"));
+    }
+    String::from_utf8(model).map_err(|_| wrong("must be text"))
+}
+
+fn decode(encoded: &str) -> Option<Vec<u8>> {
+    let mut bytes = encoded.bytes();
+    let mut decoded = Vec::with_capacity(encoded.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(if byte == b'%' { hex(bytes.next()?)? << 4 | hex(bytes.next()?)? } else { byte });
+    }
+    Some(decoded)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}

@@ -1,0 +1,93 @@
+use crate::AnswerError;
+use crate::bedrock::{read_chat_answer, read_converse_usage, write_chat_answer};
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage};
+use std::time::Duration;
+
+const GOLDEN: &str = include_str!("../../../tests/golden/bedrock/converse_answer.json");
+
+fn answer() -> ChatAnswer {
+    let input = JsonText::new(r#"{"volume":3}"#.to_owned()).unwrap();
+    ChatAnswer {
+        id: "r1".to_owned(),
+        model: "haiku".to_owned(),
+        parts: vec![
+            AnswerPart::Text("Hello \"漫画\"\n".to_owned()),
+            AnswerPart::ToolCall(ToolCall { id: "t1".to_owned(), name: "find".to_owned(), input }),
+        ],
+        finish: FinishReason::ToolUse,
+        usage: Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 },
+    }
+}
+
+#[test]
+fn a_whole_answer_is_written_as_the_service_writes_it_and_read_back() {
+    let body = write_chat_answer(&answer(), Duration::from_millis(412));
+    assert_eq!(str::from_utf8(&body).unwrap(), GOLDEN.trim_end());
+    assert_eq!(read_chat_answer(&body, "r1", "haiku"), Ok(answer()));
+    assert_eq!(read_converse_usage(&body), Ok((answer().usage, FinishReason::ToolUse)));
+}
+
+#[test]
+fn every_reason_to_stop_is_read() {
+    for (name, finish, written) in [
+        ("end_turn", FinishReason::EndTurn, "end_turn"),
+        ("max_tokens", FinishReason::MaxTokens, "max_tokens"),
+        ("stop_sequence", FinishReason::StopSequence, "stop_sequence"),
+        ("tool_use", FinishReason::ToolUse, "tool_use"),
+        ("content_filtered", FinishReason::Refusal, "content_filtered"),
+        ("guardrail_intervened", FinishReason::Refusal, "content_filtered"),
+        (
+            "model_context_window_exceeded",
+            FinishReason::ContextWindowExceeded,
+            "model_context_window_exceeded",
+        ),
+        ("malformed_tool_use", FinishReason::Other, "end_turn"),
+        ("brand_new", FinishReason::Other, "end_turn"),
+    ] {
+        let body = format!(
+            r#"{{"stopReason":"{name}","usage":{{"inputTokens":1,"outputTokens":2,"totalTokens":3}}}}"#
+        );
+        let usage = Usage { input: 1, output: 2, ..Usage::default() };
+        assert_eq!(read_converse_usage(body.as_bytes()), Ok((usage, finish)), "{name}");
+        let body = write_chat_answer(&ChatAnswer { finish, ..answer() }, Duration::ZERO);
+        assert!(str::from_utf8(&body).unwrap().contains(&format!(r#""stopReason":"{written}""#)), "{name}");
+    }
+    let body = write_chat_answer(&ChatAnswer { finish: FinishReason::PauseTurn, ..answer() }, Duration::ZERO);
+    assert_eq!(read_converse_usage(&body).unwrap().1, FinishReason::EndTurn);
+}
+
+#[test]
+fn what_has_no_word_is_left_out() {
+    let body = r#"{"output":{"message":{"role":"assistant","content":[
+        {"reasoningContent":{"reasoningText":{"text":"hm"}}},
+        {"citationsContent":{"content":[{"text":"a"},{"text":"b"}],"citations":[]}},
+        {"toolUse":{"toolUseId":"s","name":"nova","input":{},"type":"server_tool_use"}},
+        {"image":{"format":"png","source":{"bytes":"aGk="}}},
+        {"brandNew":{}},
+        {"text":"c"}
+    ]}},"stopReason":"end_turn","usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3},"metrics":{"latencyMs":1}}"#;
+    let parts = read_chat_answer(body.as_bytes(), "", "").unwrap().parts;
+    assert_eq!(parts, [AnswerPart::Text("ab".to_owned()), AnswerPart::Text("c".to_owned())]);
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_an_error() {
+    for body in [
+        "",
+        "{}",
+        "<html>",
+        r#"{"stopReason":"end_turn","usage":{"inputTokens":-1,"outputTokens":2}}"#,
+        r#"{"stopReason":"end_turn","usage":{"outputTokens":2}}"#,
+    ] {
+        assert!(
+            matches!(read_converse_usage(body.as_bytes()), Err(AnswerError::Unreadable { .. })),
+            "{body}"
+        );
+        assert!(read_chat_answer(body.as_bytes(), "", "").is_err());
+    }
+    let body = GOLDEN.replace(r#"{"text":"Hello \"漫画\"\n"}"#, "[]");
+    let AnswerError::Unreadable { problem } = read_chat_answer(body.as_bytes(), "", "").unwrap_err() else {
+        panic!("{body}")
+    };
+    assert_eq!(problem, "this is no block of an answer: []");
+}
