@@ -112,6 +112,9 @@ fn members_and_fields_are_counted() {
     let body = with(r#""tools":[1,2,3]"#);
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("tools")));
     assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("tools")));
+    let body = with(r#""a":1,"b":2"#);
+    assert!(anthropic::read_chat_request(body.as_bytes(), &limits).is_ok());
+    assert!(openai::read_request(body.as_bytes(), &limits).is_ok());
     let body = with(r#""a":1,"b":2,"c":3"#);
     let error = RequestError::TooManyFields { limit: 5 };
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(error.clone()));
