@@ -47,13 +47,13 @@ fn a_throttled_client_comes_back_when_told_to_and_is_answered() -> anyhow::Resul
 
 #[test]
 fn a_cut_stream_raises_in_every_client() -> anyhow::Result<()> {
-    let model = Running::model("cut", r#"[{"fault":{"kind":"cut","after":4}}]"#)?;
+    let model = Running::model("cut", r#"[{"fault":{"kind":"cut","after":3}}]"#)?;
     for client in Client::ALL {
         let seen = client.sees(&model.url, "any", "instant", "stream", 0)?;
         assert_ne!(seen["error"], Value::Null, "{client:?}: {seen}");
         assert_eq!((&seen["complete"], seen["text"] == ""), (&false.into(), false), "{client:?}: {seen}");
     }
-    // Two events of four tokens each, for each client.
+    // Two pieces of four tokens each, for each client.
     assert_eq!(model.bill("instant")?["output_tokens"], 8 * 3);
     Ok(())
 }
