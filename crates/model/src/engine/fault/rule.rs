@@ -97,7 +97,9 @@ pub fn read_faults(text: &[u8]) -> Result<Vec<FaultRule>, SettingError> {
 fn from_json(mut rule: Map<String, Value>) -> Result<FaultRule, SettingError> {
     let refused = |error: serde_json::Error| SettingError::new("faults", error.to_string());
     let fault = rule.remove("fault").unwrap_or_default();
+    let names: Vec<String> = fault.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
     let fault: Fault = serde_json::from_value(fault).map_err(refused)?;
+    refuse_more(&fault, &names)?;
     serde_json::from_value::<RuleFields>(Value::Object(rule)).map_err(refused)?.with(fault)
 }
 
@@ -106,8 +108,21 @@ fn from_toml(table: toml::Table) -> Result<FaultRule, SettingError> {
     let refused = |error: toml::de::Error| SettingError::new("faults", error.message().to_owned());
     let (when, what): (toml::Table, toml::Table) =
         table.into_iter().partition(|(name, _)| RULE_FIELDS.contains(&name.as_str()));
+    let names: Vec<String> = what.keys().cloned().collect();
     let fault: Fault = what.try_into().map_err(refused)?;
+    refuse_more(&fault, &names)?;
     when.try_into::<RuleFields>().map_err(refused)?.with(fault)
+}
+
+/// A fault without fields has none: the reader behind would overlook them.
+fn refuse_more(fault: &Fault, names: &[String]) -> Result<(), SettingError> {
+    let more = names.iter().find(|name| *name != "kind");
+    match (fault, more) {
+        (Fault::Reset | Fault::Html, Some(name)) => {
+            Err(SettingError::new("faults", format!("unknown field `{name}`")))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[derive(Deserialize)]

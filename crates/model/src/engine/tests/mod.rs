@@ -1,3 +1,8 @@
+//! The engine as a whole.
+
+mod dialects;
+mod faults;
+
 use super::{
     Act, Ask, Ending, Engine, Fault, FaultRule, Frequency, Head, ModelCall, ModelOptions, Pace, Profile,
     Script, Step, count_tokens, read_faults,
@@ -5,6 +10,7 @@ use super::{
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::strategy::{Just, Strategy, Union};
+use seawall_core::setting::SettingError;
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage};
 use seawall_wire::sse::SseLimits;
@@ -22,6 +28,10 @@ fn rule(fault: Fault) -> FaultRule {
 
 fn engine(faults: Vec<FaultRule>) -> Engine {
     Engine::new(ModelOptions { seed: 7, faults, pace: Pace::Real }).unwrap()
+}
+
+fn checked(faults: Vec<FaultRule>) -> Result<Engine, SettingError> {
+    Engine::new(ModelOptions { faults, ..Default::default() })
 }
 
 fn script(engine: &Engine, body: &[u8]) -> Script {
