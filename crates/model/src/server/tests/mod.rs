@@ -1,5 +1,7 @@
 //! The server over real sockets on this machine, spoken to byte by byte.
 
+mod admin;
+
 use super::{Meter, ModelServer};
 use crate::bill::Bill;
 use crate::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
