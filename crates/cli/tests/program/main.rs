@@ -7,6 +7,8 @@ mod client;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod serve;
