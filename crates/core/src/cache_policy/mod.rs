@@ -40,8 +40,9 @@ mod storing;
 #[cfg(not(loom))]
 mod tests;
 mod text;
+mod waiters;
 
-pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence};
+pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence, KeptAnswer};
 pub use flight::{
     AloneReason, Asker, FlightDecision, FlightKey, FlightOptions, Flights, LandingDecision, LeaderEnd,
     WaitDecision,
@@ -49,5 +50,5 @@ pub use flight::{
 pub use key::{CacheKey, KeyParts};
 pub use personal::{PersonalData, personal_data};
 pub use scope::{PrivateReason, Question, ScopeDecision};
-pub use storing::{AnswerEnd, KeptAnswer, NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule};
+pub use storing::{AnswerEnd, NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule};
 pub use text::normalise;
