@@ -219,6 +219,7 @@ fn who_has_no_time_left_takes_no_place_among_those_who_ask_alone() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what it measures is time")]
 fn eight_times_as_many_who_wait_for_one_key_take_about_eight_times_as_long() {
     let time_of = |askers: u64| {
         let options = FlightOptions { most_waiters: 100_000, ..FlightOptions::default() };
