@@ -220,23 +220,19 @@ fn who_has_no_time_left_takes_no_place_among_those_who_ask_alone() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what it measures is time")]
-fn eight_times_as_many_who_wait_for_one_key_take_about_eight_times_as_long() {
-    let time_of = |askers: u64| {
-        let options = FlightOptions { most_waiters: 100_000, ..FlightOptions::default() };
-        let (mut flights, key) = (flights(options), public(1));
-        let start = std::time::Instant::now();
-        for asker in 0..askers {
-            ask(&mut flights, &key, asker, at(0));
-        }
-        for asker in (1..askers).rev() {
-            assert_ne!(flights.stop_waiting(&key, Asker(asker), at(2_000)), WaitDecision::Lead);
-        }
-        start.elapsed()
-    };
-    // Searching a list it would be sixty-four times as long. The best of three, because others use this machine.
-    let best_of_three = |askers| (0..3).map(|_| time_of(askers)).min().unwrap();
-    let (few, many) = (best_of_three(4_000), best_of_three(32_000));
-    assert!(many < few * 30, "{few:?} {many:?}");
+fn a_hundred_thousand_who_wait_for_one_key_are_not_searched_one_by_one() {
+    let options = FlightOptions { most_waiters: 100_000, ..FlightOptions::default() };
+    let (mut flights, key) = (flights(options), public(1));
+    let start = std::time::Instant::now();
+    for asker in 0..100_000 {
+        ask(&mut flights, &key, asker, at(0));
+    }
+    for asker in (1..100_000).rev() {
+        assert_ne!(flights.stop_waiting(&key, Asker(asker), at(2_000)), WaitDecision::Lead);
+    }
+    // A list would be searched ten thousand million times; this takes a tenth of a second.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert_eq!(flights.waiting(), 0);
 }
 
 #[test]

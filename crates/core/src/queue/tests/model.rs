@@ -199,7 +199,7 @@ impl Naive {
         let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
         let waits: Option<Vec<(bool, u64)>> =
             grades.map(|grade| self.wait(grade, self.ahead(request, grade))).collect();
-        soonest(waits?)
+        soonest(&waits?)
     }
 
     fn enter(&mut self, request: &QueueRequest, now: u64) -> EnterDecision {
@@ -216,7 +216,7 @@ impl Naive {
             if lowest <= request.priority.index() {
                 let expiry = self.waiting.iter().map(|entry| entry.expires - self.now);
                 let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
-                let place = soonest(grades.filter_map(|grade| self.wait(grade, 1)).collect());
+                let place = soonest(&grades.filter_map(|grade| self.wait(grade, 1)).collect::<Vec<_>>());
                 let room = expiry.chain(place).min().unwrap();
                 return refused(RefusalReason::Full, room);
             }
@@ -301,7 +301,7 @@ impl Naive {
 }
 
 /// The sooner of what was measured; without any, of the guesses that say something.
-fn soonest(waits: Vec<(bool, u64)>) -> Option<u64> {
+fn soonest(waits: &[(bool, u64)]) -> Option<u64> {
     let measured = waits.iter().filter(|(guessed, _)| !guessed).map(|(_, wait)| *wait).min();
     measured.or(waits.iter().map(|(_, wait)| *wait).min().filter(|wait| *wait > 0))
 }
