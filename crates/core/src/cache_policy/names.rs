@@ -17,13 +17,20 @@ struct Honorific {
     ends_word: &'static [&'static str],
 }
 
-const FAMILY: [&str; 14] = [
-    "父",
-    "母",
-    "兄",
-    "姉",
-    "爺",
-    "婆",
+/// One's own family. Of one kanji alone it might be the end of a name: 秩父さん.
+const FAMILY: [&str; 20] = [
+    "お父",
+    "お母",
+    "お兄",
+    "お姉",
+    "お爺",
+    "お婆",
+    "祖父",
+    "祖母",
+    "伯父",
+    "伯母",
+    "叔父",
+    "叔母",
     "おとう",
     "おかあ",
     "にい",
@@ -52,8 +59,8 @@ const HONORIFICS: [Honorific; 7] = [
             "皆",
             "奥",
             "娘",
-            "嫁",
-            "孫",
+            "お嫁",
+            "お孫",
             "息子",
             "お子",
             "本屋",
