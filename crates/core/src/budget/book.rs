@@ -1,17 +1,20 @@
 //! The books: who has spent what, and what is set aside.
 
 use super::account::{Account, SessionTokens};
+use super::day::{Caller, Day, HeldLease};
 use super::entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
+use super::lease_id::{Lease, LeaseId, LeaseReport};
 use super::limits::BudgetLimits;
+use super::sessions::Sessions;
+use super::uptime::{LOOK_EVERY, SLICE, Uptime};
 use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp, UtcTime};
 use crate::vocabulary::Tier;
-use std::collections::btree_map::Entry::Vacant;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// Days that are kept: today, yesterday for those who look back, and one more, so that a clock which is set forward by
-/// mistake and back again does not make a spent day forgotten.
-const DAYS_KEPT: usize = 3;
+/// The number that no reservation reaches.
+const LAST_ID: u64 = 1 << 63;
 
 /// Where the money of a tier comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,24 +22,15 @@ enum Source {
     /// The caps themselves: this book is the only one.
     Caps,
     /// Leases: what other books spend is out of sight, and only what was leased may be spent here.
-    Leases,
+    Leases { node: u64 },
 }
 
-#[derive(Debug, Default)]
-struct Day {
-    tiers: [Account; 3],
-    /// Leased to this book.
-    leased: [Money; 3],
-    callers: BTreeMap<u64, Account>,
-    open: u64,
-}
-
-impl Day {
-    fn all(&self) -> Account {
-        let [prime, standard, guest] = &self.tiers;
-        let sum = |part: fn(&Account) -> Money| [prime, standard, guest].into_iter().map(part).sum();
-        Account { posted: sum(|tier| tier.posted), held: sum(|tier| tier.held) }
-    }
+/// How a reservation stood before what is said of it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stood {
+    Open,
+    /// Charged at its worst.
+    GivenUp,
 }
 
 /// The books of one process. See the [module](super) for what they promise.
@@ -45,10 +39,16 @@ pub struct BudgetBook {
     limits: BudgetLimits,
     source: Source,
     days: BTreeMap<u64, Day>,
-    sessions: BTreeMap<u64, SessionTokens>,
+    /// Days that are forgotten, as far as they have not been taken apart yet.
+    leaving: Vec<Day>,
+    sessions: Sessions,
     open: BTreeMap<ReservationId, Reservation>,
     by_expiry: BTreeSet<(Timestamp, ReservationId)>,
+    given_up: BTreeMap<ReservationId, Reservation>,
     next: u64,
+    uptime: Uptime,
+    /// When to look for what can be forgotten.
+    next_look: Duration,
 }
 
 impl BudgetBook {
@@ -58,10 +58,10 @@ impl BudgetBook {
         Self::from_source(limits, Source::Caps)
     }
 
-    /// Empty books that may spend what is leased to them, and nothing yet.
+    /// Empty books that may spend what is leased to this node, and nothing yet. For what `node` means see [`LeaseId`].
     #[must_use]
-    pub fn on_leases(limits: BudgetLimits) -> Self {
-        Self::from_source(limits, Source::Leases)
+    pub fn on_leases(limits: BudgetLimits, node: u64) -> Self {
+        Self::from_source(limits, Source::Leases { node })
     }
 
     fn from_source(limits: BudgetLimits, source: Source) -> Self {
@@ -69,10 +69,14 @@ impl BudgetBook {
             limits,
             source,
             days: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            leaving: Vec::new(),
+            sessions: Sessions::default(),
             open: BTreeMap::new(),
             by_expiry: BTreeSet::new(),
+            given_up: BTreeMap::new(),
             next: 0,
+            uptime: Uptime::default(),
+            next_look: LOOK_EVERY,
         }
     }
 
@@ -82,14 +86,25 @@ impl BudgetBook {
         let day = now.utc.day();
         self.check_request(ask)?;
         self.check_session(ask)?;
-        self.check_money(ask, day)?;
+        self.check_money(ask, now)?;
         let Ask { caller, tier, session, input, output, worst, expires, .. } = *ask;
-        let id = ReservationId(self.next);
-        Ok(Entry::Reserved(Reservation { id, day, caller, tier, session, input, output, worst, expires }))
+        Ok(Entry::Reserved(Reservation {
+            id: ReservationId(self.next),
+            day,
+            caller,
+            tier,
+            generation: self.held_lease(day, tier).map_or(0, |lease| lease.id.generation),
+            session,
+            input,
+            output,
+            worst,
+            expires,
+        }))
     }
 
     /// Decides and applies in one.
     pub fn reserve(&mut self, ask: &Ask, now: Now) -> Result<ReservationId, BudgetRefusal> {
+        self.pass(now.monotonic);
         let entry = self.decide(ask, now)?;
         let id = ReservationId(self.next);
         let _ = self.apply(&entry);
@@ -100,17 +115,34 @@ impl BudgetBook {
     pub fn apply(&mut self, entry: &Entry) -> ApplyDecision {
         match *entry {
             Entry::Reserved(reservation) => self.take(reservation),
-            Entry::Posted { id, usage, cost } => self.settle(id, |_| (usage, cost)),
-            Entry::Voided(id) => self.settle(id, |_| (Usage::default(), Money::ZERO)),
-            Entry::Expired(id) => self.settle(id, |open| {
-                (Usage { input: open.input, output: open.output, ..Usage::default() }, open.worst)
+            Entry::Posted { id, usage, cost } => self.settle(id, usage, cost),
+            Entry::Voided(id) => self.settle(id, Usage::default(), Money::ZERO),
+            Entry::Expired(id) => self.give_up(id),
+            Entry::Leased { lease, granted, returned } => self.change_lease(lease, |held| {
+                held.granted = held.granted.max(granted);
+                held.returned = held.returned.max(returned);
             }),
+            Entry::Returned { lease, total } => {
+                self.change_lease(lease, |held| held.returned = held.returned.max(total))
+            }
         }
     }
 
-    /// Gives up what has passed its time, charged at its worst: the vendor may have served it. Returns the entries, which
-    /// have been applied, and the alarms.
+    /// Gives up what has passed its time, charged at its worst: the vendor may have served it. To be called every second
+    /// or so; it is also how a book learns how much time has passed. Returns the entries, which have been applied, and the
+    /// alarms.
     pub fn expire(&mut self, now: Timestamp) -> Vec<(Entry, ApplyDecision)> {
+        self.pass(now);
+        self.give_up_until(now)
+    }
+
+    /// After a crash, with the journal read back: whatever is still open was under way and is charged at its worst; the
+    /// rest is free. What was leased is there again and may be spent when the lease has been renewed.
+    pub fn recover(&mut self) -> Vec<(Entry, ApplyDecision)> {
+        self.give_up_until(Timestamp::NEVER)
+    }
+
+    fn give_up_until(&mut self, now: Timestamp) -> Vec<(Entry, ApplyDecision)> {
         let mut expired = Vec::new();
         while let Some(&(at, id)) = self.by_expiry.first() {
             if at > now {
@@ -122,30 +154,60 @@ impl BudgetBook {
         expired
     }
 
-    /// After a crash, with the journal read back: whatever is still open was under way and is charged at its worst; the
-    /// rest is free.
-    pub fn recover(&mut self) -> Vec<(Entry, ApplyDecision)> {
-        self.expire(Timestamp::NEVER)
-    }
-
     /// Other limits from now on. What is posted and held stays.
     pub fn set_limits(&mut self, limits: BudgetLimits) {
         self.limits = limits;
     }
 
-    /// Adds what was leased to this book.
-    pub fn lend(&mut self, day: u64, tier: Tier, amount: Money) {
-        let leased = &mut self.day_books(day).leased[tier.index()];
-        *leased = leased.saturating_add(amount);
+    /// The authority has answered a question that was asked at `asked`. From then on, and not from the answer on, the
+    /// lease lasts, less a margin for clocks that run at different speeds. Returns the entry, which has been applied, if
+    /// there is something to be written down.
+    pub fn set_lease(&mut self, lease: &Lease, asked: Timestamp, margin: Duration) -> Option<Entry> {
+        let entry = Entry::Leased { lease: lease.id, granted: lease.granted, returned: lease.returned };
+        let is_news = self.apply(&entry) != ApplyDecision::Known;
+        // How long it lasts is not written down: it is true on this clock only.
+        if let Some(held) = self.held_lease_mut(lease.id) {
+            held.until = held.until.max((asked + lease.lasts) - margin);
+        }
+        is_news.then_some(entry)
     }
 
-    /// Takes back up to `wanted` of what was leased to this book and is neither posted nor held. Returns how much.
-    pub fn give_back(&mut self, day: u64, tier: Tier, wanted: Money) -> Money {
-        let Some(day) = self.days.get_mut(&day) else { return Money::ZERO };
-        let leased = &mut day.leased[tier.index()];
-        let back = wanted.min(day.tiers[tier.index()].free(*leased));
-        *leased = leased.saturating_sub(back);
-        back
+    /// What it takes to have given back `total` of the present lease of a tier's day, or as much of it as is neither
+    /// posted nor held; [`Money::MAX`] for all of it. To be written down before the authority hears of it. `None` when there
+    /// is nothing to give back.
+    #[must_use]
+    pub fn decide_return(&self, day: u64, tier: Tier, total: Money) -> Option<Entry> {
+        let held = self.held_lease(day, tier)?;
+        let total = total.min(held.returned.saturating_add(held.free()));
+        (total > held.returned).then_some(Entry::Returned { lease: held.id, total })
+    }
+
+    /// Decides and applies in one. Returns what has been given back of the present lease in all.
+    pub fn give_back(&mut self, day: u64, tier: Tier, total: Money) -> Money {
+        if let Some(entry) = self.decide_return(day, tier, total) {
+            let _ = self.apply(&entry);
+        }
+        self.held_lease(day, tier).map_or(Money::ZERO, |held| held.returned)
+    }
+
+    /// The lease from which a tier's requests of a day are paid, empty at first. `None` where caps are spent.
+    #[must_use]
+    pub fn held_lease(&self, day: u64, tier: Tier) -> Option<HeldLease> {
+        let Source::Leases { node } = self.source else { return None };
+        let held = self.days.get(&day).and_then(|day| day.lease(tier)).copied();
+        Some(held.unwrap_or(HeldLease::new(LeaseId { day, tier, node, generation: 0 })))
+    }
+
+    /// What to tell the authority about all leases of a day, those that are over included: their calls may end late.
+    #[must_use]
+    pub fn lease_reports(&self, day: u64) -> Vec<LeaseReport> {
+        let report = |held: &HeldLease| LeaseReport {
+            lease: held.id,
+            posted: held.account.posted,
+            returned: held.returned,
+        };
+        let leases = self.days.get(&day).into_iter().flat_map(|day| &day.leases);
+        leases.flat_map(BTreeMap::values).map(report).collect()
     }
 
     /// What a tier may spend on a day here: its cap, or what was leased.
@@ -153,7 +215,7 @@ impl BudgetBook {
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
         match self.source {
             Source::Caps => self.limits.tier_cap(day, tier),
-            Source::Leases => self.days.get(&day).map_or(Money::ZERO, |day| day.leased[tier.index()]),
+            Source::Leases { .. } => self.days.get(&day).map_or(Money::ZERO, |day| day.leased(tier)),
         }
     }
 
@@ -172,14 +234,16 @@ impl BudgetBook {
     /// What one caller has spent on a day.
     #[must_use]
     pub fn caller(&self, day: u64, caller: u64) -> Account {
-        self.days.get(&day).and_then(|day| day.callers.get(&caller)).copied().unwrap_or_default()
+        let caller = self.days.get(&day).and_then(|day| day.callers.get(&caller));
+        caller.map(|caller| caller.account).unwrap_or_default()
     }
 
     /// The callers who have spent most on a day, the first of them first.
     #[must_use]
     pub fn top_spenders(&self, day: u64, how_many: usize) -> Vec<(u64, Money)> {
         let Some(day) = self.days.get(&day) else { return Vec::new() };
-        let mut all: Vec<_> = day.callers.iter().map(|(caller, account)| (*caller, account.posted)).collect();
+        let posted = |(caller, books): (&u64, &Caller)| (*caller, books.account.posted);
+        let mut all: Vec<_> = day.callers.iter().map(posted).collect();
         all.sort_unstable_by_key(|(caller, posted)| (std::cmp::Reverse(*posted), *caller));
         all.truncate(how_many);
         all
@@ -188,7 +252,7 @@ impl BudgetBook {
     /// What a conversation has used.
     #[must_use]
     pub fn session(&self, session: u64) -> SessionTokens {
-        self.sessions.get(&session).copied().unwrap_or_default()
+        self.sessions.get(session)
     }
 
     /// How many reservations are open.
@@ -229,13 +293,19 @@ impl BudgetBook {
         Ok(())
     }
 
-    fn check_money(&self, ask: &Ask, day: u64) -> Result<(), BudgetRefusal> {
+    fn check_money(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
+        let day = now.utc.day();
         let (wanted, tier, resets) = (ask.worst, ask.tier, UtcTime::start_of_day(day.saturating_add(1)));
         let free = self.caller(day, ask.caller).free(self.limits.caller_day);
         if wanted > free {
             return Err(BudgetRefusal::CallerDay { wanted, free, resets });
         }
-        let free = self.tier(day, tier).free(self.tier_cap(day, tier));
+        let free = match self.held_lease(day, tier) {
+            None => self.tier(day, tier).free(self.tier_cap(day, tier)),
+            Some(held) if now.monotonic < held.until => held.free(),
+            // The authority may have given it to somebody else by now.
+            Some(_) => Money::ZERO,
+        };
         if wanted > free {
             return Err(BudgetRefusal::TierDay { tier, wanted, free, resets });
         }
@@ -250,72 +320,138 @@ impl BudgetBook {
     }
 
     fn take(&mut self, reservation: Reservation) -> ApplyDecision {
-        let Reservation { id, day, caller, tier, session, input, output, worst, expires } = reservation;
-        if id.0 < self.next {
+        let Reservation { id, day, worst, expires, .. } = reservation;
+        if id.0 < self.next || id.0 >= LAST_ID {
             return ApplyDecision::Known;
         }
         self.next = id.0.saturating_add(1);
+        let node = self.node();
         let books = self.day_books(day);
-        books.tiers[tier.index()].hold(worst);
-        books.callers.entry(caller).or_default().hold(worst);
-        books.open += 1;
-        if let Some(session) = session {
-            let tokens = self.sessions.entry(session).or_default();
-            tokens.input_held = tokens.input_held.saturating_add(input);
-            tokens.output_held = tokens.output_held.saturating_add(output);
-            tokens.day = tokens.day.max(day);
-        }
+        books.change(&reservation, node, |account| account.hold(worst));
+        books.open = books.open.saturating_add(1);
+        self.sessions.hold(&reservation, self.uptime);
         self.open.insert(id, reservation);
         self.by_expiry.insert((expires, id));
         ApplyDecision::Applied
     }
 
-    /// The books of a day. Opening those of a new day closes those of the oldest.
-    fn day_books(&mut self, day: u64) -> &mut Day {
-        if let Vacant(new) = self.days.entry(day) {
-            new.insert(Day::default());
-            self.forget_old_days();
+    const fn node(&self) -> Option<u64> {
+        match self.source {
+            Source::Caps => None,
+            Source::Leases { node } => Some(node),
         }
-        self.days.entry(day).or_default()
     }
 
-    fn settle(
-        &mut self,
-        id: ReservationId,
-        truth: impl FnOnce(&Reservation) -> (Usage, Money),
-    ) -> ApplyDecision {
-        let Some(open) = self.open.remove(&id) else { return ApplyDecision::Known };
-        self.by_expiry.remove(&(open.expires, id));
-        let (usage, cost) = truth(&open);
-        if let Some(tokens) = open.session.and_then(|session| self.sessions.get_mut(&session)) {
-            tokens.input_held = tokens.input_held.saturating_sub(open.input);
-            tokens.output_held = tokens.output_held.saturating_sub(open.output);
-            tokens.input = tokens.input.saturating_add(usage.total_input());
-            tokens.output = tokens.output.saturating_add(usage.output);
+    fn day_books(&mut self, day: u64) -> &mut Day {
+        let books = self.days.entry(day).or_default();
+        books.used = self.uptime.get();
+        books
+    }
+
+    /// The truth about a reservation, which may have been given up before.
+    fn settle(&mut self, id: ReservationId, usage: Usage, cost: Money) -> ApplyDecision {
+        if let Some(open) = self.close(id) {
+            return self.charge(&open, Stood::Open, usage, cost);
         }
-        let cap = self.limits.day_cap(open.day);
-        let Some(day) = self.days.get_mut(&open.day) else { return ApplyDecision::Applied };
+        let Some(late) = self.given_up.remove(&id) else { return ApplyDecision::Known };
+        // If its day has been forgotten, the books that it was charged to are gone.
+        let is_kept = self.days.get_mut(&late.day).is_some_and(|day| day.given_up.remove(&id));
+        if is_kept { self.charge(&late, Stood::GivenUp, usage, cost) } else { ApplyDecision::Known }
+    }
+
+    fn give_up(&mut self, id: ReservationId) -> ApplyDecision {
+        let Some(open) = self.close(id) else { return ApplyDecision::Known };
+        self.given_up.insert(id, open);
+        self.day_books(open.day).given_up.insert(id);
+        let usage = Usage { input: open.input, output: open.output, ..Usage::default() };
+        self.charge(&open, Stood::Open, usage, open.worst)
+    }
+
+    fn close(&mut self, id: ReservationId) -> Option<Reservation> {
+        let open = self.open.remove(&id)?;
+        self.by_expiry.remove(&(open.expires, id));
+        let day = self.day_books(open.day);
         day.open = day.open.saturating_sub(1);
-        day.tiers[open.tier.index()].settle(open.worst, cost);
-        let caller = day.callers.entry(open.caller).or_default();
-        let before = caller.posted;
-        caller.settle(open.worst, cost);
-        let stands_out =
-            |spent: Money| self.limits.single_source.is_exceeded_by(spent.as_nanos(), cap.as_nanos());
-        if stands_out(caller.posted) && !stands_out(before) {
-            return ApplyDecision::SingleSource(SourceAlarm {
-                caller: open.caller,
-                spent: caller.posted,
-                cap,
-            });
+        Some(open)
+    }
+
+    fn charge(&mut self, of: &Reservation, stood: Stood, usage: Usage, cost: Money) -> ApplyDecision {
+        match stood {
+            Stood::Open => self.sessions.settle(of, usage, self.uptime),
+            Stood::GivenUp => self.sessions.correct(of, usage, self.uptime),
+        }
+        let (cap, share, node) = (self.limits.day_cap(of.day), self.limits.single_source, self.node());
+        let day = self.day_books(of.day);
+        let caller = day.change(of, node, |account| match stood {
+            Stood::Open => account.settle(of.worst, cost),
+            Stood::GivenUp => account.correct(of.worst, cost),
+        });
+        let spent = caller.account.posted;
+        if share.is_exceeded_by(spent.as_nanos(), cap.as_nanos()) && !caller.is_told {
+            caller.is_told = true;
+            return ApplyDecision::SingleSource(SourceAlarm { caller: of.caller, spent, cap });
+        }
+        // Names come from outside. Who used nothing leaves nothing behind.
+        if caller.account == Account::default() && !caller.is_told {
+            day.callers.remove(&of.caller);
         }
         ApplyDecision::Applied
     }
 
-    fn forget_old_days(&mut self) {
-        let Some((&oldest, _)) = self.days.iter().rev().nth(DAYS_KEPT - 1) else { return };
-        self.days.retain(|number, day| *number >= oldest || day.open > 0);
-        let is_in_use = |tokens: &SessionTokens| tokens.input_held > 0 || tokens.output_held > 0;
-        self.sessions.retain(|_, tokens| tokens.day >= oldest || is_in_use(tokens));
+    /// Changes a lease of this node, unless it is over.
+    fn change_lease(&mut self, id: LeaseId, how: impl FnOnce(&mut HeldLease)) -> ApplyDecision {
+        let newest = self.held_lease(id.day, id.tier).map(|held| held.id);
+        let is_ours = newest.is_some_and(|newest| newest.node == id.node && id >= newest);
+        if !is_ours {
+            return ApplyDecision::Known;
+        }
+        let leases = &mut self.day_books(id.day).leases[id.tier.index()];
+        let before = leases.get(&id.generation).copied();
+        let mut held = before.unwrap_or(HeldLease::new(id));
+        how(&mut held);
+        leases.insert(id.generation, held);
+        if before == Some(held) { ApplyDecision::Known } else { ApplyDecision::Applied }
+    }
+
+    /// The present lease, if it is this one.
+    fn held_lease_mut(&mut self, id: LeaseId) -> Option<&mut HeldLease> {
+        let leases = &mut self.days.get_mut(&id.day)?.leases[id.tier.index()];
+        let newest = leases.last_entry()?.into_mut();
+        (newest.id == id).then_some(newest)
+    }
+
+    /// Time passes: what nobody has used for long is forgotten, a few entries at a time.
+    fn pass(&mut self, now: Timestamp) {
+        self.uptime.hear(now);
+        let uptime = self.uptime;
+        if uptime.get() >= self.next_look {
+            self.next_look = uptime.get().saturating_add(LOOK_EVERY);
+            let is_over = |day: &Day| uptime.has_outlived(day.used) && day.open == 0;
+            let over = self.days.iter().filter(|(_, day)| is_over(day)).map(|(number, _)| *number);
+            let over: Vec<u64> = over.collect();
+            self.leaving.extend(over.iter().filter_map(|day| self.days.remove(day)));
+            self.sessions.begin_round();
+        }
+        self.sessions.sweep(uptime);
+        for _ in 0..SLICE {
+            let Some(day) = self.leaving.last_mut() else { break };
+            match day.dismantle() {
+                Some(None) => {}
+                Some(Some(id)) => {
+                    self.given_up.remove(&id);
+                }
+                None => {
+                    self.leaving.pop();
+                }
+            }
+        }
+    }
+
+    /// Callers, conversations and reservations in memory.
+    #[cfg(test)]
+    pub(super) fn entries_kept(&self) -> usize {
+        let days = self.days.values().chain(&self.leaving);
+        let callers: usize = days.map(|day| day.callers.len()).sum();
+        callers + self.sessions.len() + self.open.len() + self.given_up.len()
     }
 }

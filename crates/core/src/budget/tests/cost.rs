@@ -1,9 +1,8 @@
-use super::{DAY, ask, at, dollars, nanos, small_book};
+use super::{DAY, ask, at, dollars, nanos, on, small_book};
 use crate::budget::{
     CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings, Entry,
 };
 use crate::money::{Money, Usage};
-use crate::time::Now;
 use crate::vocabulary::{CostState, Tier};
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, proptest};
@@ -80,11 +79,6 @@ fn a_spent_day_stays_spent_until_midnight_whatever_the_pace() {
     assert_eq!(machine.tick(&reading(4_000, 4_000), at(23 * HOUR)).state, Spent);
     let morning = machine.tick(&reading(0, 100), at(DAY));
     assert_eq!(morning.change, change(Spent, Normal, CostCause::NewDay));
-}
-
-/// On the calendar's `day` when the other clock shows this many seconds.
-fn on(day: u64, seconds: u64) -> Now {
-    Now::new(at(seconds).monotonic, at(day * DAY).utc)
 }
 
 #[test]
