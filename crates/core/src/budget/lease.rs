@@ -141,7 +141,9 @@ impl LeaseBook {
     }
 
     /// A node tells what it has spent and given back. More than was granted is booked all the same: it has been spent.
-    /// Of a lease that is closed or forgotten only what was spent is of interest. Returns how the lease stands now.
+    /// Of a lease that is closed or forgotten only what was spent is of interest. The largest figure counts that was ever
+    /// told: a node that charged a call at its worst and learns that it was cheaper may spend the difference, but it is not
+    /// given back. Returns how the lease stands now.
     pub fn report(&mut self, report: &LeaseReport) -> Lease {
         let before = self.leases.get(&report.lease).copied().unwrap_or(Lease::new(report.lease));
         let posted = before.posted.max(report.posted);
@@ -157,7 +159,8 @@ impl LeaseBook {
     }
 
     /// It has been found out what the calls on a lease cost in all, that was written off: that is booked, the rest is free
-    /// and the lease is closed. Of one that is closed already, or that nobody remembers, the cost is booked.
+    /// and the lease is closed. To be done when no call on it can be under way any more. Of one that is closed already, or
+    /// that nobody remembers, the cost is booked.
     pub fn reconcile(&mut self, id: LeaseId, spent: Money) -> ReconcileDecision {
         let known = self.leases.get(&id).copied();
         if known.is_some_and(|lease| lease.state == LeaseState::Running) {

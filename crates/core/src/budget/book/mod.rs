@@ -1,14 +1,17 @@
 //! The books: who has spent what, and what is set aside.
 
+mod checks;
+mod forgetting;
+mod leases;
+
 use super::account::{Account, SessionTokens};
-use super::day::{Caller, Day, HeldLease};
+use super::day::{Caller, Day};
 use super::entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
-use super::lease_id::{Lease, LeaseId, LeaseReport};
 use super::limits::BudgetLimits;
 use super::sessions::Sessions;
-use super::uptime::{LOOK_EVERY, SLICE, Uptime};
+use super::uptime::{LOOK_EVERY, Uptime};
 use crate::money::{Money, Usage};
-use crate::time::{Now, Timestamp, UtcTime};
+use crate::time::{Now, Timestamp};
 use crate::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -159,57 +162,6 @@ impl BudgetBook {
         self.limits = limits;
     }
 
-    /// The authority has answered a question that was asked at `asked`. From then on, and not from the answer on, the
-    /// lease lasts, less a margin for clocks that run at different speeds. Returns the entry, which has been applied, if
-    /// there is something to be written down.
-    pub fn set_lease(&mut self, lease: &Lease, asked: Timestamp, margin: Duration) -> Option<Entry> {
-        let entry = Entry::Leased { lease: lease.id, granted: lease.granted, returned: lease.returned };
-        let is_news = self.apply(&entry) != ApplyDecision::Known;
-        // How long it lasts is not written down: it is true on this clock only.
-        if let Some(held) = self.held_lease_mut(lease.id) {
-            held.until = held.until.max((asked + lease.lasts) - margin);
-        }
-        is_news.then_some(entry)
-    }
-
-    /// What it takes to have given back `total` of the present lease of a tier's day, or as much of it as is neither
-    /// posted nor held; [`Money::MAX`] for all of it. To be written down before the authority hears of it. `None` when there
-    /// is nothing to give back.
-    #[must_use]
-    pub fn decide_return(&self, day: u64, tier: Tier, total: Money) -> Option<Entry> {
-        let held = self.held_lease(day, tier)?;
-        let total = total.min(held.returned.saturating_add(held.free()));
-        (total > held.returned).then_some(Entry::Returned { lease: held.id, total })
-    }
-
-    /// Decides and applies in one. Returns what has been given back of the present lease in all.
-    pub fn give_back(&mut self, day: u64, tier: Tier, total: Money) -> Money {
-        if let Some(entry) = self.decide_return(day, tier, total) {
-            let _ = self.apply(&entry);
-        }
-        self.held_lease(day, tier).map_or(Money::ZERO, |held| held.returned)
-    }
-
-    /// The lease from which a tier's requests of a day are paid, empty at first. `None` where caps are spent.
-    #[must_use]
-    pub fn held_lease(&self, day: u64, tier: Tier) -> Option<HeldLease> {
-        let Source::Leases { node } = self.source else { return None };
-        let held = self.days.get(&day).and_then(|day| day.lease(tier)).copied();
-        Some(held.unwrap_or(HeldLease::new(LeaseId { day, tier, node, generation: 0 })))
-    }
-
-    /// What to tell the authority about all leases of a day, those that are over included: their calls may end late.
-    #[must_use]
-    pub fn lease_reports(&self, day: u64) -> Vec<LeaseReport> {
-        let report = |held: &HeldLease| LeaseReport {
-            lease: held.id,
-            posted: held.account.posted,
-            returned: held.returned,
-        };
-        let leases = self.days.get(&day).into_iter().flat_map(|day| &day.leases);
-        leases.flat_map(BTreeMap::values).map(report).collect()
-    }
-
     /// What a tier may spend on a day here: its cap, or what was leased.
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
@@ -265,58 +217,6 @@ impl BudgetBook {
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.by_expiry.first().map(|(at, _)| *at)
-    }
-
-    fn check_request(&self, ask: &Ask) -> Result<(), BudgetRefusal> {
-        let limit = ask.limits.output(None);
-        if ask.output > limit {
-            return Err(BudgetRefusal::RequestOutput { wanted: ask.output, limit });
-        }
-        let limit = ask.limits.input(ask.output);
-        if ask.input > limit {
-            return Err(BudgetRefusal::RequestInput { wanted: ask.input, limit });
-        }
-        Ok(())
-    }
-
-    fn check_session(&self, ask: &Ask) -> Result<(), BudgetRefusal> {
-        let Some(session) = ask.session else { return Ok(()) };
-        let session = self.session(session);
-        let free = session.free_input(self.limits.session_input);
-        if ask.input > free {
-            return Err(BudgetRefusal::SessionInput { wanted: ask.input, free });
-        }
-        let free = session.free_output(self.limits.session_output);
-        if ask.output > free {
-            return Err(BudgetRefusal::SessionOutput { wanted: ask.output, free });
-        }
-        Ok(())
-    }
-
-    fn check_money(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
-        let day = now.utc.day();
-        let (wanted, tier, resets) = (ask.worst, ask.tier, UtcTime::start_of_day(day.saturating_add(1)));
-        let free = self.caller(day, ask.caller).free(self.limits.caller_day);
-        if wanted > free {
-            return Err(BudgetRefusal::CallerDay { wanted, free, resets });
-        }
-        let free = match self.held_lease(day, tier) {
-            None => self.tier(day, tier).free(self.tier_cap(day, tier)),
-            Some(held) if now.monotonic < held.until => held.free(),
-            // The authority may have given it to somebody else by now.
-            Some(_) => Money::ZERO,
-        };
-        if wanted > free {
-            return Err(BudgetRefusal::TierDay { tier, wanted, free, resets });
-        }
-        // Who lives on leases does not see what others spend; the leases are within the whole.
-        if self.source == Source::Caps {
-            let free = self.all(day).free(self.limits.day_cap(day));
-            if wanted > free {
-                return Err(BudgetRefusal::GlobalDay { wanted, free, resets });
-            }
-        }
-        Ok(())
     }
 
     fn take(&mut self, reservation: Reservation) -> ApplyDecision {
@@ -396,62 +296,5 @@ impl BudgetBook {
             day.callers.remove(&of.caller);
         }
         ApplyDecision::Applied
-    }
-
-    /// Changes a lease of this node, unless it is over.
-    fn change_lease(&mut self, id: LeaseId, how: impl FnOnce(&mut HeldLease)) -> ApplyDecision {
-        let newest = self.held_lease(id.day, id.tier).map(|held| held.id);
-        let is_ours = newest.is_some_and(|newest| newest.node == id.node && id >= newest);
-        if !is_ours {
-            return ApplyDecision::Known;
-        }
-        let leases = &mut self.day_books(id.day).leases[id.tier.index()];
-        let before = leases.get(&id.generation).copied();
-        let mut held = before.unwrap_or(HeldLease::new(id));
-        how(&mut held);
-        leases.insert(id.generation, held);
-        if before == Some(held) { ApplyDecision::Known } else { ApplyDecision::Applied }
-    }
-
-    /// The present lease, if it is this one.
-    fn held_lease_mut(&mut self, id: LeaseId) -> Option<&mut HeldLease> {
-        let leases = &mut self.days.get_mut(&id.day)?.leases[id.tier.index()];
-        let newest = leases.last_entry()?.into_mut();
-        (newest.id == id).then_some(newest)
-    }
-
-    /// Time passes: what nobody has used for long is forgotten, a few entries at a time.
-    fn pass(&mut self, now: Timestamp) {
-        self.uptime.hear(now);
-        let uptime = self.uptime;
-        if uptime.get() >= self.next_look {
-            self.next_look = uptime.get().saturating_add(LOOK_EVERY);
-            let is_over = |day: &Day| uptime.has_outlived(day.used) && day.open == 0;
-            let over = self.days.iter().filter(|(_, day)| is_over(day)).map(|(number, _)| *number);
-            let over: Vec<u64> = over.collect();
-            self.leaving.extend(over.iter().filter_map(|day| self.days.remove(day)));
-            self.sessions.begin_round();
-        }
-        self.sessions.sweep(uptime);
-        for _ in 0..SLICE {
-            let Some(day) = self.leaving.last_mut() else { break };
-            match day.dismantle() {
-                Some(None) => {}
-                Some(Some(id)) => {
-                    self.given_up.remove(&id);
-                }
-                None => {
-                    self.leaving.pop();
-                }
-            }
-        }
-    }
-
-    /// Callers, conversations and reservations in memory.
-    #[cfg(test)]
-    pub(super) fn entries_kept(&self) -> usize {
-        let days = self.days.values().chain(&self.leaving);
-        let callers: usize = days.map(|day| day.callers.len()).sum();
-        callers + self.sessions.len() + self.open.len() + self.given_up.len()
     }
 }
