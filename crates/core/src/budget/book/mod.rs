@@ -61,7 +61,8 @@ impl BudgetBook {
         Self::from_source(limits, Source::Caps)
     }
 
-    /// Empty books that may spend what is leased to this node, and nothing yet. For what `node` means see [`LeaseId`].
+    /// Empty books that may spend what is leased to this node, and nothing yet. For what `node` means see
+    /// [`LeaseId`](super::LeaseId).
     #[must_use]
     pub fn on_leases(limits: BudgetLimits, node: u64) -> Self {
         Self::from_source(limits, Source::Leases { node })
