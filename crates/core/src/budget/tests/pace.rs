@@ -92,6 +92,10 @@ fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
     steady(0..11, &mut drifting, 0);
     steady(11..20, &mut drifting, MINUTE);
     assert!((1..19).all(|hour| usual(&drifting, hour).is_some()));
+    // Nor was what drifts by half a minute in each hour, however far that leads.
+    let mut slow = pace(0);
+    (0..20).for_each(|hour| slow.record(dollars(10), ahead(hour * HOUR + 10 * MINUTE, hour * MINUTE / 2)));
+    assert!((1..19).all(|hour| usual(&slow, hour).is_some()));
     let mut set = pace(0);
     steady(0..11, &mut set, 0);
     steady(11..20, &mut set, MINUTE + 1);
