@@ -86,6 +86,7 @@ impl Sessions {
     }
 
     #[cfg(test)]
+    #[cfg(not(loom))]
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
