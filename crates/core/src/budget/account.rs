@@ -35,6 +35,11 @@ impl Account {
         self.held = self.held.saturating_add(amount);
     }
 
+    /// What was charged at its worst has cost this after all.
+    pub(super) fn correct(&mut self, charged: Money, cost: Money) {
+        self.posted = self.posted.saturating_sub(charged).saturating_add(cost);
+    }
+
     pub(super) fn settle(&mut self, held: Money, cost: Money) {
         self.held = self.held.saturating_sub(held);
         self.posted = self.posted.saturating_add(cost);
@@ -52,8 +57,6 @@ pub struct SessionTokens {
     pub input_held: u64,
     /// Output of calls under way.
     pub output_held: u64,
-    /// The last day it was used on.
-    pub(super) day: u64,
 }
 
 impl SessionTokens {

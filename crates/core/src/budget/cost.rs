@@ -3,7 +3,13 @@
 //! **When it acts.** At each tick, on what is posted, the cap, and where the day will end at the present pace. It warns at
 //! 80 % of the cap. Money once spent never comes back, so the way out of the warning is the pace: when the day is going to
 //! end at or under 95 % of the cap and has been for ten minutes, all is well again, and after that only a day that is going
-//! to end above the cap is warned of anew. At 100 % the day is spent, until midnight UTC, another cap or an operator.
+//! to end above the cap is warned of anew. At 100 % the day is spent, until midnight UTC, another cap or an operator. It
+//! is also spent when what is left would not pay for even the smallest request: reservations stop the spend just below the
+//! cap, so the cap itself may never be reached. What is only held does not count, because it comes back.
+//!
+//! A day that differs from the last one seen is judged anew from its own figures, whichever way the calendar went: a clock
+//! that was ahead for a moment must not decide about the real next day. Another cap takes back only what the old one had
+//! ended. A cap that moves a little every hour must not bring back a warning that the pace has ended.
 //!
 //! **What it will not do.** It holds no spend down: reservations do. It is how much is tried, not how much is allowed.
 
@@ -116,6 +122,9 @@ pub struct CostReading {
     pub cap: Money,
     /// Where the day is going to end.
     pub projected: Money,
+    /// The least that a request may cost at its worst, nothing if that is not known. With less than this left, every
+    /// request is refused.
+    pub least: Money,
 }
 
 /// Why a state changed.
@@ -170,7 +179,12 @@ pub struct CostDecision {
 ///
 /// let dollars = Money::from_dollars;
 /// let mut machine = CostMachine::new(CostOptions::default().check().unwrap(), Now::default());
-/// let reading = CostReading { posted: dollars(4_000), cap: dollars(5_000), projected: dollars(4_900) };
+/// let reading = CostReading {
+///     posted: dollars(4_000),
+///     cap: dollars(5_000),
+///     projected: dollars(4_900),
+///     least: Money::from_nanos(27_360_000),
+/// };
 /// assert_eq!(machine.tick(&reading, Now::default()).state, CostState::Warning);
 /// ```
 #[derive(Clone, Debug)]
@@ -233,11 +247,12 @@ impl CostMachine {
     }
 
     /// An operator ends a warning or a spent day. It comes back when the books say so: a spent day at the next tick,
-    /// unless the cap is raised, a warning when the day is going to end above the cap.
+    /// unless the cap is raised, a warning when the day is going to end above the cap. Where there is nothing to end,
+    /// nothing changes.
     pub fn reset(&mut self, now: Now) -> CostDecision {
         let from = self.state;
         self.enter(CostState::Normal, from, now.monotonic);
-        self.has_calmed = true;
+        self.has_calmed |= from != CostState::Normal;
         let change = (from != CostState::Normal).then_some(CostChange {
             from,
             to: CostState::Normal,
@@ -246,25 +261,35 @@ impl CostMachine {
         CostDecision { state: self.state, change, is_stuck: false }
     }
 
-    /// A new day and another cap are judged as if nothing had been said before.
+    /// Another day is judged as if nothing had been said before; another cap only ends what the old one had spent.
     fn start_afresh(&mut self, cap: Money, now: Now) -> Option<CostCause> {
-        let is_new_day = now.utc.day() > self.day;
+        let day = now.utc.day();
+        let is_new_day = day != self.day;
         let is_new_cap = self.cap.is_some_and(|known| known != cap);
         self.cap = Some(cap);
-        // A calendar that goes back does not bring a spent day to life.
-        self.day = self.day.max(now.utc.day());
-        if !is_new_day && !is_new_cap {
-            return None;
+        self.day = day;
+        if is_new_day {
+            self.calm_since = None;
+            self.has_calmed = false;
+            // A day that is spent from its first moment is news of its own, and is told when it stays so.
+            self.told_stuck = false;
+            if self.state == CostState::Spent {
+                self.since = now.monotonic;
+            }
+            self.state = CostState::Normal;
+            return Some(CostCause::NewDay);
         }
-        self.state = CostState::Normal;
-        self.calm_since = None;
-        self.has_calmed = false;
-        Some(if is_new_day { CostCause::NewDay } else { CostCause::CapChanged })
+        if is_new_cap && self.state == CostState::Spent {
+            self.state = CostState::Normal;
+            return Some(CostCause::CapChanged);
+        }
+        None
     }
 
     fn next(&mut self, reading: &CostReading, now: Timestamp) -> (CostState, CostCause) {
-        let CostReading { posted, cap, projected } = *reading;
-        if self.state == CostState::Spent || posted >= cap {
+        let CostReading { posted, cap, projected, least } = *reading;
+        let fits_nothing = posted >= cap || least > cap.saturating_sub(posted);
+        if self.state == CostState::Spent || fits_nothing {
             return (CostState::Spent, CostCause::CapReached);
         }
         let is_calm = !self.settings.calm.is_exceeded_by(projected.as_nanos(), cap.as_nanos());

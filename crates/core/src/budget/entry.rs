@@ -3,12 +3,14 @@
 //! A book is what its entries make of it. Whoever writes every entry to a journal before acting on it can read the book
 //! back after a crash; entries that arrive twice change nothing.
 
+use super::lease_id::LeaseId;
 use crate::history::TokenLimits;
 use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
 
-/// The name of a reservation, never used twice in one book.
+/// The name of a reservation, never used twice in one book. They are counted up; no book gets to the upper half of all
+/// numbers, and an entry that says so is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(pub u64);
 
@@ -44,6 +46,8 @@ pub struct Reservation {
     pub caller: u64,
     /// The tier whose money it is.
     pub tier: Tier,
+    /// The generation of the lease that pays for it; 0 where there are no leases.
+    pub generation: u64,
     /// The conversation, where there is one.
     pub session: Option<u64>,
     /// Tokens of input that were expected.
@@ -72,8 +76,24 @@ pub enum Entry {
     },
     /// No call was made, or it cost nothing.
     Voided(ReservationId),
-    /// Nobody knows what became of it: it is charged at its worst.
+    /// Nobody knows what became of it: it is charged at its worst, until somebody does.
     Expired(ReservationId),
+    /// What this node has been leased so far, in totals.
+    Leased {
+        /// Which lease.
+        lease: LeaseId,
+        /// What was granted in all.
+        granted: Money,
+        /// What was given back in all, as far as the authority knows.
+        returned: Money,
+    },
+    /// This node gives back some of a lease.
+    Returned {
+        /// Which lease.
+        lease: LeaseId,
+        /// How much was given back in all.
+        total: Money,
+    },
 }
 
 /// Why a request may not be made, by the narrowest limit that it does not fit.
@@ -168,6 +188,6 @@ pub enum ApplyDecision {
     Applied,
     /// They have changed, and one caller now stands out.
     SingleSource(SourceAlarm),
-    /// Nothing has: the reservation has been made or settled before, or never was.
+    /// Nothing has: what it says was known, or is of a reservation or lease that never was or is forgotten.
     Known,
 }

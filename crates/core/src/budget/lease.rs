@@ -1,40 +1,31 @@
 //! The day's money, lent out to the nodes of a fleet in slices.
 //!
-//! One book is the authority. A node takes a lease before it spends, spends from it without asking anybody, and posts
+//! One book is the authority. A node takes a lease before it spends, spends from it without asking anybody, and reports
 //! what calls have cost later, in batches. What is posted, lent and written off together never passes the cap that was in
-//! force when the last lease was granted, whatever crashes: a node that falls silent takes its rest with it, and the rest
+//! force when a lease was last raised, whatever crashes: a node that falls silent takes its rest with it, and the rest
 //! counts as gone until somebody has found out what it really spent.
 //!
-//! A lease belongs to its day. Lowering a cap asks leases back; it cannot take what nodes already hold.
+//! **When it acts.** A node has one running lease of each tier's day and asks for its total to be raised. Asking for what it
+//! has, or less, renews it. Everything that is said is a total, so that a message that comes twice, late or not at all
+//! changes nothing that the next one does not put right.
+//!
+//! **How a lease ends.** One that was not renewed is [written off](LeaseBook::expire); if its node was only slow, it has it
+//! again by asking. When it has been found out what was spent, it is [closed](LeaseBook::reconcile): its rest can be lent
+//! again, so its node must not spend it any more. The node has stopped by then, because its own book lets a lease end no
+//! later than the authority does, and it learns from the next generation number that it has to start anew.
+//!
+//! **What it will not do.** It takes nothing back by force. Lowering a cap asks leases back; what nodes hold is theirs.
+//! Money that was spent is booked whenever it becomes known, even for a lease that is closed or forgotten.
 
+use super::lease_id::{Lease, LeaseDecision, LeaseId, LeaseReport, LeaseState, Recall, ReconcileDecision};
 use super::limits::BudgetLimits;
+use super::uptime::Uptime;
 use crate::money::Money;
 use crate::time::Timestamp;
 use crate::vocabulary::Tier;
-use std::collections::BTreeMap;
-
-/// The name of a lease, never used twice in one book.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseId(pub u64);
-
-/// A slice of a day's money in the hands of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Its name.
-    pub id: LeaseId,
-    /// Who has it.
-    pub node: u64,
-    /// Whose money it is.
-    pub tier: Tier,
-    /// The day whose money it is, counted from 1970.
-    pub day: u64,
-    /// What has been neither posted nor given back.
-    pub rest: Money,
-    /// When its node is taken for dead unless it renews.
-    pub expires: Timestamp,
-    /// Its node was taken for dead.
-    pub written_off: bool,
-}
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// The books of one tier on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,204 +53,169 @@ impl LentBooks {
             written_off: part(|tier| tier.written_off),
         }
     }
+
+    /// Where the rest of a lease in this state is kept; a closed one has none.
+    const fn rests(&mut self, state: LeaseState) -> &mut Money {
+        match state {
+            LeaseState::Running => &mut self.lent,
+            LeaseState::WrittenOff | LeaseState::Closed => &mut self.written_off,
+        }
+    }
 }
 
-/// The answer to a node that wants money.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a lease that nobody uses is lost until it expires"]
-pub enum LeaseDecision {
-    /// Spend it; it may be less than was asked for.
-    Granted(Lease),
-    /// There is nothing left: the tier's day is spent.
-    Spent,
-}
-
-/// A node is to give back what it does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recall {
-    /// Which lease.
-    pub lease: LeaseId,
-    /// Who has it.
-    pub node: u64,
-    /// How much is wanted back.
-    pub amount: Money,
+#[derive(Debug, Default)]
+struct LentDay {
+    tiers: [LentBooks; 3],
+    used: Duration,
 }
 
 /// The authority's books.
 ///
 /// ```
-/// use seawall_core::budget::{BudgetOptions, LeaseBook, LeaseDecision};
+/// use seawall_core::budget::{BudgetOptions, LeaseBook, LeaseDecision, LeaseId, LeaseReport};
 /// use seawall_core::money::Money;
 /// use seawall_core::time::Timestamp;
 /// use seawall_core::vocabulary::Tier;
+/// use std::time::Duration;
 ///
+/// let dollars = Money::from_dollars;
 /// let mut book = LeaseBook::new(BudgetOptions::default().check().unwrap());
-/// let later = Timestamp::from_nanos(30_000_000_000);
-/// let LeaseDecision::Granted(lease) = book.grant(1, Tier::Guest, 0, Money::from_dollars(900), later) else { panic!() };
-/// assert_eq!(lease.rest, Money::from_dollars(750)); // all that guests have
-/// book.post(lease.id, Money::from_dollars(10));
-/// book.expire(later);
-/// assert_eq!(book.tier(0, Tier::Guest).written_off, Money::from_dollars(740));
+/// let lease = LeaseId { day: 0, tier: Tier::Guest, node: 1, generation: 0 };
+/// let lasts = Duration::from_secs(30);
+/// let LeaseDecision::Granted(granted) = book.grant(lease, dollars(900), lasts, Timestamp::ZERO) else { panic!() };
+/// assert_eq!(granted.rest(), dollars(750)); // all that guests have
+/// let report = LeaseReport { lease, posted: dollars(10), returned: Money::ZERO };
+/// book.report(&report);
+/// book.report(&report); // and again, because the reply was lost
+/// book.expire(Timestamp::ZERO + lasts);
+/// assert_eq!(book.tier(0, Tier::Guest).written_off, dollars(740));
 /// ```
 #[derive(Debug)]
 pub struct LeaseBook {
     limits: BudgetLimits,
-    days: BTreeMap<u64, [LentBooks; 3]>,
+    days: BTreeMap<u64, LentDay>,
     leases: BTreeMap<LeaseId, Lease>,
-    next: u64,
+    /// Running leases with a rest.
+    by_expiry: BTreeSet<(Timestamp, LeaseId)>,
+    uptime: Uptime,
 }
 
 impl LeaseBook {
     /// Empty books.
     #[must_use]
     pub fn new(limits: BudgetLimits) -> Self {
-        Self { limits, days: BTreeMap::new(), leases: BTreeMap::new(), next: 0 }
-    }
-
-    /// Lends a node up to `wanted` of a tier's day, until `expires` unless it renews.
-    pub fn grant(
-        &mut self,
-        node: u64,
-        tier: Tier,
-        day: u64,
-        wanted: Money,
-        expires: Timestamp,
-    ) -> LeaseDecision {
-        let of_tier = self.limits.tier_cap(day, tier).saturating_sub(self.tier(day, tier).committed());
-        let of_all = self.limits.day_cap(day).saturating_sub(self.all(day).committed());
-        let rest = wanted.min(of_tier).min(of_all);
-        if rest == Money::ZERO {
-            return LeaseDecision::Spent;
+        Self {
+            limits,
+            days: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            by_expiry: BTreeSet::new(),
+            uptime: Uptime::default(),
         }
-        let id = LeaseId(self.next);
-        self.next = self.next.saturating_add(1);
-        let lease = Lease { id, node, tier, day, rest, expires, written_off: false };
-        let books = &mut self.days.entry(day).or_default()[tier.index()];
-        books.lent = books.lent.saturating_add(rest);
-        self.leases.insert(id, lease);
-        LeaseDecision::Granted(lease)
     }
 
-    /// The node is alive. A lease that was written off is its node's again. Returns whether there is such a lease.
-    pub fn renew(&mut self, id: LeaseId, expires: Timestamp) -> bool {
-        let Some(lease) = self.leases.get_mut(&id) else { return false };
-        lease.expires = lease.expires.max(expires);
-        if lease.written_off {
-            lease.written_off = false;
-            let books = &mut self.days.entry(lease.day).or_default()[lease.tier.index()];
-            books.written_off = books.written_off.saturating_sub(lease.rest);
-            books.lent = books.lent.saturating_add(lease.rest);
+    /// Raises what was granted of a lease to `total`, as far as the caps allow, and renews it. Where `total` has been
+    /// granted before, it is only renewed.
+    pub fn grant(&mut self, id: LeaseId, total: Money, lasts: Duration, now: Timestamp) -> LeaseDecision {
+        self.uptime.hear(now);
+        let generation = self.generation(id);
+        if id.generation != generation {
+            let next = LeaseId { generation, ..id };
+            let lease = self.leases.get(&next).copied().unwrap_or(Lease::new(next));
+            return LeaseDecision::Over(Lease { lasts: Duration::ZERO, ..lease });
         }
-        true
+        let before = self.leases.get(&id).copied().unwrap_or(Lease::new(id));
+        // What was spent beyond the lease is booked already and pays for nothing new.
+        let used_up = before.posted.saturating_add(before.returned);
+        let most = before.granted.max(used_up).saturating_add(self.free(id.day, id.tier));
+        let granted = total.min(most).max(before.granted);
+        let expires = before.expires.max(now + lasts);
+        let lease = Lease { granted, lasts, expires, state: LeaseState::Running, ..before };
+        if granted > Money::ZERO {
+            self.put(lease);
+        }
+        if granted < total && granted == before.granted {
+            LeaseDecision::Spent(lease)
+        } else {
+            LeaseDecision::Granted(lease)
+        }
     }
 
-    /// Calls on a lease have cost this much. More than its rest is booked all the same: it has been spent. Returns
-    /// whether there is such a lease; if there is none, [book it late](Self::post_late).
-    pub fn post(&mut self, id: LeaseId, cost: Money) -> bool {
-        let Some(lease) = self.leases.get_mut(&id) else { return false };
-        let covered = cost.min(lease.rest);
-        let books = &mut self.days.entry(lease.day).or_default()[lease.tier.index()];
-        books.posted = books.posted.saturating_add(cost);
-        release(books, lease, covered);
-        true
+    /// A node tells what it has spent and given back. More than was granted is booked all the same: it has been spent.
+    /// Of a lease that is closed or forgotten only what was spent is of interest. The largest figure counts that was ever
+    /// told: a node that charged a call at its worst and learns that it was cheaper may spend the difference, but it is not
+    /// given back. Returns how the lease stands now.
+    pub fn report(&mut self, report: &LeaseReport) -> Lease {
+        let before = self.leases.get(&report.lease).copied().unwrap_or(Lease::new(report.lease));
+        let posted = before.posted.max(report.posted);
+        let returned = match before.state {
+            LeaseState::Closed => before.returned,
+            LeaseState::Running | LeaseState::WrittenOff => before.returned.max(report.returned),
+        };
+        let lease = Lease { posted, returned, ..before };
+        if lease != before {
+            self.put(lease);
+        }
+        lease
     }
 
-    /// A call has cost this much whose lease is over: it has been spent and is booked.
-    pub fn post_late(&mut self, day: u64, tier: Tier, cost: Money) {
-        let books = &mut self.days.entry(day).or_default()[tier.index()];
-        books.posted = books.posted.saturating_add(cost);
+    /// It has been found out what the calls on a lease cost in all, that was written off: that is booked, the rest is free
+    /// and the lease is closed. To be done when no call on it can be under way any more. Of one that is closed already, or
+    /// that nobody remembers, the cost is booked.
+    pub fn reconcile(&mut self, id: LeaseId, spent: Money) -> ReconcileDecision {
+        let known = self.leases.get(&id).copied();
+        if known.is_some_and(|lease| lease.state == LeaseState::Running) {
+            return ReconcileDecision::Running;
+        }
+        let before = known.unwrap_or(Lease::new(id));
+        let lease = Lease { posted: before.posted.max(spent), state: LeaseState::Closed, ..before };
+        self.put(lease);
+        let committed = |lease: &Lease| lease.posted.saturating_add(lease.rest());
+        ReconcileDecision::Closed { freed: committed(&before).saturating_sub(committed(&lease)) }
     }
 
-    /// The node gives back what it has not spent, in part or, when it drains, in whole. Returns what became free.
-    pub fn give_back(&mut self, id: LeaseId, amount: Money) -> Money {
-        let Some(lease) = self.leases.get_mut(&id) else { return Money::ZERO };
-        let back = amount.min(lease.rest);
-        let books = &mut self.days.entry(lease.day).or_default()[lease.tier.index()];
-        release(books, lease, back);
-        back
-    }
-
-    /// It has been found out what the calls on a lease cost that were never posted: that is booked, the rest is free and
-    /// the lease is over. Returns what became free.
-    pub fn reconcile(&mut self, id: LeaseId, cost: Money) -> Money {
-        self.post(id, cost);
-        let back = self.leases.get(&id).map_or(Money::ZERO, |lease| lease.rest);
-        self.give_back(id, back);
-        self.leases.remove(&id);
-        back
-    }
-
-    /// Writes off what nodes have that did not renew in time. Returns their leases.
+    /// Writes off what nodes have left that did not renew in time, and forgets days that nobody has used for 48 hours
+    /// unless a rest of theirs is still out. To be called every second or so. Returns what was written off.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Lease> {
+        self.uptime.hear(now);
         let mut expired = Vec::new();
-        for lease in self.leases.values_mut() {
-            if lease.written_off || lease.expires > now {
-                continue;
+        while let Some(&(at, id)) = self.by_expiry.first() {
+            if at > now {
+                break;
             }
-            lease.written_off = true;
-            let books = &mut self.days.entry(lease.day).or_default()[lease.tier.index()];
-            books.lent = books.lent.saturating_sub(lease.rest);
-            books.written_off = books.written_off.saturating_add(lease.rest);
-            expired.push(*lease);
+            self.by_expiry.pop_first();
+            if let Some(lease) = self.leases.get(&id) {
+                let lease = Lease { state: LeaseState::WrittenOff, ..*lease };
+                self.put(lease);
+                expired.push(lease);
+            }
         }
+        self.forget();
         expired
     }
 
-    /// Other caps from now on. Returns what must come back for the caps of `day` to hold, the newest leases first; nodes
-    /// can give back only what they do not hold.
+    /// Other caps from now on. Returns what must come back for the caps of `day` to hold, the largest rests first, so that
+    /// few nodes are asked; they can give back only what they do not hold.
     pub fn set_limits(&mut self, limits: BudgetLimits, day: u64) -> Vec<Recall> {
         self.limits = limits;
-        let mut recalls = Vec::new();
-        let excess = |committed: Money, cap: Money| committed.saturating_sub(cap);
-        let mut over_all = excess(self.all(day).committed(), self.limits.day_cap(day));
+        let mut leases: Vec<&Lease> =
+            self.of_day(day).filter(|lease| lease.state == LeaseState::Running).collect();
+        leases.sort_by_key(|lease| (Reverse(lease.rest()), lease.id));
+        let mut wanted: BTreeMap<LeaseId, Money> = BTreeMap::new();
+        let mut over_all = self.all(day).committed().saturating_sub(self.limits.day_cap(day));
         for tier in Tier::ALL {
-            let over = excess(self.tier(day, tier).committed(), self.limits.tier_cap(day, tier));
-            let recalled = self.recall(day, over, &mut recalls, |lease| lease.tier == tier);
-            over_all = over_all.saturating_sub(recalled);
+            let over = self.tier(day, tier).committed().saturating_sub(self.limits.tier_cap(day, tier));
+            let of_tier = leases.iter().copied().filter(|lease| lease.id.tier == tier);
+            over_all = over_all.saturating_sub(recall(of_tier, over, &mut wanted));
         }
-        self.recall(day, over_all, &mut recalls, |_| true);
-        recalls
+        recall(leases.iter().copied(), over_all, &mut wanted);
+        let back = |lease: &&Lease| {
+            let more = wanted.get(&lease.id)?;
+            Some(Recall { lease: lease.id, returned: lease.returned.saturating_add(*more) })
+        };
+        leases.iter().filter_map(back).collect()
     }
 
-    /// Adds recalls of up to `amount` in all; returns how much they come to.
-    fn recall(
-        &self,
-        day: u64,
-        amount: Money,
-        recalls: &mut Vec<Recall>,
-        of: impl Fn(&Lease) -> bool,
-    ) -> Money {
-        let mut missing = amount;
-        for lease in self.leases.values().rev() {
-            if missing == Money::ZERO {
-                break;
-            }
-            if lease.day != day || lease.written_off || !of(lease) {
-                continue;
-            }
-            let found = recalls.iter_mut().find(|recall| recall.lease == lease.id);
-            let already = found.as_ref().map_or(Money::ZERO, |recall| recall.amount);
-            let more = missing.min(lease.rest.saturating_sub(already));
-            match found {
-                Some(recall) => recall.amount = recall.amount.saturating_add(more),
-                None if more > Money::ZERO => {
-                    recalls.push(Recall { lease: lease.id, node: lease.node, amount: more });
-                }
-                None => {}
-            }
-            missing = missing.saturating_sub(more);
-        }
-        amount.saturating_sub(missing)
-    }
-
-    /// Forgets days before `day` whose leases have all ended, and leases that are used up.
-    pub fn forget_before(&mut self, day: u64) {
-        self.leases.retain(|_, lease| lease.day >= day || lease.rest > Money::ZERO);
-        let in_use: std::collections::BTreeSet<u64> = self.leases.values().map(|lease| lease.day).collect();
-        self.days.retain(|number, _| *number >= day || in_use.contains(number));
-    }
-
-    /// A lease, unless it is over.
+    /// A lease, unless it is forgotten.
     #[must_use]
     pub fn lease(&self, id: LeaseId) -> Option<&Lease> {
         self.leases.get(&id)
@@ -268,19 +224,81 @@ impl LeaseBook {
     /// A tier's books on a day.
     #[must_use]
     pub fn tier(&self, day: u64, tier: Tier) -> LentBooks {
-        self.days.get(&day).map(|tiers| tiers[tier.index()]).unwrap_or_default()
+        self.days.get(&day).map(|day| day.tiers[tier.index()]).unwrap_or_default()
     }
 
     /// Everybody's books on a day.
     #[must_use]
     pub fn all(&self, day: u64) -> LentBooks {
-        self.days.get(&day).map(LentBooks::sum).unwrap_or_default()
+        self.days.get(&day).map(|day| LentBooks::sum(&day.tiers)).unwrap_or_default()
+    }
+
+    /// What can still be lent.
+    fn free(&self, day: u64, tier: Tier) -> Money {
+        let of_tier = self.limits.tier_cap(day, tier).saturating_sub(self.tier(day, tier).committed());
+        let of_all = self.limits.day_cap(day).saturating_sub(self.all(day).committed());
+        of_tier.min(of_all)
+    }
+
+    /// The generation that a node's lease of a tier's day is in.
+    fn generation(&self, id: LeaseId) -> u64 {
+        let (first, last) = (LeaseId { generation: 0, ..id }, LeaseId { generation: u64::MAX, ..id });
+        let newest = self.leases.range(first..=last).next_back();
+        newest.map_or(0, |(id, lease)| match lease.state {
+            LeaseState::Closed => id.generation.saturating_add(1),
+            LeaseState::Running | LeaseState::WrittenOff => id.generation,
+        })
+    }
+
+    pub(super) fn of_day(&self, day: u64) -> impl Iterator<Item = &Lease> {
+        let first = LeaseId { day, tier: Tier::ALL[0], node: 0, generation: 0 };
+        self.leases.range(first..).map(|(_, lease)| lease).take_while(move |lease| lease.id.day == day)
+    }
+
+    /// Replaces what is known of a lease: the one place in which the books change.
+    fn put(&mut self, lease: Lease) {
+        let before = self.leases.insert(lease.id, lease).unwrap_or(Lease::new(lease.id));
+        let day = self.days.entry(lease.id.day).or_default();
+        day.used = self.uptime.get();
+        let books = &mut day.tiers[lease.id.tier.index()];
+        books.posted = books.posted.saturating_sub(before.posted).saturating_add(lease.posted);
+        let rests = books.rests(before.state);
+        *rests = rests.saturating_sub(before.rest());
+        let rests = books.rests(lease.state);
+        *rests = rests.saturating_add(lease.rest());
+        self.by_expiry.remove(&(before.expires, lease.id));
+        if lease.state == LeaseState::Running && lease.rest() > Money::ZERO {
+            self.by_expiry.insert((lease.expires, lease.id));
+        }
+    }
+
+    fn forget(&mut self) {
+        let has_rest = |day: u64| self.of_day(day).any(|lease| lease.rest() > Money::ZERO);
+        let is_over = |(number, day): (&u64, &LentDay)| {
+            (self.uptime.has_outlived(day.used) && !has_rest(*number)).then_some(*number)
+        };
+        let over: Vec<u64> = self.days.iter().filter_map(is_over).collect();
+        for day in over {
+            self.days.remove(&day);
+            self.leases.retain(|id, _| id.day != day);
+        }
     }
 }
 
-/// Takes `amount` out of what a lease still has.
-fn release(books: &mut LentBooks, lease: &mut Lease, amount: Money) {
-    lease.rest = lease.rest.saturating_sub(amount);
-    let out_of = if lease.written_off { &mut books.written_off } else { &mut books.lent };
-    *out_of = out_of.saturating_sub(amount);
+/// Wants up to `amount` back from `leases`, on top of what is wanted already; returns how much it comes to.
+fn recall<'a>(
+    leases: impl Iterator<Item = &'a Lease>,
+    amount: Money,
+    wanted: &mut BTreeMap<LeaseId, Money>,
+) -> Money {
+    let mut missing = amount;
+    for lease in leases {
+        let already = wanted.get(&lease.id).copied().unwrap_or_default();
+        let more = missing.min(lease.rest().saturating_sub(already));
+        if more > Money::ZERO {
+            wanted.insert(lease.id, already.saturating_add(more));
+            missing = missing.saturating_sub(more);
+        }
+    }
+    amount.saturating_sub(missing)
 }

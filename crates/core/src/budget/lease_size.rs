@@ -15,12 +15,14 @@ pub struct LeaseSizeOptions {
     pub requests: u64,
     /// The next day's first lease is taken within this time before midnight, each node at its own moment.
     pub before_midnight: Duration,
+    /// A node stops spending a lease this long before it ends, because clocks run at different speeds.
+    pub margin: Duration,
 }
 
 impl Default for LeaseSizeOptions {
     fn default() -> Self {
-        let (span, before_midnight) = (Duration::from_secs(15), Duration::from_secs(60));
-        Self { span, requests: 4, before_midnight }
+        let [span, before_midnight, margin] = [15, 60, 1].map(Duration::from_secs);
+        Self { span, requests: 4, before_midnight, margin }
     }
 }
 
@@ -48,7 +50,14 @@ impl LeaseSize {
         forecast.max(Money::from_nanos(worst.as_nanos().saturating_mul(self.0.requests)))
     }
 
-    /// What to ask for with `free` in hand: up to the target once half of it is gone, and nothing before that.
+    /// How long before a lease ends to stop spending it.
+    #[must_use]
+    pub const fn margin(&self) -> Duration {
+        self.0.margin
+    }
+
+    /// What to ask for on top of what was granted, with `free` in hand: up to the target once half of it is gone, and
+    /// nothing before that.
     #[must_use]
     pub fn ask(&self, free: Money, target: Money) -> Option<Money> {
         let half = Money::from_nanos(target.as_nanos().div_ceil(2));
@@ -76,6 +85,7 @@ mod tests {
         assert_eq!(size.target(Money::from_dollars(240), worst), dollar);
         assert_eq!(size.target(Money::from_dollars(24), worst), Money::from_nanos(109_440_000));
         assert_eq!(size.target(Money::MAX, Money::MAX), Money::MAX);
+        assert_eq!(size.margin(), Duration::from_secs(1));
     }
 
     #[test]

@@ -6,14 +6,20 @@
 //!
 //! **When it acts.** Before each attempt ([`BudgetBook::reserve`]) and at its end. A reservation ends exactly once: it is
 //! posted (what the vendor says it used), voided (no call was made) or it expires (nobody knows, so it is charged at its
-//! worst). It belongs to the day it was made on, whenever it ends. What cost more than was reserved is booked as it was:
+//! worst; if the truth comes late, it takes the place of the worst). It belongs to the day it was made on, whenever it ends. What cost more than was reserved is booked as it was:
 //! the account is in debt and refuses until its day is over.
 //!
 //! **After a crash.** Every change is an [`Entry`], decided first and applied then. Whoever writes entries down in between
 //! gets the same books back by applying them again; what was open is charged at its worst.
 //!
 //! **On a fleet.** One [`LeaseBook`] lends each node slices of the day. A node's own book then spends leases instead of
-//! caps, and an empty lease is a spent budget.
+//! caps, and a lease that is empty or has ended is a spent budget. Only tiers and the whole day are lent. What a caller has
+//! spent today, what a conversation has used and who stands out are then this node's view: a caller with one node's limit
+//! on each of ten nodes has ten. A store that all nodes share decides these for the fleet; here they hold one node's harm
+//! down while that store is away.
+//!
+//! **What it remembers.** Days and conversations are forgotten when nobody has used them for 48 hours, a few entries at each
+//! call. Time is counted by the clock that never goes back: no calendar makes a spent day new.
 //!
 //! **How it stands.** [`SpendPace`] measures, [`CostMachine`] says normal, warning or spent, and why.
 //!
@@ -48,20 +54,26 @@
 mod account;
 mod book;
 mod cost;
+mod day;
 mod entry;
 mod lease;
+mod lease_id;
 mod lease_size;
 mod limits;
 mod pace;
+mod sessions;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod uptime;
 
 pub use account::{Account, SessionTokens};
 pub use book::BudgetBook;
 pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings};
+pub use day::HeldLease;
 pub use entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
-pub use lease::{Lease, LeaseBook, LeaseDecision, LeaseId, LentBooks, Recall};
+pub use lease::{LeaseBook, LentBooks};
+pub use lease_id::{Lease, LeaseDecision, LeaseId, LeaseReport, LeaseState, Recall, ReconcileDecision};
 pub use lease_size::{LeaseSize, LeaseSizeOptions};
 pub use limits::{BudgetLimits, BudgetOptions, EventBudget};
 pub use pace::SpendPace;

@@ -3,108 +3,181 @@
 //! Keeps what was spent in each of the last sixty minutes, and in each hour of the last eight days. From these come the
 //! rate of the last hour, where the day will end at that rate, and whether this hour is out of the ordinary.
 //!
-//! Time is the calendar's, because hours of the day are compared. A clock that is set back adds to the latest minute it
-//! has seen; one that is set forward makes the last hour look idle, which it is once the hour has passed.
+//! Minutes are counted by the clock that never goes back: whatever an administrator does to the calendar, the last hour is
+//! the last hour. Hours are the calendar's, because hours of the day are compared. Where the two clocks part by more than a
+//! minute, somebody has set the calendar; the hours at both ends of that step were not seen whole and are not compared
+//! with, nor are those that were jumped over.
 
 use crate::money::Money;
-use crate::time::UtcTime;
+use crate::time::{Now, Timestamp, UtcTime, nanos};
 
 const NANOS_PER_MINUTE: u64 = 60_000_000_000;
 const NANOS_PER_HOUR: u64 = 60 * NANOS_PER_MINUTE;
 const HOURS_PER_DAY: u64 = 24;
 /// The present hour and the same hour of the seven days before it.
-const HOURS_KEPT: u64 = 8 * HOURS_PER_DAY;
+const HOURS_KEPT: usize = 8 * 24;
+/// Sixty minutes touch sixty-one, because they begin within one.
+const MINUTES_KEPT: usize = 61;
 /// Below this much of a known hour its rate is not stretched further: three seconds of a busy start are no forecast.
 const LEAST_KNOWN: u64 = 5 * NANOS_PER_MINUTE;
+/// By how much the clocks may part and still be two clocks that run at their own speed.
+const MOST_DRIFT: u64 = NANOS_PER_MINUTE;
 
-/// Sums by consecutive spans of time, the latest few of them.
+/// The place of a span in a ring of `SPANS`.
+fn place<const SPANS: usize>(span: u64) -> usize {
+    usize::try_from(span % SPANS as u64).unwrap_or(0)
+}
+
+/// Sums by minutes, the latest few of them.
 #[derive(Clone, Debug)]
-struct Ring<const SPANS: usize> {
-    sums: [Money; SPANS],
-    /// The number of the latest span.
+struct Minutes {
+    sums: [Money; MINUTES_KEPT],
+    /// The number of the latest minute.
     latest: u64,
 }
 
-impl<const SPANS: usize> Ring<SPANS> {
+impl Minutes {
     fn new(latest: u64) -> Self {
-        Self { sums: [Money::ZERO; SPANS], latest }
+        Self { sums: [Money::ZERO; MINUTES_KEPT], latest }
     }
 
-    fn place(span: u64) -> usize {
-        usize::try_from(span % SPANS as u64).unwrap_or(0)
-    }
-
-    /// Moves on to `span`, forgetting what it replaces.
-    fn advance(&mut self, span: u64) {
-        if span.saturating_sub(self.latest) >= SPANS as u64 {
-            self.sums = [Money::ZERO; SPANS];
-            self.latest = span;
+    /// Moves on to `minute`, forgetting what it replaces, and adds to it.
+    fn add(&mut self, amount: Money, minute: u64) {
+        if minute.saturating_sub(self.latest) >= MINUTES_KEPT as u64 {
+            self.sums = [Money::ZERO; MINUTES_KEPT];
+            self.latest = minute;
         }
-        while self.latest < span {
+        while self.latest < minute {
             self.latest += 1;
-            self.sums[Self::place(self.latest)] = Money::ZERO;
+            self.sums[place::<MINUTES_KEPT>(self.latest)] = Money::ZERO;
         }
-    }
-
-    fn add(&mut self, amount: Money) {
-        let sum = &mut self.sums[Self::place(self.latest)];
+        let sum = &mut self.sums[place::<MINUTES_KEPT>(self.latest)];
         *sum = sum.saturating_add(amount);
     }
 
-    /// The sum of a span that is still kept.
-    fn of(&self, span: u64) -> Option<Money> {
-        (span <= self.latest && self.latest - span < SPANS as u64).then(|| self.sums[Self::place(span)])
+    /// The sum of a minute that is still kept.
+    fn of(&self, minute: u64) -> Money {
+        let is_kept = minute <= self.latest && self.latest - minute < MINUTES_KEPT as u64;
+        if is_kept { self.sums[place::<MINUTES_KEPT>(minute)] } else { Money::ZERO }
+    }
+}
+
+/// What an hour of the calendar cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hour {
+    /// Counted from 1970.
+    number: u64,
+    cost: Money,
+    /// Seen from its beginning to its end.
+    is_whole: bool,
+}
+
+/// Hours of the calendar, each in the place of its number, so that a calendar that goes back finds its way.
+#[derive(Clone, Debug)]
+struct Hours {
+    hours: [Hour; HOURS_KEPT],
+    /// The hour that is now.
+    current: u64,
+    /// When we last looked.
+    seen: Now,
+}
+
+impl Hours {
+    fn new(now: Now) -> Self {
+        let current = now.utc.as_nanos() / NANOS_PER_HOUR;
+        let mut hours = Self { hours: [Hour::default(); HOURS_KEPT], current, seen: now };
+        hours.begin(current, now.utc.as_nanos().is_multiple_of(NANOS_PER_HOUR));
+        hours
+    }
+
+    fn begin(&mut self, number: u64, is_whole: bool) {
+        self.hours[place::<HOURS_KEPT>(number)] = Hour { number, cost: Money::ZERO, is_whole };
+        self.current = number;
+    }
+
+    fn add(&mut self, amount: Money, now: Now) {
+        self.advance(now);
+        let hour = &mut self.hours[place::<HOURS_KEPT>(self.current)];
+        hour.cost = hour.cost.saturating_add(amount);
+    }
+
+    fn advance(&mut self, now: Now) {
+        let number = now.utc.as_nanos() / NANOS_PER_HOUR;
+        let expected = self.seen.utc.as_nanos().saturating_add(nanos(now.monotonic - self.seen.monotonic));
+        let was_set = expected.abs_diff(now.utc.as_nanos()) > MOST_DRIFT;
+        // A moment that comes a little late belongs to the present hour.
+        if was_set || number > self.current {
+            self.seen = now;
+        }
+        if was_set {
+            self.hours[place::<HOURS_KEPT>(self.current)].is_whole = false;
+            if number != self.current {
+                self.begin(number, false);
+            }
+            return;
+        }
+        // Hours in which nobody looked cost nothing.
+        let first = self.current.max(number.saturating_sub(HOURS_KEPT as u64));
+        for number in first.saturating_add(1)..=number {
+            self.begin(number, true);
+        }
+    }
+
+    /// What an hour cost that we have seen from its beginning to its end.
+    fn known(&self, number: u64) -> Option<Money> {
+        let hour = self.hours[place::<HOURS_KEPT>(number)];
+        (hour.number == number && hour.is_whole && number != self.current).then_some(hour.cost)
     }
 }
 
 /// How fast money goes.
 #[derive(Clone, Debug)]
 pub struct SpendPace {
-    began: UtcTime,
-    minutes: Ring<60>,
-    hours: Ring<{ 8 * 24 }>,
+    began: Timestamp,
+    minutes: Minutes,
+    hours: Hours,
 }
 
 impl SpendPace {
     /// Nothing spent yet.
     #[must_use]
-    pub fn new(now: UtcTime) -> Self {
-        Self {
-            began: now,
-            minutes: Ring::new(now.as_nanos() / NANOS_PER_MINUTE),
-            hours: Ring::new(now.as_nanos() / NANOS_PER_HOUR),
-        }
+    pub fn new(now: Now) -> Self {
+        let minute = now.monotonic.as_nanos() / NANOS_PER_MINUTE;
+        Self { began: now.monotonic, minutes: Minutes::new(minute), hours: Hours::new(now) }
     }
 
     /// Spent this much. Nothing is an amount, too: it says that time has passed.
-    pub fn record(&mut self, amount: Money, now: UtcTime) {
-        self.minutes.advance(now.as_nanos() / NANOS_PER_MINUTE);
-        self.hours.advance(now.as_nanos() / NANOS_PER_HOUR);
-        self.minutes.add(amount);
-        self.hours.add(amount);
+    pub fn record(&mut self, amount: Money, now: Now) {
+        self.minutes.add(amount, now.monotonic.as_nanos() / NANOS_PER_MINUTE);
+        self.hours.add(amount, now);
     }
 
-    /// What was spent in the sixty minutes up to the present one.
+    /// What was spent in the sixty minutes up to now. They begin within a minute, of which the part counts that they have.
     #[must_use]
-    pub fn last_hour(&self, now: UtcTime) -> Money {
+    pub fn last_hour(&self, now: Timestamp) -> Money {
         let minute = now.as_nanos() / NANOS_PER_MINUTE;
-        (minute.saturating_sub(59)..=minute).filter_map(|minute| self.minutes.of(minute)).sum()
+        let into_minute = now.as_nanos() % NANOS_PER_MINUTE;
+        let whole: Money = (minute.saturating_sub(59)..=minute).map(|minute| self.minutes.of(minute)).sum();
+        let first = minute.checked_sub(60).map_or(Money::ZERO, |minute| self.minutes.of(minute));
+        whole.saturating_add(part(first, NANOS_PER_MINUTE - into_minute, NANOS_PER_MINUTE))
     }
 
     /// What an hour comes to at the rate of the last one. While less than an hour is known, what is known is stretched.
     #[must_use]
-    pub fn hourly_rate(&self, now: UtcTime) -> Money {
-        let known = now.as_nanos().saturating_sub(self.began.as_nanos()).clamp(LEAST_KNOWN, NANOS_PER_HOUR);
+    pub fn hourly_rate(&self, now: Timestamp) -> Money {
+        let known = nanos(now - self.began).clamp(LEAST_KNOWN, NANOS_PER_HOUR);
         part(self.last_hour(now), NANOS_PER_HOUR, known)
     }
 
     /// Where the day ends that has cost `posted` so far: the larger of what the last hour's rate brings and what the same
     /// hours of the last seven days brought, as far as they are known.
     #[must_use]
-    pub fn projected(&self, posted: Money, now: UtcTime) -> Money {
+    pub fn projected(&self, posted: Money, now: Now) -> Money {
+        let rate = self.hourly_rate(now.monotonic);
+        let now = now.utc;
         let midnight = UtcTime::start_of_day(now.day().saturating_add(1));
         let left = midnight.as_nanos().saturating_sub(now.as_nanos());
-        let by_rate = part(self.hourly_rate(now), left, NANOS_PER_HOUR);
+        let by_rate = part(rate, left, NANOS_PER_HOUR);
         let hour = now.as_nanos() / NANOS_PER_HOUR;
         let into_hour = now.as_nanos() % NANOS_PER_HOUR;
         let rest_of_hour =
@@ -130,23 +203,17 @@ impl SpendPace {
 
     /// The average of this hour's hour of the day on the seven days before it.
     fn usual(&self, hour: u64) -> Option<Money> {
-        let known = || (1..=7).filter_map(|days| self.known(hour.checked_sub(days * HOURS_PER_DAY)?));
+        let known = || (1..=7).filter_map(|days| self.hours.known(hour.checked_sub(days * HOURS_PER_DAY)?));
         let days = u64::try_from(known().count()).unwrap_or(0);
         let sum: Money = known().sum();
         (days > 0).then(|| Money::from_nanos(sum.as_nanos() / days))
     }
 
     fn known_days(&self, hour: u64) -> u64 {
-        let known =
-            |days: &u64| hour.checked_sub(days * HOURS_PER_DAY).and_then(|hour| self.known(hour)).is_some();
+        let known = |days: &u64| {
+            hour.checked_sub(days * HOURS_PER_DAY).and_then(|hour| self.hours.known(hour)).is_some()
+        };
         u64::try_from((1..=7).filter(known).count()).unwrap_or(0)
-    }
-
-    /// What a whole hour cost that we have seen from its beginning to its end.
-    fn known(&self, hour: u64) -> Option<Money> {
-        let was_seen =
-            hour.saturating_mul(NANOS_PER_HOUR) >= self.began.as_nanos() && hour < self.hours.latest;
-        if was_seen { self.hours.of(hour) } else { None }
     }
 }
 
@@ -155,5 +222,3 @@ fn part(amount: Money, numerator: u64, denominator: u64) -> Money {
     let product = u128::from(amount.as_nanos()) * u128::from(numerator) / u128::from(denominator.max(1));
     Money::from_nanos(u64::try_from(product).unwrap_or(u64::MAX))
 }
-
-const _: () = assert!(HOURS_KEPT == 8 * 24, "the ring of hours holds a week and a day");

@@ -1,6 +1,6 @@
-use super::{DAY, ask, at, dollars, nanos, small, small_book};
+use super::{DAY, account, ask, at, dollars, nanos, post, small, small_book};
 use crate::budget::{
-    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, ReservationId,
+    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, Reservation, ReservationId,
     SessionTokens, SourceAlarm,
 };
 use crate::history::TokenLimitsOptions;
@@ -8,14 +8,6 @@ use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
 use std::sync::Mutex;
-
-fn post(id: ReservationId, cost: u64) -> Entry {
-    Entry::Posted { id, usage: Usage { input: 7, output: 3, ..Usage::default() }, cost: nanos(cost) }
-}
-
-fn account(posted: u64, held: u64) -> Account {
-    Account { posted: nanos(posted), held: nanos(held) }
-}
 
 #[test]
 fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
@@ -224,51 +216,64 @@ fn a_thousand_settlements_at_once_are_exact() {
 }
 
 #[test]
-fn old_days_and_conversations_are_forgotten_but_not_what_is_open() {
+fn a_caller_who_stands_out_after_a_cap_was_lowered_is_told_of() {
+    let options = BudgetOptions { caller_day: dollars(600), ..BudgetOptions::default() };
+    let mut book = BudgetBook::new(options.check().unwrap());
+    let spend = |book: &mut BudgetBook, dollars| {
+        let worst = Money::from_dollars(dollars);
+        let id = book.reserve(&Ask { worst, ..ask(1, Tier::Prime, 0) }, at(0)).unwrap();
+        book.apply(&Entry::Posted { id, usage: Usage::default(), cost: worst })
+    };
+    assert_eq!(spend(&mut book, 400), ApplyDecision::Applied);
+    book.set_limits(BudgetOptions { day: dollars(2_000), ..options }.check().unwrap());
+    let alarm = SourceAlarm { caller: 1, spent: dollars(401), cap: dollars(2_000) };
+    assert_eq!(spend(&mut book, 1), ApplyDecision::SingleSource(alarm));
+    assert_eq!(spend(&mut book, 1), ApplyDecision::Applied);
+}
+
+#[test]
+fn the_truth_takes_the_place_of_the_worst_once_however_late() {
     let mut book = small_book();
-    let open = Ask { session: Some(1), ..ask(1, Tier::Prime, 10) };
-    let id = book.reserve(&open, at(0)).unwrap();
-    let second = book.reserve(&Ask { session: Some(2), ..open }, at(0)).unwrap();
-    let _ = book.apply(&post(second, 5));
-    for day in 1..=3 {
-        let next = book.reserve(&ask(1, Tier::Prime, 10), at(day * DAY)).unwrap();
-        let _ = book.apply(&post(next, 5));
+    let asked = Ask { session: Some(4), input: 40, output: 20, ..ask(1, Tier::Prime, 70) };
+    let ids = [0, 1, 2]
+        .map(|_| book.reserve(&Ask { worst: nanos(30), input: 30, output: 10, ..asked }, at(0)).unwrap());
+    assert_eq!(book.recover().len(), 3);
+    assert_eq!((book.caller(0, 1), book.session(4).input, book.session(4).output), (account(90, 0), 90, 30));
+    let usage = Usage { input: 5, cache_read: 2, output: 3, ..Usage::default() };
+    // Cheaper than feared, dearer than feared, and never made.
+    let cheap = Entry::Posted { id: ids[0], usage, cost: nanos(4) };
+    let dear = Entry::Posted { id: ids[1], usage, cost: nanos(50) };
+    for (late, posted, input, output) in
+        [(cheap, 64, 67, 23), (dear, 84, 44, 16), (Entry::Voided(ids[2]), 54, 14, 6)]
+    {
+        assert_eq!(book.apply(&late), ApplyDecision::Applied);
+        for again in [late, Entry::Expired(ids[0]), Entry::Voided(ids[0])] {
+            assert_eq!(book.apply(&again), ApplyDecision::Known);
+        }
+        assert_eq!((book.all(0), book.tier(0, Tier::Prime)), (account(posted, 0), account(posted, 0)));
+        assert_eq!((book.session(4).input, book.session(4).output), (input, output));
     }
-    assert_eq!(book.all(0), account(5, 10));
-    assert_eq!(book.session(2), SessionTokens::default());
-    assert_eq!(book.session(1).input_held, 10);
-    let _ = book.apply(&post(id, 5));
-    book.reserve(&ask(1, Tier::Prime, 10), at(4 * DAY)).unwrap();
-    assert_eq!([0, 1, 2, 3].map(|day| book.all(day).posted.as_nanos()), [0, 0, 5, 5]);
 }
 
 #[test]
-fn a_clock_that_jumps_ahead_and_back_makes_no_spent_day_new() {
+fn a_late_truth_can_raise_the_alarm() {
     let mut book = small_book();
-    let id = book.reserve(&ask(1, Tier::Prime, 150), at(0)).unwrap();
-    let _ = book.apply(&post(id, 150));
-    book.reserve(&ask(2, Tier::Prime, 10), at(9_999 * DAY)).unwrap();
-    assert!(matches!(book.reserve(&ask(1, Tier::Prime, 1), at(5)), Err(BudgetRefusal::CallerDay { .. })));
+    let id = book.reserve(&ask(1, Tier::Prime, 10), at(0)).unwrap();
+    book.recover();
+    let alarm = SourceAlarm { caller: 1, spent: nanos(101), cap: nanos(1_000) };
+    assert_eq!(book.apply(&post(id, 101)), ApplyDecision::SingleSource(alarm));
 }
 
 #[test]
-fn books_on_leases_spend_what_was_lent_and_give_back_what_is_free() {
-    let mut book = BudgetBook::on_leases(small());
-    assert!(matches!(book.reserve(&ask(1, Tier::Guest, 1), at(0)), Err(BudgetRefusal::TierDay { .. })));
-    book.lend(0, Tier::Guest, nanos(60));
-    book.lend(0, Tier::Guest, nanos(40));
-    assert_eq!(book.tier_cap(0, Tier::Guest), nanos(100));
-    let id = book.reserve(&ask(1, Tier::Guest, 70), at(0)).unwrap();
-    assert!(book.reserve(&ask(1, Tier::Prime, 1), at(0)).is_err());
-    assert_eq!(book.give_back(0, Tier::Guest, nanos(10)), nanos(10));
-    assert_eq!(book.give_back(0, Tier::Guest, nanos(100)), nanos(20));
-    assert_eq!(book.give_back(0, Tier::Guest, nanos(100)), Money::ZERO);
-    assert_eq!(book.give_back(7, Tier::Guest, nanos(100)), Money::ZERO);
-    let _ = book.apply(&post(id, 30));
-    assert_eq!(book.give_back(0, Tier::Guest, nanos(100)), nanos(40));
-    assert_eq!(book.tier(0, Tier::Guest), account(30, 0));
-    // What one caller may spend binds here, too.
-    book.lend(0, Tier::Guest, nanos(1_000));
-    assert!(matches!(book.reserve(&ask(1, Tier::Guest, 121), at(0)), Err(BudgetRefusal::CallerDay { .. })));
-    assert!(book.reserve(&ask(1, Tier::Guest, 120), at(0)).is_ok());
+fn an_entry_with_a_number_that_no_book_reaches_is_not_believed() {
+    let mut book = small_book();
+    let Ok(Entry::Reserved(first)) = book.decide(&ask(1, Tier::Prime, 1), at(0)) else { panic!() };
+    for wrong in [u64::MAX, 1 << 63] {
+        let entry = Entry::Reserved(Reservation { id: ReservationId(wrong), ..first });
+        assert_eq!(book.apply(&entry), ApplyDecision::Known);
+    }
+    let highest = Entry::Reserved(Reservation { id: ReservationId((1 << 63) - 2), ..first });
+    assert_eq!(book.apply(&highest), ApplyDecision::Applied);
+    assert_eq!(book.reserve(&ask(1, Tier::Prime, 1), at(0)), Ok(ReservationId((1 << 63) - 1)));
+    assert_eq!(book.open(), 2);
 }

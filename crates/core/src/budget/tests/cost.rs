@@ -1,8 +1,8 @@
-use super::{DAY, at, dollars, nanos};
+use super::{DAY, ask, at, dollars, nanos, on, small_book};
 use crate::budget::{
-    CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings,
+    CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings, Entry,
 };
-use crate::money::Money;
+use crate::money::{Money, Usage};
 use crate::vocabulary::{CostState, Tier};
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert, proptest};
@@ -21,7 +21,8 @@ fn machine() -> CostMachine {
 
 /// Of a cap of $5,000.
 fn reading(posted: u64, projected: u64) -> CostReading {
-    CostReading { posted: dollars(posted), cap: dollars(5_000), projected: dollars(projected) }
+    let (posted, projected) = (dollars(posted), dollars(projected));
+    CostReading { posted, cap: dollars(5_000), projected, least: Money::ZERO }
 }
 
 fn change(from: CostState, to: CostState, cause: CostCause) -> Option<CostChange> {
@@ -78,25 +79,108 @@ fn a_spent_day_stays_spent_until_midnight_whatever_the_pace() {
     assert_eq!(machine.tick(&reading(4_000, 4_000), at(23 * HOUR)).state, Spent);
     let morning = machine.tick(&reading(0, 100), at(DAY));
     assert_eq!(morning.change, change(Spent, Normal, CostCause::NewDay));
-    // The calendar goes back: the old day's money is not to be had twice.
-    let _ = machine.tick(&reading(5_000, 5_000), at(DAY + 1));
-    let back = crate::time::Now::new(at(DAY + 2).monotonic, at(5).utc);
-    assert_eq!(machine.tick(&reading(0, 0), back).state, Spent);
 }
 
 #[test]
-fn another_cap_is_judged_afresh() {
+fn a_clock_that_was_a_day_ahead_decides_nothing_about_the_real_next_day() {
+    let mut machine = machine();
+    assert_eq!(machine.tick(&reading(5_000, 5_000), on(0, 60)).state, Spent);
+    let ahead = machine.tick(&reading(0, 0), on(1, 120));
+    assert_eq!(ahead.change, change(Spent, Normal, CostCause::NewDay));
+    // Back on the right day, whose own figures make it spent.
+    assert_eq!(machine.tick(&reading(5_000, 5_000), on(0, 180)).state, Spent);
+    assert_eq!(machine.tick(&reading(0, 0), on(1, DAY)).state, Normal);
+    // A day to which the calendar goes back is what its own figures say, good or bad.
+    let _ = machine.tick(&reading(5_000, 5_000), on(1, DAY + 1));
+    let back = machine.tick(&reading(4_100, 4_900), on(0, DAY + 2));
+    assert_eq!(back.change, change(Spent, Warning, CostCause::NewDay));
+}
+
+#[test]
+fn a_day_on_which_nothing_fits_any_more_is_spent() {
+    let mut machine = machine();
+    let worst = nanos(27_360_000);
+    let posted = dollars(5_000).saturating_sub(worst);
+    let just_fits = CostReading { posted, least: worst, ..reading(0, 5_000) };
+    assert_eq!(machine.tick(&just_fits, at(0)).state, Warning);
+    // Not known, so nothing is said of it.
+    let unknown =
+        CostReading { least: Money::ZERO, posted: dollars(5_000).saturating_sub(nanos(1)), ..just_fits };
+    assert_eq!(machine.tick(&unknown, at(1)).state, Warning);
+    let too_little = CostReading { posted: posted.saturating_add(nanos(1)), ..just_fits };
+    assert_eq!(machine.tick(&too_little, at(2)).change, change(Warning, Spent, CostCause::CapReached));
+    let huge = CostReading { posted: Money::MAX, cap: Money::MAX, projected: Money::MAX, least: Money::MAX };
+    assert_eq!(CostMachine::new(settings(), at(0)).tick(&huge, at(0)).state, Spent);
+}
+
+#[test]
+fn a_book_that_refuses_everything_makes_the_machine_say_so() {
+    let mut book = small_book();
+    let (worst, mut callers) = (27, 0);
+    while let Ok(id) = book.reserve(&ask(callers, Tier::Standard, worst), at(0)) {
+        let _ = book.apply(&Entry::Posted { id, usage: Usage::default(), cost: nanos(7) });
+        callers += 1;
+    }
+    let (posted, cap) = (book.tier(0, Tier::Standard).posted, book.tier_cap(0, Tier::Standard));
+    assert!(posted < cap);
+    let reading = CostReading { posted, cap, projected: posted, least: nanos(worst) };
+    assert_eq!(machine().tick(&reading, at(1)).state, Spent);
+}
+
+#[test]
+fn another_cap_ends_only_a_spent_day() {
     let mut machine = machine();
     let _ = machine.tick(&reading(5_000, 6_000), at(0));
     let raised = CostReading { cap: dollars(6_000), ..reading(5_000, 6_000) };
     assert_eq!(machine.tick(&raised, at(1)).change, change(Spent, Warning, CostCause::CapChanged));
+    // A warning ends as all warnings do, however ample the cap has become.
     let ample = CostReading { cap: dollars(10_000), ..raised };
-    assert_eq!(machine.tick(&ample, at(2)).change, change(Warning, Normal, CostCause::CapChanged));
+    assert_eq!(machine.tick(&ample, at(2)).change, None);
+    assert_eq!(machine.tick(&ample, at(602)).change, change(Warning, Normal, CostCause::PaceIsCalm));
     let low = CostReading { cap: dollars(4_000), ..raised };
-    assert_eq!(machine.tick(&low, at(3)).change, change(Normal, Spent, CostCause::CapReached));
-    assert_eq!(machine.tick(&CostReading { cap: dollars(4_001), ..raised }, at(4)).change, None);
-    let nothing = CostReading { posted: Money::ZERO, cap: Money::ZERO, projected: Money::ZERO };
-    assert_eq!(machine.tick(&nothing, at(5)).state, Spent);
+    assert_eq!(machine.tick(&low, at(603)).change, change(Normal, Spent, CostCause::CapReached));
+    assert_eq!(machine.tick(&CostReading { cap: dollars(4_001), ..raised }, at(604)).change, None);
+    let nothing =
+        CostReading { posted: Money::ZERO, cap: Money::ZERO, projected: Money::ZERO, least: Money::ZERO };
+    assert_eq!(machine.tick(&nothing, at(605)).state, Spent);
+}
+
+#[test]
+fn a_cap_that_moves_a_little_brings_no_warning_back_and_delays_no_calm() {
+    let mut machine = machine();
+    let with_cap = |cap| CostReading { cap: dollars(cap), ..reading(4_200, 4_320) };
+    let _ = machine.tick(&with_cap(5_000), at(0));
+    let _ = machine.tick(&with_cap(5_000), at(1));
+    let _ = machine.tick(&with_cap(5_005), at(300));
+    assert_eq!(
+        machine.tick(&with_cap(5_010), at(601)).change,
+        change(Warning, Normal, CostCause::PaceIsCalm)
+    );
+    assert_eq!(machine.tick(&with_cap(5_015), at(660)).state, Normal);
+    assert_eq!(
+        machine.tick(&with_cap(4_300), at(720)).change,
+        change(Normal, Warning, CostCause::PaceIsHigh)
+    );
+}
+
+#[test]
+fn resetting_what_is_normal_does_not_take_the_warning_away() {
+    let mut machine = machine();
+    assert_eq!(machine.reset(at(0)).change, None);
+    assert_eq!(machine.tick(&reading(4_500, 4_990), at(60)).state, Warning);
+}
+
+#[test]
+fn a_new_day_that_is_spent_at_once_has_its_own_alarm() {
+    let mut machine = machine();
+    let spent = reading(5_000, 5_000);
+    let _ = machine.tick(&spent, at(0));
+    assert!(machine.tick(&spent, at(4 * HOUR)).is_stuck);
+    let midnight = machine.tick(&spent, at(DAY));
+    assert_eq!((midnight.change, midnight.is_stuck, machine.since()), (None, false, at(DAY).monotonic));
+    assert!(!machine.tick(&spent, at(DAY + 4 * HOUR - 1)).is_stuck);
+    assert!(machine.tick(&spent, at(DAY + 4 * HOUR)).is_stuck);
+    assert!(!machine.tick(&spent, at(DAY + 5 * HOUR)).is_stuck);
 }
 
 #[test]

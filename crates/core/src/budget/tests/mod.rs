@@ -2,13 +2,16 @@
 
 mod book;
 mod cost;
+mod fleet;
+mod forgetting;
 mod lease;
 mod model;
+mod node;
 mod pace;
 
-use super::{Ask, BudgetBook, BudgetLimits, BudgetOptions};
+use super::{Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, Entry, ReservationId};
 use crate::history::TokenLimits;
-use crate::money::Money;
+use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp, UtcTime};
 use crate::vocabulary::Tier;
 use std::time::Duration;
@@ -56,4 +59,17 @@ fn ask(caller: u64, tier: Tier, worst: u64) -> Ask {
 
 fn small_book() -> BudgetBook {
     BudgetBook::new(small())
+}
+
+fn post(id: ReservationId, cost: u64) -> Entry {
+    Entry::Posted { id, usage: Usage { input: 7, output: 3, ..Usage::default() }, cost: nanos(cost) }
+}
+
+fn account(posted: u64, held: u64) -> Account {
+    Account { posted: nanos(posted), held: nanos(held) }
+}
+
+/// On the calendar's `day` when the clock that never goes back shows this many seconds.
+fn on(day: u64, seconds: u64) -> Now {
+    Now::new(at(seconds).monotonic, at(day * DAY).utc)
 }

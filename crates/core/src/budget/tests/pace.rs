@@ -1,6 +1,7 @@
 use super::{at, dollars, nanos};
 use crate::budget::SpendPace;
 use crate::money::Money;
+use crate::time::Now;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
 
@@ -9,46 +10,135 @@ const HOUR: u64 = 3_600;
 const DAY: u64 = 86_400;
 
 fn pace(from: u64) -> SpendPace {
-    SpendPace::new(at(from).utc)
+    SpendPace::new(at(from))
 }
 
 #[test]
-fn an_hour_is_sixty_minutes_and_what_is_older_falls_out() {
+fn an_hour_is_sixty_minutes_and_what_is_older_falls_out_by_degrees() {
     let mut pace = pace(0);
-    pace.record(nanos(5), at(0).utc);
-    pace.record(nanos(7), at(59 * MINUTE).utc);
-    assert_eq!(pace.last_hour(at(HOUR - 1).utc), nanos(12));
-    assert_eq!(pace.last_hour(at(HOUR).utc), nanos(7));
-    assert_eq!(pace.last_hour(at(2 * HOUR).utc), Money::ZERO);
+    pace.record(nanos(60), at(0));
+    pace.record(nanos(7), at(59 * MINUTE));
+    for (seconds, left) in
+        [(HOUR - 1, 67), (HOUR, 67), (HOUR + 1, 66), (HOUR + 45, 22), (HOUR + 59, 8), (HOUR + 60, 7)]
+    {
+        assert_eq!(pace.last_hour(at(seconds).monotonic), nanos(left), "{seconds}");
+    }
+    assert_eq!(pace.last_hour(at(2 * HOUR).monotonic), Money::ZERO);
     // A jump of more than an hour leaves nothing behind.
-    pace.record(nanos(1), at(3 * HOUR).utc);
-    assert_eq!(pace.last_hour(at(3 * HOUR).utc), nanos(1));
-    // A clock that goes back adds to the latest minute.
-    pace.record(nanos(2), at(HOUR).utc);
-    assert_eq!(pace.last_hour(at(3 * HOUR).utc), nanos(3));
+    pace.record(nanos(1), at(3 * HOUR));
+    assert_eq!(pace.last_hour(at(3 * HOUR).monotonic), nanos(1));
+    // A moment that comes late adds to the latest minute.
+    pace.record(nanos(2), at(HOUR));
+    assert_eq!(pace.last_hour(at(3 * HOUR).monotonic), nanos(3));
+}
+
+#[test]
+fn a_steady_dollar_a_minute_is_sixty_an_hour_at_every_moment() {
+    let mut pace = pace(0);
+    for minute in 0..120 {
+        pace.record(dollars(1), at(minute * MINUTE + 30));
+    }
+    assert_eq!(pace.hourly_rate(at(120 * MINUTE).monotonic), dollars(60));
+    assert_eq!(pace.hourly_rate(at(120 * MINUTE - 15).monotonic).as_nanos(), 60_250_000_000);
+}
+
+/// The calendar shows `ahead` seconds more than the clock that never goes back.
+fn ahead(seconds: u64, ahead: u64) -> Now {
+    Now::new(at(seconds).monotonic, at(seconds + ahead).utc)
+}
+
+#[test]
+fn a_pace_sees_what_is_spent_after_its_clock_was_set_back() {
+    let mut pace = pace(0);
+    pace.record(Money::ZERO, ahead(HOUR, 3 * HOUR));
+    for minute in 0..60 {
+        pace.record(dollars(10), at(HOUR + minute * MINUTE));
+    }
+    let now = at(2 * HOUR);
+    assert_eq!(pace.last_hour(now.monotonic), dollars(600));
+    assert_eq!(pace.projected(Money::ZERO, now), dollars(22 * 600));
+}
+
+#[test]
+fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
+    let steady = |hours: std::ops::Range<u64>, pace: &mut SpendPace, set: u64| {
+        for hour in hours {
+            pace.record(dollars(10), ahead(hour * HOUR + HOUR / 2, set));
+        }
+    };
+    let usual = |pace: &SpendPace, hour: u64| pace.usual_hour(at(DAY + hour * HOUR).utc, 1);
+    let mut kept = pace(0);
+    steady(0..20, &mut kept, 0);
+    assert_eq!([1, 5, 18].map(|hour| usual(&kept, hour)), [Some(dollars(10)); 3]);
+    // Ten years ahead for one look, in the hour from 10:00.
+    let mut stepped = pace(0);
+    steady(0..11, &mut stepped, 0);
+    stepped.record(Money::ZERO, ahead(10 * HOUR + 40 * MINUTE, 3_650 * DAY));
+    steady(11..20, &mut stepped, 0);
+    assert_eq!(
+        [9, 10, 11, 12, 13].map(|hour| usual(&stepped, hour).is_some()),
+        [true, false, false, false, true]
+    );
+    // Two hours forward, for good: those that were jumped over were not seen.
+    let mut summer = pace(0);
+    steady(0..11, &mut summer, 0);
+    steady(11..20, &mut summer, 2 * HOUR);
+    assert_eq!(
+        [9, 10, 11, 12, 13, 14, 15].map(|hour| usual(&summer, hour).is_some()),
+        [true, false, false, false, false, false, true]
+    );
+    // What drifts by up to a minute was not set.
+    let mut drifting = pace(0);
+    steady(0..11, &mut drifting, 0);
+    steady(11..20, &mut drifting, MINUTE);
+    assert!((1..19).all(|hour| usual(&drifting, hour).is_some()));
+    // Nor was what drifts by half a minute in each hour, however far that leads.
+    let mut slow = pace(0);
+    (0..20).for_each(|hour| slow.record(dollars(10), ahead(hour * HOUR + 10 * MINUTE, hour * MINUTE / 2)));
+    assert!((1..19).all(|hour| usual(&slow, hour).is_some()));
+    let mut set = pace(0);
+    steady(0..11, &mut set, 0);
+    steady(11..20, &mut set, MINUTE + 1);
+    assert_eq!(
+        [9, 10, 11, 12, 13].map(|hour| usual(&set, hour).is_some()),
+        [true, false, false, false, true]
+    );
+}
+
+#[test]
+fn hours_in_which_nobody_looked_cost_nothing() {
+    let mut pace = pace(0);
+    pace.record(dollars(8), at(HOUR / 2));
+    pace.record(Money::ZERO, at(30 * HOUR));
+    assert_eq!(pace.usual_hour(at(DAY + HOUR).utc, 1), Some(dollars(8)));
+    assert_eq!(pace.usual_hour(at(DAY + 5 * HOUR).utc, 1), Some(Money::ZERO));
+    // After weeks, only what is kept is.
+    pace.record(Money::ZERO, at(60 * DAY));
+    assert_eq!(pace.usual_hour(at(60 * DAY).utc, 7), Some(Money::ZERO));
 }
 
 #[test]
 fn a_short_start_is_stretched_to_an_hour_but_not_from_less_than_five_minutes() {
     let mut pace = pace(0);
-    pace.record(nanos(100), at(0).utc);
-    assert_eq!(pace.hourly_rate(at(3).utc), nanos(1_200));
-    assert_eq!(pace.hourly_rate(at(5 * MINUTE).utc), nanos(1_200));
-    assert_eq!(pace.hourly_rate(at(30 * MINUTE).utc), nanos(200));
-    assert_eq!(pace.hourly_rate(at(HOUR - 1).utc), nanos(100));
+    pace.record(nanos(100), at(0));
+    assert_eq!(pace.hourly_rate(at(3).monotonic), nanos(1_200));
+    assert_eq!(pace.hourly_rate(at(5 * MINUTE).monotonic), nanos(1_200));
+    assert_eq!(pace.hourly_rate(at(30 * MINUTE).monotonic), nanos(200));
+    assert_eq!(pace.hourly_rate(at(HOUR - 1).monotonic), nanos(100));
 }
 
 #[test]
 fn the_day_ends_where_the_last_hour_leads() {
     let mut pace = pace(0);
     for minute in 0..(22 * 60) {
-        pace.record(dollars(1), at(minute * MINUTE).utc);
+        pace.record(dollars(1), at(minute * MINUTE));
     }
-    assert_eq!(pace.hourly_rate(at(22 * HOUR - 1).utc), dollars(60));
-    assert_eq!(pace.projected(dollars(4_200), at(22 * HOUR - 1).utc).as_nanos() / 1_000_000_000, 4_320);
-    pace.record(Money::ZERO, at(22 * HOUR).utc);
-    assert_eq!(pace.projected(dollars(4_200), at(22 * HOUR).utc), dollars(4_200 + 59 * 2));
-    assert_eq!(pace.projected(Money::MAX, at(22 * HOUR).utc), Money::MAX);
+    // Sixty minutes and a sixtieth of the one they begin in.
+    assert_eq!(pace.hourly_rate(at(22 * HOUR - 1).monotonic), nanos(60_016_666_666));
+    assert_eq!(pace.projected(dollars(4_200), at(22 * HOUR - 1)).as_nanos() / 1_000_000_000, 4_320);
+    pace.record(Money::ZERO, at(22 * HOUR));
+    assert_eq!(pace.projected(dollars(4_200), at(22 * HOUR)), dollars(4_200 + 60 * 2));
+    assert_eq!(pace.projected(Money::MAX, at(22 * HOUR)), Money::MAX);
 }
 
 #[test]
@@ -57,11 +147,11 @@ fn hours_that_are_usually_dear_are_expected_to_be() {
     // Three days: $10 in each hour, and $100 in the hour from 20:00.
     for hour in 0..72 {
         let amount = if hour % 24 == 20 { 100 } else { 10 };
-        pace.record(dollars(amount), at(hour * HOUR).utc);
+        pace.record(dollars(amount), at(hour * HOUR));
     }
-    let now = at(72 * HOUR + 18 * HOUR + 30 * MINUTE).utc;
+    let now = at(72 * HOUR + 18 * HOUR + 30 * MINUTE);
     pace.record(Money::ZERO, now);
-    assert_eq!(pace.last_hour(now), Money::ZERO);
+    assert_eq!(pace.last_hour(now.monotonic), Money::ZERO);
     // Half of 18, all of 19, 20, 21, 22, 23.
     assert_eq!(pace.projected(dollars(7), now), dollars(7 + 5 + 10 + 100 + 10 + 10 + 10));
 }
@@ -70,7 +160,7 @@ fn hours_that_are_usually_dear_are_expected_to_be() {
 fn what_an_hour_usually_costs_needs_days_that_were_seen_whole() {
     let mut pace = pace(HOUR / 2);
     for hour in 1..(3 * 24 + 13) {
-        pace.record(dollars(hour / 24 + 1), at(hour * HOUR).utc);
+        pace.record(dollars(hour / 24 + 1), at(hour * HOUR));
     }
     let noon = |day: u64| at(day * DAY + 12 * HOUR).utc;
     // The hour up to noon of day 3 is like those of days 0, 1 and 2: $1, $2 and $3.
@@ -81,11 +171,11 @@ fn what_an_hour_usually_costs_needs_days_that_were_seen_whole() {
     let one = at(3 * DAY + HOUR).utc;
     assert_eq!((pace.usual_hour(one, 3), pace.usual_hour(one, 2)), (None, Some(nanos(2_500_000_000))));
     // Between two hours it is a mixture of both.
-    let mut steep = SpendPace::new(at(0).utc);
+    let mut steep = SpendPace::new(at(0));
     for hour in 0..25 {
-        steep.record(if hour == 11 { dollars(30) } else { dollars(10) }, at(hour * HOUR).utc);
+        steep.record(if hour == 11 { dollars(30) } else { dollars(10) }, at(hour * HOUR));
     }
-    steep.record(Money::ZERO, at(DAY + 11 * HOUR + 15 * MINUTE).utc);
+    steep.record(Money::ZERO, at(DAY + 11 * HOUR + 15 * MINUTE));
     assert_eq!(steep.usual_hour(at(DAY + 11 * HOUR + 15 * MINUTE).utc, 1), Some(dollars(15)));
 }
 
@@ -93,25 +183,27 @@ fn what_an_hour_usually_costs_needs_days_that_were_seen_whole() {
 fn a_week_is_remembered_and_not_more() {
     let mut pace = pace(0);
     for hour in 0..(9 * 24) {
-        pace.record(dollars(if hour < 24 { 1_000 } else { 7 }), at(hour * HOUR).utc);
+        pace.record(dollars(if hour < 24 { 1_000 } else { 7 }), at(hour * HOUR));
     }
     // On day 8 the week before it is days 1 to 7.
     assert_eq!(pace.usual_hour(at(8 * DAY + 12 * HOUR).utc, 7), Some(dollars(7)));
 }
 
 proptest! {
+    /// Minute by minute, whatever the calendar does meanwhile.
     #[test]
-    fn the_last_hour_is_the_sum_of_its_minutes(steps in vec((0..400_u64, 0..1_000_u64), 1..60)) {
+    fn the_last_hour_is_the_sum_of_its_minutes(steps in vec((0..400_u64, 0..1_000_u64, 0..3_u64), 1..60)) {
         let mut pace = pace(0);
         let mut all = vec![];
         let mut now = 0;
-        for (wait, amount) in steps {
+        for (wait, amount, day) in steps {
             now += wait;
-            pace.record(nanos(amount), at(now).utc);
+            pace.record(nanos(amount), ahead(now, day * 5 * DAY));
             all.push((now / MINUTE, amount));
             let minute = now / MINUTE;
-            let slow: u64 = all.iter().filter(|(when, _)| when + 60 > minute).map(|(_, amount)| amount).sum();
-            prop_assert_eq!(pace.last_hour(at(now).utc), nanos(slow));
+            let sum = |of: &dyn Fn(u64) -> bool| all.iter().filter(|(when, _)| of(*when)).map(|(_, amount)| amount).sum::<u64>();
+            let slow = sum(&|when| when + 60 > minute) + sum(&|when| when + 60 == minute) * (60 - now % 60) / 60;
+            prop_assert_eq!(pace.last_hour(at(now).monotonic), nanos(slow));
         }
     }
 }

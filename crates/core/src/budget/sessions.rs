@@ -1,0 +1,93 @@
+//! Conversations, and how those that ended are forgotten.
+
+use super::account::SessionTokens;
+use super::entry::Reservation;
+use super::uptime::{SLICE, Uptime};
+use crate::money::Usage;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+struct Session {
+    tokens: SessionTokens,
+    used: Duration,
+}
+
+/// What conversations have used. They are forgotten a few at a time, in rounds.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    all: BTreeMap<u64, Session>,
+    /// Where the round goes on, if one is under way.
+    next: Option<u64>,
+}
+
+impl Sessions {
+    pub(super) fn get(&self, session: u64) -> SessionTokens {
+        self.all.get(&session).map(|session| session.tokens).unwrap_or_default()
+    }
+
+    pub(super) fn hold(&mut self, reservation: &Reservation, uptime: Uptime) {
+        self.change(reservation, uptime, |tokens| {
+            tokens.input_held = tokens.input_held.saturating_add(reservation.input);
+            tokens.output_held = tokens.output_held.saturating_add(reservation.output);
+        });
+    }
+
+    pub(super) fn settle(&mut self, reservation: &Reservation, usage: Usage, uptime: Uptime) {
+        self.change(reservation, uptime, |tokens| {
+            tokens.input_held = tokens.input_held.saturating_sub(reservation.input);
+            tokens.output_held = tokens.output_held.saturating_sub(reservation.output);
+            tokens.input = tokens.input.saturating_add(usage.total_input());
+            tokens.output = tokens.output.saturating_add(usage.output);
+        });
+    }
+
+    /// What was charged at its worst has used this after all.
+    pub(super) fn correct(&mut self, reservation: &Reservation, usage: Usage, uptime: Uptime) {
+        self.change(reservation, uptime, |tokens| {
+            tokens.input = tokens.input.saturating_sub(reservation.input).saturating_add(usage.total_input());
+            tokens.output = tokens.output.saturating_sub(reservation.output).saturating_add(usage.output);
+        });
+    }
+
+    fn change(&mut self, reservation: &Reservation, uptime: Uptime, how: impl FnOnce(&mut SessionTokens)) {
+        let Some(number) = reservation.session else { return };
+        let session = self.all.entry(number).or_default();
+        session.used = uptime.get();
+        how(&mut session.tokens);
+        // Names come from outside. Who used nothing leaves nothing behind.
+        if session.tokens == SessionTokens::default() {
+            self.all.remove(&number);
+        }
+    }
+
+    /// Begins to look for what can be forgotten, unless that is under way.
+    pub(super) fn begin_round(&mut self) {
+        self.next.get_or_insert(0);
+    }
+
+    /// Looks at a few and forgets those that nobody has used for long.
+    pub(super) fn sweep(&mut self, uptime: Uptime) {
+        let Some(from) = self.next.take() else { return };
+        let mut old = Vec::new();
+        for (place, (number, session)) in self.all.range(from..).enumerate() {
+            if place == SLICE {
+                self.next = Some(*number);
+                break;
+            }
+            let is_in_use = session.tokens.input_held > 0 || session.tokens.output_held > 0;
+            if uptime.has_outlived(session.used) && !is_in_use {
+                old.push(*number);
+            }
+        }
+        for number in old {
+            self.all.remove(&number);
+        }
+    }
+
+    #[cfg(test)]
+    #[cfg(not(loom))]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+}

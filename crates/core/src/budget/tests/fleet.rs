@@ -1,0 +1,303 @@
+//! A whole fleet: nodes with clocks and calendars of their own that crash, and messages that are lost, late and doubled.
+
+use super::{DAY, ask, nanos, small};
+use crate::budget::{
+    ApplyDecision, Ask, BudgetBook, Entry, Lease, LeaseBook, LeaseId, LeaseReport, LeaseState, Recall,
+    ReservationId,
+};
+use crate::invariant::spend_within_cap;
+use crate::money::{Money, Usage};
+use crate::setting::Factor;
+use crate::time::{Now, Timestamp, UtcTime};
+use crate::vocabulary::Tier;
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::sample::Index;
+use proptest::test_runner::TestCaseError;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const LASTS: Duration = Duration::from_secs(30);
+const MARGIN: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A request, or the question for money if there is none.
+    Request {
+        node: usize,
+        tier: usize,
+        worst: u64,
+        actual: u64,
+    },
+    /// A call ends, and its node learns what it cost.
+    End(Index),
+    Report(usize),
+    /// A node gives back what it does not hold.
+    Drain {
+        node: usize,
+        tier: usize,
+    },
+    /// A message arrives, and perhaps will again.
+    Deliver {
+        which: Index,
+        again: bool,
+    },
+    Lose(Index),
+    Wait(u64),
+    /// The calendar of all is set.
+    SetDay(u64),
+    /// A node dies, and comes back with its journal or without.
+    Crash {
+        node: usize,
+        keeps_journal: bool,
+    },
+    /// Somebody has found out what was spent on leases that were written off.
+    Reconcile(Index),
+    /// Caps, in percent of what they were.
+    SetCaps(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        10 => (0..3_usize, 0..2_usize, 0..60_u64, 0..60_u64)
+            .prop_map(|(node, tier, worst, actual)| Step::Request { node, tier, worst, actual: actual.min(worst) }),
+        4 => any::<Index>().prop_map(Step::End),
+        3 => (0..3_usize).prop_map(Step::Report),
+        1 => (0..3_usize, 0..2_usize).prop_map(|(node, tier)| Step::Drain { node, tier }),
+        12 => (any::<Index>(), any::<bool>()).prop_map(|(which, again)| Step::Deliver { which, again }),
+        1 => any::<Index>().prop_map(Step::Lose),
+        3 => (0..40_u64).prop_map(Step::Wait),
+        1 => (0..2_u64).prop_map(Step::SetDay),
+        1 => (0..3_usize, any::<bool>()).prop_map(|(node, keeps_journal)| Step::Crash { node, keeps_journal }),
+        2 => any::<Index>().prop_map(Step::Reconcile),
+        1 => prop_oneof![Just(100_u32), Just(50), Just(10)].prop_map(Step::SetCaps),
+    ];
+    vec(step, 1..120)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    Question { lease: LeaseId, total: Money, asked: Timestamp },
+    Answer { lease: Lease, asked: Timestamp },
+    Report(LeaseReport),
+    Recall(Recall),
+}
+
+struct Node {
+    number: u64,
+    /// What its clock shows more than the authority's.
+    ahead: Duration,
+    book: BudgetBook,
+    journal: Vec<Entry>,
+}
+
+impl Node {
+    fn new(number: u64) -> Self {
+        let ahead = Duration::from_secs(number % 3 * 1_000);
+        Self { number, ahead, book: BudgetBook::on_leases(small(), number), journal: Vec::new() }
+    }
+
+    fn apply(&mut self, entry: Entry) -> ApplyDecision {
+        self.journal.push(entry);
+        self.book.apply(&entry)
+    }
+
+    fn come_back(&mut self) {
+        let journal = std::mem::take(&mut self.journal);
+        let (old, mut new) = (&self.book, BudgetBook::on_leases(small(), self.number));
+        for entry in &journal {
+            let _ = new.apply(entry);
+        }
+        for (day, tier) in [0, 1].into_iter().flat_map(|day| Tier::ALL.map(|tier| (day, tier))) {
+            let figures =
+                |book: &BudgetBook| (book.tier(day, tier), book.tier_cap(day, tier), book.lease_reports(day));
+            assert_eq!(figures(&new), figures(old));
+        }
+        (self.book, self.journal) = (new, journal);
+        let given_up = self.book.recover();
+        self.journal.extend(given_up.into_iter().map(|(entry, _)| entry));
+    }
+}
+
+struct Call {
+    node: u64,
+    id: ReservationId,
+    actual: Money,
+}
+
+struct World {
+    authority: LeaseBook,
+    nodes: Vec<Node>,
+    numbers: u64,
+    wire: Vec<Message>,
+    calls: Vec<Call>,
+    /// The truth: what the vendor bills, from the moment of the call.
+    billed: BTreeMap<LeaseId, Money>,
+    now: Timestamp,
+    day: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            authority: LeaseBook::new(small()),
+            nodes: (0..3).map(Node::new).collect(),
+            numbers: 3,
+            wire: Vec::new(),
+            calls: Vec::new(),
+            billed: BTreeMap::new(),
+            now: Timestamp::ZERO,
+            day: 0,
+        }
+    }
+
+    fn clock(&self, node: usize) -> Now {
+        let utc = UtcTime::start_of_day(self.day) + Duration::from_secs(DAY / 2);
+        Now::new(self.now + self.nodes[node].ahead, utc)
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Request { node, tier, worst, actual } => self.request(node, Tier::ALL[tier], worst, actual),
+            Step::End(which) if !self.calls.is_empty() => {
+                let Call { node, id, actual } = self.calls.swap_remove(which.index(self.calls.len()));
+                if let Some(node) = self.nodes.iter_mut().find(|one| one.number == node) {
+                    let _ = node.apply(Entry::Posted { id, usage: Usage::default(), cost: actual });
+                }
+            }
+            Step::Report(node) => self.report(node),
+            Step::Drain { node, tier } => {
+                let back = self.nodes[node].book.decide_return(self.day, Tier::ALL[tier], Money::MAX);
+                if let Some(entry) = back {
+                    let _ = self.nodes[node].apply(entry);
+                }
+                self.report(node);
+            }
+            Step::Deliver { which, again } if !self.wire.is_empty() => {
+                let place = which.index(self.wire.len());
+                let message = self.wire[place];
+                if !again {
+                    self.wire.swap_remove(place);
+                }
+                self.deliver(message);
+            }
+            Step::Lose(which) if !self.wire.is_empty() => {
+                self.wire.swap_remove(which.index(self.wire.len()));
+            }
+            Step::End(_) | Step::Deliver { .. } | Step::Lose(_) => {}
+            Step::Wait(seconds) => {
+                self.now = self.now + Duration::from_secs(seconds);
+                self.authority.expire(self.now);
+                for node in &mut self.nodes {
+                    let given_up = node.book.expire(self.now + node.ahead);
+                    node.journal.extend(given_up.into_iter().map(|(entry, _)| entry));
+                }
+            }
+            Step::SetDay(day) => self.day = day,
+            Step::Crash { node, keeps_journal: true } => self.nodes[node].come_back(),
+            Step::Crash { node, keeps_journal: false } => {
+                self.nodes[node] = Node::new(self.numbers);
+                self.numbers += 1;
+            }
+            Step::Reconcile(which) => {
+                let is_lost = |lease: &&Lease| lease.state == LeaseState::WrittenOff;
+                let lost: Vec<_> = self.leases().filter(is_lost).map(|lease| lease.id).collect();
+                if !lost.is_empty() {
+                    let id = lost[which.index(lost.len())];
+                    let _ = self.authority.reconcile(id, self.billed.get(&id).copied().unwrap_or_default());
+                }
+            }
+            Step::SetCaps(percent) => {
+                let factor = Factor::new("budget", f64::from(percent) / 100.0).unwrap();
+                let recalls = self.authority.set_limits(small().scaled(factor), self.day);
+                self.wire.extend(recalls.into_iter().map(Message::Recall));
+            }
+        }
+    }
+
+    fn leases(&self) -> impl Iterator<Item = &Lease> {
+        [0, 1].into_iter().flat_map(|day| self.authority.of_day(day))
+    }
+
+    fn request(&mut self, node: usize, tier: Tier, worst: u64, actual: u64) {
+        let now = self.clock(node);
+        let expires = now.monotonic + Duration::from_secs(20);
+        let asked = Ask { expires, ..ask(self.nodes[node].number * 10 + worst % 10, tier, worst) };
+        let one = &mut self.nodes[node];
+        let lease = one.book.held_lease(self.day, tier).unwrap();
+        let Ok(entry) = one.book.decide(&asked, now) else {
+            let total = lease.granted.saturating_add(nanos(worst * 2));
+            self.wire.push(Message::Question { lease: lease.id, total, asked: now.monotonic });
+            return;
+        };
+        let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
+        let _ = one.apply(entry);
+        self.calls.push(Call { node: one.number, id: reservation.id, actual: nanos(actual) });
+        let billed = self.billed.entry(lease.id).or_default();
+        *billed = billed.saturating_add(nanos(actual));
+    }
+
+    fn report(&mut self, node: usize) {
+        let book = &self.nodes[node].book;
+        self.wire.extend([0, 1].into_iter().flat_map(|day| book.lease_reports(day)).map(Message::Report));
+    }
+
+    fn deliver(&mut self, message: Message) {
+        match message {
+            Message::Question { lease, total, asked } => {
+                let lease = *self.authority.grant(lease, total, LASTS, self.now).lease();
+                self.wire.push(Message::Answer { lease, asked });
+            }
+            Message::Answer { lease, asked } => {
+                if let Some(node) = self.nodes.iter_mut().find(|one| one.number == lease.id.node) {
+                    node.journal.extend(node.book.set_lease(&lease, asked, MARGIN));
+                }
+            }
+            Message::Report(report) => {
+                self.authority.report(&report);
+            }
+            Message::Recall(Recall { lease, returned }) => {
+                if let Some(node) = self.nodes.iter_mut().find(|one| one.number == lease.node) {
+                    let is_present = node.book.held_lease(lease.day, lease.tier).unwrap().id == lease;
+                    if let Some(entry) =
+                        node.book.decide_return(lease.day, lease.tier, returned).filter(|_| is_present)
+                    {
+                        let _ = node.apply(entry);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        for (day, tier) in [0, 1].into_iter().flat_map(|day| Tier::ALL.map(|tier| (day, tier))) {
+            let cap = small().tier_cap(day, tier);
+            let is_here = |id: &LeaseId| id.day == day && id.tier == tier;
+            let billed: Money = self.billed.iter().filter(|(id, _)| is_here(id)).map(|(_, cost)| *cost).sum();
+            prop_assert!(billed <= cap, "{} was billed on day {} for {}, of {}", billed, day, tier, cap);
+            let books = self.authority.tier(day, tier);
+            prop_assert!(billed <= books.committed(), "{} was billed, and {:?} is known", billed, books);
+            // After a lease was closed its node may say that it fears worse than what was found out.
+            let truth = |id: LeaseId| self.billed.get(&id).copied().unwrap_or_default();
+            let closed = |lease: &&Lease| is_here(&lease.id) && lease.state == LeaseState::Closed;
+            let feared =
+                self.leases().filter(closed).map(|lease| lease.posted.saturating_sub(truth(lease.id))).sum();
+            let held = books.lent.saturating_add(books.written_off);
+            prop_assert_eq!(spend_within_cap(books.posted, held, feared, cap), Ok(()));
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    /// No crash, no clock and no network makes the fleet spend more than the cap, and what the vendor bills is in the
+    /// authority's books: posted, lent or written off.
+    #[test]
+    fn a_fleet_on_leases_never_spends_more_than_the_cap(steps in steps()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.take(step);
+            world.check()?;
+        }
+    }
+}
