@@ -6,8 +6,8 @@
 //!
 //! **When it acts.** Before each attempt ([`BudgetBook::reserve`]) and at its end. A reservation ends exactly once: it is
 //! posted (what the vendor says it used), voided (no call was made) or it expires (nobody knows, so it is charged at its
-//! worst; if the truth comes late, it takes the place of the worst). It belongs to the day it was made on, whenever it ends. What cost more than was reserved is booked as it was:
-//! the account is in debt and refuses until its day is over.
+//! worst; if the truth comes late, it takes the place of the worst). It belongs to the day it was made on, whenever it
+//! ends. What cost more than was reserved is booked as it was: the account is in debt and refuses until its day is over.
 //!
 //! **After a crash.** Every change is an [`Entry`], decided first and applied then. Whoever writes entries down in between
 //! gets the same books back by applying them again; what was open is charged at its worst.
