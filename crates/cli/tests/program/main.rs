@@ -1,6 +1,8 @@
 //! The `seawall` program as a user meets it: the real program on real ports, and the vendor's own clients.
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod calls;
 #[cfg(test)]
 mod client;
