@@ -129,7 +129,7 @@ def see(call):
         (stream if call["stream"] else answer)(client(call["key"], call["retries"], call["timeout"]), call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]
-        response = getattr(error, "response", {})
+        response = getattr(error, "response", None) or {}
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         code = response.get("Error", {}).get("Code")
         seen["error"] = {"kinds": kinds, "status": status, "code": code, "text": str(error)}
