@@ -5,6 +5,7 @@
 
 mod decisions;
 mod measure;
+mod model;
 mod policy;
 mod proxy;
 mod report;
@@ -31,6 +32,8 @@ enum Benchmark {
     Decisions(DecisionsArguments),
     /// What the policy machines cost: estimates, plans, frames.
     Policy(PolicyArguments),
+    /// How much a simulated model can bear.
+    Model(model::ModelArguments),
     /// What a request through Seawall costs, beside nginx and a bare hop.
     Proxy(proxy::ProxyArguments),
     /// Answers every request at once; part of `proxy`.
@@ -82,6 +85,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(show(&decisions::run(rounds, callers), json))
         }
         Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
+        Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),
         Benchmark::Hop { listen, upstream } => proxy::hop(listen, upstream),

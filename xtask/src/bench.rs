@@ -8,7 +8,8 @@ use std::ffi::OsString;
 /// Runs seawall-bench with `arguments`.
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
     in_steps(|steps| {
-        if arguments.first().is_some_and(|first| first == "proxy") {
+        let is = |name: &str| arguments.first().is_some_and(|first| first == name);
+        if is("proxy") || is("model") {
             steps.action("requirements", requirement::install_missing_for_proxy_bench)?;
             // It starts the program it finds beside itself.
             steps.command("the program", &mut cargo(["build", "--profile", "dist", "-p", "seawall-cli"]))?;

@@ -5,7 +5,7 @@
 
 mod answers;
 mod calls;
-mod child;
+pub(crate) mod child;
 mod hop;
 mod load;
 mod message;

@@ -23,10 +23,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs a simulated model that speaks Anthropic Messages, fails by schedule and keeps its bill.
+    /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
     ///
-    /// Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and instant. Any key is
-    /// accepted. GET /bill tells what was delivered and what it costs.
+    /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
+    /// over HTTP/1.1 and HTTP/2. Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and
+    /// instant; vendors' names for the first two will do. Any key is accepted. GET /admin/bill tells what was delivered
+    /// and what it costs, GET /admin/calls who asked; POST /admin/faults changes the schedule, POST /admin/reset forgets.
     Model(model::ModelArguments),
     /// Runs the gateway: POST /v1/messages in front of a strong and a fast model.
     ///

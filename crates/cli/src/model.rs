@@ -20,7 +20,8 @@ pub(crate) struct ModelArguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7710")]
     listen: SocketAddr,
-    /// A JSON file with a list of faults, such as [{"every": 3, "fault": {"kind": "status", "status": 429}}].
+    /// A file with the schedule of faults, in TOML: a table [[fault]] for each, such as kind = "status", status = 429,
+    /// every_nth = 3. A JSON list will do, too.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// What texts and lots follow from.
@@ -88,7 +89,10 @@ fn tell_ready(address: SocketAddr, as_json: bool) -> io::Result<()> {
     let line = if as_json {
         serde_json::json!({ "ready": true, "url": url, "models": models }).to_string()
     } else {
-        format!("simulated model ready: {url}/v1/messages (models: {}), bill: {url}/bill", models.join(", "))
+        format!(
+            "simulated model ready: {url} (Anthropic, OpenAI and Bedrock; models: {}), bill: {url}/admin/bill",
+            models.join(", ")
+        )
     };
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;

@@ -216,7 +216,7 @@ fn tell_ready(
         writeln!(out, "seawall ready:   {url}/v1/messages (model: {})", arguments.alias)?;
         writeln!(out, "health, metrics: {url}/livez, {url}/readyz, {url}/metrics")?;
         if let Some(model) = model {
-            writeln!(out, "simulated model: {model}/v1/messages, bill: {model}/bill")?;
+            writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
         }
         if let Some(key) = made_up {
             writeln!(out, "key:             {key}")?;

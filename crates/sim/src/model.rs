@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::time::Timestamp;
 use seawall_model::bill::Bill;
-use seawall_model::engine::{Act, Ask, Ending, Engine, Head, Profile, Script, Step};
+use seawall_model::engine::{Act, Ask, Ending, Engine, Head, ModelCall, Profile, Script, Step};
 use seawall_provider::{Answer, Call, Calling, Frames, Target};
 use seawall_wire::anthropic::read_error;
 use std::collections::VecDeque;
@@ -25,6 +25,9 @@ pub struct ModelTarget {
 #[derive(Default)]
 struct Meter {
     requests: u64,
+    in_flight: u64,
+    /// The minute in which somebody asked last, and how often.
+    minute: (u64, u64),
     bill: Bill,
 }
 
@@ -44,14 +47,25 @@ impl ModelTarget {
     fn play(&self, body: &[u8]) -> Play {
         let now = self.world.now();
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
-        let ask = Ask { number: meter.requests, at: now - Timestamp::ZERO, body };
+        let at = now - Timestamp::ZERO;
+        let minute = at.as_secs() / 60;
+        meter.minute = if meter.minute.0 == minute { (minute, meter.minute.1 + 1) } else { (minute, 1) };
+        meter.in_flight += 1;
+        let ask = Ask {
+            number: meter.requests,
+            at,
+            in_flight: meter.in_flight,
+            this_minute: meter.minute.1,
+            call: &ModelCall::Messages,
+            body,
+        };
         meter.requests += 1;
-        let Script { profile, steps, ending } = self.engine.script(&ask);
+        let Script { profile, steps, ending, .. } = self.engine.script(&ask);
         if let Some(profile) = profile {
             meter.bill.ask(profile);
         }
         let (world, meter) = (self.world.clone(), Arc::clone(&self.meter));
-        Play { world, meter, began: now, profile, steps: steps.into(), ending, wait: None }
+        Play { world, meter, began: now, profile, steps: steps.into(), ending, again: None, wait: None }
     }
 }
 
@@ -92,7 +106,15 @@ struct Play {
     profile: Option<&'static Profile>,
     steps: VecDeque<Step>,
     ending: Ending,
+    /// What is sent again where it never ends.
+    again: Option<Step>,
     wait: Option<Sleep>,
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner).in_flight -= 1;
+    }
 }
 
 impl Play {
@@ -102,6 +124,10 @@ impl Play {
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Act>, Failure>> {
+        if let (Ending::Repeat(every), true, Some(step)) = (self.ending, self.steps.is_empty(), &self.again) {
+            let next = Step { at: step.at + every, ..step.clone() };
+            self.steps.push_back(next);
+        }
         let Some(step) = self.steps.front() else {
             return match self.ending {
                 Ending::Complete => {
@@ -110,7 +136,7 @@ impl Play {
                 }
                 Ending::Early => Poll::Ready(Ok(None)),
                 Ending::Close | Ending::Reset => Poll::Ready(Err(Failure::of(FailureKind::BrokeMidStream))),
-                Ending::Hang => Poll::Pending,
+                Ending::Hang | Ending::Repeat(_) => Poll::Pending,
             };
         };
         let (world, moment) = (&self.world, self.began + step.at);
@@ -119,7 +145,11 @@ impl Play {
             return Poll::Pending;
         }
         self.wait = None;
-        let Some(Step { act, charge, .. }) = self.steps.pop_front() else { return Poll::Ready(Ok(None)) };
+        let Some(step) = self.steps.pop_front() else { return Poll::Ready(Ok(None)) };
+        if matches!(self.ending, Ending::Repeat(_)) {
+            self.again = Some(step.clone());
+        }
+        let Step { act, charge, .. } = step;
         if let Some(profile) = self.profile {
             self.meter.lock().unwrap_or_else(PoisonError::into_inner).bill.deliver(profile, charge);
         }

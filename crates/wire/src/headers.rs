@@ -46,7 +46,7 @@ pub struct RetryAdvice {
 
 impl RetryAdvice {
     /// The headers that say so to this dialect's client libraries. Waits are rounded up, so that nobody comes too early.
-    pub fn headers(&self, dialect: Dialect) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn headers(self, dialect: Dialect) -> impl Iterator<Item = (&'static str, String)> {
         let millis = self.wait.map(|wait| wait.as_nanos().div_ceil(1_000_000));
         let told = |name, millis: u128| (name, millis.to_string());
         let wait = millis.into_iter().flat_map(move |millis| {

@@ -51,7 +51,9 @@ fn send(gateway: &Running, body: &str, requests: u64) -> anyhow::Result<()> {
     for _ in 0..requests {
         let head =
             format!("POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\ncontent-length: ");
-        write!(connection.get_mut(), "{head}{}\r\n\r\n{body}", body.len())?;
+        // In one piece: what is sent in several may be read in several.
+        let request = format!("{head}{}\r\n\r\n{body}", body.len());
+        connection.get_mut().write_all(request.as_bytes())?;
         let (mut length, mut line) = (None, String::new());
         loop {
             line.clear();

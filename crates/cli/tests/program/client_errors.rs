@@ -1,48 +1,139 @@
-//! How users of the vendors' clients see it when `seawall model` refuses or fails: as the client's own exception.
+//! How users of the vendors' clients see it when `seawall model` refuses: as the client's own exception, tried again only
+//! where they want that.
 
-use crate::client::{Client, Way};
+use crate::client::Client;
 use crate::running::Running;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
-/// The exceptions of a client for these statuses.
-const STATUSES: [u16; 10] = [400, 401, 403, 404, 408, 413, 429, 500, 503, 529];
+/// Statuses and the exceptions they become: in Anthropic's older Python, in its other clients, in OpenAI's Python and
+/// JavaScript, and in Amazon's. A status without an exception is none that this vendor sends.
+#[rustfmt::skip] // A table is read by its columns.
+const EXCEPTIONS: [(u16, [&str; 5]); 12] = [
+    (400, ["BadRequestError", "BadRequestError", "BadRequestError", "BadRequestError", "ValidationException"]),
+    (401, ["AuthenticationError", "AuthenticationError", "AuthenticationError", "AuthenticationError", ""]),
+    (403, ["PermissionDeniedError", "PermissionDeniedError", "PermissionDeniedError", "PermissionDeniedError", "AccessDeniedException"]),
+    (404, ["NotFoundError", "NotFoundError", "NotFoundError", "NotFoundError", "ResourceNotFoundException"]),
+    (408, ["APIStatusError", "RequestTimeoutError", "APIStatusError", "APIError", "ModelTimeoutException"]),
+    (413, ["RequestTooLargeError", "ContentTooLargeError", "APIStatusError", "APIError", ""]),
+    (424, ["", "", "", "", "ModelErrorException"]),
+    (429, ["RateLimitError", "RateLimitError", "RateLimitError", "RateLimitError", "ThrottlingException"]),
+    (500, ["InternalServerError", "InternalServerError", "InternalServerError", "InternalServerError", "InternalServerException"]),
+    (503, ["InternalServerError", "ServiceUnavailableError", "InternalServerError", "InternalServerError", "ServiceUnavailableException"]),
+    (504, ["InternalServerError", "GatewayTimeoutError", "InternalServerError", "InternalServerError", ""]),
+    (529, ["OverloadedError", "OverloadedError", "", "", ""]),
+];
 
-fn exceptions(client: Client) -> [&'static str; 10] {
-    todo!("{client:?}")
+/// Amazon's exceptions that share their status with another one.
+const BY_NAME: [(u16, &str); 4] = [
+    (400, "ServiceQuotaExceededException"),
+    (424, "ModelStreamErrorException"),
+    (429, "ModelNotReadyException"),
+    (403, "AccessDeniedException"),
+];
+
+fn column(client: Client) -> usize {
+    match client {
+        Client::AnthropicPythonOne => 0,
+        Client::AnthropicPythonTwo | Client::AnthropicNode => 1,
+        Client::OpenaiPython => 2,
+        Client::OpenaiNode => 3,
+        Client::AwsPython(_) | Client::AwsNode(..) => 4,
+    }
+}
+
+fn is_amazons(client: Client) -> bool {
+    column(client) == 4
+}
+
+#[track_caller]
+fn assert_raised(seen: &Value, status: u16, exception: &str, which: &str) {
+    let told = (&seen["error"]["status"], &seen["error"]["kinds"][0], &seen["text"]);
+    assert_eq!(told, (&json!(status), &json!(exception), &json!("")), "{which}: {seen}");
 }
 
 #[test]
-fn every_status_is_an_exception_of_its_own() -> anyhow::Result<()> {
+fn every_refusal_is_the_clients_own_exception_and_is_not_tried_again_unasked() -> anyhow::Result<()> {
     let model = Running::model("client-errors", "[]")?;
+    let mut asked = 0;
     for client in Client::ALL {
         let mut session = client.open(&model.url)?;
-        for status in STATUSES {
+        for (status, exceptions) in EXCEPTIONS {
+            let exception = exceptions[column(client)];
+            if exception.is_empty() {
+                continue;
+            }
             model.set_faults(&json!([{ "fault": { "kind": "status", "status": status } }]))?;
             for stream in [false, true] {
                 let seen = session.sees(&json!({ "stream": stream }))?;
-                eprintln!("{client:?} {status} {stream} {}", seen["error"]);
+                assert_raised(&seen, status, exception, &format!("{client:?}, stream: {stream}"));
+                asked += 1;
             }
         }
-        model.set_faults(&json!([]))?;
-        for (name, call) in [
-            ("key", json!({ "key": null })),
-            ("unknown model", json!({ "model": "nope" })),
-            ("malformed", json!({ "max_tokens": 0 })),
-        ] {
-            let seen = session.sees(&call)?;
-            eprintln!("{client:?} {name} {}", seen["error"]);
+        if is_amazons(client) {
+            for (status, error) in BY_NAME {
+                let fault = json!({ "kind": "status", "status": status, "error": error });
+                model.set_faults(&json!([{ "fault": fault }]))?;
+                assert_raised(&session.sees(&json!({}))?, status, error, &format!("{client:?}"));
+                asked += 1;
+            }
         }
-        for name in ["ThrottlingException","ModelNotReadyException","ModelTimeoutException","ModelErrorException","InternalServerException","ServiceUnavailableException","ServiceQuotaExceededException","ValidationException","AccessDeniedException","ResourceNotFoundException"] {
-            if !matches!(client, Client::AwsPython(_) | Client::AwsNode(..)) { continue }
-            if let Err(e) = model.set_faults(&json!([{ "fault": { "kind": "status", "status": 429, "error": name } }])) { eprintln!("{e}"); break }
-            let seen = session.sees(&json!({}))?;
-            eprintln!("{client:?} {name} {}", seen["error"]);
+        let bill = model.bill("instant")?;
+        assert_eq!((&bill["requests"], &bill["answers"]), (&json!(asked), &json!(0)), "{client:?}: {bill}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_client_raises_its_own_exception_for_its_users_mistakes() -> anyhow::Result<()> {
+    let model = Running::model("client-mistakes", "[]")?;
+    for client in Client::ALL {
+        let mut session = client.open(&model.url)?;
+        let [(bad, bad_name), (key, key_name), (unknown, unknown_name)] = if is_amazons(client) {
+            // The last one has no class of its own in the clients.
+            let key = if matches!(client, Client::AwsPython(_)) {
+                "ClientError"
+            } else {
+                "UnrecognizedClientException"
+            };
+            [(400, "ValidationException"), (403, key), (404, "ResourceNotFoundException")]
+        } else {
+            [(400, "BadRequestError"), (401, "AuthenticationError"), (404, "NotFoundError")]
+        };
+        for stream in [false, true] {
+            let which = format!("{client:?}, stream: {stream}");
+            let seen = session.sees(&json!({ "max_tokens": 0, "stream": stream }))?;
+            assert_raised(&seen, bad, bad_name, &which);
+            let seen = session.sees(&json!({ "key": null, "stream": stream }))?;
+            assert_raised(&seen, key, key_name, &which);
+            let seen = session.sees(&json!({ "model": "nobody", "stream": stream }))?;
+            assert_raised(&seen, unknown, unknown_name, &which);
         }
-        for fault in [json!({"kind":"hang"}), json!({"kind":"reset"}), json!({"kind":"cut","after":1}),json!({"kind":"malformed","after":1}),json!({"kind":"html"}),json!({"kind":"truncate","after":1}),json!({"kind":"truncate"})] {
-            if let Err(e) = model.set_faults(&json!([{ "fault": fault }])) { eprintln!("{e}"); continue }
-            let seen = session.sees(&json!({"timeout": 1, "patience": 3}))?;
-            eprintln!("{client:?} {fault} {seen}");
-        }
+    }
+    assert_eq!(model.bill("instant")?["answers"], 0);
+    Ok(())
+}
+
+#[test]
+fn a_client_that_may_comes_back_once_and_not_before_it_was_told_to() -> anyhow::Result<()> {
+    let model = Running::model("client-retries", "[]")?;
+    // Longer than any of them waits by itself before the first time it comes back after this status.
+    let wait = Duration::from_millis(700);
+    for (client, before) in Client::ALL.into_iter().zip(0_u64..) {
+        let mut session = client.open(&model.url)?;
+        let told = json!({ "kind": "status", "status": 503, "retry_after": "700ms" });
+        model.set_faults(&json!([{ "every": 2, "fault": told }]))?;
+        let began = Instant::now();
+        let seen = session.sees(&json!({ "retries": 1 }))?;
+        assert!(began.elapsed() >= wait, "{client:?} came back after {:?}", began.elapsed());
+        assert_eq!(seen["output"], 40, "{client:?}: {seen}");
+
+        model.set_faults(&json!([{ "fault": { "kind": "status", "status": 400, "retry_after": "1ms" } }]))?;
+        let seen = session.sees(&json!({ "retries": 2 }))?;
+        assert_eq!(seen["error"]["status"], 400, "{client:?}: {seen}");
+        let bill = model.bill("instant")?;
+        let expected = (json!(3 * before + 3), json!(before + 1));
+        assert_eq!((&bill["requests"], &bill["answers"]), (&expected.0, &expected.1), "{client:?}: {bill}");
     }
     Ok(())
 }

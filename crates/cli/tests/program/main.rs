@@ -7,7 +7,15 @@ mod calls;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod client_answers;
+#[cfg(test)]
+mod client_errors;
+#[cfg(test)]
+mod client_faults;
+#[cfg(test)]
 mod model;
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod running;
 #[cfg(test)]

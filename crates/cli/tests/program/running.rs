@@ -144,7 +144,7 @@ impl Running {
 
     /// One model's part of the bill.
     pub(crate) fn bill(&self, model: &str) -> anyhow::Result<Value> {
-        let mut bill: Value = serde_json::from_str(&self.get("/bill")?)?;
+        let mut bill: Value = serde_json::from_str(&self.get("/admin/bill")?)?;
         Ok(bill["models"][model].take())
     }
 

@@ -25,6 +25,11 @@ impl Dice {
         dice.with_number(u64::from_le_bytes(last)).with_number(bytes.len() as u64)
     }
 
+    /// Dice that also depend on a text.
+    pub(super) fn with_text(self, text: &str) -> Self {
+        self.with_bytes(text.as_bytes())
+    }
+
     pub(super) const fn bits(self) -> u64 {
         self.0
     }

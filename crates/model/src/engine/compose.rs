@@ -1,144 +1,194 @@
 //! Answers and refusals as scripts.
 
+use super::call::ModelCall;
 use super::chance::Dice;
 use super::profile::Profile;
 use super::script::{Act, Ending, Head, Script, Step};
-use super::speech;
+use super::speaker::{self, FREE, Speaker};
 use super::tokens::{count_tokens, tokens};
+use super::{speech, tool};
 use bytes::{Bytes, BytesMut};
 use seawall_wire::Refusal;
-use seawall_wire::anthropic::{
-    Answer, AnswerStart, ErrorReply, RequestHead, RequestText, status_of, write_answer, write_block_start,
-    write_block_stop, write_error, write_message_delta, write_message_start, write_message_stop,
-    write_text_delta,
+use seawall_wire::chat::{
+    AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Part, Role, ToolCall, Usage,
 };
-use seawall_wire::chat::{FinishReason, Usage};
 use std::time::Duration;
 
 /// Few enough to be seen arriving, as many as vendors send at once.
-const TOKENS_PER_EVENT: usize = 4;
-const FREE: Usage = Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 };
+const TOKENS_PER_PIECE: usize = 4;
+/// What a model says that was given no limit.
+const USUAL_OUTPUT: u32 = 4_096;
 
 /// A request that was understood.
 pub(super) struct Turn<'a> {
     pub(super) profile: &'static Profile,
-    pub(super) head: &'a RequestHead,
-    pub(super) text: &'a RequestText,
+    pub(super) call: &'a ModelCall,
+    pub(super) request: &'a ChatRequest,
     pub(super) request_id: &'a str,
 }
 
-/// The script of an answer without any fault.
-pub(super) fn answer(turn: &Turn<'_>, mut dice: Dice) -> Script {
-    let id = format!("msg_{}", turn.request_id.trim_start_matches("req_"));
-    let said = speech::reply(turn.text.last_user_text(), &mut dice);
-    let most = usize::try_from(turn.head.max_output).unwrap_or(usize::MAX);
-    let kept: Vec<&str> = tokens(&said).take(most).collect();
-    let is_cut = kept.iter().map(|token| token.len()).sum::<usize>() < said.len();
-    let finish = if is_cut { FinishReason::MaxTokens } else { FinishReason::EndTurn };
-    let input = turn.text.all().map(count_tokens).sum();
-    let usage = Usage { input, output: kept.len() as u64, ..FREE };
-    let start = AnswerStart { id: &id, model: turn.profile.name, usage };
-    if turn.head.stream { stream(turn, &start, &kept, finish) } else { whole(turn, &start, &kept, finish) }
+/// A part of an answer, and what it is charged for.
+pub(super) struct Piece {
+    pub(super) at: Duration,
+    pub(super) charge: Usage,
+    pub(super) event: ChatEvent,
 }
 
-fn whole(turn: &Turn<'_>, start: &AnswerStart<'_>, kept: &[&str], finish: FinishReason) -> Script {
-    let mut body = BytesMut::new();
-    write_answer(&mut body, &Answer { start: *start, text: &kept.concat(), finish });
-    let at = turn.profile.token_at(start.usage.output);
-    let mut script = plain(200, body.freeze(), turn.request_id, Some(turn.profile));
-    script.steps.iter_mut().for_each(|step| step.at = at);
+/// What is said, before it is put into anybody's words.
+pub(super) struct Speech {
+    pub(super) pieces: Vec<Piece>,
+    /// What the answer says it used.
+    pub(super) told: Usage,
+    pub(super) ends_at: Duration,
+}
+
+/// What the model says, without any fault.
+pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
+    let profile = turn.profile;
+    let input = texts(turn.request).map(count_tokens).sum();
+    let most = usize::try_from(turn.request.max_output.unwrap_or(USUAL_OUTPUT)).unwrap_or(usize::MAX);
+    let begins_at = profile.first_token / 2;
+    let opening = Usage { input, ..FREE };
+    let id = format!("msg_{}", turn.request_id.trim_start_matches("req_"));
+    let started = ChatEvent::Started { id, model: turn.request.model.clone(), usage: opening };
+    let mut pieces = vec![Piece { at: begins_at, charge: opening, event: started }];
+    let tool = tool::wanted(turn.request);
+    let said = match &tool {
+        Some(call) => call.input.get().to_owned(),
+        None => speech::reply(last_question(turn.request), &mut dice),
+    };
+    let kept: Vec<&str> = tokens(&said).take(most).collect();
+    let is_cut = kept.iter().map(|token| token.len()).sum::<usize>() < said.len();
+    if let Some(ToolCall { id, name, .. }) = &tool {
+        let event = ChatEvent::ToolCallStarted { id: id.clone(), name: name.clone() };
+        pieces.push(Piece { at: profile.token_at(0), charge: FREE, event });
+    }
+    for (number, piece) in (0..).step_by(TOKENS_PER_PIECE).zip(kept.chunks(TOKENS_PER_PIECE)) {
+        let text = piece.concat();
+        let event = if tool.is_some() { ChatEvent::ToolInput(text) } else { ChatEvent::Text(text) };
+        let charge = Usage { output: piece.len() as u64, ..FREE };
+        pieces.push(Piece { at: profile.token_at(number), charge, event });
+    }
+    let finish = match tool {
+        _ if is_cut => FinishReason::MaxTokens,
+        Some(_) => FinishReason::ToolUse,
+        None => FinishReason::EndTurn,
+    };
+    let told = Usage { input, output: kept.len() as u64, ..FREE };
+    let ends_at = profile.token_at(told.output);
+    pieces.push(Piece { at: ends_at, charge: FREE, event: ChatEvent::Finished(finish) });
+    Speech { pieces, told, ends_at }
+}
+
+/// A stream of what is said.
+pub(super) fn stream(turn: &Turn<'_>, speech: &Speech) -> Script {
+    let mut speaker = Speaker::new(turn.call, turn.request.stream_usage);
+    let mut written = BytesMut::new();
+    let mut marks = Vec::with_capacity(speech.pieces.len());
+    for Piece { at, charge, event } in &speech.pieces {
+        if matches!(event, ChatEvent::Finished(_)) {
+            speaker.write(&mut written, &ChatEvent::Usage(speech.told), *at);
+        }
+        speaker.write(&mut written, event, *at);
+        marks.push((*at, *charge, written.len()));
+    }
+    let begins_at = speech.pieces.first().map_or(Duration::ZERO, |piece| piece.at);
+    let head =
+        Step { at: begins_at, act: Act::Head(Speaker::head(turn.call, turn.request_id)), charge: FREE };
+    // One piece of memory, of which each step holds its part.
+    let mut written = written.freeze();
+    let mut start = 0;
+    let bodies = marks.into_iter().map(move |(at, charge, end)| {
+        let piece = written.split_to(end - start);
+        start = end;
+        Step { at, act: Act::Body(piece), charge }
+    });
+    let steps = [head].into_iter().chain(bodies).collect();
+    Script { profile: Some(turn.profile), steps, ending: Ending::Complete, fault: None }
+}
+
+/// All that is said in one answer.
+pub(super) fn whole(turn: &Turn<'_>, speech: &Speech) -> Script {
+    let mut answer = ChatAnswer {
+        id: String::new(),
+        model: turn.request.model.clone(),
+        parts: Vec::new(),
+        finish: FinishReason::EndTurn,
+        usage: speech.told,
+    };
+    for Piece { event, .. } in &speech.pieces {
+        match (event, answer.parts.last_mut()) {
+            (ChatEvent::Started { id, .. }, _) => answer.id.clone_from(id),
+            (ChatEvent::Finished(finish), _) => answer.finish = *finish,
+            (ChatEvent::Text(more), Some(AnswerPart::Text(text))) => text.push_str(more),
+            (ChatEvent::Text(text), _) => answer.parts.push(AnswerPart::Text(text.clone())),
+            _ => {}
+        }
+    }
+    if let Some(call) = tool::wanted(turn.request) {
+        answer.parts.push(AnswerPart::ToolCall(call));
+    }
+    let (head, body) = speaker::whole(turn.call, &answer, turn.request_id, speech.ends_at);
+    let mut script = plain(head, body, Some(turn.profile));
+    script.steps.iter_mut().for_each(|step| step.at = speech.ends_at);
     if let Some(body) = script.steps.last_mut() {
-        body.charge = start.usage;
+        // What the model used, whatever it says.
+        body.charge = charge_of(speech);
     }
     script
 }
 
-fn stream(turn: &Turn<'_>, start: &AnswerStart<'_>, kept: &[&str], finish: FinishReason) -> Script {
-    let mut events = Events::default();
-    let begins_at = turn.profile.first_token / 2;
-    let opening = AnswerStart { usage: Usage { output: 0, ..start.usage }, ..*start };
-    events.push(begins_at, opening.usage, |out| write_message_start(out, &opening));
-    events.push(begins_at, FREE, |out| write_block_start(out, 0));
-    for (number, piece) in (0..).step_by(TOKENS_PER_EVENT).zip(kept.chunks(TOKENS_PER_EVENT)) {
-        let charge = Usage { output: piece.len() as u64, ..FREE };
-        events.push(turn.profile.token_at(number), charge, |out| write_text_delta(out, 0, &piece.concat()));
-    }
-    let ends_at = turn.profile.token_at(start.usage.output);
-    events.push(ends_at, FREE, |out| write_block_stop(out, 0));
-    events.push(ends_at, FREE, |out| write_message_delta(out, finish, start.usage));
-    events.push(ends_at, FREE, write_message_stop);
-    let head = Head {
-        status: 200,
-        content_type: "text/event-stream",
-        length: None,
-        retry_after: None,
-        request_id: turn.request_id.to_owned(),
-    };
-    let head = Step { at: begins_at, act: Act::Head(head), charge: FREE };
-    let steps = [head].into_iter().chain(events.steps()).collect();
-    Script { profile: Some(turn.profile), steps, ending: Ending::Complete }
+/// How many tokens a request has.
+pub(super) fn count(turn: &Turn<'_>) -> Script {
+    let input = texts(turn.request).map(count_tokens).sum();
+    let (head, body) = speaker::count(turn.call, input, turn.request_id);
+    plain(head, body, Some(turn.profile))
 }
 
 /// The script of a refusal.
-pub(super) fn refusal(
-    refusal: Refusal,
-    message: &str,
-    request_id: &str,
-    profile: Option<&'static Profile>,
-) -> Script {
-    error(status_of(refusal), &ErrorReply::new(refusal, message, Some(request_id)), request_id, profile)
+pub(super) fn refusal(call: &ModelCall, refusal: Refusal, message: &str, request_id: &str) -> Script {
+    let (head, body) = speaker::refusal(call, refusal, message, request_id);
+    plain(head, body, None)
 }
 
 /// The script of an error with a status of its own.
-pub(super) fn error(
-    status: u16,
-    reply: &ErrorReply<'_>,
-    request_id: &str,
-    profile: Option<&'static Profile>,
-) -> Script {
-    let mut body = BytesMut::new();
-    write_error(&mut body, reply);
-    plain(status, body.freeze(), request_id, profile)
+pub(super) fn error(turn: &Turn<'_>, status: u16, name: Option<&str>) -> Script {
+    let (head, body) = speaker::error(turn.call, status, name, turn.request_id);
+    plain(head, body, Some(turn.profile))
 }
 
-fn plain(status: u16, body: Bytes, request_id: &str, profile: Option<&'static Profile>) -> Script {
-    let head = Head {
-        status,
-        content_type: "application/json",
-        length: Some(body.len()),
-        retry_after: None,
-        request_id: request_id.to_owned(),
-    };
+pub(super) fn plain(mut head: Head, body: Bytes, profile: Option<&'static Profile>) -> Script {
+    head.length = Some(body.len());
     let step = |act| Step { at: Duration::ZERO, act, charge: FREE };
-    Script { profile, steps: vec![step(Act::Head(head)), step(Act::Body(body))], ending: Ending::Complete }
+    let steps = vec![step(Act::Head(head)), step(Act::Body(body))];
+    Script { profile, steps, ending: Ending::Complete, fault: None }
 }
 
-/// Events written behind each other, so that a stream is one piece of memory.
-#[derive(Default)]
-struct Events {
-    written: BytesMut,
-    marks: Vec<Mark>,
+fn charge_of(speech: &Speech) -> Usage {
+    let sum = |part: fn(&Usage) -> u64| speech.pieces.iter().map(|piece| part(&piece.charge)).sum();
+    Usage { input: sum(|usage| usage.input), output: sum(|usage| usage.output), ..FREE }
 }
 
-struct Mark {
-    at: Duration,
-    charge: Usage,
-    end: usize,
+/// Every text of a request, which is what its tokens are counted of.
+pub(super) fn texts(request: &ChatRequest) -> impl Iterator<Item = &str> {
+    let system = request.system.iter().map(String::as_str);
+    let parts = request.turns.iter().flat_map(|turn| &turn.parts);
+    system.chain(parts.flat_map(|part| -> Box<dyn Iterator<Item = &str>> {
+        match part {
+            Part::Text(text) => Box::new(std::iter::once(text.as_str())),
+            Part::ToolCall(call) => Box::new(std::iter::once(call.input.get())),
+            Part::ToolResult { parts, .. } => Box::new(parts.iter().filter_map(text_of)),
+            Part::Image(_) => Box::new(std::iter::empty()),
+        }
+    }))
 }
 
-impl Events {
-    fn push(&mut self, at: Duration, charge: Usage, write: impl FnOnce(&mut BytesMut)) {
-        write(&mut self.written);
-        self.marks.push(Mark { at, charge, end: self.written.len() });
-    }
+fn text_of(part: &Part) -> Option<&str> {
+    if let Part::Text(text) = part { Some(text) } else { None }
+}
 
-    fn steps(self) -> impl Iterator<Item = Step> {
-        let mut written = self.written.freeze();
-        let mut start = 0;
-        self.marks.into_iter().map(move |Mark { at, charge, end }| {
-            let event = written.split_to(end - start);
-            start = end;
-            Step { at, act: Act::Body(event), charge }
-        })
-    }
+/// What the user said last.
+pub(super) fn last_question(request: &ChatRequest) -> &str {
+    let users = request.turns.iter().rev().filter(|turn| turn.role == Role::User);
+    users.flat_map(|turn| turn.parts.iter().rev()).find_map(text_of).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 //! [`Engine::script`] is a function of the seed, the request, its number and the time since the model started.
 //! It plays nothing itself and remembers nothing.
 
+mod call;
 mod catalogue;
 mod chance;
 mod compose;
@@ -11,12 +12,15 @@ mod period;
 mod profile;
 mod schedule;
 mod script;
+mod speaker;
 mod speech;
 mod tokens;
+mod tool;
 
 #[cfg(test)]
 mod tests;
 
+pub use call::ModelCall;
 pub use fault::{Fault, FaultRule, Frequency, read_faults};
 pub use profile::Profile;
 pub use script::{Act, Ending, Head, Script, Step};
@@ -25,8 +29,9 @@ pub use tokens::count_tokens;
 use chance::Dice;
 use schedule::Schedule;
 use seawall_core::setting::SettingError;
-use seawall_wire::anthropic::{RequestHead, RequestText, read_request, read_text};
-use seawall_wire::{Refusal, RequestError, RequestLimits};
+use seawall_wire::bedrock::BedrockOperation;
+use seawall_wire::chat::ChatRequest;
+use seawall_wire::{Refusal, RequestError};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -70,8 +75,22 @@ pub struct Ask<'a> {
     pub number: u64,
     /// When it came, from the model's start.
     pub at: Duration,
+    /// How many are being answered, this one included.
+    pub in_flight: u64,
+    /// How many came in this minute of the model's time, this one included.
+    pub this_minute: u64,
+    /// How it came in.
+    pub call: &'a ModelCall,
     /// What was sent.
     pub body: &'a [u8],
+}
+
+impl<'a> Ask<'a> {
+    /// The first request of all, which came at once.
+    #[must_use]
+    pub const fn first(call: &'a ModelCall, body: &'a [u8]) -> Self {
+        Self { number: 0, at: Duration::ZERO, in_flight: 1, this_minute: 1, call, body }
+    }
 }
 
 /// A simulated model.
@@ -89,24 +108,43 @@ impl Engine {
         Ok(Self { seed: options.seed, pace: options.pace, schedule })
     }
 
+    /// What everything drawn by lot follows from.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether it takes its time.
+    #[must_use]
+    pub const fn pace(&self) -> Pace {
+        self.pace
+    }
+
     /// What happens to a request.
     #[must_use]
     pub fn script(&self, ask: &Ask<'_>) -> Script {
-        // Text follows from the request alone, so that a retry gets the same words; names from the number too,
-        // so that no two answers share one.
-        let text_dice = Dice::new(self.seed).with_bytes(ask.body);
-        let request_id = format!("req_{:016x}", text_dice.with_number(ask.number).bits());
-        let (profile, head, text) = match understand(ask.body) {
+        // Text follows from the question alone, so that a retry gets the same words, and so does whoever asks in
+        // another dialect; names from the number too, so that no two answers share one.
+        let names = Dice::new(self.seed).with_bytes(ask.body).with_number(ask.number);
+        let request_id = format!("req_{:016x}", names.bits());
+        let (profile, request) = match understand(ask) {
             Ok(understood) => understood,
-            Err((refusal, message)) => {
-                return compose::refusal(refusal, &message, &request_id, None);
-            }
+            Err((refusal, message)) => return compose::refusal(ask.call, refusal, &message, &request_id),
         };
-        let turn = compose::Turn { profile, head: &head, text: &text, request_id: &request_id };
-        let mut script = compose::answer(&turn, text_dice);
-        if let Some(fault) = self.schedule.fault_for(ask, profile) {
-            fault.spoil(&mut script, &turn);
+        let turn = compose::Turn { profile, call: ask.call, request: &request, request_id: &request_id };
+        if is_count(ask.call) {
+            return compose::count(&turn);
         }
+        let speech =
+            compose::speech(&turn, compose::texts(&request).fold(Dice::new(self.seed), Dice::with_text));
+        let mut script = match self.schedule.rule_for(ask, profile) {
+            Some(rule) => {
+                let mut script = rule.fault.spoil(&turn, speech, rule.dice_for(ask), ask.at);
+                script.fault = Some(rule.name.clone());
+                script
+            }
+            None => fault::played(&turn, &speech),
+        };
         if self.pace == Pace::Instant {
             script.steps.iter_mut().for_each(|step| step.at = Duration::ZERO);
         }
@@ -114,13 +152,14 @@ impl Engine {
     }
 }
 
-type Understood = (&'static Profile, RequestHead, RequestText);
+fn is_count(call: &ModelCall) -> bool {
+    matches!(call, ModelCall::Bedrock(call) if call.operation == BedrockOperation::CountTokens)
+}
 
-fn understand(body: &[u8]) -> Result<Understood, (Refusal, String)> {
+fn understand(ask: &Ask<'_>) -> Result<(&'static Profile, ChatRequest), (Refusal, String)> {
     let refused = |error: RequestError| (error.refusal(), error.to_string());
-    let head = read_request(body, &RequestLimits::default()).map_err(refused)?;
-    let text = read_text(body).map_err(refused)?;
-    let profile = Profile::named(&head.model)
-        .ok_or_else(|| (Refusal::NotFound, format!("model: {} is not simulated here", head.model)))?;
-    Ok((profile, head, text))
+    let request = ask.call.read(ask.body).map_err(refused)?;
+    let profile = Profile::named(&request.model)
+        .ok_or_else(|| (Refusal::NotFound, format!("model: {} is not simulated here", request.model)))?;
+    Ok((profile, request))
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Profile {
     /// What it is called.
     pub name: &'static str,
+    /// What vendors call it.
+    pub aliases: &'static [&'static str],
     /// From the request to the first content. The stream's first event comes after half of it.
     pub first_token: Duration,
     /// Between two tokens.
@@ -21,6 +23,7 @@ pub struct Profile {
 const PROFILES: [Profile; 3] = [
     Profile {
         name: "sonnet",
+        aliases: &["claude-3-sonnet-20240229", "anthropic.claude-3-sonnet-20240229-v1:0", "gpt-4o"],
         first_token: Duration::from_millis(600),
         per_token: Duration::from_nanos(1_000_000_000 / 60),
         input_price: 3_000,
@@ -28,6 +31,7 @@ const PROFILES: [Profile; 3] = [
     },
     Profile {
         name: "haiku",
+        aliases: &["claude-3-haiku-20240307", "anthropic.claude-3-haiku-20240307-v1:0", "gpt-4o-mini"],
         first_token: Duration::from_millis(250),
         per_token: Duration::from_nanos(1_000_000_000 / 120),
         input_price: 250,
@@ -35,6 +39,7 @@ const PROFILES: [Profile; 3] = [
     },
     Profile {
         name: "instant",
+        aliases: &[],
         first_token: Duration::ZERO,
         per_token: Duration::ZERO,
         input_price: 250,
@@ -43,10 +48,10 @@ const PROFILES: [Profile; 3] = [
 ];
 
 impl Profile {
-    /// The model of this name.
+    /// The model of this name, ours or a vendor's.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        PROFILES.iter().find(|profile| profile.name == name)
+        PROFILES.iter().find(|profile| profile.name == name || profile.aliases.contains(&name))
     }
 
     /// Every model.

@@ -3,6 +3,7 @@
 use super::profile::Profile;
 use bytes::Bytes;
 use seawall_wire::chat::Usage;
+use seawall_wire::{Dialect, RetryAdvice};
 use std::time::Duration;
 
 /// Everything that happens to one request.
@@ -14,6 +15,19 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// What happens behind the last step.
     pub ending: Ending,
+    /// The name of the rule by which it goes wrong, where one applies.
+    pub fault: Option<Box<str>>,
+}
+
+impl Script {
+    /// The status of the answer, where one is sent.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self.steps.first() {
+            Some(Step { act: Act::Head(head), .. }) => Some(head.status),
+            _ => None,
+        }
+    }
 }
 
 /// One thing that is sent.
@@ -32,7 +46,7 @@ pub struct Step {
 pub enum Act {
     /// The head of the response.
     Head(Head),
-    /// A part of its body: all of it, or one event of a stream.
+    /// A part of its body: all of it, or one piece of a stream.
     Body(Bytes),
 }
 
@@ -47,8 +61,29 @@ pub struct Head {
     pub length: Option<usize>,
     /// When to try again.
     pub retry_after: Option<Duration>,
+    /// Whose words it is in.
+    pub dialect: Dialect,
     /// What the request is called.
     pub request_id: String,
+    /// Headers of this dialect alone.
+    pub more: Vec<(&'static str, String)>,
+}
+
+impl Head {
+    pub(super) fn new(status: u16, content_type: &'static str, dialect: Dialect, request_id: &str) -> Self {
+        let request_id = request_id.to_owned();
+        Self { status, content_type, length: None, retry_after: None, dialect, request_id, more: Vec::new() }
+    }
+
+    /// All headers but the length, in lower case.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        let advice = RetryAdvice { wait: self.retry_after, should_retry: None };
+        let own = [
+            ("content-type", self.content_type.to_owned()),
+            (self.dialect.request_id_header(), self.request_id.clone()),
+        ];
+        own.into_iter().chain(advice.headers(self.dialect)).chain(self.more.iter().cloned())
+    }
 }
 
 /// What happens behind the last step.
@@ -64,4 +99,6 @@ pub enum Ending {
     Reset,
     /// Nothing, for ever.
     Hang,
+    /// The last step again and again, this long apart.
+    Repeat(Duration),
 }

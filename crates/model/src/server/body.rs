@@ -1,12 +1,11 @@
 //! A response body that plays the rest of a script.
 
 use super::service::Broken;
-use super::{Model, clock};
+use super::{OpenCall, clock};
 use crate::engine::{Act, Ending, Profile, Step};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::vec::IntoIter;
@@ -19,15 +18,13 @@ pub(super) struct ScriptBody {
     /// When the request came.
     began: Instant,
     alarm: Option<Pin<Box<Sleep>>>,
+    /// The call that it answers; none when nobody asked a model.
+    call: Option<OpenCall>,
     /// Who bills it; nobody when it is no answer.
-    account: Option<Account>,
+    profile: Option<&'static Profile>,
+    /// What is sent again where it never ends, and when next.
+    again: Option<(Step, Duration)>,
     is_flushed: bool,
-}
-
-/// Whose bill the steps go on.
-pub(super) struct Account {
-    pub(super) model: Arc<Model>,
-    pub(super) profile: &'static Profile,
 }
 
 impl ScriptBody {
@@ -35,15 +32,16 @@ impl ScriptBody {
         steps: IntoIter<Step>,
         ending: Ending,
         began: Instant,
-        account: Option<Account>,
+        call: Option<OpenCall>,
+        profile: Option<&'static Profile>,
     ) -> Self {
-        Self { steps, ending, began, alarm: None, account, is_flushed: false }
+        Self { steps, ending, began, alarm: None, call, profile, again: None, is_flushed: false }
     }
 
     /// A body that is there at once and costs nothing.
     pub(super) fn of(bytes: Bytes, began: Instant) -> Self {
         let step = Step { at: Duration::ZERO, act: Act::Body(bytes), charge: Default::default() };
-        Self::new(vec![step].into_iter(), Ending::Complete, began, None)
+        Self::new(vec![step].into_iter(), Ending::Complete, began, None, None)
     }
 
     fn poll_due(&mut self, at: Duration, context: &mut Context<'_>) -> Poll<()> {
@@ -59,21 +57,39 @@ impl ScriptBody {
         alarm.as_mut().poll(context)
     }
 
-    fn bill(&self, step: &Step) {
-        let Some(Account { model, profile }) = &self.account else { return };
-        let is_last = self.steps.len() == 0 && self.ending == Ending::Complete;
-        model.with_bill(|bill| {
-            bill.deliver(profile, step.charge);
-            if is_last {
-                bill.complete(profile);
-            }
-        });
+    fn bill(&mut self, step: &Step) {
+        let Some(call) = &self.call else { return };
+        if let Some(profile) = self.profile {
+            call.deliver(profile, step.charge);
+        }
+        if self.steps.len() > 0 {
+            return;
+        }
+        match self.ending {
+            Ending::Complete => call.complete(self.profile),
+            Ending::Early | Ending::Close | Ending::Reset => call.broken(),
+            Ending::Hang => {}
+            Ending::Repeat(every) => self.again = Some((step.clone(), step.at.saturating_add(every))),
+        }
     }
 
     fn poll_ending(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.ending {
             Ending::Complete | Ending::Early => Poll::Ready(None),
             Ending::Hang => Poll::Pending,
+            Ending::Repeat(every) => {
+                let Some((step, at)) = self.again.take() else { return Poll::Ready(None) };
+                if self.poll_due(at, context).is_pending() {
+                    self.again = Some((step, at));
+                    return Poll::Pending;
+                }
+                let bytes = if let Act::Body(bytes) = &step.act { bytes.clone() } else { Bytes::new() };
+                if let (Some(call), Some(profile)) = (&self.call, self.profile) {
+                    call.deliver(profile, step.charge);
+                }
+                self.again = Some((step, at.saturating_add(every)));
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
             Ending::Close | Ending::Reset => {
                 if !self.is_flushed {
                     // An error throws away what is still buffered; a turn of waiting sends it first.

@@ -1,11 +1,17 @@
 //! Plays an engine's scripts over real sockets.
 //!
-//! Serves `POST /v1/messages`, `GET /livez` and `GET /bill` (what was delivered so far, as JSON) over HTTP/1.1 and
-//! HTTP/2 without TLS on one port. Any key is accepted, in either of the headers that clients send it in. When a
-//! caller goes away its script is dropped with the connection, and nothing more is billed.
+//! Serves three dialects over HTTP/1.1 and HTTP/2 without TLS on one port: `POST /v1/messages` and its `count_tokens`,
+//! `POST /v1/chat/completions`, `POST /model/{id}/` with `invoke`, `invoke-with-response-stream`, `converse`,
+//! `converse-stream` and `count-tokens`, and `GET /v1/models`. Any key is accepted, in any of the ways in which clients send
+//! one. When a caller goes away its script is dropped with the connection, and nothing more is billed.
+//!
+//! For who runs it: `GET /livez`, `GET /admin/bill` (what was delivered so far), `GET /admin/calls` (the latest requests and
+//! what became of them), `POST /admin/faults` (another schedule from now on, timed from now) and `POST /admin/reset`
+//! (forgets bill and calls).
 //!
 //! It keeps nothing on disk and limits nobody.
 
+mod admin;
 mod body;
 mod clock;
 mod line;
@@ -14,17 +20,19 @@ mod service;
 mod tests;
 
 use crate::bill::Bill;
-use crate::engine::{Ask, Engine, Script};
+use crate::calls::{CallEnd, CallList};
+use crate::engine::{Ask, Engine, ModelCall, Profile, Script};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use line::Line;
+use seawall_wire::chat::Usage;
 use service::Service;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -44,8 +52,7 @@ impl ModelServer {
     /// Takes the address; port 0 takes a free port. Callers are served once it [runs](Self::run).
     pub async fn bind(engine: Engine, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        let model = Model { engine, started: clock::now(), asked: AtomicU64::new(0), bill: Mutex::default() };
-        Ok(Self { listener, model: Arc::new(model) })
+        Ok(Self { listener, model: Arc::new(Model::new(engine)) })
     }
 
     /// The address that was taken.
@@ -104,31 +111,109 @@ impl Meter {
     /// What was delivered so far.
     #[must_use]
     pub fn bill(&self) -> Bill {
-        self.0.with_bill(|bill| bill.clone())
+        self.0.with_books(|books| books.bill.clone())
     }
 }
 
 /// What all connections share.
 #[derive(Debug)]
 struct Model {
-    engine: Engine,
+    /// The behaviour in force, and when it began. Replaced as a whole.
+    engine: Mutex<(Arc<Engine>, Instant)>,
     started: Instant,
     asked: AtomicU64,
-    bill: Mutex<Bill>,
+    in_flight: AtomicU64,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    bill: Bill,
+    calls: CallList,
+    /// The minute of the model's time in which somebody asked last, and how often.
+    minute: (u64, u64),
+}
+
+/// A request that is being answered; dropped, it no longer is.
+#[derive(Debug)]
+struct OpenCall {
+    model: Arc<Model>,
+    number: u64,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.model.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // Whoever was served to the end has said so before.
+        self.model.with_books(|books| books.calls.end(self.number, CallEnd::CallerGone));
+    }
+}
+
+impl OpenCall {
+    fn deliver(&self, profile: &Profile, usage: Usage) {
+        self.model.with_books(|books| {
+            books.bill.deliver(profile, usage);
+            books.calls.deliver(self.number, usage, profile.price_of(usage));
+        });
+    }
+
+    fn complete(&self, profile: Option<&Profile>) {
+        self.model.with_books(|books| {
+            if let Some(profile) = profile {
+                books.bill.complete(profile);
+            }
+            books.calls.end(self.number, CallEnd::Complete);
+        });
+    }
+
+    fn broken(&self) {
+        self.model.with_books(|books| books.calls.end(self.number, CallEnd::Broken));
+    }
 }
 
 impl Model {
-    fn script(&self, body: &[u8], now: Instant) -> Script {
-        let number = self.asked.fetch_add(1, Ordering::Relaxed);
-        let script = self.engine.script(&Ask { number, at: now - self.started, body });
-        if let Some(profile) = script.profile {
-            self.with_bill(|bill| bill.ask(profile));
+    fn new(engine: Engine) -> Self {
+        let now = clock::now();
+        Self {
+            engine: Mutex::new((Arc::new(engine), now)),
+            started: now,
+            asked: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            books: Mutex::default(),
         }
-        script
     }
 
-    fn with_bill<T>(&self, act: impl FnOnce(&mut Bill) -> T) -> T {
-        // Nothing panics while it holds the bill; if it did, a number would be missing and no law broken.
-        act(&mut self.bill.lock().unwrap_or_else(PoisonError::into_inner))
+    fn script(self: &Arc<Self>, call: &ModelCall, body: &[u8], now: Instant) -> (Script, OpenCall) {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+        let open = OpenCall { model: Arc::clone(self), number };
+        let (engine, began) = self.lock_engine().clone();
+        let at = now - began;
+        let minute = at.as_secs() / 60;
+        let this_minute = self.with_books(|books| {
+            books.minute = if books.minute.0 == minute { (minute, books.minute.1 + 1) } else { (minute, 1) };
+            books.minute.1
+        });
+        let script = engine.script(&Ask { number, at, in_flight, this_minute, call, body });
+        self.with_books(|books| {
+            books.calls.begin(number, now - self.started, call, &script);
+            if let Some(profile) = script.profile {
+                books.bill.ask(profile);
+            }
+        });
+        (script, open)
+    }
+
+    fn set_engine(&self, engine: Engine) {
+        *self.lock_engine() = (Arc::new(engine), clock::now());
+    }
+
+    fn lock_engine(&self) -> MutexGuard<'_, (Arc<Engine>, Instant)> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_books<T>(&self, act: impl FnOnce(&mut Books) -> T) -> T {
+        // Nothing panics while it holds the books; if it did, a number would be missing and no law broken.
+        act(&mut self.books.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

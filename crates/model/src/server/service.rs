@@ -1,21 +1,19 @@
 //! From a request to the head of its response.
 
-use super::body::{Account, ScriptBody};
+use super::body::ScriptBody;
 use super::line::Line;
-use super::{Model, clock};
-use crate::engine::{Act, Ending, Head, Script, Step};
+use super::{Model, OpenCall, admin, clock};
+use crate::engine::{Act, Ending, Head, ModelCall, Profile, Script, Step, count_tokens};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use seawall_wire::anthropic::{ErrorReply, status_of, write_error};
-use seawall_wire::{Refusal, RequestLimits};
-use serde_json::json;
+use seawall_wire::{Dialect, Refusal, RequestLimits, anthropic, bedrock, openai};
+use serde_json::{Value, json};
 use std::future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A connection that ends here on purpose.
@@ -42,76 +40,179 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 
 impl Service {
     async fn answer(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
-        match (request.method(), request.uri().path()) {
-            (&Method::POST, "/v1/messages") => self.message(request).await,
-            (&Method::GET, "/livez") => Ok(json_response(StatusCode::OK, &json!({"live": true}))),
-            (&Method::GET, "/bill") => {
-                let bill = self.model.with_bill(|bill| bill.clone());
-                let total = bill.nano_dollars();
-                let mut body = json!(bill);
-                body["nano_dollars"] = json!(total);
-                Ok(json_response(StatusCode::OK, &body))
+        let path = request.uri().path();
+        if *request.method() == Method::POST
+            && let Some(call) = ModelCall::of_path(path)
+        {
+            let dialect = dialect_of(path);
+            return match call {
+                Ok(call) => self.ask(call, request).await,
+                Err((refusal, message)) => Ok(refused(dialect, refusal, &message)),
+            };
+        }
+        match (request.method(), path) {
+            (&Method::POST, "/v1/messages/count_tokens") => self.count(request).await,
+            (&Method::GET, "/v1/models") => Ok(models(request.headers())),
+            (&Method::GET, "/livez") => Ok(json_response(&json!({"live": true}))),
+            (&Method::GET, "/admin/bill") => Ok(json_response(&admin::bill(&self.model))),
+            (&Method::GET, "/admin/calls") => Ok(json_response(&admin::calls(&self.model))),
+            (&Method::POST, "/admin/reset") => Ok(json_response(&admin::reset(&self.model))),
+            (&Method::POST, "/admin/faults") => match body_of(request, Dialect::Anthropic).await? {
+                Ok(body) => Ok(match admin::set_faults(&self.model, &body) {
+                    Ok(told) => json_response(&told),
+                    Err(error) => refused(Dialect::Anthropic, Refusal::Malformed, &error.to_string()),
+                }),
+                Err(refusal) => Ok(refusal),
+            },
+            (method, path) => {
+                Ok(refused(dialect_of(path), Refusal::NotFound, &format!("there is no {method} {path}")))
             }
-            (method, path) => Ok(refused(Refusal::NotFound, &format!("there is no {method} {path}"))),
         }
     }
 
-    async fn message(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+    async fn ask(self, call: ModelCall, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+        let dialect = call.dialect();
         if !has_key(request.headers()) {
-            let message = "a key is needed in x-api-key or as authorization: Bearer; any will do";
-            return Ok(refused(Refusal::Unauthenticated, message));
+            let message = "a key is needed in x-api-key or authorization; any will do";
+            return Ok(refused(dialect, Refusal::Unauthenticated, message));
         }
-        let most = RequestLimits::default().body;
-        let body = match Limited::new(request.into_body(), most).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return Ok(refused(Refusal::TooLarge, &format!("at most {most} bytes are taken")));
-            }
-            Err(_) => return Err(Broken),
+        let body = match body_of(request, dialect).await? {
+            Ok(body) => body,
+            Err(refusal) => return Ok(refusal),
         };
         let began = clock::now();
-        let script = self.model.script(&body, began);
-        self.play(script, began).await
+        let (script, open) = self.model.script(&call, &body, began);
+        self.play(script, open, began).await
     }
 
-    async fn play(self, script: Script, began: Instant) -> Result<Response<ScriptBody>, Broken> {
+    /// How many tokens a request of Anthropic Messages has.
+    async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+        let body = match body_of(request, Dialect::Anthropic).await? {
+            Ok(body) => body,
+            Err(refusal) => return Ok(refusal),
+        };
+        let limits = RequestLimits::default();
+        let counted = anthropic::read_count_request(&body, &limits)
+            .map_err(|error| (error.refusal(), error.to_string()))
+            .and_then(|head| match Profile::named(&head.model) {
+                Some(_) => anthropic::read_text(&body)
+                    .map(|text| text.all().map(count_tokens).sum())
+                    .map_err(|error| (error.refusal(), error.to_string())),
+                None => Err((Refusal::NotFound, format!("model: {} is not simulated here", head.model))),
+            });
+        Ok(match counted {
+            Ok(tokens) => {
+                let mut out = BytesMut::new();
+                anthropic::write_count_answer(&mut out, tokens);
+                whole(StatusCode::OK, out.freeze())
+            }
+            Err((refusal, message)) => refused(Dialect::Anthropic, refusal, &message),
+        })
+    }
+
+    async fn play(
+        self,
+        script: Script,
+        open: OpenCall,
+        began: Instant,
+    ) -> Result<Response<ScriptBody>, Broken> {
         let mut steps = script.steps.into_iter();
         let Some(Step { at, act: Act::Head(head), .. }) = steps.next() else {
-            return self.break_off(script.ending).await;
+            return self.break_off(script.ending, open).await;
         };
         if !at.is_zero() {
             clock::sleep_until(began + at).await;
         }
         let profile = script.profile.filter(|_| head.status == 200);
-        let account = profile.map(|profile| Account { model: self.model, profile });
-        Ok(response(&head, ScriptBody::new(steps, script.ending, began, account)))
+        Ok(response(&head, ScriptBody::new(steps, script.ending, began, Some(open), profile)))
     }
 
-    async fn break_off(&self, ending: Ending) -> Result<Response<ScriptBody>, Broken> {
+    async fn break_off(&self, ending: Ending, open: OpenCall) -> Result<Response<ScriptBody>, Broken> {
         match ending {
-            Ending::Hang => future::pending().await,
+            Ending::Hang | Ending::Repeat(_) => future::pending().await,
             Ending::Reset => self.line.reset_when_closed(),
             Ending::Complete | Ending::Early | Ending::Close => {}
         }
+        open.broken();
         Err(Broken)
     }
 }
 
+/// The whole body, or the refusal of one that is too large.
+async fn body_of(
+    request: Request<Incoming>,
+    dialect: Dialect,
+) -> Result<Result<Bytes, Response<ScriptBody>>, Broken> {
+    let most = RequestLimits::default().body;
+    match Limited::new(request.into_body(), most).collect().await {
+        Ok(body) => Ok(Ok(body.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Ok(Err(refused(dialect, Refusal::TooLarge, &format!("at most {most} bytes are taken"))))
+        }
+        Err(_) => Err(Broken),
+    }
+}
+
+fn dialect_of(path: &str) -> Dialect {
+    if path.starts_with("/model/") {
+        Dialect::Bedrock
+    } else if path.starts_with("/v1/chat") {
+        Dialect::OpenAi
+    } else {
+        Dialect::Anthropic
+    }
+}
+
+/// Clients send a key as it is, after a word, or as a signature that was made with it.
 fn has_key(headers: &HeaderMap) -> bool {
-    let bearer = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    let plain = headers.get("x-api-key").map(hyper::header::HeaderValue::as_bytes);
-    bearer.or(plain).is_some_and(|key| !key.trim_ascii().is_empty())
+    let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    let signed = authorization.strip_prefix(b"AWS4-HMAC-SHA256 ");
+    let bearer = authorization.strip_prefix(b"Bearer ");
+    let plain = headers.get("x-api-key").map(HeaderValue::as_bytes);
+    bearer.or(signed).or(plain).is_some_and(|key| !key.trim_ascii().is_empty())
 }
 
-fn refused(refusal: Refusal, message: &str) -> Response<ScriptBody> {
+/// The list of models, in the words of whoever seems to ask.
+fn models(headers: &HeaderMap) -> Response<ScriptBody> {
+    let names = || Profile::all().iter().flat_map(|profile| [&[profile.name][..], profile.aliases].concat());
+    let mut out = BytesMut::new();
+    if headers.contains_key("anthropic-version") {
+        let entries: Vec<_> = names()
+            .map(|id| anthropic::ModelEntry { id, display_name: id, created_at: "2023-11-14T22:13:20Z" })
+            .collect();
+        anthropic::write_models(&mut out, &entries);
+    } else {
+        let entries: Vec<_> = names()
+            .map(|id| openai::ModelEntry { id, created: 1_700_000_000, owned_by: "simulator" })
+            .collect();
+        openai::write_models(&mut out, &entries);
+    }
+    whole(StatusCode::OK, out.freeze())
+}
+
+fn refused(dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody> {
     let mut body = BytesMut::new();
-    write_error(&mut body, &ErrorReply::new(refusal, message, None));
-    let status = StatusCode::from_u16(status_of(refusal)).unwrap_or_default();
-    whole(status, body.freeze())
+    let (status, more) = match dialect {
+        Dialect::Anthropic => {
+            anthropic::write_error(&mut body, &anthropic::ErrorReply::new(refusal, message, None));
+            (anthropic::status_of(refusal), Vec::new())
+        }
+        Dialect::OpenAi => {
+            openai::write_error(&mut body, &openai::ErrorReply::new(refusal, message));
+            (openai::status_of(refusal), Vec::new())
+        }
+        Dialect::Bedrock => {
+            bedrock::write_error(&mut body, message);
+            (bedrock::refusal_status(refusal), bedrock::refusal_headers(refusal, "req_refused", None))
+        }
+    };
+    let mut response = whole(StatusCode::from_u16(status).unwrap_or_default(), body.freeze());
+    put_headers(response.headers_mut(), more);
+    response
 }
 
-fn json_response(status: StatusCode, body: &serde_json::Value) -> Response<ScriptBody> {
-    whole(status, body.to_string().into())
+fn json_response(body: &Value) -> Response<ScriptBody> {
+    whole(StatusCode::OK, body.to_string().into())
 }
 
 fn whole(status: StatusCode, body: Bytes) -> Response<ScriptBody> {
@@ -119,7 +220,7 @@ fn whole(status: StatusCode, body: Bytes) -> Response<ScriptBody> {
     let mut response = Response::new(ScriptBody::of(body, clock::now()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CONTENT_LENGTH, length.into());
     response
 }
@@ -128,23 +229,18 @@ fn response(head: &Head, body: ScriptBody) -> Response<ScriptBody> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(head.content_type));
-    if let Ok(request_id) = head.request_id.parse() {
-        headers.insert("request-id", request_id);
-    }
+    put_headers(headers, head.headers());
     if let Some(length) = head.length {
         headers.insert(CONTENT_LENGTH, length.into());
-    }
-    if let Some(wait) = head.retry_after {
-        headers.insert(RETRY_AFTER, whole_seconds(wait).into());
-        if let Ok(millis) = u64::try_from(wait.as_millis()) {
-            headers.insert("retry-after-ms", millis.into());
-        }
     }
     response
 }
 
-/// Rounded up: who comes early is refused again.
-fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+fn put_headers(headers: &mut HeaderMap, more: impl IntoIterator<Item = (&'static str, String)>) {
+    for (name, value) in more {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse::<HeaderValue>())
+        {
+            headers.insert(name, value);
+        }
+    }
 }

@@ -46,6 +46,9 @@ def converse_options(call):
 
 def converse_answer(client, call, seen):
     answer = client.converse(modelId=call["model"], **converse_options(call))
+    if "output" not in answer:
+        # A body that cannot be read is no exception here: there is just nothing in the answer.
+        return
     for block in answer["output"]["message"]["content"]:
         seen["text"] += block.get("text", "")
         if "toolUse" in block:

@@ -10,7 +10,6 @@ def client(call):
     return openai.OpenAI(
         base_url=f"{url}/v1",
         api_key=call["key"] or "unused",
-        default_headers=None if call["key"] else {"Authorization": openai.Omit()},
         max_retries=call["retries"],
         timeout=call["timeout"],
     )
@@ -30,6 +29,8 @@ def options(call):
         options["tools"] = [{"type": "function", "function": function}]
         if not call["result"]:
             options["tool_choice"] = {"type": "function", "function": {"name": tool["name"]}}
+    if not call["key"]:
+        options["extra_headers"] = {"Authorization": openai.Omit()}
     return options
 
 

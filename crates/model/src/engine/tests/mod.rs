@@ -1,10 +1,16 @@
+//! The engine as a whole.
+
+mod dialects;
+mod faults;
+
 use super::{
-    Act, Ask, Ending, Engine, Fault, FaultRule, Frequency, Head, ModelOptions, Pace, Profile, Script, Step,
-    count_tokens, read_faults,
+    Act, Ask, Ending, Engine, Fault, FaultRule, Frequency, Head, ModelCall, ModelOptions, Pace, Profile,
+    Script, Step, count_tokens, read_faults,
 };
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use proptest::strategy::{Just, Strategy, Union};
+use seawall_core::setting::SettingError;
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage};
 use seawall_wire::sse::SseLimits;
@@ -17,15 +23,19 @@ fn body(model: &str, max_tokens: u32, stream: bool, question: &str) -> Bytes {
 }
 
 fn rule(fault: Fault) -> FaultRule {
-    FaultRule { from: Duration::ZERO, to: Duration::MAX, model: None, frequency: Frequency::Every(1), fault }
+    FaultRule::always(fault)
 }
 
 fn engine(faults: Vec<FaultRule>) -> Engine {
     Engine::new(ModelOptions { seed: 7, faults, pace: Pace::Real }).unwrap()
 }
 
+fn checked(faults: Vec<FaultRule>) -> Result<Engine, SettingError> {
+    Engine::new(ModelOptions { faults, ..Default::default() })
+}
+
 fn script(engine: &Engine, body: &[u8]) -> Script {
-    engine.script(&Ask { number: 0, at: Duration::ZERO, body })
+    engine.script(&Ask::first(&ModelCall::Messages, body))
 }
 
 fn spoiled(fault: Fault, stream: bool) -> Script {
@@ -85,11 +95,10 @@ fn a_stream_is_charged_as_it_says_and_its_first_word_is_on_time() {
     let (events, stream) = read_stream(&script);
     assert!(stream.is_complete());
     assert_eq!(stream.usage(), charge(&script));
-    assert_eq!(events.len() + 1, script.steps.len());
-    let first =
-        script.steps[1..].iter().zip(&events).find(|(_, event)| **event == StreamEvent::Content).unwrap();
-    assert_eq!(first.0.at, Duration::from_millis(250));
-    assert_eq!(script.steps[0].at, Duration::from_millis(125));
+    assert!(matches!(events[0], StreamEvent::Started(_)), "{events:?}");
+    // A head, the opening, and then content.
+    assert_eq!(script.steps[..3].iter().map(|step| step.at.as_millis()).collect::<Vec<_>>(), [125, 125, 250]);
+    assert_eq!(script.steps[2].charge.output, 4);
     assert!(String::from_utf8(sent(&script)).unwrap().contains("これはシ"));
 }
 
@@ -135,7 +144,7 @@ fn a_status_replaces_the_answer() {
         (409, "invalid_request_error"),
     ] {
         let wait = Some(Duration::from_secs(2));
-        let script = spoiled(Fault::Status { status, retry_after: wait }, true);
+        let script = spoiled(Fault::Status { status, retry_after: wait, error: None }, true);
         assert_eq!((head(&script).status, head(&script).retry_after), (status, wait));
         assert_eq!(error_type(&script), kind);
         assert_eq!((charge(&script), script.ending), (Usage::default(), Ending::Complete));
@@ -146,34 +155,34 @@ fn a_status_replaces_the_answer() {
 fn streams_break_where_they_are_told_to() {
     let whole = spoiled(Fault::Slow { by: Duration::ZERO }, true);
     for (fault, ending) in [
-        (Fault::Cut { after: 3 }, Ending::Close),
+        (Fault::cut(3), Ending::Close),
         (Fault::EndEarly { after: 3 }, Ending::Early),
         (Fault::Hang { after: 3 }, Ending::Hang),
     ] {
         let script = spoiled(fault, true);
         assert_eq!(script.ending, ending);
         assert_eq!(script.steps, whole.steps[..4]);
-        assert_eq!(charge(&script).output, 4);
+        assert_eq!(charge(&script).output, 8);
     }
     let script = spoiled(Fault::Error { after: 3 }, true);
     let (events, stream) = read_stream(&script);
     assert!(matches!(events[..], [.., StreamEvent::Content, StreamEvent::Failed { .. }]), "{events:?}");
     assert!(!stream.is_complete() && script.ending == Ending::Early);
-    let late = spoiled(Fault::Cut { after: 1_000 }, true);
-    assert_eq!(late, whole);
+    let late = spoiled(Fault::cut(1_000), true);
+    assert_eq!((late.steps, late.ending), (whole.steps, whole.ending));
 }
 
 #[test]
 fn answers_that_are_no_streams_break_in_the_middle() {
     let whole = sent(&spoiled(Fault::Slow { by: Duration::ZERO }, false));
-    let cut = spoiled(Fault::Cut { after: 1 }, false);
+    let cut = spoiled(Fault::cut(1), false);
     assert_eq!((sent(&cut), cut.ending), (whole[..whole.len() / 2].to_vec(), Ending::Close));
     assert_eq!(head(&cut).length, Some(whole.len()));
     assert!(charge(&cut).output > 0);
     assert_eq!(head(&spoiled(Fault::EndEarly { after: 1 }, false)).length, None);
     assert_eq!(error_type(&spoiled(Fault::Error { after: 3 }, false)), "overloaded_error");
     for (fault, ending) in [
-        (Fault::Cut { after: 0 }, Ending::Close),
+        (Fault::cut(0), Ending::Close),
         (Fault::Hang { after: 0 }, Ending::Hang),
         (Fault::Reset, Ending::Reset),
     ] {
@@ -193,14 +202,15 @@ fn slowness_moves_everything() {
 #[test]
 fn the_first_rule_that_applies_counts() {
     let second = Duration::from_secs;
-    let status = |status| Fault::Status { status, retry_after: None };
+    let status = |status| Fault::status(status);
     let engine = engine(vec![
         FaultRule { from: second(10), to: second(20), ..rule(status(500)) },
         FaultRule { model: Some("sonnet".into()), ..rule(status(501)) },
         FaultRule { frequency: Frequency::Every(3), ..rule(status(502)) },
     ]);
     let status_of = |model, at, number| {
-        head(&engine.script(&Ask { number, at, body: &body(model, 1, false, "hi") })).status
+        let body = body(model, 1, false, "hi");
+        head(&engine.script(&Ask { number, at, ..Ask::first(&ModelCall::Messages, &body) })).status
     };
     assert_eq!(status_of("haiku", second(10), 0), 500);
     assert_eq!(status_of("haiku", second(20), 1), 200);
@@ -216,7 +226,8 @@ fn a_share_by_lot_is_about_that_share() {
     let engine = engine(vec![FaultRule { frequency: Frequency::Percent(20.0), ..rule(Fault::Reset) }]);
     let body = body("instant", 1, false, "hi");
     let hit = (0..10_000).filter(|number| {
-        engine.script(&Ask { number: *number, at: Duration::ZERO, body: &body }).ending == Ending::Reset
+        engine.script(&Ask { number: *number, ..Ask::first(&ModelCall::Messages, &body) }).ending
+            == Ending::Reset
     });
     let hit = hit.count();
     assert!((1_850..2_150).contains(&hit), "{hit}");
@@ -244,7 +255,7 @@ fn rules_are_read_and_nonsense_is_refused_by_name() {
         to: Duration::from_secs(7_200),
         model: Some("haiku".into()),
         frequency: Frequency::Every(2),
-        fault: Fault::Hang { after: 0 },
+        ..FaultRule::always(Fault::Hang { after: 0 })
     };
     assert_eq!(rules[0], expected);
     assert_eq!((rules[1].to, rules[1].frequency), (Duration::from_secs(300), Frequency::Percent(0.5)));
@@ -272,8 +283,8 @@ fn any_fault() -> impl Strategy<Value = Fault> {
     let after = 0_usize..80;
     Union::new([
         Just(Fault::Reset).boxed(),
-        (400_u16..600).prop_map(|status| Fault::Status { status, retry_after: None }).boxed(),
-        after.clone().prop_map(|after| Fault::Cut { after }).boxed(),
+        (400_u16..600).prop_map(Fault::status).boxed(),
+        after.clone().prop_map(Fault::cut).boxed(),
         after.clone().prop_map(|after| Fault::EndEarly { after }).boxed(),
         after.clone().prop_map(|after| Fault::Hang { after }).boxed(),
         after.prop_map(|after| Fault::Error { after }).boxed(),
@@ -284,7 +295,7 @@ proptest! {
     #[test]
     fn every_script_can_be_played_and_never_charges_more_than_the_whole(
         fault in any_fault(),
-        question in "[a-z漫]{0,8}",
+        question in "[a-z漫]{1,8}",
         max_tokens in 1_u32..300,
         stream: bool,
     ) {

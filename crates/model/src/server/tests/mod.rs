@@ -1,8 +1,10 @@
 //! The server over real sockets on this machine, spoken to byte by byte.
 
+mod admin;
+
 use super::{Meter, ModelServer};
 use crate::bill::Bill;
-use crate::engine::{Engine, Fault, FaultRule, Frequency, ModelOptions, Pace};
+use crate::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
 use std::future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,13 +18,7 @@ fn beside_server<T>(faults: Vec<Fault>, talk: impl AsyncFnOnce(SocketAddr, Meter
 }
 
 fn engine(pace: Pace, faults: Vec<Fault>) -> Engine {
-    let rule = |fault| FaultRule {
-        from: Duration::ZERO,
-        to: Duration::MAX,
-        model: None,
-        frequency: Frequency::Every(1),
-        fault,
-    };
+    let rule = FaultRule::always;
     let faults = faults.into_iter().map(rule).collect();
     Engine::new(ModelOptions { seed: 1, faults, pace }).unwrap()
 }
@@ -81,7 +77,8 @@ fn answers_and_streams_arrive_and_are_billed_with_either_key() {
         let (answer, _) = say(address, &request(KEY, true)).await;
         assert!(answer.contains("event: message_stop") && answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
         assert_eq!(line(&meter.bill()), (3, 3, true));
-        let (bill, _) = say(address, "GET /bill HTTP/1.1\r\nhost: model\r\nconnection: close\r\n\r\n").await;
+        let (bill, _) =
+            say(address, "GET /admin/bill HTTP/1.1\r\nhost: model\r\nconnection: close\r\n\r\n").await;
         let total = format!(r#""nano_dollars":{}"#, meter.bill().nano_dollars());
         assert!(bill.contains(r#""requests":3"#) && bill.contains(&total), "{bill}");
     });
@@ -103,7 +100,7 @@ fn what_is_not_served_is_refused_in_the_dialect() {
 
 #[test]
 fn a_cut_stream_is_sent_up_to_the_cut_and_billed_up_to_it() {
-    beside_server(vec![Fault::Cut { after: 4 }], async |address, meter| {
+    beside_server(vec![Fault::cut(3)], async |address, meter| {
         let (answer, _) = say(address, &request(KEY, true)).await;
         assert_eq!(answer.matches("event: content_block_delta").count(), 2, "{answer}");
         assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
@@ -116,7 +113,7 @@ fn a_cut_stream_is_sent_up_to_the_cut_and_billed_up_to_it() {
 #[test]
 fn a_throttled_request_is_told_when_to_come_back() {
     let retry_after = Some(Duration::from_millis(1_500));
-    beside_server(vec![Fault::Status { status: 429, retry_after }], async |address, meter| {
+    beside_server(vec![Fault::Status { status: 429, retry_after, error: None }], async |address, meter| {
         let (answer, _) = say(address, &request(KEY, true)).await;
         assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
         assert!(
@@ -134,7 +131,7 @@ fn a_reset_is_a_reset_and_a_cut_before_the_head_is_a_close() {
         assert!(answer.is_empty(), "{answer}");
         assert_eq!(ending.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     });
-    beside_server(vec![Fault::Cut { after: 0 }], async |address, _| {
+    beside_server(vec![Fault::cut(0)], async |address, _| {
         let (answer, ending) = say(address, &request(KEY, true)).await;
         assert!(answer.is_empty() && ending.is_ok(), "{answer} {ending:?}");
     });

@@ -1,0 +1,184 @@
+//! When a fault happens, and to whom.
+
+use super::super::period;
+use super::Fault;
+use seawall_core::setting::SettingError;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// When a fault happens, and to whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultRule {
+    /// What it is called in the list of calls; its kind without one.
+    pub name: Option<String>,
+    /// What its lots follow from; the model's seed and its place among the rules without one.
+    pub seed: Option<u64>,
+    /// From when, since the model's start.
+    pub from: Duration,
+    /// Until when; not included.
+    pub to: Duration,
+    /// In bursts: it begins anew every so often, and each time lasts so long.
+    pub bursts: Option<(Duration, Duration)>,
+    /// To which model; to all without one.
+    pub model: Option<String>,
+    /// To how many of the requests.
+    pub frequency: Frequency,
+    /// What happens.
+    pub fault: Fault,
+}
+
+impl FaultRule {
+    /// A fault that happens always and to everybody.
+    #[must_use]
+    pub const fn always(fault: Fault) -> Self {
+        Self {
+            name: None,
+            seed: None,
+            from: Duration::ZERO,
+            to: Duration::MAX,
+            bursts: None,
+            model: None,
+            frequency: Frequency::Every(1),
+            fault,
+        }
+    }
+}
+
+/// To how many requests a fault happens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Frequency {
+    /// To those whose number, from 0, this number divides: 1 is all, 2 the first, third and so on.
+    Every(u32),
+    /// To this share in percent, by lot.
+    Percent(f64),
+    /// By lot to a share that grows or shrinks evenly from the first figure to the second while the rule is in force.
+    Changing(f64, f64),
+}
+
+/// Reads a list of rules: a JSON list, or TOML with a table `[[fault]]` for each.
+///
+/// ```
+/// use seawall_model::engine::read_faults;
+///
+/// let json = br#"[
+///     {"fault": {"kind": "status", "status": 429, "retry_after": "2s"}, "every": 3},
+///     {"fault": {"kind": "cut", "after": 5}, "from": "10s", "to": "40s", "model": "sonnet", "percent": 20}
+/// ]"#;
+/// let toml = br#"
+///     [[fault]]
+///     name = "brown-out"
+///     kind = "status"
+///     status = 503
+///     percent = 5
+///     percent_to = 80
+///     from = "1m"
+///     to = "3m"
+/// "#;
+/// assert_eq!(read_faults(json)?.len(), 2);
+/// assert_eq!(read_faults(toml)?[0].name.as_deref(), Some("brown-out"));
+/// # Ok::<(), seawall_core::setting::SettingError>(())
+/// ```
+pub fn read_faults(text: &[u8]) -> Result<Vec<FaultRule>, SettingError> {
+    let refused = |problem: String| SettingError::new("faults", problem);
+    // A table of TOML begins with two brackets, a list of JSON with one.
+    let start = text.trim_ascii_start();
+    if matches!(start.first(), Some(b'[' | b'{')) && !start.starts_with(b"[[") {
+        let rules: Vec<Map<String, Value>> =
+            serde_json::from_slice(text).map_err(|error| refused(error.to_string()))?;
+        return rules.into_iter().map(from_json).collect();
+    }
+    let text = str::from_utf8(text).map_err(|error| refused(error.to_string()))?;
+    let file: RuleFile = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
+    file.fault.into_iter().map(from_toml).collect()
+}
+
+/// In JSON what happens is an object of its own.
+fn from_json(mut rule: Map<String, Value>) -> Result<FaultRule, SettingError> {
+    let refused = |error: serde_json::Error| SettingError::new("faults", error.to_string());
+    let fault = rule.remove("fault").unwrap_or_default();
+    let names: Vec<String> = fault.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let fault: Fault = serde_json::from_value(fault).map_err(refused)?;
+    refuse_more(&fault, &names)?;
+    serde_json::from_value::<RuleFields>(Value::Object(rule)).map_err(refused)?.with(fault)
+}
+
+/// In TOML what happens and when stand side by side.
+fn from_toml(table: toml::Table) -> Result<FaultRule, SettingError> {
+    let refused = |error: toml::de::Error| SettingError::new("faults", error.message().to_owned());
+    let (when, what): (toml::Table, toml::Table) =
+        table.into_iter().partition(|(name, _)| RULE_FIELDS.contains(&name.as_str()));
+    let names: Vec<String> = what.keys().cloned().collect();
+    let fault: Fault = what.try_into().map_err(refused)?;
+    refuse_more(&fault, &names)?;
+    when.try_into::<RuleFields>().map_err(refused)?.with(fault)
+}
+
+/// A fault without fields has none: the reader behind would overlook them.
+fn refuse_more(fault: &Fault, names: &[String]) -> Result<(), SettingError> {
+    let more = names.iter().find(|name| *name != "kind");
+    match (fault, more) {
+        (Fault::Reset | Fault::Html, Some(name)) => {
+            Err(SettingError::new("faults", format!("unknown field `{name}`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleFile {
+    #[serde(default)]
+    fault: Vec<toml::Table>,
+}
+
+const RULE_FIELDS: [&str; 10] =
+    ["name", "seed", "from", "to", "repeat", "lasts", "model", "every_nth", "percent", "percent_to"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleFields {
+    name: Option<String>,
+    seed: Option<u64>,
+    #[serde(default, deserialize_with = "period::optional")]
+    from: Option<Duration>,
+    #[serde(default, deserialize_with = "period::optional")]
+    to: Option<Duration>,
+    #[serde(default, deserialize_with = "period::optional")]
+    repeat: Option<Duration>,
+    #[serde(default, deserialize_with = "period::optional")]
+    lasts: Option<Duration>,
+    model: Option<String>,
+    #[serde(alias = "every")]
+    every_nth: Option<u32>,
+    percent: Option<f64>,
+    percent_to: Option<f64>,
+}
+
+impl RuleFields {
+    fn with(self, fault: Fault) -> Result<FaultRule, SettingError> {
+        let refuse = |problem: &str| Err(SettingError::new("faults", problem));
+        let frequency = match (self.every_nth, self.percent, self.percent_to) {
+            (every, None, None) => Frequency::Every(every.unwrap_or(1)),
+            (None, Some(percent), None) => Frequency::Percent(percent),
+            (None, Some(from), Some(to)) => Frequency::Changing(from, to),
+            (None, None, Some(_)) => return refuse("percent_to needs a percent to begin with"),
+            (Some(_), ..) => return refuse("every and percent exclude each other"),
+        };
+        let bursts = match (self.repeat, self.lasts) {
+            (None, None) => None,
+            (Some(repeat), Some(lasts)) => Some((repeat, lasts)),
+            _ => return refuse("repeat and lasts belong together"),
+        };
+        Ok(FaultRule {
+            name: self.name,
+            seed: self.seed,
+            from: self.from.unwrap_or(Duration::ZERO),
+            to: self.to.unwrap_or(Duration::MAX),
+            bursts,
+            model: self.model,
+            frequency,
+            fault,
+        })
+    }
+}

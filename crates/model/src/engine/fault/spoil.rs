@@ -1,0 +1,238 @@
+//! What a fault does to an answer.
+
+use super::super::chance::Dice;
+use super::super::compose::{self, Piece, Speech, Turn};
+use super::super::script::{Act, Ending, Head, Script, Step};
+use super::super::speaker::{self, FREE};
+use super::Fault;
+use bytes::{Bytes, BytesMut};
+use seawall_wire::Dialect;
+use seawall_wire::chat::{ChatEvent, Usage};
+use std::time::Duration;
+
+const PAGE: &str = "<!doctype html><title>502</title><h1>Bad gateway, says the simulated proxy</h1>\n";
+/// What a throttle says when nobody has said otherwise.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The script of an answer.
+pub(in super::super) fn played(turn: &Turn<'_>, speech: &Speech) -> Script {
+    if turn.request.stream { compose::stream(turn, speech) } else { compose::whole(turn, speech) }
+}
+
+impl Fault {
+    /// The script of an answer that goes wrong in this way. `at` is when the request came.
+    pub(in super::super) fn spoil(
+        &self,
+        turn: &Turn<'_>,
+        mut speech: Speech,
+        mut dice: Dice,
+        at: Duration,
+    ) -> Script {
+        match self {
+            Self::Status { status, retry_after, error } => {
+                refused(turn, *status, error.as_deref(), *retry_after)
+            }
+            Self::Capacity { retry_after, .. } => refused(turn, 429, None, *retry_after),
+            Self::Quota { .. } => {
+                let into_minute =
+                    Duration::from_nanos(u64::try_from(at.as_nanos() % MINUTE.as_nanos()).unwrap_or(0));
+                refused(turn, 429, None, Some(MINUTE - into_minute))
+            }
+            Self::Slow { by } => later(played(turn, &speech), *by),
+            Self::Latency { median, p99 } => later(played(turn, &speech), drawn(*median, *p99, &mut dice)),
+            Self::Drip { every } => {
+                let first = speech.pieces.first().map_or(Duration::ZERO, |piece| piece.at);
+                for (number, piece) in (0..).zip(&mut speech.pieces) {
+                    piece.at = first.saturating_add(every.saturating_mul(number));
+                    speech.ends_at = piece.at;
+                }
+                played(turn, &speech)
+            }
+            Self::Usage { percent } => misreported(turn, speech, *percent),
+            Self::Html => page(turn),
+            Self::Reset => nothing(turn, Ending::Reset),
+            Self::Error { after } if *after == 0 || !turn.request.stream => {
+                let status = if turn.call.dialect() == Dialect::Anthropic { 529 } else { 503 };
+                refused(turn, status, None, None)
+            }
+            Self::Error { after } => failing(turn, speech, *after),
+            Self::Endless { every } => endless(turn, speech, *every),
+            Self::Cut { after, after_bytes, after_tokens, reset } => {
+                let ending = if *reset { Ending::Reset } else { Ending::Close };
+                let mut script = played(turn, &speech);
+                match (after_bytes, after_tokens) {
+                    (Some(bytes), _) => stop_after_bytes(&mut script, *bytes, ending),
+                    (None, Some(tokens)) => stop(&mut script, pieces_of(&speech, *tokens), ending),
+                    (None, None) => stop(&mut script, after.unwrap_or(0), ending),
+                }
+                script
+            }
+            Self::EndEarly { after } => stopped(played(turn, &speech), *after, Ending::Early),
+            Self::Hang { after } => stopped(played(turn, &speech), *after, Ending::Hang),
+            Self::Truncate { after } => truncated(played(turn, &speech), *after),
+            Self::Malformed { after } => malformed(played(turn, &speech), *after, turn.request.stream),
+        }
+    }
+}
+
+fn refused(turn: &Turn<'_>, status: u16, name: Option<&str>, retry_after: Option<Duration>) -> Script {
+    let mut script = compose::error(turn, status, name);
+    if let Some(head) = head_of(&mut script) {
+        head.retry_after = retry_after;
+    }
+    script
+}
+
+fn head_of(script: &mut Script) -> Option<&mut Head> {
+    match script.steps.first_mut() {
+        Some(Step { act: Act::Head(head), .. }) => Some(head),
+        _ => None,
+    }
+}
+
+fn later(mut script: Script, by: Duration) -> Script {
+    script.steps.iter_mut().for_each(|step| step.at = step.at.saturating_add(by));
+    script
+}
+
+/// A wait of which half are below the median and one in a hundred above the other: log-normal, as the waits of real
+/// services are.
+fn drawn(median: Duration, p99: Duration, dice: &mut Dice) -> Duration {
+    /// The normal distribution's 99th percentile.
+    const P99: f64 = 2.326;
+    let even = |dice: &mut Dice| dice.roll().below(1 << 32) as f64 / f64::from(1_u32 << 31) / 2.0;
+    // The sum of twelve even draws is as good as normal here, and the same on every machine.
+    let normal: f64 = (0..12).map(|_| even(dice)).sum::<f64>() - 6.0;
+    let spread = (p99.as_secs_f64() / median.as_secs_f64().max(1e-9)).max(1.0).ln() / P99;
+    Duration::try_from_secs_f64(median.as_secs_f64() * (spread * normal).exp()).unwrap_or(p99)
+}
+
+fn misreported(turn: &Turn<'_>, mut speech: Speech, percent: u32) -> Script {
+    let bent = |tokens: u64| tokens.saturating_mul(percent.into()) / 100;
+    let bend = |usage: &Usage| Usage { input: bent(usage.input), output: bent(usage.output), ..FREE };
+    speech.told = bend(&speech.told);
+    if let Some(Piece { event: ChatEvent::Started { usage, .. }, .. }) = speech.pieces.first_mut() {
+        *usage = bend(usage);
+    }
+    played(turn, &speech)
+}
+
+fn page(turn: &Turn<'_>) -> Script {
+    let head = Head::new(200, "text/html; charset=utf-8", turn.call.dialect(), turn.request_id);
+    compose::plain(head, Bytes::from_static(PAGE.as_bytes()), Some(turn.profile))
+}
+
+fn nothing(turn: &Turn<'_>, ending: Ending) -> Script {
+    Script { profile: Some(turn.profile), steps: Vec::new(), ending, fault: None }
+}
+
+fn failing(turn: &Turn<'_>, mut speech: Speech, after: usize) -> Script {
+    let Some(at) = speech.pieces.get(after).map(|piece| piece.at) else { return played(turn, &speech) };
+    speech.pieces.truncate(after);
+    speech.pieces.push(Piece { at, charge: FREE, event: speaker::failure() });
+    let mut script = compose::stream(turn, &speech);
+    script.ending = Ending::Early;
+    script
+}
+
+fn endless(turn: &Turn<'_>, mut speech: Speech, every: Duration) -> Script {
+    if !turn.request.stream {
+        return nothing(turn, Ending::Hang);
+    }
+    speech.pieces.retain(|piece| !matches!(piece.event, ChatEvent::Finished(_)));
+    let mut script = compose::stream(turn, &speech);
+    script.ending = Ending::Repeat(every);
+    script
+}
+
+/// How many pieces hold so many tokens.
+fn pieces_of(speech: &Speech, tokens: u64) -> usize {
+    let mut left = tokens;
+    let reaches = |piece: &Piece| {
+        left = left.saturating_sub(piece.charge.output);
+        left == 0
+    };
+    speech.pieces.iter().position(reaches).map_or(usize::MAX, |place| place.saturating_add(1))
+}
+
+fn stopped(mut script: Script, after: usize, ending: Ending) -> Script {
+    stop(&mut script, after, ending);
+    if ending == Ending::Early {
+        // A body of a stated length cannot be ended early in good order.
+        if let Some(head) = head_of(&mut script) {
+            head.length = None;
+        }
+    }
+    script
+}
+
+/// Leaves `after` pieces of the body, and the head only if there is one.
+fn stop(script: &mut Script, after: usize, ending: Ending) {
+    halve_whole_body(script);
+    let kept = if after == 0 { 0 } else { after.saturating_add(1) };
+    // What was all delivered is not cut any more, but may still hang.
+    if kept < script.steps.len() || ending == Ending::Hang {
+        script.steps.truncate(kept);
+        script.ending = ending;
+    }
+}
+
+fn stop_after_bytes(script: &mut Script, bytes: usize, ending: Ending) {
+    let mut left = bytes;
+    for place in 0..script.steps.len() {
+        let Some(Step { act: Act::Body(body), .. }) = script.steps.get_mut(place) else { continue };
+        if body.len() > left {
+            body.truncate(left);
+            script.steps.truncate(place + usize::from(left > 0));
+            script.ending = ending;
+            return;
+        }
+        left -= body.len();
+    }
+}
+
+/// Makes the body of an answer that is no stream two pieces. The first carries the charge: the model had said everything
+/// before it sent anything.
+fn halve_whole_body(script: &mut Script) {
+    let [_, Step { at, act: Act::Body(body), .. }] = script.steps.as_mut_slice() else { return };
+    let second = Step { at: *at, act: Act::Body(body.split_off(body.len() / 2)), charge: Usage::default() };
+    script.steps.push(second);
+}
+
+fn truncated(mut script: Script, after: usize) -> Script {
+    halve_whole_body(&mut script);
+    // One more for the head, one more for the piece that is cut.
+    let kept = after.saturating_add(2);
+    if kept > script.steps.len() {
+        return script;
+    }
+    script.steps.truncate(kept);
+    if let Some(Step { act: Act::Body(body), .. }) = script.steps.last_mut() {
+        body.truncate(body.len() / 2);
+    }
+    script.ending = Ending::Early;
+    if let Some(head) = head_of(&mut script) {
+        head.length = None;
+    }
+    script
+}
+
+fn malformed(mut script: Script, after: usize, is_stream: bool) -> Script {
+    // An answer that is no stream is one piece here: half of a JSON text is malformed anyway.
+    let place = if is_stream { after.saturating_add(1) } else { 1 };
+    if let Some(Step { act: Act::Body(body), .. }) = script.steps.get_mut(place) {
+        let mut broken = BytesMut::from(&body[..]);
+        let data = broken.windows(6).position(|window| window == b"data: ").map(|start| start + 6);
+        // In an event the JSON begins otherwise; in a frame the checksum at its end is another.
+        let spot = match (is_stream, data) {
+            (true, Some(start)) => start,
+            (true, None) => broken.len().saturating_sub(1),
+            (false, _) => 0,
+        };
+        if let Some(byte) = broken.get_mut(spot) {
+            *byte = if *byte == b'<' { b'>' } else { b'<' };
+        }
+        *body = broken.freeze();
+    }
+    script
+}

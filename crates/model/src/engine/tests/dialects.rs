@@ -1,0 +1,190 @@
+//! The same answer in every dialect.
+
+use super::{body, engine, head, sent};
+use crate::engine::{Ask, ModelCall, Script, count_tokens};
+use seawall_wire::bedrock::{
+    self, BedrockCall, BedrockOperation, FrameLimits, InvokeStream, messages_to_invoke,
+};
+use seawall_wire::chat::{AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Usage};
+use seawall_wire::sse::SseLimits;
+use seawall_wire::{RequestLimits, anthropic, openai};
+use serde_json::{Value, json};
+
+const QUESTION: &str = "次に何を読めばいい？";
+
+fn bedrock_call(operation: BedrockOperation) -> ModelCall {
+    let model = "anthropic.claude-3-haiku-20240307-v1:0".to_owned();
+    ModelCall::Bedrock(BedrockCall { operation, model })
+}
+
+fn request(stream: bool) -> ChatRequest {
+    let body = body("haiku", 500, stream, QUESTION);
+    anthropic::read_chat_request(&body, &RequestLimits::default()).unwrap()
+}
+
+/// The same request as each call takes it.
+fn asked(call: &ModelCall, request: &ChatRequest) -> Script {
+    let mut out = bytes::BytesMut::new();
+    let body = match call {
+        ModelCall::Messages => {
+            anthropic::write_chat_request(&mut out, request).unwrap();
+            out.freeze()
+        }
+        ModelCall::Completions => {
+            let request = ChatRequest { stream_usage: true, ..request.clone() };
+            openai::write_chat_request(&mut out, &request).unwrap();
+            out.freeze()
+        }
+        ModelCall::Bedrock(BedrockCall {
+            operation: BedrockOperation::Invoke | BedrockOperation::InvokeStream,
+            ..
+        }) => {
+            anthropic::write_chat_request(&mut out, request).unwrap();
+            messages_to_invoke(&out, &RequestLimits::default(), &[]).unwrap().into()
+        }
+        ModelCall::Bedrock(_) => bedrock::write_chat_request(request).unwrap(),
+    };
+    engine(vec![]).script(&Ask::first(call, &body))
+}
+
+fn text_of(answer: &ChatAnswer) -> String {
+    let text = |part: &AnswerPart| match part {
+        AnswerPart::Text(text) => text.clone(),
+        AnswerPart::ToolCall(call) => call.input.get().to_owned(),
+    };
+    answer.parts.iter().map(text).collect()
+}
+
+fn whole(call: &ModelCall, request: &ChatRequest) -> (String, Usage, FinishReason) {
+    let script = asked(call, request);
+    let body = sent(&script);
+    let answer = match call {
+        ModelCall::Messages => anthropic::read_chat_answer(&body).unwrap(),
+        ModelCall::Completions => openai::read_chat_answer(&body).unwrap(),
+        ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::Invoke, .. }) => {
+            let usage = bedrock::read_usage_headers(|name| {
+                head(&script).more.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+            });
+            let answer = anthropic::read_chat_answer(&body).unwrap();
+            assert_eq!(usage, Some(answer.usage));
+            answer
+        }
+        ModelCall::Bedrock(_) => bedrock::read_chat_answer(&body, "id", "model").unwrap(),
+    };
+    (text_of(&answer), answer.usage, answer.finish)
+}
+
+fn streamed(call: &ModelCall, request: &ChatRequest) -> (String, Usage, Option<FinishReason>) {
+    let bytes = sent(&asked(call, request));
+    let (mut text, mut usage, mut finish) = (String::new(), Usage::default(), None);
+    let mut on_event = |event| match event {
+        ChatEvent::Started { usage: known, .. } | ChatEvent::Usage(known) => usage = known,
+        ChatEvent::Text(more) | ChatEvent::ToolInput(more) => text.push_str(&more),
+        ChatEvent::Finished(reason) => finish = Some(reason),
+        ChatEvent::ToolCallStarted { .. } => {}
+        ChatEvent::Failed { message, .. } => panic!("{message}"),
+    };
+    match call {
+        ModelCall::Messages => {
+            anthropic::ChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
+        }
+        ModelCall::Completions => {
+            openai::ChatReader::new(SseLimits::default()).feed(&bytes, on_event).unwrap();
+        }
+        ModelCall::Bedrock(_) => {
+            let mut reader = bedrock::ChatReader::new(FrameLimits::default(), "id", "model");
+            reader.feed(&bytes, &mut on_event).unwrap();
+            reader.finish(on_event);
+        }
+    }
+    (text, usage, finish)
+}
+
+#[test]
+fn the_same_question_gets_the_same_answer_in_every_dialect() {
+    let (text, usage, finish) = whole(&ModelCall::Messages, &request(false));
+    assert!(text.starts_with("これはシミュレーター") && finish == FinishReason::EndTurn, "{text}");
+    assert_eq!((usage.input, usage.output), (count_tokens(QUESTION), count_tokens(&text)));
+    for call in [
+        ModelCall::Completions,
+        bedrock_call(BedrockOperation::Invoke),
+        bedrock_call(BedrockOperation::Converse),
+    ] {
+        assert_eq!(whole(&call, &request(false)), (text.clone(), usage, finish), "{call:?}");
+    }
+    for call in [ModelCall::Messages, ModelCall::Completions, bedrock_call(BedrockOperation::ConverseStream)]
+    {
+        assert_eq!(streamed(&call, &request(true)), (text.clone(), usage, Some(finish)), "{call:?}");
+    }
+    let mut watch = InvokeStream::new(FrameLimits::default());
+    let bytes = sent(&asked(&bedrock_call(BedrockOperation::InvokeStream), &request(true)));
+    watch.feed(&bytes, |_| ()).unwrap();
+    assert!(watch.is_complete() && watch.usage() == usage);
+}
+
+fn with_tool(choice: &Value) -> ChatRequest {
+    let body = json!({
+        "model": "haiku", "max_tokens": 200, "tool_choice": choice,
+        "messages": [{"role": "user", "content": "Find volume three of the bathhouse story for me, please"}],
+        "tools": [{"name": "find", "input_schema": {"type": "object", "required": ["query", "volume", "kind"],
+            "properties": {"query": {"type": "string"}, "volume": {"type": "integer"}, "kind": {"enum": ["manga"]}}}}],
+    });
+    anthropic::read_chat_request(body.to_string().as_bytes(), &RequestLimits::default()).unwrap()
+}
+
+#[test]
+fn a_tool_that_must_be_called_is_called_with_what_its_schema_requires() {
+    let expected = r#"{"query":"Find volume three of the bathhouse story","volume":1,"kind":"manga"}"#;
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    for choice in [json!({"type": "any"}), json!({"type": "tool", "name": "find"})] {
+        let request = with_tool(&choice);
+        for call in [
+            ModelCall::Messages,
+            ModelCall::Completions,
+            bedrock_call(BedrockOperation::Invoke),
+            bedrock_call(BedrockOperation::Converse),
+        ] {
+            let (input, _, finish) = whole(&call, &request);
+            assert_eq!((value(&input), finish), (value(expected), FinishReason::ToolUse), "{call:?}");
+        }
+        let request = ChatRequest { stream: true, ..request };
+        for call in
+            [ModelCall::Messages, ModelCall::Completions, bedrock_call(BedrockOperation::ConverseStream)]
+        {
+            let (input, _, finish) = streamed(&call, &request);
+            assert_eq!((value(&input), finish), (value(expected), Some(FinishReason::ToolUse)), "{call:?}");
+        }
+    }
+    let (text, _, finish) = whole(&ModelCall::Messages, &with_tool(&json!({"type": "auto"})));
+    assert!(text.starts_with("This is a simulator") && finish == FinishReason::EndTurn);
+}
+
+#[test]
+fn errors_are_named_as_each_vendor_names_them() {
+    let engine = engine(vec![]);
+    let body = b"{\"messages\":[]";
+    let refused = |call: &ModelCall| engine.script(&Ask::first(call, body));
+    let messages = refused(&ModelCall::Messages);
+    assert_eq!(head(&messages).status, 400);
+    assert_eq!(super::error_type(&messages), "invalid_request_error");
+    let completions = refused(&ModelCall::Completions);
+    assert_eq!(super::error_type(&completions), "invalid_request_error");
+    let converse = refused(&bedrock_call(BedrockOperation::Converse));
+    let name = ("x-amzn-errortype", "ValidationException".to_owned());
+    assert!(head(&converse).more.contains(&name) && head(&converse).status == 400);
+    let ids = [messages, completions, converse].map(|script| {
+        let ids: Vec<_> =
+            head(&script).headers().filter(|(name, _)| name.to_lowercase().contains("request")).collect();
+        ids.first().map(|(name, _)| *name)
+    });
+    assert_eq!(ids, [Some("request-id"), Some("x-request-id"), Some("x-amzn-RequestId")]);
+}
+
+#[test]
+fn tokens_are_counted_for_who_asks_bedrock() {
+    let call = bedrock_call(BedrockOperation::CountTokens);
+    let body = bedrock::write_chat_request(&request(false)).unwrap();
+    let script = engine(vec![]).script(&Ask::first(&call, &body));
+    let answer: Value = serde_json::from_slice(&sent(&script)).unwrap();
+    assert_eq!(answer["inputTokens"], count_tokens(QUESTION));
+}

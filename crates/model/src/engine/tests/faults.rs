@@ -1,0 +1,216 @@
+//! Ways to fail that do more than stop.
+
+use super::{body, charge, checked, engine, error_type, head, read_stream, rule, sent, spoiled};
+use crate::engine::{Act, Ask, Ending, Fault, FaultRule, Frequency, ModelCall, Script, read_faults};
+use seawall_wire::anthropic::{AnthropicStream, read_answer};
+use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, FrameLimits};
+use seawall_wire::sse::SseLimits;
+use std::time::Duration;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn usual(stream: bool) -> Script {
+    spoiled(Fault::Slow { by: Duration::ZERO }, stream)
+}
+
+#[test]
+fn a_connection_is_cut_at_the_byte_and_at_the_token() {
+    let whole = sent(&usual(true));
+    for bytes in [1, 100, 333, whole.len() - 1] {
+        let fault = Fault::Cut { after: None, after_bytes: Some(bytes), after_tokens: None, reset: true };
+        let script = spoiled(fault, true);
+        assert_eq!((sent(&script), script.ending), (whole[..bytes].to_vec(), Ending::Reset));
+    }
+    let late = Fault::Cut { after: None, after_bytes: Some(whole.len()), after_tokens: None, reset: false };
+    assert_eq!(spoiled(late, true).ending, Ending::Complete);
+    for (tokens, delivered) in [(1, 4), (4, 4), (5, 8), (20, 20)] {
+        let fault = Fault::Cut { after: None, after_bytes: None, after_tokens: Some(tokens), reset: false };
+        let script = spoiled(fault, true);
+        assert_eq!((charge(&script).output, script.ending), (delivered, Ending::Close));
+    }
+}
+
+#[test]
+fn a_piece_is_cut_in_half_and_the_body_ends_in_good_order() {
+    let script = spoiled(Fault::Truncate { after: 2 }, true);
+    let usual = sent(&usual(true));
+    assert_eq!((script.ending, script.steps.len()), (Ending::Early, 4));
+    assert!(usual.starts_with(&sent(&script)));
+    let mut stream = AnthropicStream::new(SseLimits::default());
+    stream.feed(&sent(&script), |_| ()).unwrap();
+    assert!(!stream.is_complete() && !stream.is_between_events());
+    // A frame of Bedrock's, too.
+    let model = "haiku".to_owned();
+    let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
+    let asked = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
+    let script = engine(vec![rule(Fault::Truncate { after: 3 })]).script(&Ask::first(&call, asked));
+    let mut watch = bedrock::ConverseStream::new(FrameLimits::default());
+    watch.feed(&sent(&script), |_| ()).unwrap();
+    assert!(!watch.is_complete() && !watch.is_between_frames());
+    assert_eq!(spoiled(Fault::Truncate { after: 500 }, true).ending, Ending::Complete);
+}
+
+#[test]
+fn a_piece_that_makes_no_sense_is_followed_by_the_rest() {
+    let usual = usual(true);
+    let script = spoiled(Fault::Malformed { after: 1 }, true);
+    assert_eq!((script.steps.len(), script.ending), (usual.steps.len(), Ending::Complete));
+    let changed = script.steps.iter().zip(&usual.steps).filter(|(one, other)| one.act != other.act).count();
+    assert_eq!(changed, 1);
+    assert!(String::from_utf8(sent(&script)).unwrap().contains("data: <"));
+    assert!(read_answer(&sent(&spoiled(Fault::Malformed { after: 0 }, false))).is_err());
+    let model = "haiku".to_owned();
+    let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
+    let asked = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
+    let script = engine(vec![rule(Fault::Malformed { after: 2 })]).script(&Ask::first(&call, asked));
+    assert!(bedrock::ConverseStream::new(FrameLimits::default()).feed(&sent(&script), |_| ()).is_err());
+}
+
+#[test]
+fn a_page_of_html_is_no_answer_and_costs_nothing() {
+    for stream in [true, false] {
+        let script = spoiled(Fault::Html, stream);
+        assert_eq!((head(&script).status, head(&script).content_type), (200, "text/html; charset=utf-8"));
+        assert!(sent(&script).starts_with(b"<!doctype html>") && charge(&script).output == 0);
+        assert_eq!(script.fault.as_deref(), Some("html"));
+    }
+}
+
+#[test]
+fn usage_can_be_told_wrongly_and_is_charged_rightly() {
+    for stream in [true, false] {
+        let (truth, script) = (charge(&usual(stream)), spoiled(Fault::Usage { percent: 300 }, stream));
+        let told =
+            if stream { read_stream(&script).1.usage() } else { read_answer(&sent(&script)).unwrap().0 };
+        assert_eq!((told.input, told.output), (truth.input * 3, truth.output * 3));
+        assert_eq!(charge(&script), truth);
+    }
+}
+
+#[test]
+fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
+    let script = spoiled(Fault::Drip { every: seconds(2) }, true);
+    let at: Vec<_> = script.steps[1..].iter().map(|step| step.at).collect();
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] == seconds(2)));
+    let latency = Fault::Latency { median: Duration::from_millis(200), p99: seconds(2) };
+    let engine = engine(vec![rule(latency)]);
+    let body = body("instant", 1, false, "hi");
+    let mut waits: Vec<_> = (0..2_000)
+        .map(|number| engine.script(&Ask { number, ..Ask::first(&ModelCall::Messages, &body) }).steps[0].at)
+        .collect();
+    waits.sort();
+    let (median, p99) = (waits[1_000].as_millis(), waits[1_980].as_millis());
+    assert!((180..220).contains(&median) && (1_500..2_600).contains(&p99), "{median} {p99}");
+}
+
+#[test]
+fn an_endless_stream_repeats_its_last_words() {
+    let script = spoiled(Fault::Endless { every: Duration::from_millis(50) }, true);
+    assert_eq!(script.ending, Ending::Repeat(Duration::from_millis(50)));
+    let Some(Act::Body(last)) = script.steps.last().map(|step| &step.act) else { panic!("{script:?}") };
+    assert!(
+        last.starts_with(b"event: content_block_delta") && script.steps.last().unwrap().charge.output > 0
+    );
+    assert_eq!(spoiled(Fault::Endless { every: seconds(1) }, false).ending, Ending::Hang);
+}
+
+#[test]
+fn more_than_the_capacity_or_the_quota_is_throttled_with_a_hint() {
+    let retry_after = Some(seconds(3));
+    let engine = engine(vec![
+        rule(Fault::Capacity { in_flight: 2, retry_after }),
+        rule(Fault::Quota { per_minute: 5 }),
+    ]);
+    let body = body("instant", 1, false, "hi");
+    let first = Ask::first(&ModelCall::Messages, &body);
+    let seen = |ask: Ask<'_>| {
+        let script = engine.script(&ask);
+        (head(&script).status, head(&script).retry_after, script.fault)
+    };
+    assert_eq!(seen(Ask { in_flight: 2, this_minute: 5, ..first }), (200, None, None));
+    assert_eq!(seen(Ask { in_flight: 3, ..first }), (429, retry_after, Some("capacity".into())));
+    let late = Ask { this_minute: 6, at: seconds(70), ..first };
+    assert_eq!(seen(late), (429, Some(seconds(50)), Some("quota".into())));
+}
+
+#[test]
+fn a_status_can_have_another_name_than_usual() {
+    let error = Some("timeout_error".to_owned());
+    let script = spoiled(Fault::Status { status: 429, retry_after: None, error }, false);
+    assert_eq!((head(&script).status, error_type(&script).as_str()), (429, "timeout_error"));
+}
+
+#[test]
+fn rules_come_in_bursts_and_shares_change_over_time() {
+    let engine = engine(vec![
+        FaultRule { bursts: Some((seconds(10), seconds(2))), from: seconds(5), ..rule(Fault::status(500)) },
+        FaultRule {
+            frequency: Frequency::Changing(1.0, 99.0),
+            from: seconds(100),
+            to: seconds(200),
+            ..rule(Fault::status(503))
+        },
+    ]);
+    let body = body("instant", 1, false, "hi");
+    let first = Ask::first(&ModelCall::Messages, &body);
+    let status = |at, number| head(&engine.script(&Ask { at: seconds(at), number, ..first })).status;
+    let seen: Vec<_> = [4, 5, 6, 7, 14, 15, 16, 17].map(|at| status(at, 0)).into();
+    assert_eq!(seen, [200, 500, 500, 200, 200, 500, 500, 200]);
+    let share = |at| (0..1_000).filter(|number| status(at, *number) == 503).count();
+    let (early, middle, late) = (share(103), share(153), share(198));
+    assert!(early < 80 && (450..600).contains(&middle) && late > 900, "{early} {middle} {late}");
+}
+
+#[test]
+fn a_schedule_in_toml_says_the_same_as_one_in_json() {
+    let toml = br#"
+        [[fault]]
+        name = "evening rush"
+        kind = "capacity"
+        in_flight = 50
+        retry_after = "2s"
+
+        [[fault]]
+        seed = 9
+        kind = "drip"
+        every = "100ms"
+        every_nth = 4
+        model = "haiku"
+
+        [[fault]]
+        kind = "status"
+        status = 503
+        percent = 5
+        percent_to = 80
+        from = "1m"
+        to = "3m"
+        repeat = "30s"
+        lasts = "10s"
+    "#;
+    let json = br#"[
+        {"name": "evening rush", "fault": {"kind": "capacity", "in_flight": 50, "retry_after": "2s"}},
+        {"seed": 9, "every": 4, "model": "haiku", "fault": {"kind": "drip", "every": "100ms"}},
+        {"percent": 5, "percent_to": 80, "from": "1m", "to": "3m", "repeat": "30s", "lasts": "10s",
+         "fault": {"kind": "status", "status": 503}}
+    ]"#;
+    assert_eq!(read_faults(toml).unwrap(), read_faults(json).unwrap());
+    assert_eq!(read_faults(b"").unwrap(), []);
+    for (text, problem) in [
+        ("[[fault]]\nkind = \"cut\"\nafter = 1\nafter_bytes = 2", "faults.cut: needs one of"),
+        ("[[fault]]\nkind = \"cut\"", "faults.cut: needs one of"),
+        ("[[fault]]\nkind = \"drip\"\nevery = \"0s\"", "faults.every: must be longer than 0s"),
+        ("[[fault]]\nkind = \"latency\"\nmedian = \"2s\"\np99 = \"1s\"", "faults.p99: 1s is not at least"),
+        ("[[fault]]\nkind = \"reset\"\nrepeat = \"1s\"", "faults: repeat and lasts belong together"),
+        ("[[fault]]\nkind = \"reset\"\nrepeat = \"1s\"\nlasts = \"2s\"", "faults.lasts: 2s is not"),
+        ("[[fault]]\nkind = \"reset\"\npercent_to = 3", "faults: percent_to needs a percent"),
+        ("[[fault]]\nkind = \"reset\"\nevry_nth = 3", "faults: unknown field `evry_nth`"),
+        ("[[fault]]\nkind = \"explode\"", "faults: unknown variant `explode`"),
+        ("[[fault]]\nstatus = 3", "faults: missing field `kind`"),
+        ("[[fault", "faults: "),
+    ] {
+        let error = read_faults(text.as_bytes()).and_then(checked).unwrap_err().to_string();
+        assert!(error.starts_with(problem), "{text}: {error}");
+    }
+}

@@ -1,0 +1,48 @@
+//! Calls that a model wants made.
+//!
+//! A simulated model calls a tool when it is told to, and then only once: a conversation that ends with a result is
+//! answered in words. What the tool is given fills in what its schema requires.
+
+use super::compose::last_question;
+use seawall_wire::chat::{ChatRequest, JsonText, Part, ToolCall, ToolChoice, ToolDefinition};
+use serde_json::{Map, Value, json};
+
+/// Longer questions are cut when they become arguments.
+const LONGEST_TEXT: usize = 40;
+
+/// The call that this request leads to, if any.
+pub(super) fn wanted(request: &ChatRequest) -> Option<ToolCall> {
+    let has_result = |part: &Part| matches!(part, Part::ToolResult { .. });
+    if request.turns.last().is_some_and(|turn| turn.parts.iter().any(has_result)) {
+        return None;
+    }
+    let tool = match &request.tool_choice {
+        ToolChoice::Any => request.tools.first(),
+        ToolChoice::Named(name) => request.tools.iter().find(|tool| tool.name == *name),
+        ToolChoice::Auto | ToolChoice::None => None,
+    }?;
+    let input = JsonText::new(input(tool, last_question(request)).to_string())?;
+    Some(ToolCall { id: "toolu_simulated_1".to_owned(), name: tool.name.clone(), input })
+}
+
+fn input(tool: &ToolDefinition, question: &str) -> Value {
+    let schema: Value = serde_json::from_str(tool.schema.get()).unwrap_or_default();
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let filled: Map<String, Value> =
+        required.map(|name| (name.to_owned(), value(&schema["properties"][name], question))).collect();
+    Value::Object(filled)
+}
+
+fn value(schema: &Value, question: &str) -> Value {
+    if let Some(first) = schema["enum"].get(0) {
+        return first.clone();
+    }
+    match schema["type"].as_str() {
+        Some("integer") => json!(1),
+        Some("number") => json!(1.5),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => json!(&question[..question.floor_char_boundary(LONGEST_TEXT)]),
+    }
+}
