@@ -99,7 +99,6 @@ impl Endpoint {
             ("the wrong half of a character".into(), self.saying(r#""\udc00 a""#).into()),
             ("an escape that does not exist".into(), self.saying(r#""\x41""#).into()),
             ("text that is a number".into(), self.saying("1e400").into()),
-            ("text that is nothing".into(), self.saying("null").into()),
             ("messages that are no list".into(), self.body(r#"{"0":{}}"#, "1").into()),
             ("messages that are nothing".into(), self.body("null", "1").into()),
             ("messages that are text".into(), self.body(r#""hi""#, "1").into()),
@@ -108,9 +107,6 @@ impl Endpoint {
                 "messages in messages".into(),
                 self.body(&format!("[[{}]]", self.message(r#""hi""#)), "1").into(),
             ),
-            ("nobody who speaks".into(), good.replace(r#""role":"user","#, "").into()),
-            ("an unknown speaker".into(), good.replace(r#""user""#, r#""clown""#).into()),
-            ("more messages than any window holds".into(), self.many(300_000).into()),
             ("more fields than exist".into(), format!("{{{}{behind_brace}", self.fields(1000)).into()),
             (
                 "brackets without end".into(),
@@ -129,7 +125,17 @@ impl Endpoint {
         for end in (1..good.len()).step_by(3) {
             bad.push((format!("only {end} bytes"), good.as_bytes().iter().copied().take(end).collect()));
         }
-        if self.shape != Shape::Count {
+        // Who only counts looks at texts, not at who speaks them.
+        if self.path != "/v1/messages/count_tokens" {
+            bad.push(("text that is nothing".into(), self.saying("null").into()));
+            bad.push(("nobody who speaks".into(), good.replace(r#""role":"user","#, "").into()));
+            bad.push(("an unknown speaker".into(), good.replace(r#""user""#, r#""clown""#).into()));
+        }
+        // Converse is held to the size of its body alone.
+        if matches!(self.shape, Shape::Plain | Shape::Invoke) {
+            bad.push(("more messages than any window holds".into(), self.many(300_000).into()));
+        }
+        if !self.path.ends_with("tokens") {
             let limits = ["-1", "0", "1.5", "9223372036854775808", "1e400", r#""1e9""#, "[]", "true"];
             for limit in limits {
                 let body = self.body(&format!("[{}]", self.message(r#""hi""#)), limit);
@@ -194,12 +200,122 @@ fn what_cannot_be_read_is_refused_in_the_words_of_its_dialect_and_costs_nothing(
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    let bill = model.bill("instant")?;
-    assert_eq!((&bill["answers"], &bill["output_tokens"]), (&json!(0), &json!(0)), "{bill}");
+    assert_eq!(model.bill("instant")?, Value::Null);
     // And what is good is still answered, everywhere.
     for endpoint in &ENDPOINTS {
         let answer = model.send("POST", endpoint.path, WITH_KEY, endpoint.good().as_bytes())?;
         assert_eq!(answer.status, 200, "{}: {}", endpoint.path, String::from_utf8_lossy(&answer.body));
     }
+    Ok(())
+}
+
+#[test]
+fn without_a_key_nobody_is_answered_and_nothing_is_read() -> anyhow::Result<()> {
+    let model = Running::model("no-key", "[]")?;
+    for endpoint in &ENDPOINTS {
+        let (status, name) = match endpoint.dialect {
+            Dialect::Anthropic => (401, "authentication_error"),
+            Dialect::Openai => (401, "invalid_request_error"),
+            Dialect::Bedrock => (403, "UnrecognizedClientException"),
+        };
+        for headers in ["", "authorization: Bearer \r\n", "authorization: Basic YTpi\r\n", "x-api-key: \r\n"]
+        {
+            for body in [endpoint.good(), "{".to_owned()] {
+                let answer = model.send("POST", endpoint.path, headers, body.as_bytes())?;
+                let problem = problem(&answer, endpoint.dialect, status, name);
+                assert_eq!(problem, None, "{} {headers:?}", endpoint.path);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn paths_and_models_that_do_not_exist_are_refused_in_the_words_of_their_dialect() -> anyhow::Result<()> {
+    let model = Running::model("no-path", "[]")?;
+    let converse = r#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
+    let (not_found, invalid) = ("ResourceNotFoundException", "ValidationException");
+    let plain = |model: &str| json!({ "model": model, "max_tokens": 1, "messages": [{ "role": "user", "content": "hi" }] });
+    for name in ["nobody", "../instant", "instant\r\nx: y", "ｉnstant", "instant\0", "INSTANT "] {
+        let body = plain(name).to_string();
+        let answer = model.send("POST", "/v1/messages", WITH_KEY, body.as_bytes())?;
+        assert_eq!(problem(&answer, Dialect::Anthropic, 404, "not_found_error"), None, "{name:?}");
+        let answer = model.send("POST", "/v1/chat/completions", WITH_KEY, body.as_bytes())?;
+        assert_eq!(problem(&answer, Dialect::Openai, 404, "invalid_request_error"), None, "{name:?}");
+    }
+    for (path, status, name) in [
+        ("/model/nobody/converse", 404, not_found),
+        ("/model/..%2Finstant/converse", 400, invalid),
+        ("/model/instant%00/converse", 400, invalid),
+        ("/model/%EF%BD%89nstant/converse", 400, invalid),
+        ("/model/instant/conversation", 404, not_found),
+        ("/model/instant", 404, not_found),
+        ("/model/instant%F/converse", 400, invalid),
+        ("/model/%FF/converse", 400, invalid),
+        ("/model//converse", 400, invalid),
+    ] {
+        let answer = model.send("POST", path, WITH_KEY, converse.as_bytes())?;
+        assert_eq!(problem(&answer, Dialect::Bedrock, status, name), None, "{path}");
+    }
+    for (method, path, dialect, name) in [
+        ("GET", "/v1/messages", Dialect::Anthropic, "not_found_error"),
+        ("DELETE", "/v1/messages", Dialect::Anthropic, "not_found_error"),
+        ("POST", "/v1/messages/", Dialect::Anthropic, "not_found_error"),
+        ("POST", "/", Dialect::Anthropic, "not_found_error"),
+        ("GET", "/v1/chat/completions", Dialect::Openai, "invalid_request_error"),
+        ("GET", "/model/instant/converse", Dialect::Bedrock, not_found),
+    ] {
+        let answer = model.send(method, path, WITH_KEY, plain("instant").to_string().as_bytes())?;
+        assert_eq!(problem(&answer, dialect, 404, name), None, "{method} {path}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_as_such_and_its_type_does_not_matter() -> anyhow::Result<()> {
+    let model = Running::model("large-body", "[]")?;
+    for endpoint in ENDPOINTS.iter().step_by(2) {
+        let answer = model.send("POST", endpoint.path, WITH_KEY, &vec![b' '; (32 << 20) + 1])?;
+        let (status, name) = match endpoint.dialect {
+            Dialect::Anthropic => (413, "request_too_large"),
+            Dialect::Openai => (413, "invalid_request_error"),
+            Dialect::Bedrock => (400, "ValidationException"),
+        };
+        assert_eq!(problem(&answer, endpoint.dialect, status, name), None, "{}", endpoint.path);
+        // Clients of one vendor send no type at all, so that none can be asked for.
+        for headers in
+            ["content-type: text/html\r\n", "content-type: application/x-www-form-urlencoded\r\n", ""]
+        {
+            let headers = format!("x-api-key: any\r\n{headers}");
+            let answer = model.send("POST", endpoint.path, &headers, endpoint.good().as_bytes())?;
+            assert_eq!(answer.status, 200, "{} {headers}", endpoint.path);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn broken_http_is_refused_and_leaves_the_model_as_it_was() -> anyhow::Result<()> {
+    let model = Running::model("broken-http", "[]")?;
+    let body = ENDPOINTS[0].good();
+    let line = "POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: any\r\n";
+    let many: String = (0..1000).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let long = format!("x-long: {}\r\n", "a".repeat(1 << 20));
+    for (name, request) in [
+        ("no HTTP", "hello\r\n\r\n".to_owned()),
+        ("two lengths", format!("{line}content-length: 5\r\ncontent-length: 6\r\n\r\n{body}")),
+        ("a length that is none", format!("{line}content-length: -1\r\n\r\n{body}")),
+        ("a chunk without a size", format!("{line}transfer-encoding: chunked\r\n\r\nxyz\r\n{body}")),
+        ("a name with a space", format!("{line}x y: 1\r\n\r\n")),
+        ("a thousand headers", format!("{line}{many}content-length: 0\r\n\r\n")),
+        ("a header of a megabyte", format!("{line}{long}content-length: 0\r\n\r\n")),
+    ] {
+        // Some of it cannot even be refused: then the connection ends.
+        if let Ok(answer) = model.send_raw(request.as_bytes()) {
+            assert!((400..500).contains(&answer.status), "{name}: {}", answer.head);
+        }
+    }
+    let answer = model.send("POST", "/v1/messages", WITH_KEY, body.as_bytes())?;
+    assert_eq!((answer.status, model.bill("instant")?["requests"].as_u64()), (200, Some(1)));
     Ok(())
 }

@@ -118,6 +118,8 @@ impl Session {
             "max_tokens": 40,
             "question": "What should I read next?",
             "stream": false,
+            // Whether only the tokens of the question are to be counted, where the dialect can.
+            "count": false,
             // Offered, and demanded unless there is its result already.
             "tool": null,
             // The input of a call of the tool that has been made.
@@ -160,7 +162,8 @@ fn python(folder: &str, name: &str) -> anyhow::Result<Command> {
 
 fn node(folder: &str, name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new("node");
-    command.arg(script(name)).arg(installed(folder)?);
+    // What a library has to say about the future of this version of node is no part of a test.
+    command.env("NODE_NO_WARNINGS", "1").arg(script(name)).arg(installed(folder)?);
     Ok(command)
 }
 

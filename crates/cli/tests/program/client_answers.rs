@@ -43,6 +43,14 @@ fn every_client_reads_the_same_whole_and_in_pieces_and_is_billed_for_it() -> any
             }
             assert_eq!((&whole["text"], &whole["input"]), (&pieces["text"], &pieces["input"]), "{client:?}");
             assert!(pieces["pieces"].as_u64() > Some(5), "{client:?}: {pieces}");
+            if !matches!(client, Client::OpenaiPython | Client::OpenaiNode) {
+                let counted = session.sees(&json!({ "question": question, "count": true }))?;
+                assert_eq!(
+                    (&counted["input"], &counted["error"]),
+                    (&whole["input"], &Value::Null),
+                    "{client:?}"
+                );
+            }
         }
         assert_eq!(model.bill("instant")?["output_tokens"], output, "{client:?}");
     }

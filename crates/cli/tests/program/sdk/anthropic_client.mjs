@@ -14,6 +14,7 @@ function client(call) {
     defaultHeaders: call.key === null ? { authorization: null, "x-api-key": null } : {},
     maxRetries: call.retries,
     timeout: call.timeout * 1000,
+    logLevel: "off",
   });
 }
 
@@ -69,6 +70,11 @@ async function stream(call, seen) {
   }
 }
 
+async function count(call, seen) {
+  const { max_tokens, ...asked } = options(call);
+  seen.input = (await client(call).messages.countTokens(asked)).input_tokens;
+}
+
 function kinds(error) {
   const names = [];
   for (let kind = error.constructor; kind?.name; kind = Object.getPrototypeOf(kind)) {
@@ -87,7 +93,7 @@ function lost(call) {
 async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
   try {
-    await Promise.race([(call.stream ? stream : answer)(call, seen), lost(call)]);
+    await Promise.race([(call.count ? count : call.stream ? stream : answer)(call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.
     const code = error.type ?? error.error?.error?.type ?? null;

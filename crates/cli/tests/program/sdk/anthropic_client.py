@@ -65,11 +65,17 @@ def stream(call, seen):
         seen["tool"]["input"] = json.loads(arguments)
 
 
+def count(call, seen):
+    asked = options(call)
+    del asked["max_tokens"]
+    seen["input"] = client(call).messages.count_tokens(**asked).input_tokens
+
+
 def see(call):
     seen = {"text": "", "tool": None, "finish": None, "input": None, "output": None}
     seen |= {"pieces": 0, "complete": False, "error": None}
     try:
-        (stream if call["stream"] else answer)(call, seen)
+        (count if call["count"] else stream if call["stream"] else answer)(call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]
         status = getattr(error, "status_code", None)

@@ -141,6 +141,16 @@ async function invokeStream(client, call, seen) {
   }
 }
 
+async function converseCount(client, call, seen) {
+  const input = { converse: { messages: converseOptions(call).messages } };
+  seen.input = (await client.send(new aws.CountTokensCommand({ modelId: call.model, input }))).inputTokens;
+}
+
+async function invokeCount(client, call, seen) {
+  const input = { invokeModel: { body: new TextEncoder().encode(invokeOptions(call).body) } };
+  seen.input = (await client.send(new aws.CountTokensCommand({ modelId: call.model, input }))).inputTokens;
+}
+
 function kinds(error) {
   const names = [error.name];
   for (let kind = error.constructor; kind?.name; kind = Object.getPrototypeOf(kind)) {
@@ -149,7 +159,10 @@ function kinds(error) {
   return names;
 }
 
-const ways = { converse: [converseAnswer, converseStream], invoke: [invokeAnswer, invokeStream] };
+const ways = {
+  converse: [converseAnswer, converseStream, converseCount],
+  invoke: [invokeAnswer, invokeStream, invokeCount],
+};
 
 class OutOfPatience extends Error {}
 
@@ -160,9 +173,10 @@ function lost(call) {
 
 async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
-  const [answer, stream] = ways[way];
+  const [answer, stream, count] = ways[way];
   try {
-    await Promise.race([(call.stream ? stream : answer)(client(call), call, seen), lost(call)]);
+    const ask = call.count ? count : call.stream ? stream : answer;
+    await Promise.race([ask(client(call), call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.
     const status = error.$metadata?.httpStatusCode ?? null;

@@ -125,11 +125,22 @@ def invoke_stream(client, call, seen):
         seen["tool"]["input"] = json.loads(arguments)
 
 
+def converse_count(client, call, seen):
+    converse = {"messages": converse_options(call)["messages"]}
+    seen["input"] = client.count_tokens(modelId=call["model"], input={"converse": converse})["inputTokens"]
+
+
+def invoke_count(client, call, seen):
+    invoke = {"body": invoke_body(call)}
+    seen["input"] = client.count_tokens(modelId=call["model"], input={"invokeModel": invoke})["inputTokens"]
+
+
 def see(call):
     seen = {"text": "", "tool": None, "finish": None, "input": None, "output": None}
     seen |= {"pieces": 0, "complete": False, "error": None}
     try:
-        (stream if call["stream"] else answer)(client(call["key"], call["retries"], call["timeout"]), call, seen)
+        ask = count if call["count"] else stream if call["stream"] else answer
+        ask(client(call["key"], call["retries"], call["timeout"]), call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]
         response = getattr(error, "response", None) or {}
@@ -140,9 +151,9 @@ def see(call):
 
 
 url, way = sys.argv[1:]
-answer, stream = {
-    "converse": (converse_answer, converse_stream),
-    "invoke": (invoke_answer, invoke_stream),
+answer, stream, count = {
+    "converse": (converse_answer, converse_stream, converse_count),
+    "invoke": (invoke_answer, invoke_stream, invoke_count),
 }[way]
 for line in sys.stdin:
     print(json.dumps(see(json.loads(line))), flush=True)

@@ -13,6 +13,7 @@ function client(call) {
     defaultHeaders: call.key === null ? { authorization: null } : {},
     maxRetries: call.retries,
     timeout: call.timeout * 1000,
+    logLevel: "off",
   });
 }
 
