@@ -4,7 +4,7 @@ use super::{Part, median_of};
 use crate::measure::Case;
 use crate::report::Gate;
 use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, Entry};
-use seawall_core::evaluator::{PlanSituation, Posture, Switch, evaluate};
+use seawall_core::evaluator::{PlanSituation, Posture, Protection, evaluate};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -69,7 +69,7 @@ fn reserving<'a>(name: &'static str, callers: u64) -> Option<Case<'a>> {
 pub(crate) fn part<'a>() -> Part<'a> {
     let strained = Posture { level: Level::HighLoad, day_cost: CostState::Warning, ..Posture::default() };
     let mut observing = strained.clone();
-    observing.protections.set_mode(Switch::CostBreaker, Mode::Observe);
+    observing.protections.set_mode(Protection::CostBreaker, Mode::Observe);
     let mut cases = vec![planning(PLAN, strained), planning(BOTH_PLANS, observing)];
     cases.extend(reserving("budget, reserve and post, one caller", 1));
     cases.extend(reserving("budget, reserve and post, 100,000 callers", 100_000));

@@ -20,8 +20,7 @@ pub(crate) struct ModelArguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7710")]
     listen: SocketAddr,
-    /// A file with the schedule of faults, in TOML: a table [[fault]] for each, such as kind = "status", status = 429,
-    /// every_nth = 3. A JSON list will do, too.
+    /// A file with the schedule of faults, in TOML or JSON; docs/model.md tells how it is written.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// What texts and lots follow from.

@@ -4,7 +4,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::hours::OffPeakOptions;
 use seawall_core::router::{Purpose, RouteNote, RouteReason, RouteSituation, RouterOptions, route};
 use seawall_core::strategy::{FailureClass, FallbackKind, Language, StrategyOptions, Trouble, message};
-use seawall_core::vocabulary::{Intent, Rung, Tier};
+use seawall_core::vocabulary::{Ceiling, Intent, Rung, Tier};
 use std::time::Duration;
 
 /// Whom the grid of routes shows: a heading, the situation, and whether it is the evening peak.
@@ -118,7 +118,7 @@ pub(super) fn strategy() -> String {
     page.push_str("\n| trouble of the strong model | fallback | rungs |\n| --- | --- | --- |\n");
     for (name, trouble, left) in shown_troubles() {
         let Ok(strategy) = options.check() else { continue };
-        let decision = strategy.choose(&trouble, Rung::StrongModel, left);
+        let decision = strategy.choose(&trouble, Rung::StrongModel, Ceiling::Strong, left);
         let rungs: Vec<_> = decision.rungs.iter().map(|rung| format!("`{rung}`")).collect();
         page.push_str(&format!("| {name} | `{}` | {} |\n", decision.kind, rungs.join(", ")));
     }

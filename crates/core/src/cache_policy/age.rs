@@ -2,6 +2,7 @@
 
 use crate::setting::{SettingError, ordered, positive};
 use crate::time::UtcTime;
+use crate::vocabulary::{Ceiling, Grade};
 use std::fmt;
 use std::time::Duration;
 
@@ -65,11 +66,23 @@ impl CacheAgeOptions {
     }
 }
 
+/// What lies under the key already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// How strong the model is that gave it.
+    pub grade: Grade,
+    /// When it was stored.
+    pub stored_at: UtcTime,
+}
+
 /// When the cache is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheSituation {
     /// Before any model.
-    BeforeModels,
+    BeforeModels {
+        /// The best that could be asked instead: the plan's ceiling, less the grades whose breakers are open.
+        may_ask: Ceiling,
+    },
     /// The models could not answer.
     ModelsFailed,
 }
@@ -81,6 +94,9 @@ pub enum CacheAgeDecision {
     Fresh,
     /// Serve it as stale, while one request asks the model again: the one that leads the key's flight.
     StaleWhileRefreshing,
+    /// Serve it as stale and ask nobody: who could be asked is weaker than who gave it, and a weaker answer would not
+    /// be kept in its place. Otherwise every request would ask, and each in vain.
+    StaleWithoutRefresh,
     /// Serve it as stale; there is nothing better.
     StaleIfModelsFail,
     /// Do not serve it.
@@ -91,7 +107,7 @@ impl CacheAgeDecision {
     /// Whether the answer must be marked as stale.
     #[must_use]
     pub const fn is_stale(self) -> bool {
-        matches!(self, Self::StaleWhileRefreshing | Self::StaleIfModelsFail)
+        matches!(self, Self::StaleWhileRefreshing | Self::StaleWithoutRefresh | Self::StaleIfModelsFail)
     }
 
     /// How sure the answer is; none when it is not served.
@@ -99,7 +115,9 @@ impl CacheAgeDecision {
     pub const fn confidence(self) -> Option<Confidence> {
         match self {
             Self::Fresh => Some(Confidence::FRESH_CACHE),
-            Self::StaleWhileRefreshing | Self::StaleIfModelsFail => Some(Confidence::STALE_CACHE),
+            Self::StaleWhileRefreshing | Self::StaleWithoutRefresh | Self::StaleIfModelsFail => {
+                Some(Confidence::STALE_CACHE)
+            }
             Self::Gone => None,
         }
     }
@@ -108,19 +126,25 @@ impl CacheAgeDecision {
 /// How old kept answers may be.
 ///
 /// Ages are measured on the calendar's clock, because answers are stored by one node and read by another. What was
-/// stored in the future, by more than clocks may differ, is not believed.
+/// stored in the future, by more than clocks may differ, is not believed. A stale answer is refreshed only by a model
+/// at least as strong as the one that gave it; when none may be asked, it is served as it is until it is gone.
 ///
 /// ```
-/// use seawall_core::cache_policy::{CacheAgeDecision, CacheAgeOptions, CacheSituation};
+/// use seawall_core::cache_policy::{CacheAgeDecision, CacheAgeOptions, CacheSituation, KeptAnswer};
 /// use seawall_core::time::UtcTime;
+/// use seawall_core::vocabulary::{Ceiling, Grade};
 /// use std::time::Duration;
 ///
 /// let ages = CacheAgeOptions::default().check().unwrap();
-/// let stored = UtcTime::from_civil(2026, 11, 15);
-/// let later = stored + Duration::from_secs(61 * 60);
-/// let decision = ages.decide(stored, later, CacheSituation::ModelsFailed);
+/// let kept = KeptAnswer { grade: Grade::Strong, stored_at: UtcTime::from_civil(2026, 11, 15) };
+/// let later = kept.stored_at + Duration::from_secs(61 * 60);
+/// let decision = ages.decide(&kept, later, CacheSituation::ModelsFailed);
 /// assert_eq!(decision, CacheAgeDecision::StaleIfModelsFail);
 /// assert_eq!(decision.confidence().unwrap().to_string(), "0.4");
+///
+/// let decide = |may_ask| ages.decide(&kept, later, CacheSituation::BeforeModels { may_ask });
+/// assert_eq!(decide(Ceiling::Strong), CacheAgeDecision::StaleWhileRefreshing);
+/// assert_eq!(decide(Ceiling::Fast), CacheAgeDecision::StaleWithoutRefresh);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheAges {
@@ -128,23 +152,26 @@ pub struct CacheAges {
 }
 
 impl CacheAges {
-    /// What an answer of this moment is good for now.
+    /// What a kept answer is good for now.
     #[must_use]
-    pub fn decide(&self, stored_at: UtcTime, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
-        let (age, ahead) = (now.since(stored_at), stored_at.since(now));
-        if ahead > self.options.clock_skew || age >= self.options.keep_for {
+    pub fn decide(&self, kept: &KeptAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
+        if !self.is_alive(kept, now) {
             return CacheAgeDecision::Gone;
         }
         match situation {
-            _ if age < self.options.fresh_for => CacheAgeDecision::Fresh,
-            CacheSituation::BeforeModels => CacheAgeDecision::StaleWhileRefreshing,
+            _ if now.since(kept.stored_at) < self.options.fresh_for => CacheAgeDecision::Fresh,
+            CacheSituation::BeforeModels { may_ask } if may_ask.allows(kept.grade) => {
+                CacheAgeDecision::StaleWhileRefreshing
+            }
+            CacheSituation::BeforeModels { .. } => CacheAgeDecision::StaleWithoutRefresh,
             CacheSituation::ModelsFailed => CacheAgeDecision::StaleIfModelsFail,
         }
     }
 
-    /// Whether an answer of this moment could still be served in some situation.
+    /// Whether a kept answer could still be served in some situation.
     #[must_use]
-    pub fn is_alive(&self, stored_at: UtcTime, now: UtcTime) -> bool {
-        self.decide(stored_at, now, CacheSituation::ModelsFailed) != CacheAgeDecision::Gone
+    pub fn is_alive(&self, kept: &KeptAnswer, now: UtcTime) -> bool {
+        let (age, ahead) = (now.since(kept.stored_at), kept.stored_at.since(now));
+        ahead <= self.options.clock_skew && age < self.options.keep_for
     }
 }

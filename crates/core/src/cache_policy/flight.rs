@@ -8,19 +8,21 @@
 //! | the leader answered | is done | all get the answer |
 //! | the leader failed, or its answer must not be shared | is done | the first who may still wait leads; once that has happened `most_promotions` times, all go to their next rung |
 //! | the leader left (its caller went away) | is done | the first who may still wait leads; it does not count |
+//! | who was made leader has not heard of it: it [leaves](Flights::leave), or its [timer rings](Flights::stop_waiting) | left, or is told to lead | as above, or go on waiting |
 //! | the leader says nothing for `most_lead` | loses the lead to the next who asks | go on waiting |
-//! | a wait has ended | goes on | the first `most_alone` ask the model themselves; the others go to their next rung |
+//! | a wait has ended | goes on | the first `most_alone` that still have time ask the model themselves; the others go to their next rung |
 //!
 //! Keys of different callers differ, so that nobody ever waits for another's private answer; and each grade of model
 //! has its own flight, so that nobody waits for less than they may have. Memory is bounded: beyond
 //! `most_flights` keys or `most_waiters` waiting, who asks goes alone.
 
 use super::CacheKey;
+use super::waiters::{Waiter, Waiters};
 use crate::deadline::Deadline;
 use crate::setting::{Ratio, SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
 use crate::vocabulary::Grade;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is asked for: an answer, and how strong a model is to give it. Who may have the strong model does not wait for
@@ -82,7 +84,7 @@ pub enum LandingDecision {
     Promote(Asker),
     /// These go to their next rung: the models have just failed at this very question.
     Release(Vec<Asker>),
-    /// Who reports does not lead (any more); nothing changes.
+    /// Who reports does not lead (any more); nothing changes for the others.
     NotLeading,
 }
 
@@ -94,6 +96,8 @@ pub enum WaitDecision {
         /// When it will.
         until: Timestamp,
     },
+    /// The leader is gone and who asks has its place: call the model, and report how that ended.
+    Lead,
     /// Call the model oneself.
     Alone,
     /// Leave the model to the leader, and answer from the next rung.
@@ -153,8 +157,13 @@ struct Flight {
     lead_until: Timestamp,
     promotions: u32,
     alone: u32,
-    /// In the order in which they came.
-    waiters: VecDeque<(Asker, Timestamp)>,
+    waiters: Waiters,
+}
+
+impl Flight {
+    fn led_by(leader: Asker, lead_until: Timestamp) -> Self {
+        Self { leader, lead_until, promotions: 0, alone: 0, waiters: Waiters::default() }
+    }
 }
 
 /// The keys that are being asked for, and who waits for them.
@@ -207,8 +216,8 @@ impl Flights {
             if flight.leader == asker {
                 return FlightDecision::Lead;
             }
-            if let Some((_, until)) = flight.waiters.iter().find(|(waiter, _)| *waiter == asker) {
-                return FlightDecision::Wait { until: *until };
+            if let Some(waiter) = flight.waiters.get(asker) {
+                return FlightDecision::Wait { until: waiter.until };
             }
             if now >= flight.lead_until {
                 (flight.leader, flight.lead_until) = (asker, lead_until);
@@ -217,7 +226,7 @@ impl Flights {
             if self.waiting >= self.options.most_waiters {
                 return FlightDecision::Alone(AloneReason::TooManyWaiters);
             }
-            flight.waiters.push_back((asker, until));
+            flight.waiters.push(Waiter { asker, until, deadline });
             self.waiting += 1;
             return FlightDecision::Wait { until };
         }
@@ -227,8 +236,7 @@ impl Flights {
                 return FlightDecision::Alone(AloneReason::TooManyFlights);
             }
         }
-        let flight = Flight { leader: asker, lead_until, promotions: 0, alone: 0, waiters: VecDeque::new() };
-        self.flights.insert(key.clone(), flight);
+        self.flights.insert(key.clone(), Flight::led_by(asker, lead_until));
         FlightDecision::Lead
     }
 
@@ -242,8 +250,10 @@ impl Flights {
             LeaderEnd::Failed => flight.promotions < self.options.most_promotions,
             LeaderEnd::Left => true,
         };
-        let next = flight.waiters.iter().position(|(_, until)| may_promote && now < *until);
-        if let Some((next, _)) = next.and_then(|place| flight.waiters.remove(place)) {
+        let next =
+            flight.waiters.iter().find(|waiter| may_promote && now < waiter.until).map(|next| next.asker);
+        if let Some(next) = next {
+            flight.waiters.remove(next);
             self.waiting -= 1;
             flight.promotions += u32::from(how == LeaderEnd::Failed);
             (flight.leader, flight.lead_until) = (next, now + self.options.most_lead);
@@ -259,31 +269,36 @@ impl Flights {
         }
     }
 
-    /// The timer of somebody who waits has rung. Who is not known any more goes to the next rung.
+    /// The timer of somebody who waits has rung. Who leads by now is told so, or nobody would ask the model until the
+    /// lead is lost. Who is not known any more goes to the next rung; so does who has no time left for a model, without
+    /// taking the place of another who has.
     pub fn stop_waiting(&mut self, key: &FlightKey, asker: Asker, now: Timestamp) -> WaitDecision {
         let Some(flight) = self.flights.get_mut(key) else { return WaitDecision::NextRung };
-        let Some(place) = flight.waiters.iter().position(|(waiter, _)| *waiter == asker) else {
-            return WaitDecision::NextRung;
-        };
-        if let Some((_, until)) = flight.waiters.get(place).filter(|(_, until)| now < *until) {
-            return WaitDecision::GoOnWaiting { until: *until };
+        if flight.leader == asker {
+            return WaitDecision::Lead;
         }
-        flight.waiters.remove(place);
+        let Some(waiter) = flight.waiters.get(asker) else { return WaitDecision::NextRung };
+        if now < waiter.until {
+            return WaitDecision::GoOnWaiting { until: waiter.until };
+        }
+        flight.waiters.remove(asker);
         self.waiting -= 1;
-        if flight.alone >= self.options.most_alone {
+        if waiter.deadline.has_passed(now) || flight.alone >= self.options.most_alone {
             return WaitDecision::NextRung;
         }
         flight.alone += 1;
         WaitDecision::Alone
     }
 
-    /// Somebody who waited has gone away.
-    pub fn leave(&mut self, key: &FlightKey, asker: Asker) {
-        if let Some(flight) = self.flights.get_mut(key) {
-            let before = flight.waiters.len();
-            flight.waiters.retain(|(waiter, _)| *waiter != asker);
-            self.waiting -= before - flight.waiters.len();
+    /// Somebody has gone away, whether it waited or led. Who was made leader may not know of it yet: the lead passes
+    /// on as if it had said [`LeaderEnd::Left`], and the others are to be told what this answers.
+    pub fn leave(&mut self, key: &FlightKey, asker: Asker, now: Timestamp) -> LandingDecision {
+        if let Some(flight) = self.flights.get_mut(key)
+            && flight.waiters.remove(asker)
+        {
+            self.waiting -= 1;
         }
+        self.end(key, asker, LeaderEnd::Left, now)
     }
 
     /// Keys that are being asked for.
@@ -312,7 +327,7 @@ impl Flights {
     fn remove(&mut self, key: &FlightKey) -> Vec<Asker> {
         let waiters = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
         self.waiting -= waiters.len();
-        waiters.into_iter().map(|(waiter, _)| waiter).collect()
+        waiters.iter().map(|waiter| waiter.asker).collect()
     }
 
     /// Forgets flights whose leader is lost and for which nobody may still wait.
@@ -323,7 +338,7 @@ impl Flights {
         self.next_sweep = now + Duration::from_secs(1);
         let waiting = &mut self.waiting;
         self.flights.retain(|_, flight| {
-            let in_use = now < flight.lead_until || flight.waiters.iter().any(|(_, until)| now < *until);
+            let in_use = now < flight.lead_until || flight.waiters.iter().any(|waiter| now < waiter.until);
             if !in_use {
                 *waiting -= flight.waiters.len();
             }

@@ -12,8 +12,7 @@
 //! before.
 //!
 //! **What it will not do.** It stores nothing and hashes nothing: a key is plain bytes, and a store hashes them as it
-//! likes. The detector of personal data is cheap and errs on the private side; it finds no kanji numerals and no names
-//! without a form of address.
+//! likes. The detector of personal data is cheap and errs on the private side; [`personal_data`] says what it misses.
 //!
 //! ```
 //! use seawall_core::cache_policy::{CacheKey, KeyParts, Question};
@@ -33,6 +32,8 @@
 mod age;
 mod flight;
 mod key;
+mod names;
+mod numbers;
 mod personal;
 mod scope;
 mod storing;
@@ -40,8 +41,9 @@ mod storing;
 #[cfg(not(loom))]
 mod tests;
 mod text;
+mod waiters;
 
-pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence};
+pub use age::{CacheAgeDecision, CacheAgeOptions, CacheAges, CacheSituation, Confidence, KeptAnswer};
 pub use flight::{
     AloneReason, Asker, FlightDecision, FlightKey, FlightOptions, Flights, LandingDecision, LeaderEnd,
     WaitDecision,
@@ -49,5 +51,5 @@ pub use flight::{
 pub use key::{CacheKey, KeyParts};
 pub use personal::{PersonalData, personal_data};
 pub use scope::{PrivateReason, Question, ScopeDecision};
-pub use storing::{AnswerEnd, KeptAnswer, NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule};
+pub use storing::{AnswerEnd, NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule};
 pub use text::normalise;

@@ -1,6 +1,6 @@
 //! Which answers are kept.
 
-use super::age::CacheAges;
+use super::age::{CacheAges, KeptAnswer};
 use crate::setting::{SettingError, at_least_one};
 use crate::time::UtcTime;
 use crate::vocabulary::{Grade, words};
@@ -34,15 +34,6 @@ pub struct NewAnswer<'a> {
     pub end: AnswerEnd,
     /// How strong the model is that gave it.
     pub grade: Grade,
-}
-
-/// What lies under the key already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptAnswer {
-    /// How strong the model is that gave it.
-    pub grade: Grade,
-    /// When it was stored.
-    pub stored_at: UtcTime,
 }
 
 /// Whether to keep an answer.
@@ -119,7 +110,7 @@ impl StoreRule {
     #[must_use]
     pub fn decide(&self, answer: &NewAnswer<'_>, there: Option<&KeptAnswer>, now: UtcTime) -> StoreDecision {
         let stronger_lives =
-            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_alive(kept.stored_at, now));
+            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_alive(kept, now));
         let refusal = if answer.end != AnswerEnd::Finished {
             StoreRefusal::NotFinished(answer.end)
         } else if answer.text.trim().is_empty() {

@@ -42,12 +42,17 @@ pub fn normalise(text: &str) -> String {
 
 /// One character in its usual width and small.
 pub(super) fn fold(character: char) -> char {
+    in_usual_width(character).to_ascii_lowercase()
+}
+
+/// One character in its usual width.
+pub(super) fn in_usual_width(character: char) -> char {
     let code = u32::from(character);
     match code {
-        0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0).unwrap_or(character).to_ascii_lowercase(),
+        0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0).unwrap_or(character),
         0xFF61..=0xFF9F => FULL_KATAKANA.get(code as usize - 0xFF61).copied().unwrap_or(character),
         _ if character.is_whitespace() => ' ',
-        _ => character.to_ascii_lowercase(),
+        _ => character,
     }
 }
 

@@ -5,7 +5,7 @@
 //! that there is one place to look for why an answer was not better.
 //!
 //! **When it acts.** Once per request, from a snapshot. The voices are asked in a fixed order: an operator's override, the
-//! switches, the money, the level, the night, the router, the hint. The lowest ceiling wins, whoever names it, and everyone
+//! switches, the money, the level, the intent, the night, the router, the hint. The lowest ceiling wins, whoever names it, and everyone
 //! who allows less than everything is kept as a [`Reason`].
 //!
 //! **Trying a protection.** In observe mode it has no say in the plan; a second plan says what would have been with it.
@@ -13,7 +13,7 @@
 //!
 //! **What it will not do.** It does not look at breakers: they act later, and only downwards. A programming interface
 //! ([`Face::Api`]) is transparent: only an operator can keep it from its models, and it is told so instead of being given
-//! something else.
+//! something else. What it takes from the router is its priority, by purpose and tier, with the notes that explain it.
 //!
 //! ```
 //! use seawall_core::evaluator::{PlanSituation, Posture, evaluate};
@@ -30,18 +30,19 @@
 //! ```
 
 mod plan;
+mod shop_hours;
 mod switches;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
 pub use plan::{Allowance, Plan, Reason, Reasons, Voice};
-pub use switches::{Protections, Switch};
+pub use shop_hours::ShopHours;
+pub use switches::{Protection, Protections, Switch};
 
-use crate::hours::OffPeak;
-use crate::ladder::LevelPermits;
+use crate::ladder::{LevelPermits, RetrievalBypass};
 use crate::rollout::Experiment;
-use crate::router::{Purpose, Route, RouteSituation, Router};
+use crate::router::{Purpose, Route, RouteNote, RouteNotes, RouteSituation};
 use crate::setting::Factor;
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Grade, Intent, Level, Mode, Priority, Rung, Tier};
@@ -64,10 +65,8 @@ pub struct Posture {
     pub classifier_available: bool,
     /// The guests who get the smaller service; all of them where nothing is said.
     pub guest_lite: Option<Experiment>,
-    /// Who is worth what.
-    pub router: Router,
-    /// What the night means.
-    pub off_peak: OffPeak,
+    /// What the evening and the night mean.
+    pub hours: ShopHours,
     /// What limits are multiplied with while they are brought in.
     pub limit_factor: Factor,
     /// What budgets are multiplied with while they are brought in.
@@ -85,8 +84,7 @@ impl Default for Posture {
             level: Level::Normal,
             classifier_available: true,
             guest_lite: None,
-            router: Router::default(),
-            off_peak: OffPeak::default(),
+            hours: ShopHours::default(),
             limit_factor: Factor::ONE,
             budget_factor: Factor::ONE,
         }
@@ -143,6 +141,10 @@ impl PlanSituation {
     fn known_tier(&self) -> Tier {
         self.tier.unwrap_or(Tier::Guest)
     }
+
+    fn known_intent(&self) -> Intent {
+        self.intent.unwrap_or(Intent::Unknown)
+    }
 }
 
 /// A plan, and the one that would have been made.
@@ -157,31 +159,38 @@ pub struct Evaluation {
 /// Makes the plan of one request.
 #[must_use]
 pub fn evaluate(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Evaluation {
-    let enforced = |switch| posture.protections.mode(switch) == Mode::Enforce;
-    let tried = |switch| posture.protections.mode(switch) != Mode::Off;
+    let enforced = |protection| posture.protections.mode(protection) == Mode::Enforce;
+    let tried = |protection| posture.protections.mode(protection) != Mode::Off;
     Evaluation {
         plan: plan(posture, situation, utc, enforced),
         would_be: posture.protections.observes().then(|| plan(posture, situation, utc, tried)),
     }
 }
 
-fn plan(posture: &Posture, situation: &PlanSituation, utc: UtcTime, acts: impl Fn(Switch) -> bool) -> Plan {
+fn plan(
+    posture: &Posture,
+    situation: &PlanSituation,
+    utc: UtcTime,
+    acts: impl Fn(Protection) -> bool,
+) -> Plan {
     let mut hearing = Hearing { allowed: Allowance::ALL, reasons: Reasons::new() };
     hear_operator(posture, situation, &mut hearing);
-    if situation.face == Face::Api {
-        return hearing.into_api_plan();
-    }
     let route = routed(posture, situation, utc, &acts);
+    if situation.face == Face::Api {
+        return hearing.into_api_plan(route);
+    }
     let tier = situation.known_tier();
-    if acts(Switch::CostBreaker) {
+    if acts(Protection::CostBreaker) {
         let state = posture.tier_costs[tier.index()];
         hearing.hear(Voice::TierCost(state), of_cost(state));
         hearing.hear(Voice::DayCost(posture.day_cost), of_cost(posture.day_cost));
     }
-    let level = if acts(Switch::Degradation) { posture.level } else { Level::Normal };
+    let level = if acts(Protection::Degradation) { posture.level } else { Level::Normal };
     hearing.hear(Voice::Level(level), of_level(level, situation));
-    if acts(Switch::OffPeak) {
-        let night = posture.off_peak.decide(tier, route.priority, utc);
+    let intent = situation.known_intent();
+    hearing.hear(Voice::Intent(intent), of_intent(intent));
+    if acts(Protection::OffPeak) {
+        let night = posture.hours.off_peak().decide(tier, route.priority, utc);
         let templates_first = night.template_and_cache_first();
         hearing
             .hear(Voice::OffPeak, Allowance { ceiling: night.ceiling(), templates_first, ..Allowance::ALL });
@@ -190,7 +199,7 @@ fn plan(posture: &Posture, situation: &PlanSituation, utc: UtcTime, acts: impl F
     if let Some(ceiling) = situation.hint {
         hearing.hear(Voice::Hint, Allowance { ceiling, ..Allowance::ALL });
     }
-    hearing.into_chat_plan(route.priority)
+    hearing.into_chat_plan(route.priority, route.notes)
 }
 
 /// What an operator says holds for everybody and in every mode: it is not a protection that is being tried.
@@ -214,7 +223,7 @@ fn routed(
     posture: &Posture,
     situation: &PlanSituation,
     utc: UtcTime,
-    acts: impl Fn(Switch) -> bool,
+    acts: impl Fn(Protection) -> bool,
 ) -> Route {
     let is_chosen = || posture.guest_lite.is_none_or(|experiment| experiment.includes(situation.caller));
     let situation = RouteSituation {
@@ -223,9 +232,9 @@ fn routed(
         has_cart: situation.has_cart,
         intent: situation.intent,
         classifier_available: posture.classifier_available,
-        guest_lite: acts(Switch::GuestLite) && is_chosen(),
+        guest_lite: acts(Protection::GuestLite) && is_chosen(),
     };
-    posture.router.route(&situation, utc)
+    posture.hours.router().route(&situation, utc)
 }
 
 fn of_cost(state: CostState) -> Allowance {
@@ -239,13 +248,20 @@ fn of_cost(state: CostState) -> Allowance {
 
 fn of_level(level: Level, situation: &PlanSituation) -> Allowance {
     let permits = LevelPermits::of(level);
-    let is_bypassed = permits.bypass.covers(situation.intent.unwrap_or(Intent::Unknown));
+    // What needs nothing looked up at any level is no doing of this one.
+    let is_bypassed =
+        permits.bypass > RetrievalBypass::NeedsNone && permits.bypass.covers(situation.known_intent());
     Allowance {
         ceiling: permits.ceiling(situation.known_tier()),
         templates_first: false,
         chunks: if is_bypassed { 0 } else { permits.chunks },
         reranker: permits.reranker,
     }
+}
+
+fn of_intent(intent: Intent) -> Allowance {
+    let needs_none = RetrievalBypass::NeedsNone.covers(intent);
+    Allowance { chunks: if needs_none { 0 } else { Allowance::ALL.chunks }, ..Allowance::ALL }
 }
 
 fn of_route(route: &Route) -> Allowance {
@@ -272,21 +288,25 @@ impl Hearing {
         }
     }
 
-    /// A programming interface has its models or nothing.
-    fn into_api_plan(self) -> Plan {
+    /// A programming interface has its models or nothing. Nobody tells it what a message is about, so that this is
+    /// not worth a note.
+    fn into_api_plan(self, route: Route) -> Plan {
+        let mut notes = route.notes;
+        notes.retain(|note| *note != RouteNote::IntentMissing);
         let rungs = [Rung::StrongModel, Rung::FastModel];
         let may_ask = |_: &Rung| self.allowed.ceiling != Ceiling::None;
         Plan {
-            priority: Priority::Normal,
+            priority: route.priority,
             ceiling: self.allowed.ceiling,
             rungs: rungs.into_iter().filter(may_ask).collect(),
             chunks: 0,
             reranker: false,
             reasons: self.reasons,
+            notes,
         }
     }
 
-    fn into_chat_plan(self, priority: Priority) -> Plan {
+    fn into_chat_plan(self, priority: Priority, notes: RouteNotes) -> Plan {
         let Allowance { ceiling, templates_first, chunks, reranker } = self.allowed;
         let calls_models = ceiling != Ceiling::None;
         let prepared_first = templates_first || !calls_models;
@@ -306,6 +326,7 @@ impl Hearing {
             chunks,
             reranker: reranker && chunks > 0,
             reasons: self.reasons,
+            notes,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A plan, and why it is no better.
 
 use crate::ladder::LevelPermits;
-use crate::router::RouteReason;
-use crate::vocabulary::{Ceiling, CostState, Level, Priority, Rung};
+use crate::router::{RouteNotes, RouteReason};
+use crate::vocabulary::{Ceiling, CostState, Intent, Level, Priority, Rung};
 use arrayvec::ArrayVec;
 use std::fmt;
 
@@ -21,6 +21,8 @@ pub enum Voice {
     DayCost(CostState),
     /// How far the shop has stepped down.
     Level(Level),
+    /// What it is about needs nothing looked up, at any level.
+    Intent(Intent),
     /// It is night.
     OffPeak,
     /// Who asks, what about, and when.
@@ -30,7 +32,7 @@ pub enum Voice {
 }
 
 /// How many voices there are.
-pub(super) const VOICES: usize = 9;
+pub(super) const VOICES: usize = 10;
 
 impl fmt::Display for Voice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,6 +43,7 @@ impl fmt::Display for Voice {
             Self::TierCost(state) => write!(formatter, "tier_cost:{state}"),
             Self::DayCost(state) => write!(formatter, "day_cost:{state}"),
             Self::Level(level) => write!(formatter, "level:{level}"),
+            Self::Intent(intent) => write!(formatter, "intent:{intent}"),
             Self::OffPeak => formatter.write_str("off_peak"),
             Self::Router(reason) => write!(formatter, "router:{reason}"),
             Self::Hint => formatter.write_str("complexity_hint"),
@@ -115,6 +118,8 @@ pub struct Plan {
     pub reranker: bool,
     /// Every voice that allows less than everything.
     pub reasons: Reasons,
+    /// What was missing or special about the request. They explain the route, and restrict nothing by themselves.
+    pub notes: RouteNotes,
 }
 
 impl Plan {

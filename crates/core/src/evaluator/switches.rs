@@ -20,28 +20,68 @@ words! {
     }
 }
 
+words! {
+    /// What can be tried before it is enforced. Models as a whole are not among them: they are on or off, and there is
+    /// no verdict that could be recorded instead.
+    pub enum Protection as "protection" {
+        /// Limits by caller and by route.
+        RateLimit = "rate_limit",
+        /// What a warning or a spent day mean for models.
+        CostBreaker = "cost_circuit_breaker",
+        /// What the level means for models.
+        Degradation = "degradation_controller",
+        /// The smaller service for guests.
+        GuestLite = "guest_lite_pipeline",
+        /// The ceiling of the night.
+        OffPeak = "off_peak_tier_ceiling",
+    }
+}
+
+impl Protection {
+    /// What switches it off.
+    #[must_use]
+    pub const fn switch(self) -> Switch {
+        match self {
+            Self::RateLimit => Switch::RateLimit,
+            Self::CostBreaker => Switch::CostBreaker,
+            Self::Degradation => Switch::Degradation,
+            Self::GuestLite => Switch::GuestLite,
+            Self::OffPeak => Switch::OffPeak,
+        }
+    }
+}
+
 /// How the switches stand and in which mode each protection is.
 ///
 /// ```
-/// use seawall_core::evaluator::{Protections, Switch};
+/// use seawall_core::evaluator::{Protection, Protections, Switch};
 /// use seawall_core::vocabulary::Mode;
 ///
 /// let mut protections = Protections::default();
-/// protections.set_mode(Switch::Degradation, Mode::Observe);
-/// assert_eq!(protections.mode(Switch::Degradation), Mode::Observe);
+/// protections.set_mode(Protection::Degradation, Mode::Observe);
+/// assert_eq!(protections.mode(Protection::Degradation), Mode::Observe);
 /// protections.throw(Switch::Degradation, false);
-/// assert_eq!(protections.mode(Switch::Degradation), Mode::Off);
+/// assert_eq!(protections.mode(Protection::Degradation), Mode::Off);
+/// ```
+///
+/// Models as a whole have no mode:
+///
+/// ```compile_fail
+/// use seawall_core::evaluator::{Protections, Switch};
+/// use seawall_core::vocabulary::Mode;
+///
+/// Protections::default().set_mode(Switch::ModelInvocation, Mode::Off);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protections {
     on: [bool; Switch::ALL.len()],
-    modes: [Mode; Switch::ALL.len()],
+    modes: [Mode; Protection::ALL.len()],
 }
 
 impl Default for Protections {
     /// Everything on and enforced: what holds when nobody can say what should.
     fn default() -> Self {
-        Self { on: [true; Switch::ALL.len()], modes: [Mode::Enforce; Switch::ALL.len()] }
+        Self { on: [true; Switch::ALL.len()], modes: [Mode::Enforce; Protection::ALL.len()] }
     }
 }
 
@@ -52,8 +92,8 @@ impl Protections {
     }
 
     /// Chooses what a protection does while it is on.
-    pub fn set_mode(&mut self, switch: Switch, mode: Mode) {
-        self.modes[switch.index()] = mode;
+    pub fn set_mode(&mut self, protection: Protection, mode: Mode) {
+        self.modes[protection.index()] = mode;
     }
 
     /// Whether a switch is on.
@@ -64,13 +104,13 @@ impl Protections {
 
     /// What a protection does. Switched off it acts on nothing; it goes on measuring.
     #[must_use]
-    pub const fn mode(&self, switch: Switch) -> Mode {
-        if self.on[switch.index()] { self.modes[switch.index()] } else { Mode::Off }
+    pub const fn mode(&self, protection: Protection) -> Mode {
+        if self.is_on(protection.switch()) { self.modes[protection.index()] } else { Mode::Off }
     }
 
     /// Whether some protection only says what it would do.
     #[must_use]
     pub fn observes(&self) -> bool {
-        Switch::ALL.into_iter().any(|switch| self.mode(switch) == Mode::Observe)
+        Protection::ALL.into_iter().any(|protection| self.mode(protection) == Mode::Observe)
     }
 }

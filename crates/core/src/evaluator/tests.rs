@@ -1,7 +1,10 @@
-use super::{Allowance, Face, Plan, PlanSituation, Posture, Switch, Voice, evaluate};
-use crate::hours::OffPeakOptions;
+use super::{
+    Allowance, Face, Plan, PlanSituation, Posture, Protection, Protections, ShopHours, Switch, Voice,
+    evaluate,
+};
+use crate::hours::{HoursOptions, OffPeak, OffPeakOptions};
 use crate::rollout::Experiment;
-use crate::router::Purpose;
+use crate::router::{Purpose, RouteNote, Router, RouterOptions};
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Intent, Level, Mode, Priority, Rung, Tier};
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, proptest};
@@ -40,9 +43,9 @@ fn thrown(switch: Switch) -> Posture {
     posture
 }
 
-fn observing(switch: Switch, posture: &Posture) -> Posture {
+fn observing(protection: Protection, posture: &Posture) -> Posture {
     let mut posture = posture.clone();
-    posture.protections.set_mode(switch, Mode::Observe);
+    posture.protections.set_mode(protection, Mode::Observe);
     posture
 }
 
@@ -69,7 +72,8 @@ fn the_hour_decides_what_a_caller_without_a_cart_gets() {
     assert_eq!(night.rungs[..3], [Rung::Template, Rung::FreshCache, Rung::FastModel]);
     assert_eq!(night.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [Voice::OffPeak]);
     let exempt = OffPeakOptions { exempt_priorities: vec![Priority::High], ..OffPeakOptions::default() };
-    let posture = Posture { off_peak: exempt.check().unwrap(), ..posture };
+    let hours = ShopHours::new(Router::default(), exempt.check().unwrap()).unwrap();
+    let posture = Posture { hours, ..posture };
     assert_eq!(plan(&posture, &with_cart, tokyo(23, 30)).ceiling, Ceiling::Strong);
 }
 
@@ -183,7 +187,7 @@ fn money_that_runs_out_takes_strong_models_first_and_then_all_by_tier() {
 fn a_protection_that_is_being_tried_changes_only_the_would_be_plan() {
     let spent = Posture { day_cost: CostState::Spent, ..Posture::default() };
     assert_eq!(evaluate(&spent, &standard(), noon()).would_be, None);
-    let evaluation = evaluate(&observing(Switch::CostBreaker, &spent), &standard(), noon());
+    let evaluation = evaluate(&observing(Protection::CostBreaker, &spent), &standard(), noon());
     assert_eq!(evaluation.plan.ceiling, Ceiling::Strong);
     let would_be = evaluation.would_be.unwrap();
     assert_eq!(
@@ -191,33 +195,33 @@ fn a_protection_that_is_being_tried_changes_only_the_would_be_plan() {
         (Ceiling::None, Some("day_cost:spent=none"))
     );
 
-    let guests = observing(Switch::GuestLite, &Posture::default());
+    let guests = observing(Protection::GuestLite, &Posture::default());
     let evaluation = evaluate(&guests, &guest(Intent::Faq), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.would_be.unwrap().calls_models());
 
     let loaded = Posture { level: Level::Emergency, ..Posture::default() };
-    let evaluation = evaluate(&observing(Switch::Degradation, &loaded), &standard(), noon());
+    let evaluation = evaluate(&observing(Protection::Degradation, &loaded), &standard(), noon());
     assert!(evaluation.plan.calls_models() && !evaluation.would_be.unwrap().calls_models());
 
-    let evaluation = evaluate(&observing(Switch::OffPeak, &Posture::default()), &standard(), tokyo(2, 0));
+    let evaluation = evaluate(&observing(Protection::OffPeak, &Posture::default()), &standard(), tokyo(2, 0));
     assert_eq!(
         (evaluation.plan.ceiling, evaluation.would_be.unwrap().ceiling),
         (Ceiling::Strong, Ceiling::Fast)
     );
 
     // Switched off it is not even tried, and observing something else does not bring it in.
-    let mut off = observing(Switch::CostBreaker, &spent);
+    let mut off = observing(Protection::CostBreaker, &spent);
     off.protections.throw(Switch::CostBreaker, false);
     assert_eq!(evaluate(&off, &standard(), noon()).would_be, None);
-    let off = observing(Switch::OffPeak, &off);
+    let off = observing(Protection::OffPeak, &off);
     assert_eq!(evaluate(&off, &standard(), noon()).would_be.unwrap().ceiling, Ceiling::Strong);
 }
 
 #[test]
 fn an_operator_is_obeyed_in_every_mode() {
     let mut posture = thrown(Switch::ModelInvocation);
-    for switch in Switch::ALL {
-        posture.protections.set_mode(switch, Mode::Observe);
+    for protection in Protection::ALL {
+        posture.protections.set_mode(protection, Mode::Observe);
     }
     let off = plan(&posture, &standard(), noon());
     assert_eq!((off.ceiling, off.reasons[0].voice), (Ceiling::None, Voice::ModelsOff));
@@ -242,7 +246,8 @@ fn a_programming_interface_is_transparent_to_all_but_an_operator() {
         (through.ceiling, through.rungs.as_slice()),
         (Ceiling::Strong, [Rung::StrongModel, Rung::FastModel].as_slice())
     );
-    assert_eq!((chain(&through), through.priority), (Vec::new(), Priority::Normal));
+    assert_eq!(chain(&through), Vec::<String>::new());
+    assert_eq!((through.chunks, through.reranker), (0, false));
     for (posture, situation, voice) in [
         (Posture { ceiling_override: Some(Ceiling::None), ..Posture::default() }, api, Voice::Override),
         (thrown(Switch::ModelInvocation), api, Voice::ModelsOff),
@@ -252,6 +257,91 @@ fn a_programming_interface_is_transparent_to_all_but_an_operator() {
         assert!(kept_out.rungs.is_empty() && !kept_out.calls_models());
         assert_eq!(kept_out.binding().map(|reason| reason.voice).collect::<Vec<_>>(), [voice]);
     }
+}
+
+#[test]
+fn a_programming_interface_has_the_priority_of_its_purpose_and_tier() {
+    for (purpose, tier, priority, notes) in [
+        (Purpose::Caller, Some(Tier::Prime), Priority::High, &[][..]),
+        (Purpose::Caller, Some(Tier::Standard), Priority::Normal, &[]),
+        (Purpose::Caller, Some(Tier::Guest), Priority::Low, &[]),
+        (Purpose::Caller, None, Priority::Low, &[RouteNote::TierUnknown]),
+        (Purpose::Background, Some(Tier::Prime), Priority::Bulk, &[RouteNote::Background]),
+        (Purpose::Background, None, Priority::Bulk, &[RouteNote::TierUnknown, RouteNote::Background]),
+        (Purpose::HealthCheck, Some(Tier::Guest), Priority::Critical, &[]),
+    ] {
+        let situation = PlanSituation { face: Face::Api, purpose, tier, ..standard() };
+        let plan = plan(&Posture::default(), &situation, tokyo(20, 0));
+        assert_eq!((plan.priority, plan.notes.as_slice()), (priority, notes), "{purpose} {tier:?}");
+        assert_eq!((plan.ceiling, plan.reasons.len()), (Ceiling::Strong, 0));
+    }
+}
+
+#[test]
+fn a_plan_says_what_was_missing_or_special() {
+    let notes = |situation: &PlanSituation| plan(&Posture::default(), situation, noon()).notes.to_vec();
+    let known = guest(Intent::ProductQuestion);
+    assert_eq!(notes(&known), []);
+    assert_eq!(notes(&PlanSituation { tier: None, ..known }), [RouteNote::TierUnknown]);
+    assert_eq!(notes(&PlanSituation { intent: None, ..known }), [RouteNote::IntentMissing]);
+    let all = PlanSituation { tier: None, intent: None, purpose: Purpose::Background, ..known };
+    assert_eq!(notes(&all), RouteNote::ALL);
+}
+
+#[test]
+fn what_needs_nothing_looked_up_says_so_itself_and_not_the_level() {
+    let about = |intent| PlanSituation { intent: Some(intent), ..PlanSituation::of(7, Tier::Prime) };
+    for posture in [Posture::default(), thrown(Switch::Degradation)] {
+        for intent in Intent::ALL {
+            let plan = plan(&posture, &about(intent), noon());
+            let needs_none = matches!(intent, Intent::Promotion | Intent::Order | Intent::Chitchat);
+            let expected = if needs_none { vec![format!("intent:{intent}=strong")] } else { vec![] };
+            assert_eq!((chain(&plan), plan.chunks), (expected, if needs_none { 0 } else { 3 }));
+        }
+    }
+    // A level that leaves retrieval out of more is the reason for what it takes.
+    let loaded = Posture { level: Level::HighLoad, ..Posture::default() };
+    for (intent, chunks, reasons) in [
+        (Intent::Faq, 1, &["level:high_load=fast"][..]),
+        (Intent::ProductDiscovery, 0, &["level:high_load=fast"]),
+        (Intent::Order, 0, &["level:high_load=fast", "intent:order=strong"]),
+    ] {
+        let plan = plan(&loaded, &about(intent), noon());
+        assert_eq!(plan.chunks, chunks, "{intent}");
+        assert_eq!(chain(&plan), reasons);
+    }
+}
+
+#[test]
+fn an_evening_and_a_night_that_overlap_are_refused_by_the_names_of_both() {
+    let hours = |evening: (u32, u32), night: (u32, u32)| {
+        let router = RouterOptions { evening_peak: HoursOptions::japan(evening.0, evening.1) };
+        let night =
+            OffPeakOptions { hours: HoursOptions::japan(night.0, night.1), ..OffPeakOptions::default() };
+        ShopHours::new(router.check().unwrap(), night.check().unwrap())
+    };
+    assert_eq!(ShopHours::new(Router::default(), OffPeak::default()), Ok(ShopHours::default()));
+    assert_eq!(hours((19, 23), (23, 8)), Ok(ShopHours::default()));
+    assert!(hours((8, 23), (23, 8)).is_ok());
+    for (evening, night) in [((19, 23), (22, 8)), ((7, 23), (23, 8)), ((1, 2), (23, 8))] {
+        let error = hours(evening, night).unwrap_err().to_string();
+        assert!(error.contains("evening_peak") && error.contains("off_peak"), "{error}");
+    }
+}
+
+#[test]
+fn each_protection_has_its_own_switch_and_mode() {
+    for protection in Protection::ALL {
+        assert_eq!(format!("{}_enabled", protection.name()), protection.switch().name());
+        let mut protections = Protections::default();
+        protections.set_mode(protection, Mode::Observe);
+        let observed = Protection::ALL.map(|other| protections.mode(other) == Mode::Observe);
+        assert_eq!(observed, Protection::ALL.map(|other| other == protection));
+        assert!(protections.observes());
+        protections.throw(protection.switch(), false);
+        assert_eq!((protections.mode(protection), protections.observes()), (Mode::Off, false));
+    }
+    assert!(!Protection::ALL.iter().any(|protection| protection.switch() == Switch::ModelInvocation));
 }
 
 #[test]
@@ -277,10 +367,11 @@ fn a_classifier_that_is_away_makes_a_guest_of_whom_nobody_knows() {
 
 fn postures() -> impl Strategy<Value = Posture> {
     let cost = || select(CostState::ALL.to_vec());
-    let modes = proptest::collection::vec((select(Mode::ALL.to_vec()), any::<bool>()), Switch::ALL.len());
+    let modes = proptest::collection::vec((select(Mode::ALL.to_vec()), any::<bool>()), Protection::ALL.len());
+    let models = any::<bool>();
     let ceiling = proptest::option::of(select(Ceiling::ALL.to_vec()));
-    (modes, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>()).prop_map(
-        |(modes, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
+    (modes, models, ceiling, [cost(), cost(), cost()], cost(), select(Level::ALL.to_vec()), any::<bool>())
+        .prop_map(|(modes, models, ceiling_override, tier_costs, day_cost, level, classifier_available)| {
             let mut posture = Posture {
                 ceiling_override,
                 tier_costs,
@@ -289,13 +380,13 @@ fn postures() -> impl Strategy<Value = Posture> {
                 classifier_available,
                 ..Posture::default()
             };
-            for (switch, (mode, on)) in Switch::ALL.into_iter().zip(modes) {
-                posture.protections.set_mode(switch, mode);
-                posture.protections.throw(switch, on);
+            for (protection, (mode, on)) in Protection::ALL.into_iter().zip(modes) {
+                posture.protections.set_mode(protection, mode);
+                posture.protections.throw(protection.switch(), on);
             }
+            posture.protections.throw(Switch::ModelInvocation, models);
             posture
-        },
-    )
+        })
 }
 
 fn situations() -> impl Strategy<Value = PlanSituation> {
@@ -330,6 +421,8 @@ proptest! {
             let allowed = plan.reasons.iter().fold(Allowance::ALL, |all, reason| all.and(reason.allows));
             prop_assert_eq!(plan.ceiling, allowed.ceiling);
             prop_assert!(plan.reasons.iter().all(|reason| reason.allows != Allowance::ALL));
+            prop_assert!(plan.reasons.iter().all(|reason| reason.voice != Voice::Level(Level::Normal)));
+            prop_assert_eq!(plan.notes.contains(&RouteNote::Background), plan.priority == Priority::Bulk);
             prop_assert_eq!(plan.binding().count() > 0, plan.ceiling < Ceiling::Strong);
             prop_assert_eq!(plan.calls_models(), plan.ceiling != Ceiling::None);
             prop_assert!(plan.rungs.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");

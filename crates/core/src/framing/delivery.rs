@@ -47,6 +47,9 @@ impl Framer {
         let (kind, content) = match (self.tape.frame(self.cursor), self.ended) {
             (Some(text), _) => (Kind::Text, Content::Text { index: self.cursor, text }),
             (None, None) => (Kind::Heartbeat, Content::Heartbeat),
+            (None, Some(_)) if std::mem::take(&mut self.parting_heartbeat) => {
+                (Kind::Heartbeat, Content::Heartbeat)
+            }
             (None, Some(Ended { ending, .. })) => {
                 let last_index = self.tape.next_index().checked_sub(1);
                 (Kind::Ending, Content::Ending { ending, last_index })
@@ -175,6 +178,14 @@ impl Framer {
         Some(due.max(self.hold_until))
     }
 
+    /// Whether a heartbeat is due by then and nothing else is to be sent. One that is due a moment later counts, too:
+    /// what was sent before it came a moment after the model's last word, and the client expects a heartbeat then.
+    pub(super) fn owes_heartbeat_at(&self, moment: Timestamp) -> bool {
+        let is_idle = self.cursor == self.tape.next_index() && self.pending_bytes() == 0;
+        let by = moment + self.settings.options().flush_after;
+        is_idle && !self.decoder.is_holding() && self.send_at().is_some_and(|at| at <= by)
+    }
+
     fn kept_until(&self, ended: Ended) -> Timestamp {
         ended.at + self.settings.options().keep_for
     }
@@ -211,6 +222,7 @@ impl Framer {
 
     fn leave(&mut self) {
         self.attached = false;
+        self.parting_heartbeat = false;
         self.in_air = None;
         self.failures = 0;
         self.hold_until = Timestamp::ZERO;

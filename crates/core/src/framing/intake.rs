@@ -21,6 +21,7 @@ impl Framer {
             decoder: Decoder::default(),
             oldest: now,
             silent_at: Timestamp::NEVER,
+            parting_heartbeat: false,
             paused_since: None,
             ended: None,
             expired: false,
@@ -49,6 +50,7 @@ impl Framer {
         }
         let fits = delta.get(..delta.floor_char_boundary(self.room())).unwrap_or_default();
         self.take(fits);
+        self.expect_more();
         self.pause_if_full();
         decision(fits.len(), delta.len())
     }
@@ -61,6 +63,7 @@ impl Framer {
         let (room, mut decoder) = (self.room(), self.decoder);
         let used = decoder.decode(delta, room, |text| self.take(text));
         self.decoder = decoder;
+        self.expect_more();
         self.pause_if_full();
         decision(used, delta.len())
     }
@@ -199,6 +202,7 @@ impl Framer {
             if self.total_at() <= self.silent_at {
                 self.end(Ending::Finished(FinishReason::Timeout));
             } else {
+                self.parting_heartbeat = self.owes_heartbeat_at(self.silent_at);
                 self.break_off(InterruptionCode::UpstreamSilent, true);
             }
         }
@@ -212,10 +216,16 @@ impl Framer {
             return false;
         }
         self.counted.deltas_in += 1;
-        if self.paused_since.is_none() {
+        true
+    }
+
+    /// Starts the clock of silence anew, if the model has begun: with text, or with bytes of a character. A sign of
+    /// life before that is no beginning, and a model may think for as long as the stream may last.
+    fn expect_more(&mut self) {
+        let has_begun = self.has_text() || self.decoder.is_holding();
+        if has_begun && self.paused_since.is_none() {
             self.silent_at = self.as_of + self.settings.options().upstream_gap;
         }
-        true
     }
 
     /// Room for text, apart from what is kept free for a character that is held.

@@ -11,7 +11,7 @@
 //! the eleventh failure in a row cancels. With more than 32 KiB unsent it asks the driver to stop reading upstream,
 //! and to go on at 16 KiB. It ends the stream itself after 120 s (*timeout*), at 1,024 tokens (*budget*), and when a
 //! model that has begun says nothing for 10 s (interrupted); time in which we did not read is not the model's
-//! silence. All that needs time happens in whichever call comes next, and [`Framer::next_deadline`] says when the
+//! silence, and the heartbeat that is due at the same moment goes out before the interruption. All that needs time happens in whichever call comes next, and [`Framer::next_deadline`] says when the
 //! next one must come.
 //!
 //! **What it promises.** The frames' texts, put together, are the deltas' text, byte for byte. Indexes count from 0
@@ -270,6 +270,8 @@ pub struct Framer {
     oldest: Timestamp,
     /// When the model will have been silent for too long; never while it has not begun or we do not read.
     silent_at: Timestamp,
+    /// A heartbeat was due when the model had been silent for too long, and goes out before the client is told.
+    parting_heartbeat: bool,
     paused_since: Option<Timestamp>,
     ended: Option<Ended>,
     expired: bool,

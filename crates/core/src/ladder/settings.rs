@@ -1,6 +1,7 @@
 //! The numbers of a ladder, checked.
 
 use super::LadderSignal;
+use super::window::LONGEST_READ;
 use crate::setting::{Ratio, SettingError, ordered, positive};
 use crate::vocabulary::Level;
 use std::time::Duration;
@@ -50,6 +51,7 @@ pub struct LadderSettings {
     /// By signal, then by level from pressure on; nothing where the signal cannot vote for that level.
     thresholds: [[Option<f64>; 4]; 4],
     calm_share: f64,
+    longest_first_text: Duration,
     pub(super) interval: Duration,
     pub(super) stale_after: Duration,
     pub(super) calm_for: Duration,
@@ -76,6 +78,10 @@ impl LadderOptions {
         let [first, second, third] = self.first_text;
         let millis = |duration: Duration| duration.as_secs_f64() * 1_000.0;
         positive("first_text", first)?;
+        if third >= LONGEST_READ {
+            let problem = format!("{third:?} is not below {LONGEST_READ:?}, the longest that is measured");
+            return Err(SettingError::new("first_text", problem));
+        }
         let [low, middle, high] = self.cpu_percent;
         let graded = |values: [f64; 3]| [Some(values[0]), Some(values[1]), Some(values[2]), None];
         let thresholds = [
@@ -94,6 +100,7 @@ impl LadderOptions {
         Ok(LadderSettings {
             thresholds,
             calm_share: percent("calm_percent", self.calm_percent)? / 100.0,
+            longest_first_text: third,
             interval: self.interval,
             stale_after: self.stale_after,
             calm_for: positive("calm_for", self.calm_for)?,
@@ -103,6 +110,11 @@ impl LadderOptions {
 }
 
 impl LadderSettings {
+    /// The highest threshold of the time to the first text.
+    pub(super) const fn longest_first_text(&self) -> Duration {
+        self.longest_first_text
+    }
+
     /// The highest level whose threshold the value is above.
     pub(super) fn vote(&self, signal: LadderSignal, value: f64) -> Level {
         let thresholds = &self.thresholds[signal.index()];

@@ -357,6 +357,10 @@ fn numbers_that_make_no_sense_are_refused_by_name() {
             "first_text: 2s comes before 1s",
         ),
         (
+            LadderOptions { first_text: [second, second, second * 10], ..usual() },
+            "first_text: 10s is not below 10s, the longest that is measured",
+        ),
+        (
             LadderOptions { first_text: [Duration::ZERO, second, second], ..usual() },
             "first_text: must be longer than 0s",
         ),

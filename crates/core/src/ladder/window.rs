@@ -1,7 +1,8 @@
 //! From outcomes of attempts to what the ladder reads.
 //!
 //! Two rules live here. An attempt that we cut because it had not begun in our own time counts as one whose first text
-//! took five seconds: otherwise cutting would make the measured time look good. And a throttle is no error: it would
+//! took longer than five seconds: otherwise cutting would make the measured time look good. If the ladder has a higher
+//! threshold, it counts as longer than that: whoever cuts sooner must not be able to vote for less. And a throttle is no error: it would
 //! vote twice, and one cause would pass for two.
 //!
 //! Rates are shares of all attempts in the window that say something of the target. With fewer than `min_calls` the
@@ -9,7 +10,7 @@
 //! nothing: at the level at which nobody is let through to a model, the way back down would otherwise be closed for good.
 
 use super::slices::Slices;
-use super::{Ladder, LadderSignal, ReadingError};
+use super::{Ladder, LadderSettings, LadderSignal, ReadingError};
 use crate::failure::{FailureKind, Health, Outcome};
 use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
@@ -20,6 +21,8 @@ use std::time::Duration;
 const GRAIN: Duration = Duration::from_millis(50);
 /// What takes longer than the last grain counts as it: ten seconds.
 const GRAINS: usize = 200;
+/// No first text is read as longer than this, and so no threshold may be as high.
+pub(super) const LONGEST_READ: Duration = Duration::from_secs(10);
 
 /// The numbers of a window, as anybody can write them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub struct SignalWindowOptions {
     pub window: Duration,
     /// Fewer attempts than this count as this many.
     pub min_calls: u64,
-    /// The time to the first text that an attempt counts for which we cut before it had begun.
+    /// An attempt that we cut before it had begun counts as longer than this to the first text.
     pub cut_counts_as: Duration,
 }
 
@@ -80,32 +83,36 @@ impl Default for Slice {
 ///
 /// ```
 /// use seawall_core::failure::{Failure, FailureKind, Outcome};
-/// use seawall_core::ladder::{SignalWindow, SignalWindowOptions};
+/// use seawall_core::ladder::{LadderOptions, SignalWindow, SignalWindowOptions};
 /// use seawall_core::time::Timestamp;
 /// use std::time::Duration;
 ///
-/// let mut window = SignalWindow::new(&SignalWindowOptions::default()).unwrap();
+/// let ladder = LadderOptions::default().check().unwrap();
+/// let mut window = SignalWindow::new(&SignalWindowOptions::default(), &ladder).unwrap();
 /// for _ in 0..10 {
 ///     window.record(&Outcome::Failed(Failure::of(FailureKind::Throttled)), Timestamp::ZERO);
 ///     window.record(&Outcome::Failed(Failure::of(FailureKind::NotStarted)), Timestamp::ZERO);
 /// }
 /// let values = window.values(Timestamp::ZERO);
 /// assert_eq!((values.throttle_percent, values.error_percent), (50.0, 0.0));
-/// assert_eq!(values.first_text, Some(Duration::from_secs(5)));
+/// assert!(values.first_text > Some(Duration::from_secs(5)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct SignalWindow {
     min_calls: u64,
-    cut_counts_as: Duration,
+    /// The grain of an attempt that was cut.
+    cut: usize,
     slices: Slices<Slice>,
 }
 
 impl SignalWindow {
-    /// A window that has seen nothing.
-    pub fn new(options: &SignalWindowOptions) -> Result<Self, SettingError> {
+    /// A window that has seen nothing, for a ladder with these settings.
+    pub fn new(options: &SignalWindowOptions, ladder: &LadderSettings) -> Result<Self, SettingError> {
+        let cut = options.cut_counts_as.max(ladder.longest_first_text());
         Ok(Self {
             min_calls: at_least_one("min_calls", options.min_calls)?,
-            cut_counts_as: options.cut_counts_as,
+            // A signal votes above its threshold, so that at it would be one level less.
+            cut: GRAINS.min(grain_of(cut) + 1),
             slices: Slices::new(positive("window", options.window)?),
         })
     }
@@ -116,16 +123,16 @@ impl SignalWindow {
         if health == Health::Unknown {
             return;
         }
-        let cut_counts_as = self.cut_counts_as;
+        let cut = self.cut;
         let slice = self.slices.current(now);
         slice.calls += 1;
         let first_text = match outcome {
-            Outcome::Succeeded { first_content_after } => Some(*first_content_after),
-            _ if health == Health::Cut => Some(cut_counts_as),
+            Outcome::Succeeded { first_content_after } => Some(grain_of(*first_content_after)),
+            _ if health == Health::Cut => Some(cut),
             _ => None,
         };
-        if let Some(first_text) = first_text {
-            slice.first_texts[grain_of(first_text)] += 1;
+        if let Some(grain) = first_text {
+            slice.first_texts[grain] += 1;
         }
         if is_throttle(outcome) {
             slice.throttles += 1;

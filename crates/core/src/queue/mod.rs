@@ -54,7 +54,7 @@ pub use types::{
 
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
-use pace::Pace;
+use pace::{Expected, Pace};
 use ring::Ring;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -137,8 +137,9 @@ impl Queue {
         let (session, ticket) = self.rings.iter().find_map(|ring| ring.first(grade))?;
         let (entry, departure) = self.depart(ticket, DepartureReason::Served)?;
         self.rings[entry.class.index()].serve(session, ticket, entry.request.wants, entry.request.cost);
-        for grade in entry.request.wants.grades() {
-            self.paces[grade.index()].served(now);
+        for wanted in entry.request.wants.grades() {
+            let pace = &mut self.paces[wanted.index()];
+            if wanted == grade { pace.served(now) } else { pace.left() }
         }
         self.counts.served += 1;
         Some(departure)
@@ -168,21 +169,21 @@ impl Queue {
         expiry.into_iter().chain(promotion).map(|(moment, _)| *moment).min()
     }
 
-    /// How long one more request would wait; nothing before anything was measured.
+    /// How long one more request would wait; nothing before anything was seen. Measured by the grade of the places
+    /// that were given, so that a grade which gives none is slow however fast the other is.
     #[must_use]
     pub fn expected_wait(&self, request: &QueueRequest, now: Timestamp) -> Option<Duration> {
         let now = now.max(self.as_of);
         let wait = |grade: Grade| {
-            let gap = self.paces[grade.index()].gap(now)?;
             let (above, own) = self.rings.split_at(request.priority.index());
             let above: usize = above.iter().map(|ring| ring.usable(grade)).sum();
             let ahead = above + own.first().map_or(0, |ring| ring.ahead(request.session, grade));
-            Some(Duration::from_nanos(gap.saturating_mul(ahead as u64)))
+            self.paces[grade.index()].wait(ahead as u64, now)
         };
-        // Who takes either waits for the sooner. One that was never measured might be at once.
+        // Who takes either waits for the sooner. One that nobody has waited for might be at once.
         let mut waits = request.wants.grades().map(wait);
         let first = waits.next()??;
-        waits.try_fold(first, |soonest, wait| wait.map(|wait| soonest.min(wait)))
+        waits.try_fold(first, |soonest, wait| wait.map(|wait| soonest.min(wait)))?.wait()
     }
 
     /// What there is to know at a glance.
@@ -235,8 +236,8 @@ impl Queue {
     /// Until the next place or the next expiry, whichever makes room first.
     fn time_until_room(&self, wants: Wants, now: Timestamp) -> Duration {
         let expiry = self.expiries.first().map(|(moment, _)| *moment - now);
-        let gap = wants.grades().filter_map(|grade| self.paces[grade.index()].gap(now)).min();
-        expiry.into_iter().chain(gap.map(Duration::from_nanos)).min().unwrap_or_default()
+        let place = wants.grades().filter_map(|grade| self.paces[grade.index()].wait(1, now)).min();
+        expiry.into_iter().chain(place.and_then(Expected::wait)).min().unwrap_or_default()
     }
 
     fn insert(&mut self, request: &QueueRequest, now: Timestamp, expires: Timestamp) -> QueueTicket {

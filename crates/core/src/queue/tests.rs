@@ -104,7 +104,8 @@ fn a_full_queue_refuses_the_next_and_says_when_to_come_back() {
     }
     assert!((queue.stats(at(999)).utilisation_percent() - 100.0).abs() < 1e-9);
     let refused = queue.enter(&of(Priority::Normal, 5_000), at(1_000));
-    let retry_after = Duration::from_secs(29);
+    // No place in a second: the first is expected to take as long again.
+    let retry_after = Duration::from_secs(1);
     assert_eq!(refused, EnterDecision::Refused { reason: RefusalReason::Full, retry_after });
     for _ in 0..64 {
         let _refused = queue.enter(&of(Priority::Low, 5_000), at(1_000));
@@ -264,6 +265,69 @@ fn before_anything_was_measured_everybody_may_wait() {
         let decision = queue.enter(&request, at(2_000));
         assert!(matches!(decision, EnterDecision::Queued { expected_wait: None, .. }));
     }
+}
+
+#[test]
+fn a_queue_that_was_filled_at_once_expects_room_when_the_first_expires() {
+    let mut queue = small(1);
+    enter(&mut queue, &QueueRequest { deadline: at(700), ..of(Priority::High, 1) }, 100);
+    let refused = queue.enter(&of(Priority::High, 2), at(100));
+    let retry_after = Duration::from_millis(600);
+    assert_eq!(refused, EnterDecision::Refused { reason: RefusalReason::Full, retry_after });
+}
+
+#[test]
+fn a_standstill_from_the_start_is_noticed() {
+    let options = QueueOptions { time_to_live: Duration::from_secs(600), ..QueueOptions::default() };
+    let mut queue = Queue::new(options.check().unwrap());
+    for session in 0..900 {
+        enter(&mut queue, &of(Priority::Normal, session), 0);
+    }
+    // Of a minute in which nobody was served, three seconds cannot be all that is left.
+    let hurried = QueueRequest { deadline: at(63_000), ..of(Priority::Normal, 9_999) };
+    let retry_after = Duration::from_secs(60);
+    let refused = EnterDecision::Refused { reason: RefusalReason::TooLate, retry_after };
+    assert_eq!(queue.enter(&hurried, at(60_000)), refused);
+}
+
+#[test]
+fn before_the_first_place_a_crowd_is_not_turned_away() {
+    let mut queue = queue();
+    for session in 0..900 {
+        enter(&mut queue, &of(Priority::Normal, session), 0);
+    }
+    // The first calls after a start take two seconds. How many places they make cannot be told yet.
+    for (left, fits) in [(2_000, false), (2_001, true)] {
+        let request = QueueRequest { deadline: at(2_000 + left), ..of(Priority::Normal, 9_999) };
+        let decision = queue.enter(&request, at(2_000));
+        assert_eq!(matches!(decision, EnterDecision::Queued { .. }), fits, "{left}");
+    }
+}
+
+#[test]
+fn who_can_only_use_a_fast_place_is_not_let_in_when_none_has_come_for_a_minute() {
+    let options = QueueOptions { time_to_live: Duration::from_secs(600), ..QueueOptions::default() };
+    let mut queue = Queue::new(options.check().unwrap());
+    let fast = |session| QueueRequest { wants: Wants::Fast, ..of(Priority::Normal, session) };
+    for session in 0..5 {
+        enter(&mut queue, &fast(session), 0);
+    }
+    // The fast model gives no place for a minute; those who take either are served by the strong one.
+    for round in 1..=6_000 {
+        enter(&mut queue, &of(Priority::High, 100 + round), round * 10);
+        let served = queue.next(Grade::Strong, at(round * 10)).unwrap();
+        assert_eq!(served.waited, Duration::ZERO);
+    }
+    let now = at(60_000);
+    assert_eq!(queue.expected_wait(&fast(9_999), now), Some(Duration::from_secs(60)));
+    let hurried = QueueRequest { deadline: at(63_000), ..fast(9_999) };
+    assert!(matches!(queue.enter(&hurried, now), EnterDecision::Refused { .. }));
+    // Who takes either gets a strong place at once.
+    let either = of(Priority::Normal, 9_999);
+    assert_eq!(queue.expected_wait(&either, now), Some(Duration::ZERO));
+    // And the first fast place teaches how long they take: a minute, for each of the four that are left.
+    let _served = queue.next(Grade::Fast, now).unwrap();
+    assert_eq!(queue.expected_wait(&fast(9_999), now), Some(Duration::from_secs(240)));
 }
 
 #[test]

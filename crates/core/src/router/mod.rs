@@ -129,8 +129,11 @@ pub struct Route {
     /// The rule that held.
     pub reason: RouteReason,
     /// What was missing or special.
-    pub notes: ArrayVec<RouteNote, { RouteNote::ALL.len() }>,
+    pub notes: RouteNotes,
 }
+
+/// What was missing or special about a request, each once.
+pub type RouteNotes = ArrayVec<RouteNote, { RouteNote::ALL.len() }>;
 
 /// Settings of a router as somebody wrote them; [`RouterOptions::check`] makes them usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +175,12 @@ impl Router {
     pub fn route(&self, situation: &RouteSituation, utc: UtcTime) -> Route {
         route(situation, self.evening_peak.contains(utc))
     }
+
+    /// The evening peak, for timers and reports.
+    #[must_use]
+    pub const fn evening_peak(&self) -> &Hours {
+        &self.evening_peak
+    }
 }
 
 /// The route of a request, inside or outside the evening peak.
@@ -180,7 +189,7 @@ pub fn route(situation: &RouteSituation, in_peak: bool) -> Route {
     let reason = reason(situation, in_peak);
     let rule = reason.rule();
     let background = situation.purpose == Purpose::Background;
-    let mut notes = ArrayVec::new();
+    let mut notes = RouteNotes::new();
     // A health check has neither tier nor intent, and misses neither.
     if situation.purpose != Purpose::HealthCheck {
         if situation.tier.is_none() {

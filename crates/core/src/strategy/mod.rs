@@ -6,24 +6,25 @@
 //!
 //! **When it acts.** When no further attempt on a rung will be made. [`Strategy::choose`] names the kind of fallback
 //! and the rungs that are left, best first; an apology is always the last of them. A model that took so long that
-//! less than 0.6 s are left is not followed by another model but by the cache.
+//! less than 0.6 s are left is not followed by another model but by the cache. A cache that fails before any model was
+//! asked is followed by the models, the strong one first.
 //!
 //! **What it will not do.** It calls no model and reads no cache, and it cannot fail: what it has no row for is
-//! generic. It does not know the plan's ceiling; who walks the rungs leaves out those that the plan forbids.
+//! generic. It never goes back up: what failed is not offered again, and no model above the plan's ceiling is.
 //!
 //! ```
 //! use seawall_core::failure::{Failure, FailureKind};
 //! use seawall_core::strategy::{FallbackKind, Language, StrategyOptions, Trouble, message};
-//! use seawall_core::vocabulary::Rung;
+//! use seawall_core::vocabulary::{Ceiling, Rung};
 //! use std::time::Duration;
 //!
 //! let strategy = StrategyOptions::default().check().unwrap();
 //! let slow = Trouble::Failed(Failure::of(FailureKind::NotStarted));
-//! let decision = strategy.choose(&slow, Rung::StrongModel, Duration::from_secs(1));
+//! let decision = strategy.choose(&slow, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1));
 //! assert_eq!(decision.kind, FallbackKind::ModelTimeout);
 //! assert_eq!(decision.rungs, [Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology]);
 //!
-//! let late = strategy.choose(&slow, Rung::StrongModel, Duration::from_millis(599));
+//! let late = strategy.choose(&slow, Rung::StrongModel, Ceiling::Strong, Duration::from_millis(599));
 //! assert_eq!(late.rungs, [Rung::StaleCache, Rung::Faq, Rung::Apology]);
 //! assert!(message(late.kind, Language::English, false).starts_with("This is taking longer"));
 //! ```
@@ -39,7 +40,7 @@ pub use table::{FailureClass, FailureRow};
 
 use crate::failure::{Failure, Retryability};
 use crate::setting::{SettingError, positive};
-use crate::vocabulary::{Rung, words};
+use crate::vocabulary::{Ceiling, Rung, words};
 use std::time::Duration;
 
 words! {
@@ -121,8 +122,8 @@ impl Trouble {
     }
 }
 
-/// What comes below the strong model, best first.
-const LADDER: [Rung; 4] = [Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology];
+/// What comes below the fresh cache, best first.
+const LADDER: [Rung; 5] = [Rung::StrongModel, Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology];
 
 /// Settings as somebody wrote them; [`StrategyOptions::check`] makes them usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,10 +167,23 @@ pub struct FallbackDecision {
 }
 
 impl Strategy {
-    /// How to go on after this trouble on the rung `after`, with this much time left for rungs below it.
+    /// How to go on after this trouble on the rung `after`, under the plan's ceiling, with this much time left for
+    /// rungs below it.
     #[must_use]
-    pub fn choose(&self, trouble: &Trouble, after: Rung, left: Duration) -> FallbackDecision {
+    pub fn choose(
+        &self,
+        trouble: &Trouble,
+        after: Rung,
+        ceiling: Ceiling,
+        left: Duration,
+    ) -> FallbackDecision {
         let kind = trouble.fallback();
+        let forbidden = match ceiling {
+            Ceiling::None => Rung::FastModel,
+            Ceiling::Fast => Rung::StrongModel,
+            Ceiling::Strong => Rung::FreshCache,
+        };
+        let after = after.max(forbidden);
         let too_late = kind == FallbackKind::ModelTimeout && left < self.options.least_for_fast;
         let after = match kind {
             FallbackKind::GuardrailBlock => Rung::Faq,

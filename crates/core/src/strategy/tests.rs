@@ -1,6 +1,6 @@
 use super::{FailureClass, FailureRow, FallbackKind, Language, Strategy, StrategyOptions, Trouble, message};
 use crate::failure::{DRS, Failure, FailureKind, Retryability};
-use crate::vocabulary::Rung;
+use crate::vocabulary::{Ceiling, Rung};
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
 use std::collections::BTreeSet;
@@ -77,7 +77,8 @@ fn each_trouble_of_the_strong_model_has_its_order_of_rungs() {
         (failed(FailureKind::TooLong), without_models),
         (failed(FailureKind::Filtered), &[Rung::Apology][..]),
     ] {
-        let decision = strategy().choose(&trouble, Rung::StrongModel, Duration::from_secs(1));
+        let decision =
+            strategy().choose(&trouble, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1));
         assert_eq!(decision.rungs, rungs, "{trouble:?}");
         assert_eq!(decision.cache_within, millis(50));
     }
@@ -87,12 +88,15 @@ fn each_trouble_of_the_strong_model_has_its_order_of_rungs() {
 fn what_took_too_long_goes_straight_to_the_cache_when_little_time_is_left() {
     for (left, first) in [(0, Rung::StaleCache), (599, Rung::StaleCache), (600, Rung::FastModel)] {
         for trouble in [Trouble::NoTime, Trouble::Failed(Failure::of(FailureKind::TimedOut))] {
-            let decision = strategy().choose(&trouble, Rung::StrongModel, millis(left));
+            let decision = strategy().choose(&trouble, Rung::StrongModel, Ceiling::Strong, millis(left));
             assert_eq!(decision.rungs[0], first, "{left}");
         }
         // A model that said no at once leaves it to the next to try in what time there is.
         let throttled = Trouble::Failed(Failure::of(FailureKind::Throttled));
-        assert_eq!(strategy().choose(&throttled, Rung::StrongModel, millis(left)).rungs[0], Rung::FastModel);
+        assert_eq!(
+            strategy().choose(&throttled, Rung::StrongModel, Ceiling::Strong, millis(left)).rungs[0],
+            Rung::FastModel
+        );
     }
 }
 
@@ -102,15 +106,34 @@ fn the_vendor_s_word_on_whether_others_can_help_is_believed() {
     assert_ne!(here.retryability, Retryability::Nowhere);
     let nowhere = Failure { retryability: Retryability::Nowhere, ..here };
     let first = |failure| {
-        strategy().choose(&Trouble::Failed(failure), Rung::StrongModel, Duration::from_secs(1)).rungs[0]
+        strategy()
+            .choose(&Trouble::Failed(failure), Rung::StrongModel, Ceiling::Strong, Duration::from_secs(1))
+            .rungs[0]
     };
     assert_eq!((first(here), first(nowhere)), (Rung::FastModel, Rung::StaleCache));
 }
 
 #[test]
+fn after_a_cache_that_failed_come_the_models_that_the_ceiling_allows() {
+    for after in [Rung::Template, Rung::FreshCache] {
+        for (ceiling, first) in [
+            (Ceiling::Strong, Rung::StrongModel),
+            (Ceiling::Fast, Rung::FastModel),
+            (Ceiling::None, Rung::StaleCache),
+        ] {
+            let decision = strategy().choose(&Trouble::Unexpected, after, ceiling, Duration::from_secs(3));
+            assert_eq!(decision.rungs[0], first, "{after} {ceiling}");
+        }
+    }
+    let after_strong =
+        strategy().choose(&Trouble::Unexpected, Rung::StrongModel, Ceiling::Strong, Duration::from_secs(3));
+    assert!(!after_strong.rungs.contains(&Rung::StrongModel));
+}
+
+#[test]
 fn settings_are_used_and_checked() {
     let options = StrategyOptions { least_for_fast: millis(10), cache_within: millis(7) }.check().unwrap();
-    let decision = options.choose(&Trouble::NoTime, Rung::StrongModel, millis(10));
+    let decision = options.choose(&Trouble::NoTime, Rung::StrongModel, Ceiling::Strong, millis(10));
     assert_eq!((decision.rungs[0], decision.cache_within), (Rung::FastModel, millis(7)));
     let wrong = StrategyOptions { cache_within: Duration::ZERO, ..StrategyOptions::default() };
     assert_eq!(wrong.check().unwrap_err().to_string(), "cache_within: must be longer than 0s");
@@ -169,13 +192,14 @@ proptest! {
     fn whatever_happens_the_way_down_is_the_ladder_and_ends_in_an_apology(
         which in 0..20_usize,
         after in select(Rung::ALL.to_vec()),
+        ceiling in select(Ceiling::ALL.to_vec()),
         left in any::<u64>(),
     ) {
         let others = [Trouble::BreakerOpen, Trouble::NoTime, Trouble::QueueRefused, Trouble::Unexpected];
         let failures = FailureKind::ALL.map(|kind| Trouble::Failed(Failure::of(kind)));
         let trouble = failures.into_iter().chain(others).nth(which).unwrap();
         let left = Duration::from_nanos(left);
-        let decision = strategy().choose(&trouble, after, left);
+        let decision = strategy().choose(&trouble, after, ceiling, left);
         // The naive way down: ask of each rung whether it may be on it.
         let model_can_help = match trouble {
             Trouble::Failed(failure) => failure.retryability != Retryability::Nowhere,
@@ -184,10 +208,11 @@ proptest! {
         };
         let slow = trouble.fallback() == FallbackKind::ModelTimeout && left < millis(600);
         let expected: Vec<_> = Rung::ALL.into_iter().filter(|rung| match rung {
-            Rung::Template | Rung::FreshCache | Rung::StrongModel => false,
+            Rung::Template | Rung::FreshCache => false,
             Rung::Apology => true,
             _ if decision.kind == FallbackKind::GuardrailBlock => false,
-            Rung::FastModel => after < *rung && model_can_help && !slow,
+            Rung::StrongModel => after < *rung && model_can_help && !slow && ceiling == Ceiling::Strong,
+            Rung::FastModel => after < *rung && model_can_help && !slow && ceiling != Ceiling::None,
             Rung::StaleCache | Rung::Faq => after < *rung,
         }).collect();
         prop_assert_eq!(decision.rungs, expected);

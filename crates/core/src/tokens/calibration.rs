@@ -1,6 +1,6 @@
 //! What bills teach about estimates.
 
-use super::counts::Language;
+use super::counts::TextLanguage;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Samples kept of one model and language; at this many the older half goes.
@@ -9,7 +9,8 @@ const MOST_SAMPLES: usize = 1_000;
 const KEPT_SAMPLES: usize = 500;
 /// Samples below which nothing is concluded.
 const FEWEST_SAMPLES: usize = 20;
-/// Models that are remembered. Names come from outside and must not grow without bound.
+/// Models that are remembered. Names come from outside and must not grow without bound: for one more, the one goes
+/// whose last bill is the oldest. A model that is in use is billed all the time, so that it stays.
 const MOST_MODELS: usize = 64;
 /// Bytes of the longest name that is remembered.
 const LONGEST_NAME: usize = 128;
@@ -29,8 +30,8 @@ pub enum SampleDecision {
     Empty,
     /// The bill is more than ten times the estimate or less than a tenth.
     Absurd,
-    /// The model is new and as many as are remembered are known, or its name is too long.
-    UnknownModel,
+    /// The name of the model is longer than any that is remembered.
+    LongName,
 }
 
 /// What to multiply an estimate by, in thousandths.
@@ -150,18 +151,28 @@ impl Samples {
 /// What was learned from bills, by model and language.
 ///
 /// ```
-/// use seawall_core::tokens::{Calibration, Language};
+/// use seawall_core::tokens::{Calibration, TextLanguage};
 ///
 /// let mut calibration = Calibration::default();
 /// for _ in 0..100 {
-///     calibration.record("sonnet", Language::Japanese, 1_000, 1_200);
+///     calibration.record("sonnet", TextLanguage::Japanese, 1_000, 1_200);
 /// }
-/// assert_eq!(calibration.factors("sonnet", Language::Japanese).best, 1_200);
-/// assert_eq!(calibration.factors("sonnet", Language::English).best, 1_000);
+/// assert_eq!(calibration.factors("sonnet", TextLanguage::Japanese).best, 1_200);
+/// assert_eq!(calibration.factors("sonnet", TextLanguage::English).best, 1_000);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
-    models: BTreeMap<String, [Samples; 3]>,
+    models: BTreeMap<String, Model>,
+    /// Bills that were taken in.
+    bills: u64,
+}
+
+/// What was learned of one model.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    languages: [Samples; 3],
+    /// The number of its last bill.
+    last_bill: u64,
 }
 
 impl Calibration {
@@ -170,7 +181,7 @@ impl Calibration {
     pub fn record(
         &mut self,
         model: &str,
-        language: Language,
+        language: TextLanguage,
         uncalibrated: u64,
         billed: u64,
     ) -> SampleDecision {
@@ -182,17 +193,19 @@ impl Calibration {
         {
             return SampleDecision::Absurd;
         }
-        if !self.models.contains_key(model) {
-            if self.models.len() >= MOST_MODELS || model.len() > LONGEST_NAME {
-                return SampleDecision::UnknownModel;
-            }
-            self.models.insert(model.to_owned(), Default::default());
+        if model.len() > LONGEST_NAME {
+            return SampleDecision::LongName;
+        }
+        if !self.models.contains_key(model) && self.models.len() >= MOST_MODELS {
+            self.forget_the_longest_unbilled();
         }
         let estimated = self.factors(model, language).best(uncalibrated);
-        let Some(languages) = self.models.get_mut(model) else { return SampleDecision::UnknownModel };
         let ratio = (u128::from(billed) * 1_000 + u128::from(uncalibrated) / 2) / u128::from(uncalibrated);
         let error = (i128::from(estimated) - i128::from(billed)) * 1_000_000 / i128::from(billed);
-        languages[language as usize].push(Sample {
+        self.bills = self.bills.saturating_add(1);
+        let known = self.models.entry(model.to_owned()).or_default();
+        known.last_bill = self.bills;
+        known.languages[language as usize].push(Sample {
             ratio: u32::try_from(ratio).unwrap_or(u32::MAX),
             error: i64::try_from(error).unwrap_or(i64::MAX),
         });
@@ -201,27 +214,34 @@ impl Calibration {
 
     /// What to multiply estimates by. Below twenty bills, 1 and, to be careful, 1.25.
     #[must_use]
-    pub fn factors(&self, model: &str, language: Language) -> Factors {
+    pub fn factors(&self, model: &str, language: TextLanguage) -> Factors {
         self.samples(model, language).map_or(Factors::UNLEARNED, Samples::factors)
     }
 
     /// How good estimates have been for this model and language; nothing where nothing was billed.
     #[must_use]
-    pub fn accuracy(&self, model: &str, language: Language) -> Option<Accuracy> {
+    pub fn accuracy(&self, model: &str, language: TextLanguage) -> Option<Accuracy> {
         self.samples(model, language).and_then(Samples::accuracy)
     }
 
     /// How good they have been for each model and language that was billed, by name.
-    pub fn report(&self) -> impl Iterator<Item = (&str, Language, Accuracy)> {
-        self.models.iter().flat_map(|(model, languages)| {
-            Language::ALL
+    pub fn report(&self) -> impl Iterator<Item = (&str, TextLanguage, Accuracy)> {
+        self.models.iter().flat_map(|(model, learned)| {
+            TextLanguage::ALL
                 .into_iter()
-                .zip(languages)
+                .zip(&learned.languages)
                 .filter_map(|(language, samples)| Some((model.as_str(), language, samples.accuracy()?)))
         })
     }
 
-    fn samples(&self, model: &str, language: Language) -> Option<&Samples> {
-        self.models.get(model).map(|languages| &languages[language as usize])
+    fn samples(&self, model: &str, language: TextLanguage) -> Option<&Samples> {
+        self.models.get(model).map(|learned| &learned.languages[language as usize])
+    }
+
+    fn forget_the_longest_unbilled(&mut self) {
+        let oldest = self.models.iter().min_by_key(|(_, model)| model.last_bill);
+        if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+            self.models.remove(&name);
+        }
     }
 }

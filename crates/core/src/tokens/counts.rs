@@ -281,21 +281,22 @@ impl ClassCounts {
 
     /// The language, by the share of Japanese among all letters: above 0.3 Japanese, below 0.1 English.
     #[must_use]
-    pub fn language(&self) -> Language {
+    pub fn language(&self) -> TextLanguage {
         let (japanese, all) = (u128::from(self.japanese_letters), u128::from(self.letters));
         if japanese * 10 > all * 3 {
-            Language::Japanese
+            TextLanguage::Japanese
         } else if japanese * 10 < all || all == 0 {
-            Language::English
+            TextLanguage::English
         } else {
-            Language::Mixed
+            TextLanguage::Mixed
         }
     }
 }
 
-/// What a text is written in, as far as its cost is concerned.
+/// What a text is written in, as far as its cost is concerned. What we write in ourselves is another question:
+/// [`Language`](crate::strategy::Language).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Language {
+pub enum TextLanguage {
     /// Japanese.
     Japanese,
     /// English, and whatever else is not Japanese.
@@ -304,7 +305,7 @@ pub enum Language {
     Mixed,
 }
 
-impl Language {
+impl TextLanguage {
     /// Every language.
     pub const ALL: [Self; 3] = [Self::Japanese, Self::English, Self::Mixed];
 

@@ -1,7 +1,7 @@
 //! From counts to an estimate.
 
 use super::calibration::Calibration;
-use super::counts::{Class, ClassCounts, Language};
+use super::counts::{Class, ClassCounts, TextLanguage};
 use super::family::Family;
 
 /// What is spent on top of the text.
@@ -64,7 +64,7 @@ pub struct Estimate {
     /// What is spent on top of the text; part of `best` and `careful`.
     pub overhead: u64,
     /// What the text is written in.
-    pub language: Language,
+    pub language: TextLanguage,
     /// How far to trust `best`, in percent.
     pub confidence: u32,
     /// Tokens by part, before calibration: system, history, retrieval, message.
@@ -77,8 +77,8 @@ pub struct Estimate {
 pub const PARTS: [&str; 4] = ["system", "history", "retrieval", "message"];
 
 /// What a text of this language can be trusted with before anything was learned, in percent.
-const CONFIDENCE: [(Language, u32); 3] =
-    [(Language::Japanese, 75), (Language::English, 85), (Language::Mixed, 75)];
+const CONFIDENCE: [(TextLanguage, u32); 3] =
+    [(TextLanguage::Japanese, 75), (TextLanguage::English, 85), (TextLanguage::Mixed, 75)];
 
 /// Estimates a request to `model`.
 ///

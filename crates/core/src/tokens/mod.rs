@@ -11,11 +11,11 @@
 //! promise money with. With the feature `exact-tokens`, models of OpenAI's are counted exactly.
 //!
 //! ```
-//! use seawall_core::tokens::{Calibration, Language, OverheadOptions, RequestCounts, estimate};
+//! use seawall_core::tokens::{Calibration, TextLanguage, OverheadOptions, RequestCounts, estimate};
 //!
 //! let request = RequestCounts::of_message("推理ものの漫画を探しています。");
 //! let estimate = estimate("claude-sonnet", &request, OverheadOptions::default(), &Calibration::default());
-//! assert_eq!(estimate.language, Language::Japanese);
+//! assert_eq!(estimate.language, TextLanguage::Japanese);
 //! assert!((15..30).contains(&estimate.best));
 //! assert_eq!(estimate.upper, 45 + 4 + 300);
 //! ```
@@ -33,7 +33,7 @@ mod tests;
 mod weights;
 
 pub use calibration::{Accuracy, Calibration, Factors, SampleDecision};
-pub use counts::{Ascii, Class, ClassCounts, Language, Unit};
+pub use counts::{Ascii, Class, ClassCounts, TextLanguage, Unit};
 pub use estimate::{Estimate, OverheadOptions, PARTS, RequestCounts, estimate};
 pub use exact::exact_tokens;
 pub use family::Family;

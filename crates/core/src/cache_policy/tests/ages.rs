@@ -3,13 +3,22 @@ use super::super::{
     NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule,
 };
 use crate::time::UtcTime;
-use crate::vocabulary::Grade;
+use crate::vocabulary::{Ceiling, Grade};
 use std::time::Duration;
 
 const HOUR: u64 = 3_600_000_000_000;
 
 fn ages() -> CacheAges {
     CacheAgeOptions::default().check().unwrap()
+}
+
+/// An answer of the strong model that was stored then.
+fn strong(nanos: u64) -> KeptAnswer {
+    KeptAnswer { grade: Grade::Strong, stored_at: at(nanos) }
+}
+
+fn before_models(may_ask: Ceiling) -> CacheSituation {
+    CacheSituation::BeforeModels { may_ask }
 }
 
 fn rule() -> StoreRule {
@@ -24,7 +33,7 @@ fn at(nanos: u64) -> UtcTime {
 #[test]
 fn an_answer_is_fresh_for_an_hour_stale_for_a_day_and_then_gone() {
     use CacheAgeDecision::{Fresh, Gone, StaleIfModelsFail, StaleWhileRefreshing};
-    for (age, before_models, models_failed) in [
+    for (age, expected, models_failed) in [
         (0, Fresh, Fresh),
         (HOUR - 1, Fresh, Fresh),
         (HOUR, StaleWhileRefreshing, StaleIfModelsFail),
@@ -33,20 +42,52 @@ fn an_answer_is_fresh_for_an_hour_stale_for_a_day_and_then_gone() {
         (24 * HOUR, Gone, Gone),
         (25 * HOUR, Gone, Gone),
     ] {
-        let decide = |situation| ages().decide(at(0), at(age), situation);
-        assert_eq!(decide(CacheSituation::BeforeModels), before_models, "{age}");
+        let decide = |situation| ages().decide(&strong(0), at(age), situation);
+        assert_eq!(decide(before_models(Ceiling::Strong)), expected, "{age}");
         assert_eq!(decide(CacheSituation::ModelsFailed), models_failed, "{age}");
-        assert_eq!(ages().is_alive(at(0), at(age)), models_failed != Gone);
+        assert_eq!(ages().is_alive(&strong(0), at(age)), models_failed != Gone);
     }
+}
+
+#[test]
+fn an_answer_is_refreshed_only_by_a_model_as_strong_as_the_one_that_gave_it() {
+    use CacheAgeDecision::{StaleWhileRefreshing, StaleWithoutRefresh};
+    for (grade, may_ask, decision) in [
+        (Grade::Strong, Ceiling::Strong, StaleWhileRefreshing),
+        (Grade::Strong, Ceiling::Fast, StaleWithoutRefresh),
+        (Grade::Strong, Ceiling::None, StaleWithoutRefresh),
+        (Grade::Fast, Ceiling::Strong, StaleWhileRefreshing),
+        (Grade::Fast, Ceiling::Fast, StaleWhileRefreshing),
+        (Grade::Fast, Ceiling::None, StaleWithoutRefresh),
+    ] {
+        let kept = KeptAnswer { grade, ..strong(0) };
+        assert_eq!(ages().decide(&kept, at(HOUR), before_models(may_ask)), decision, "{grade} {may_ask}");
+        // Whatever is asked for is kept when it comes.
+        let of_grade = if may_ask == Ceiling::Strong { Grade::Strong } else { Grade::Fast };
+        let answer = NewAnswer { text: "Two days.", end: AnswerEnd::Finished, grade: of_grade };
+        let stored = rule().decide(&answer, Some(&kept), at(HOUR)) == StoreDecision::Store;
+        assert!(decision == StaleWithoutRefresh || stored);
+    }
+}
+
+#[test]
+fn while_only_fast_models_are_allowed_a_strong_answer_is_not_refreshed_for_ever() {
+    let refreshes = (0..1_000).filter(|minute| {
+        let now = at(HOUR + minute * (HOUR / 60));
+        let decision = ages().decide(&strong(0), now, before_models(Ceiling::Fast));
+        decision == CacheAgeDecision::StaleWhileRefreshing
+    });
+    assert_eq!(refreshes.count(), 0);
 }
 
 #[test]
 fn an_answer_of_the_future_is_believed_within_five_minutes() {
     let five_minutes = HOUR / 12;
     for (ahead, alive) in [(1, true), (five_minutes, true), (five_minutes + 1, false), (30 * HOUR, false)] {
-        assert_eq!(ages().is_alive(at(ahead), at(0)), alive, "{ahead}");
+        assert_eq!(ages().is_alive(&strong(ahead), at(0)), alive, "{ahead}");
     }
-    assert_eq!(ages().decide(at(1), at(0), CacheSituation::BeforeModels), CacheAgeDecision::Fresh);
+    let decision = ages().decide(&strong(1), at(0), before_models(Ceiling::Strong));
+    assert_eq!(decision, CacheAgeDecision::Fresh);
 }
 
 #[test]
@@ -54,6 +95,7 @@ fn what_is_served_stale_says_so_and_is_less_sure() {
     for (decision, stale, confidence) in [
         (CacheAgeDecision::Fresh, false, Some(500)),
         (CacheAgeDecision::StaleWhileRefreshing, true, Some(400)),
+        (CacheAgeDecision::StaleWithoutRefresh, true, Some(400)),
         (CacheAgeDecision::StaleIfModelsFail, true, Some(400)),
         (CacheAgeDecision::Gone, false, None),
     ] {

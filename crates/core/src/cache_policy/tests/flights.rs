@@ -166,11 +166,73 @@ fn asking_twice_changes_nothing_and_leaving_frees_a_place() {
     assert_eq!(ask(&mut flights, &key, 1, at(5)), FlightDecision::Lead);
     assert_eq!(ask(&mut flights, &key, 2, at(5)), first);
     assert_eq!(flights.waiting(), 1);
-    flights.leave(&key, Asker(1));
-    assert_eq!((flights.waiting(), flights.len()), (1, 1));
-    flights.leave(&key, Asker(2));
-    flights.leave(&public(2), Asker(2));
+    assert_eq!(flights.leave(&key, Asker(2), at(5)), LandingDecision::NotLeading);
+    assert_eq!(flights.leave(&key, Asker(2), at(5)), LandingDecision::NotLeading);
+    assert_eq!(flights.leave(&public(2), Asker(2), at(5)), LandingDecision::NotLeading);
     assert_eq!((flights.waiting(), flights.len()), (0, 1));
+    assert_eq!(flights.leave(&key, Asker(1), at(5)), LandingDecision::Nobody);
+    assert!(flights.is_empty());
+}
+
+#[test]
+fn who_was_made_leader_and_has_left_does_not_lead() {
+    let (mut flights, key) = (flights(FlightOptions::default()), public(1));
+    for asker in 1..=3 {
+        ask(&mut flights, &key, asker, at(0));
+    }
+    let landing = flights.end(&key, Asker(1), LeaderEnd::Failed, at(1));
+    assert_eq!(landing, LandingDecision::Promote(Asker(2)));
+    // Its caller hung up before it read the news: all it knows is that it waited. Leaving does not count as a failure.
+    assert_eq!(flights.leave(&key, Asker(2), at(2)), LandingDecision::Promote(Asker(3)));
+    assert_eq!(flights.leave(&key, Asker(3), at(3)), LandingDecision::Nobody);
+    assert_eq!(ask(&mut flights, &key, 4, at(4)), FlightDecision::Lead);
+}
+
+#[test]
+fn who_was_made_leader_is_told_so_when_its_timer_rings() {
+    let (mut flights, key) = (flights(FlightOptions::default()), public(1));
+    ask(&mut flights, &key, 1, at(0));
+    ask(&mut flights, &key, 2, at(0));
+    let landing = flights.end(&key, Asker(1), LeaderEnd::Failed, at(1_799));
+    assert_eq!(landing, LandingDecision::Promote(Asker(2)));
+    for _ in 0..2 {
+        assert_eq!(flights.stop_waiting(&key, Asker(2), at(1_800)), WaitDecision::Lead);
+    }
+    assert_eq!(flights.stop_waiting(&key, Asker(1), at(1_800)), WaitDecision::NextRung);
+    assert_eq!(flights.end(&key, Asker(2), LeaderEnd::Answered, at(2_000)), LandingDecision::Nobody);
+}
+
+#[test]
+fn who_has_no_time_left_takes_no_place_among_those_who_ask_alone() {
+    let (mut flights, key) = (flights(FlightOptions::default()), public(1));
+    ask(&mut flights, &key, 0, at(0));
+    for asker in 1..=20 {
+        flights.ask(&key, Asker(asker), Deadline::at(at(0)), at(0));
+        assert_eq!(flights.stop_waiting(&key, Asker(asker), at(0)), WaitDecision::NextRung);
+    }
+    // A timer that rings late finds the same, at the deadline and not before it.
+    ask(&mut flights, &key, 21, at(0));
+    ask(&mut flights, &key, 22, at(0));
+    assert_eq!(flights.stop_waiting(&key, Asker(21), at(2_999)), WaitDecision::Alone);
+    assert_eq!(flights.stop_waiting(&key, Asker(22), at(3_000)), WaitDecision::NextRung);
+    assert_eq!(flights.waiting(), 0);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what it measures is time")]
+fn a_hundred_thousand_who_wait_for_one_key_are_not_searched_one_by_one() {
+    let options = FlightOptions { most_waiters: 100_000, ..FlightOptions::default() };
+    let (mut flights, key) = (flights(options), public(1));
+    let start = std::time::Instant::now();
+    for asker in 0..100_000 {
+        ask(&mut flights, &key, asker, at(0));
+    }
+    for asker in (1..100_000).rev() {
+        assert_ne!(flights.stop_waiting(&key, Asker(asker), at(2_000)), WaitDecision::Lead);
+    }
+    // A list would be searched ten thousand million times; this takes a tenth of a second.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert_eq!(flights.waiting(), 0);
 }
 
 #[test]
@@ -233,6 +295,8 @@ enum Role {
 #[derive(Default)]
 struct Slow {
     askers: Vec<(u64, u64, Role)>,
+    /// When each asker, by number, must be answered.
+    deadlines: Vec<u64>,
     promotions: [u32; 3],
     alone: [u32; 3],
 }
@@ -258,6 +322,7 @@ impl Slow {
     }
 
     fn ask(&mut self, key: u64, asker: u64, left: u64, now: u64) -> FlightDecision {
+        self.deadlines.resize(place(asker) + 1, now + left);
         match self.leader(key) {
             Some((leader, until)) if now >= until => {
                 self.drop_asker(key, leader);
@@ -310,8 +375,13 @@ impl Slow {
 
     fn stop_waiting(&mut self, key: u64, asker: u64, now: u64) -> WaitDecision {
         match self.waiters(key).into_iter().find(|(waiter, _)| *waiter == asker) {
+            None if self.leader(key).is_some_and(|(leader, _)| leader == asker) => WaitDecision::Lead,
             None => WaitDecision::NextRung,
             Some((_, until)) if now < until => WaitDecision::GoOnWaiting { until: at(until) },
+            Some(_) if now >= self.deadlines[place(asker)] => {
+                self.drop_asker(key, asker);
+                WaitDecision::NextRung
+            }
             Some(_) => {
                 self.drop_asker(key, asker);
                 self.alone[place(key)] += 1;
@@ -350,14 +420,16 @@ proptest! {
                     prop_assert_eq!(landing, slow.end(key, who, how, now));
                 }
                 4 => {
-                    let decision = flights.stop_waiting(&name, Asker(waiter), at(now));
-                    prop_assert_eq!(decision, slow.stop_waiting(key, waiter, now));
+                    let who = if back < 30 { waiter } else { somebody };
+                    let decision = flights.stop_waiting(&name, Asker(who), at(now));
+                    prop_assert_eq!(decision, slow.stop_waiting(key, who, now));
                 }
                 _ => {
-                    flights.leave(&name, Asker(waiter));
-                    if slow.waiters(key).iter().any(|(who, _)| *who == waiter) {
-                        slow.drop_asker(key, waiter);
-                    }
+                    let who = if back < 30 { waiter } else { somebody };
+                    let landing = flights.leave(&name, Asker(who), at(now));
+                    let expected = slow.end(key, who, LeaderEnd::Left, now);
+                    slow.drop_asker(key, who);
+                    prop_assert_eq!(landing, expected);
                 }
             }
             let waiting: usize = (0..3).map(|key| slow.waiters(key).len()).sum();

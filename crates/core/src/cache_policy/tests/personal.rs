@@ -38,6 +38,48 @@ fn what_looks_personal_is_found_in_any_width() {
         ("田中と申します", PersonalData::Name),
         ("My name is Taro", PersonalData::Name),
         ("Dear Mr Tanaka", PersonalData::Name),
+        ("田中さん、ご注文ありがとうございます", PersonalData::Name),
+        ("佐々木さんへ", PersonalData::Name),
+        ("秩父さんへ", PersonalData::Name),
+        ("孫さんへ", PersonalData::Name),
+        ("ｼﾞｮﾝさん", PersonalData::Name),
+        ("さくらちゃん", PersonalData::Name),
+        ("花子ちゃんと行きます", PersonalData::Name),
+        ("お客さんと田中さん", PersonalData::Name),
+        ("田中くんです", PersonalData::Name),
+        ("太郎くんの本", PersonalData::Name),
+        ("たろうくんの本", PersonalData::Name),
+        ("田中君、おめでとう", PersonalData::Name),
+        ("山田太郎殿", PersonalData::Name),
+        ("山田氏の注文", PersonalData::Name),
+        ("Tanaka-san, thank you", PersonalData::Name),
+        ("Hi John, your parcel is on its way", PersonalData::Name),
+        ("Hello, John!", PersonalData::Name),
+        ("ＨＥＬＬＯ　Ｊｏｈｎ", PersonalData::Name),
+        ("Dear Hanako, it is here", PersonalData::Name),
+        ("Mr. Tanaka, your parcel is on its way", PersonalData::Name),
+        ("as Mrs Sato said", PersonalData::Name),
+        ("Ms.Sato", PersonalData::Name),
+        ("Dear Sir, Hi Mr. O’Neil", PersonalData::Name),
+        ("電話は090・1234・5678です", PersonalData::Phone),
+        ("電話は090,1234,5678です", PersonalData::Phone),
+        ("０９０：１２３４：５６７８", PersonalData::Phone),
+        ("090~1234~5678", PersonalData::Phone),
+        ("090〜1234〜5678", PersonalData::Phone),
+        ("06:12:34:56:78", PersonalData::Phone),
+        ("1234,5678", PersonalData::Number),
+        ("1,2345,678", PersonalData::Number),
+        ("0,123,456", PersonalData::Number),
+        ("12-345,678", PersonalData::Number),
+        ("注文123456はいつ届きますか", PersonalData::Number),
+        ("ご注文の番号は 1234 です", PersonalData::Number),
+        ("1234のご注文について", PersonalData::Number),
+        ("1234番の注文", PersonalData::Number),
+        ("会員: 98765", PersonalData::Number),
+        ("予約コードは4321", PersonalData::Number),
+        ("order 123456 is late", PersonalData::Number),
+        ("Order #12 34", PersonalData::Number),
+        ("my ticket no. 5521", PersonalData::Number),
         ("神宮前一丁目", PersonalData::Address),
         ("住所は東京です", PersonalData::Address),
     ] {
@@ -65,6 +107,138 @@ fn what_a_shop_says_to_everybody_is_not_personal() {
         "10% off, 3 for 2!",
     ] {
         assert_eq!(personal_data(text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_people_ask_a_shop_is_public() {
+    for text in [
+        "営業時間は？",
+        "営業時間は10:00~19:00です",
+        "営業時間は09:00〜12:00、13:00〜17:00です",
+        "送料はいくらですか",
+        "送料は1,980円~12,980円です",
+        "合計1,980~2,980円くらいの本はありますか",
+        "ご注文5000円以上で送料無料ですか",
+        "注文は10000ポイントまで使えますか",
+        "2026年の予約はいつからですか",
+        "いつ届くんですか",
+        "本はとどくんですか",
+        "注文はちゃんと届きますか",
+        "全部で何巻まで続くんですか",
+        "たくさん買うと安くなりますか",
+        "お客さんの評判はどうですか",
+        "皆さんのおすすめは？",
+        "お父さんへのプレゼントに合う漫画は？",
+        "お孫さん、祖母さま、おばあちゃん、お父様、おねえさん向けの本は？",
+        "赤ちゃん向けの絵本はありますか",
+        "作者さんのサイン会はいつですか",
+        "本屋さんでも買えますか",
+        "君の名は。の漫画はありますか",
+        "氏名の変更はできますか",
+        "殿堂入りの作品を教えて",
+        "神殿が出てくる作品は？",
+        "彼氏へのプレゼント",
+        "1巻・2巻・3巻をまとめて買えますか",
+        "1,2,3,4巻はありますか",
+        "返品は何日までできますか",
+        "支払い方法を教えてください",
+        "電子書籍はありますか",
+        "How long does shipping take?",
+        "Hi, How long does shipping take?",
+        "Hello there, do you ship abroad?",
+        "Dear Sir or Madam, can I return a book?",
+        "Hi! Where is the shop?",
+        "Hey. I’d like to know your opening hours",
+        "Do you have volumes 1-20?",
+        "Is the order of volumes important?",
+        "Is shipping free above 5,000 yen?",
+        "In 2024, 300 new titles came out",
+        "I ordered late, will it come before 10:00-12:00?",
+        "What are your opening hours: 10:00-19:00?",
+        "Are there discounts for orders over 3000 yen?",
+    ] {
+        assert_eq!(personal_data(text), None, "{text}");
+    }
+}
+
+#[test]
+fn marks_that_also_stand_in_sentences_join_digits_only_alone() {
+    for (joint, joined) in [
+        (",", true),
+        (":", true),
+        ("・", true),
+        ("~", true),
+        (", ", false),
+        (" ,", false),
+        ("::", false),
+        ("、", false),
+    ] {
+        let found = personal_data(&format!("1234{joint}5678"));
+        assert_eq!(found.is_some(), joined, "{joint}");
+    }
+    // Amounts and times are nobody's number, but longer groups are.
+    for (text, found) in [
+        ("1,234,567", false),
+        ("12,345,678", false),
+        ("123,456,789", false),
+        ("1234,567,890", true),
+        ("123,456,7890", true),
+        ("123:456,789", true),
+        ("500~1,200,000", false),
+        ("10:00:00~19:00:00", false),
+        ("10:00:000~19:00", true),
+    ] {
+        assert_eq!(personal_data(text).is_some(), found, "{text}");
+    }
+}
+
+#[test]
+fn a_number_beside_an_order_counts_from_four_digits_unless_it_counts_something() {
+    for (text, found) in [
+        ("注文123", false),
+        ("注文1234", true),
+        ("注文1234円", false),
+        ("注文1234 円", false),
+        ("注文の番号は1234", true),
+        ("注文のが1234", true),
+        ("注文はのが1234", false),
+        ("本1234", false),
+        ("1234の本", false),
+        ("1234ご予約", true),
+    ] {
+        assert_eq!(personal_data(text).is_some(), found, "{text}");
+    }
+}
+
+#[test]
+fn a_greeting_and_a_name_stand_close_together() {
+    for (text, found) in [
+        ("Hi John", true),
+        ("Hi., John", true),
+        ("Hi.,, John", false),
+        ("Hi - John", false),
+        ("Hi john", false),
+        ("Hi to John", false),
+        ("This John", false),
+        ("Mr", false),
+        ("x-san", true),
+        ("x-sanity", false),
+        ("-san", false),
+    ] {
+        assert_eq!(personal_data(text).is_some(), found, "{text}");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what it measures is time")]
+fn a_long_text_is_not_read_anew_from_each_place() {
+    for piece in ["12 本 ", "注文 1本", "皆様", "皆さん", "Hi ", " -san", "・・・1,", "の ", "1,"]
+    {
+        let text = piece.repeat(50_000);
+        let start = std::time::Instant::now();
+        assert_eq!(personal_data(&text), None, "{piece}");
+        assert!(start.elapsed() < std::time::Duration::from_secs(1), "{piece}: {:?}", start.elapsed());
     }
 }
 

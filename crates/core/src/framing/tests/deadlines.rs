@@ -40,6 +40,78 @@ fn a_model_that_has_not_begun_is_waited_for_with_heartbeats_until_the_end() {
 }
 
 #[test]
+fn a_sign_of_life_before_any_text_does_not_start_the_clock_of_silence() {
+    let (mut framer, mut client) = (framer(), Client::default());
+    framer.push("", at(0));
+    framer.push_bytes(b"", at(1_000));
+    client.drain_until(&mut framer, at(1_000), at(12_000));
+    assert_eq!((framer.ending(), framer.stats().deltas_in), (None, 2));
+    // The first byte of a character does.
+    framer.push_bytes(&"漫".as_bytes()[..1], at(12_000));
+    client.drain_until(&mut framer, at(12_000), at(21_999));
+    assert_eq!(framer.ending(), None);
+    client.drain_until(&mut framer, at(21_999), at(22_000));
+    let interruption = Interruption { code: SILENT, retryable: true, partial: true };
+    assert_eq!(framer.ending(), Some(Ending::Interrupted(interruption)));
+    // And after it, a sign of life is heard.
+    let mut alive = super::framer();
+    alive.push("a", at(0));
+    alive.push("", at(6_000));
+    alive.poll(at(15_999));
+    assert_eq!(alive.ending(), None);
+    alive.poll(at(16_000));
+    assert!(alive.ending().is_some());
+}
+
+#[test]
+fn a_heartbeat_that_is_due_with_the_interruption_goes_out_before_it() {
+    // What was sent at five seconds may have taken a moment, but not a tenth of a second and more.
+    for (took, beats) in [(0, 2), (100, 2), (101, 1)] {
+        let (mut framer, mut client) = (framer(), Client::default());
+        framer.push("a", at(0));
+        client.drain(&mut framer, at(0));
+        let (receipt, seen) = client.take(&mut framer, at(5_000)).unwrap();
+        assert_eq!(seen, Seen::Heartbeat);
+        assert!(framer.sent(receipt, at(5_000 + took)));
+        client.keep(seen, at(5_000 + took));
+        client.drain_until(&mut framer, at(5_000 + took), at(20_000));
+        let heartbeats = client.times(|seen| *seen == Seen::Heartbeat);
+        assert_eq!(heartbeats, [at(5_000 + took), at(10_000)][..beats]);
+        let last = client.seen.last().unwrap();
+        assert!(last.0 == at(10_000) && matches!(last.1, Seen::Ending(Ending::Interrupted(_), Some(0))));
+        assert_eq!(framer.stats().heartbeats, beats as u64);
+    }
+}
+
+#[test]
+fn a_heartbeat_before_the_interruption_is_offered_once_and_only_to_who_is_there() {
+    let silent = || {
+        let (mut framer, mut client) = (framer(), Client::default());
+        framer.push("a", at(0));
+        client.drain_until(&mut framer, at(0), at(9_999));
+        (framer, client)
+    };
+    let (mut framer, mut client) = silent();
+    let (receipt, seen) = client.take(&mut framer, at(10_000)).unwrap();
+    assert_eq!(seen, Seen::Heartbeat);
+    framer.send_failed(receipt, at(10_000));
+    assert!(matches!(client.take(&mut framer, at(10_500)).unwrap().1, Seen::Ending(..)));
+    // Who comes back is told at once.
+    let (mut framer, _) = silent();
+    framer.poll(at(10_000));
+    framer.resume(Some(0), at(10_001));
+    let mut back = Client { last: Some(0), ..Client::default() };
+    assert!(matches!(back.take(&mut framer, at(10_001)).unwrap().1, Seen::Ending(..)));
+    // And text that is not sent yet needs no heartbeat before it.
+    let (mut framer, mut client) = silent();
+    framer.push_bytes(&"漫".as_bytes()[..1], at(9_999));
+    client.drain_until(&mut framer, at(9_999), at(14_999));
+    client.drain_until(&mut framer, at(19_999), at(19_999));
+    let kinds: Vec<_> = client.seen.iter().rev().take(2).map(|(_, seen)| seen).collect();
+    assert!(matches!(kinds[..], [Seen::Ending(..), Seen::Text(1, _)]), "{kinds:?}");
+}
+
+#[test]
 fn a_late_look_finds_what_came_first() {
     for (last_delta, silent) in [(109_999, true), (110_000, false), (115_000, false)] {
         let mut framer = framer();

@@ -2,14 +2,20 @@
 
 use super::{at, ladder};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::ladder::{LadderSignal, SignalState, SignalValues, SignalWindow, SignalWindowOptions};
+use crate::ladder::{
+    Ladder, LadderOptions, LadderSignal, SignalState, SignalValues, SignalWindow, SignalWindowOptions,
+};
 use crate::vocabulary::Level;
 use proptest::collection::vec;
 use proptest::prelude::{prop_assert_eq, proptest};
 use std::time::Duration;
 
 fn window() -> SignalWindow {
-    SignalWindow::new(&SignalWindowOptions::default()).unwrap()
+    window_for(&SignalWindowOptions::default(), LadderOptions::default())
+}
+
+fn window_for(options: &SignalWindowOptions, ladder: LadderOptions) -> SignalWindow {
+    SignalWindow::new(options, &ladder.check().unwrap()).unwrap()
 }
 
 fn failed(kind: FailureKind) -> Outcome {
@@ -38,7 +44,7 @@ fn each_kind_of_end_counts_for_its_own_signal_only() {
         let values = values_of(&vec![failed(kind); 40]);
         let (calls, errors, throttles, first_text) = match kind {
             FailureKind::Throttled | FailureKind::QuotaExhausted => (40, 0.0, 100.0, None),
-            FailureKind::NotStarted => (40, 0.0, 0.0, Some(Duration::from_secs(5))),
+            FailureKind::NotStarted => (40, 0.0, 0.0, Some(Duration::from_millis(5_050))),
             FailureKind::Filtered => (40, 0.0, 0.0, None),
             FailureKind::BadRequest
             | FailureKind::TooLong
@@ -87,12 +93,34 @@ fn a_first_text_at_a_threshold_is_not_read_as_above_it() {
     ] {
         assert_eq!(values_of(&[after(millis)]).first_text, Some(Duration::from_millis(read)), "{millis}");
     }
-    // All cut votes for high load: five seconds, which is not above five seconds.
-    let mut ladder = ladder();
-    values_of(&[failed(FailureKind::NotStarted)]).tell(&mut ladder, at(0)).unwrap();
-    let report = ladder.evaluate(at(0));
-    let first_text = report.signals[LadderSignal::FirstText.index()];
-    assert_eq!(first_text.state, SignalState::Live { vote: Level::HighLoad });
+}
+
+#[test]
+fn attempts_that_we_cut_vote_for_the_most_that_slow_ones_can() {
+    let millis = Duration::from_millis;
+    for (cut_counts_as, highest, read) in [
+        (millis(5_000), millis(5_000), millis(5_050)),
+        (millis(5_000), millis(4_000), millis(5_050)),
+        (millis(1_000), millis(5_000), millis(5_050)),
+        (millis(5_000), millis(8_001), millis(8_100)),
+        (millis(5_000), millis(9_999), millis(10_000)),
+        (millis(60_000), millis(5_000), millis(10_000)),
+    ] {
+        let options =
+            LadderOptions { first_text: [millis(2_000), millis(3_000), highest], ..LadderOptions::default() };
+        let mut window = window_for(
+            &SignalWindowOptions { cut_counts_as, ..SignalWindowOptions::default() },
+            options.clone(),
+        );
+        window.record(&failed(FailureKind::NotStarted), at(0));
+        let values = window.values(at(0));
+        assert_eq!(values.first_text, Some(read), "{highest:?}");
+        let mut ladder = Ladder::new(options.check().unwrap());
+        values.tell(&mut ladder, at(0)).unwrap();
+        let report = ladder.evaluate(at(0));
+        let first_text = report.signals[LadderSignal::FirstText.index()];
+        assert_eq!(first_text.state, SignalState::Live { vote: Level::Overload }, "{highest:?}");
+    }
 }
 
 #[test]
@@ -127,7 +155,8 @@ fn what_is_half_a_minute_old_is_forgotten() {
         (SignalWindowOptions { window: Duration::ZERO, ..SignalWindowOptions::default() }, "window"),
         (SignalWindowOptions { min_calls: 0, ..SignalWindowOptions::default() }, "min_calls"),
     ] {
-        assert_eq!(SignalWindow::new(&options).unwrap_err().setting(), setting);
+        let ladder = LadderOptions::default().check().unwrap();
+        assert_eq!(SignalWindow::new(&options, &ladder).unwrap_err().setting(), setting);
     }
 }
 

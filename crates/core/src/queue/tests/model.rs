@@ -155,7 +155,8 @@ impl Naive {
         }
     }
 
-    fn gap(&self, grade: Grade) -> Option<u64> {
+    /// How long until this many have got a place of this grade, and before that whether it is only a guess.
+    fn wait(&self, grade: Grade, places: u64) -> Option<(bool, u64)> {
         let (mut waiting, mut since, mut mean) = (0, 0, None);
         for (_, when, event) in self.events.iter().filter(|event| event.0 == grade) {
             match event {
@@ -170,9 +171,14 @@ impl Naive {
                 }
             }
         }
-        let mean = mean?;
         let present = if waiting > 0 { self.now - since } else { 0 };
-        Some(if present > mean { (mean * 7 + present) / 8 } else { mean })
+        match mean {
+            Some(mean) if present > mean => Some((false, (mean * 7 + present) / 8 * places)),
+            Some(mean) => Some((false, mean * places)),
+            None if waiting == 0 => None,
+            None if places == 0 => Some((true, 0)),
+            None => Some((true, present)),
+        }
     }
 
     fn ahead(&self, request: &QueueRequest, grade: Grade) -> u64 {
@@ -191,9 +197,9 @@ impl Naive {
 
     fn expected_wait(&self, request: &QueueRequest) -> Option<u64> {
         let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
-        let waits: Option<Vec<u64>> =
-            grades.map(|grade| Some(self.gap(grade)? * self.ahead(request, grade))).collect();
-        waits?.into_iter().min()
+        let waits: Option<Vec<(bool, u64)>> =
+            grades.map(|grade| self.wait(grade, self.ahead(request, grade))).collect();
+        soonest(&waits?)
     }
 
     fn enter(&mut self, request: &QueueRequest, now: u64) -> EnterDecision {
@@ -210,7 +216,8 @@ impl Naive {
             if lowest <= request.priority.index() {
                 let expiry = self.waiting.iter().map(|entry| entry.expires - self.now);
                 let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
-                let room = expiry.chain(grades.filter_map(|grade| self.gap(grade))).min().unwrap();
+                let place = soonest(&grades.filter_map(|grade| self.wait(grade, 1)).collect::<Vec<_>>());
+                let room = expiry.chain(place).min().unwrap();
                 return refused(RefusalReason::Full, room);
             }
             let newest =
@@ -221,7 +228,9 @@ impl Naive {
         self.tickets += 1;
         self.waiting.push(Waiting { ticket, request: *request, class, entered: self.now, expires });
         self.join(class, request.session, 1);
-        self.tell(request.wants, Event::Arrived);
+        for grade in Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade)) {
+            self.events.push((grade, self.now, Event::Arrived));
+        }
         let expected_wait = expected.map(Duration::from_nanos);
         EnterDecision::Queued { ticket: QueueTicket(ticket), expected_wait, pushed_out }
     }
@@ -252,17 +261,27 @@ impl Naive {
                 turn.round += 1;
             }
         }
-        self.leave(entry.ticket, DepartureReason::Served)
+        self.leave_for(entry.ticket, DepartureReason::Served, Some(grade))
     }
 
     fn leave(&mut self, ticket: u64, reason: DepartureReason) -> Option<Departure> {
+        self.leave_for(ticket, reason, None)
+    }
+
+    /// Leaves, perhaps for a place of this grade.
+    fn leave_for(
+        &mut self,
+        ticket: u64,
+        reason: DepartureReason,
+        place_of: Option<Grade>,
+    ) -> Option<Departure> {
         let place = self.waiting.iter().position(|entry| entry.ticket == ticket)?;
         let entry = self.waiting.remove(place);
         self.forget_if_empty();
-        self.tell(
-            entry.request.wants,
-            if reason == DepartureReason::Served { Event::Served } else { Event::Left },
-        );
+        for grade in Grade::ALL.into_iter().filter(|grade| entry.request.wants.takes(*grade)) {
+            let event = if place_of == Some(grade) { Event::Served } else { Event::Left };
+            self.events.push((grade, self.now, event));
+        }
         Some(Departure {
             ticket: QueueTicket(ticket),
             reason,
@@ -273,18 +292,18 @@ impl Naive {
         })
     }
 
-    fn tell(&mut self, wants: Wants, event: Event) {
-        for grade in Grade::ALL.into_iter().filter(|grade| wants.takes(*grade)) {
-            self.events.push((grade, self.now, event));
-        }
-    }
-
     fn next_deadline(&self) -> Option<u64> {
         let promotion = |entry: &&Waiting| entry.class == entry.request.priority.index() && entry.class > 0;
         let promotions = self.waiting.iter().filter(promotion).map(|entry| entry.entered + TIME_TO_LIVE / 2);
         let told = self.expired.first().map(|_| self.now);
         told.or(self.waiting.iter().map(|entry| entry.expires).chain(promotions).min())
     }
+}
+
+/// The sooner of what was measured; without any, of the guesses that say something.
+fn soonest(waits: &[(bool, u64)]) -> Option<u64> {
+    let measured = waits.iter().filter(|(guessed, _)| !guessed).map(|(_, wait)| *wait).min();
+    measured.or(waits.iter().map(|(_, wait)| *wait).min().filter(|wait| *wait > 0))
 }
 
 fn refused(reason: RefusalReason, retry_after: u64) -> EnterDecision {

@@ -1,9 +1,9 @@
-use crate::tokens::{Calibration, Factors, Language, SampleDecision};
+use crate::tokens::{Calibration, Factors, SampleDecision, TextLanguage};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const MODEL: &str = "sonnet";
-const JAPANESE: Language = Language::Japanese;
+const JAPANESE: TextLanguage = TextLanguage::Japanese;
 const UNLEARNED: Factors = Factors { best: 1_000, careful: 1_250 };
 
 #[test]
@@ -25,18 +25,18 @@ fn models_and_languages_are_learned_apart() {
     let mut calibration = Calibration::default();
     for _ in 0..20 {
         calibration.record(MODEL, JAPANESE, 100, 150);
-        calibration.record("haiku", Language::English, 100, 80);
+        calibration.record("haiku", TextLanguage::English, 100, 80);
     }
     assert_eq!(calibration.factors(MODEL, JAPANESE).best, 1_500);
-    assert_eq!(calibration.factors("haiku", Language::English).best, 800);
+    assert_eq!(calibration.factors("haiku", TextLanguage::English).best, 800);
     for (model, language) in
-        [(MODEL, Language::English), (MODEL, Language::Mixed), ("haiku", JAPANESE), ("x", JAPANESE)]
+        [(MODEL, TextLanguage::English), (MODEL, TextLanguage::Mixed), ("haiku", JAPANESE), ("x", JAPANESE)]
     {
         assert_eq!(calibration.factors(model, language), UNLEARNED);
     }
     let report: Vec<_> =
         calibration.report().map(|(model, language, accuracy)| (model, language, accuracy.samples)).collect();
-    assert_eq!(report, [("haiku", Language::English, 20), (MODEL, JAPANESE, 20)]);
+    assert_eq!(report, [("haiku", TextLanguage::English, 20), (MODEL, JAPANESE, 20)]);
 }
 
 #[test]
@@ -61,14 +61,38 @@ fn what_is_no_measurement_is_not_taken_in() {
 fn names_from_outside_do_not_grow_it_without_bound() {
     let mut calibration = Calibration::default();
     let long = "x".repeat(129);
-    assert_eq!(calibration.record(&long, JAPANESE, 1, 1), SampleDecision::UnknownModel);
+    assert_eq!(calibration.record(&long, JAPANESE, 1, 1), SampleDecision::LongName);
     assert_eq!(calibration.record(&long[1..], JAPANESE, 1, 1), SampleDecision::Kept);
     for number in 1..64 {
         assert_eq!(calibration.record(&format!("m{number}"), JAPANESE, 1, 1), SampleDecision::Kept);
     }
-    assert_eq!(calibration.record("one more", JAPANESE, 1, 1), SampleDecision::UnknownModel);
-    assert_eq!(calibration.record("m1", Language::Mixed, 1, 1), SampleDecision::Kept);
+    assert_eq!(calibration.record("m1", TextLanguage::Mixed, 1, 1), SampleDecision::Kept);
     assert_eq!(calibration.report().count(), 65);
+}
+
+#[test]
+fn for_one_more_model_the_one_goes_that_was_not_billed_for_longest() {
+    let mut calibration = Calibration::default();
+    for number in 0..64 {
+        calibration.record(&format!("m{number}"), JAPANESE, 1, 1);
+    }
+    calibration.record("m0", TextLanguage::Mixed, 1, 1);
+    assert_eq!(calibration.record("one more", JAPANESE, 1, 1), SampleDecision::Kept);
+    assert_eq!(calibration.accuracy("m1", JAPANESE), None);
+    assert!(["m0", "m2", "one more"].iter().all(|model| calibration.accuracy(model, JAPANESE).is_some()));
+    // What is refused drives nobody out.
+    for (name, billed) in [("empty", 0), ("absurd", 11), (&*"x".repeat(129), 1)] {
+        assert_ne!(calibration.record(name, JAPANESE, 1, billed), SampleDecision::Kept);
+    }
+    assert!(calibration.accuracy("m2", JAPANESE).is_some());
+    assert_eq!(calibration.report().count(), 65);
+    // Sixty-four names from outside do not keep a model out that is in use.
+    for number in 100..1_000 {
+        calibration.record(&format!("m{number}"), JAPANESE, 1, 1);
+        calibration.record(MODEL, JAPANESE, 100, 120);
+    }
+    assert_eq!(calibration.factors(MODEL, JAPANESE).best, 1_200);
+    assert_eq!(calibration.report().count(), 64);
 }
 
 #[test]

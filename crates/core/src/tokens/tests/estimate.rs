@@ -1,6 +1,6 @@
 use crate::tokens::{
-    Ascii, Calibration, Class, ClassCounts, Estimate, Family, Language, OverheadOptions, PARTS,
-    RequestCounts, Unit, estimate,
+    Ascii, Calibration, Class, ClassCounts, Estimate, Family, OverheadOptions, PARTS, RequestCounts,
+    TextLanguage, Unit, estimate,
 };
 use proptest::prelude::*;
 
@@ -126,7 +126,7 @@ fn confidence_is_the_language_s_until_bills_say_better() {
     for (billed, expected) in [(100, 100), (110, 90), (130, 75), (119, 84), (150, 75)] {
         let mut calibration = Calibration::default();
         for _ in 0..20 {
-            calibration.record(MODEL, Language::Japanese, 100, billed);
+            calibration.record(MODEL, TextLanguage::Japanese, 100, billed);
         }
         assert_eq!(confidence(&japanese, &calibration), expected, "{billed}");
         assert_eq!(confidence(&english, &calibration), 85);
@@ -137,14 +137,14 @@ fn confidence_is_the_language_s_until_bills_say_better() {
 fn what_was_learned_moves_the_best_number_but_never_above_the_bound() {
     let mut calibration = Calibration::default();
     for number in 0..100_u64 {
-        calibration.record(MODEL, Language::Japanese, 100, if number < 90 { 150 } else { 180 });
+        calibration.record(MODEL, TextLanguage::Japanese, 100, if number < 90 { 150 } else { 180 });
     }
     let request = RequestCounts::of_message(&"漫画です。".repeat(100));
     let learned = of(&request, &calibration);
     assert_eq!(learned.best, (learned.uncalibrated * 1_500).div_ceil(1_000) + 7);
     assert_eq!(learned.careful, (learned.uncalibrated * 1_800).div_ceil(1_000) + 7);
     for _ in 0..1_000 {
-        calibration.record(MODEL, Language::Japanese, 100, 1_000);
+        calibration.record(MODEL, TextLanguage::Japanese, 100, 1_000);
     }
     let bounded = of(&request, &calibration);
     assert_eq!((bounded.best, bounded.careful), (bounded.upper, bounded.upper));

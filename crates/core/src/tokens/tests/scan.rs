@@ -1,4 +1,4 @@
-use crate::tokens::{Ascii, Class, ClassCounts, Language, Unit};
+use crate::tokens::{Ascii, Class, ClassCounts, TextLanguage, Unit};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -17,11 +17,11 @@ fn units_are_in_the_order_of_their_index() {
     for (place, class) in Class::ALL.into_iter().enumerate() {
         assert_eq!(class as usize, place);
     }
-    for (place, language) in Language::ALL.into_iter().enumerate() {
+    for (place, language) in TextLanguage::ALL.into_iter().enumerate() {
         assert_eq!(language as usize, place);
     }
     assert_eq!(Class::ALL.map(Class::name), ["kanji", "kana", "other", "emoji", "prose", "json", "url"]);
-    assert_eq!(Language::ALL.map(Language::name), ["ja", "en", "mixed"]);
+    assert_eq!(TextLanguage::ALL.map(TextLanguage::name), ["ja", "en", "mixed"]);
 }
 
 #[test]
@@ -145,20 +145,20 @@ fn an_address_goes_from_its_scheme_to_what_cannot_be_in_one() {
 #[test]
 fn a_language_is_told_by_the_share_of_japanese_letters() {
     for (japanese, other, language) in [
-        (3, 7, Language::Mixed),
-        (31, 69, Language::Japanese),
-        (1, 9, Language::Mixed),
-        (99, 901, Language::English),
-        (0, 5, Language::English),
-        (5, 0, Language::Japanese),
-        (0, 0, Language::English),
+        (3, 7, TextLanguage::Mixed),
+        (31, 69, TextLanguage::Japanese),
+        (1, 9, TextLanguage::Mixed),
+        (99, 901, TextLanguage::English),
+        (0, 5, TextLanguage::English),
+        (5, 0, TextLanguage::Japanese),
+        (0, 0, TextLanguage::English),
     ] {
         let text = format!("{} {}", "本".repeat(japanese), "a".repeat(other));
         assert_eq!(ClassCounts::of(&text).language(), language, "{japanese} and {other}");
     }
     // Neither marks nor pictures are letters; letters of other scripts are.
-    assert_eq!(ClassCounts::of("hello 😭😭。。。").language(), Language::English);
-    assert_eq!(ClassCounts::of("かカｶ Яéα가ส ab").language(), Language::Mixed);
+    assert_eq!(ClassCounts::of("hello 😭😭。。。").language(), TextLanguage::English);
+    assert_eq!(ClassCounts::of("かカｶ Яéα가ส ab").language(), TextLanguage::Mixed);
 }
 
 #[test]

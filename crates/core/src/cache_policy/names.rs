@@ -1,0 +1,293 @@
+//! People who are addressed or introduced by name.
+
+/// What introduces somebody.
+const NAME_WORDS: [&str; 8] =
+    ["と申します", "私の名前", "わたしの名前", "僕の名前", "my name is", "dear mr", "dear ms", "dear mrs"];
+
+/// A form of address that follows a name.
+struct Honorific {
+    word: &'static str,
+    /// Words that it follows without addressing anybody by name.
+    ordinary: &'static [&'static str],
+    /// What follows it where it is the beginning of another word.
+    goes_on: &'static [&'static str],
+    /// Whether a name in hiragana may stand before it. Where it is one character of a word, it does not.
+    after_hiragana: bool,
+    /// What follows it, after hiragana, where it is the end of one word and the beginning of another.
+    ends_word: &'static [&'static str],
+}
+
+/// One's own family. Of one kanji alone it might be the end of a name: 秩父さん.
+const FAMILY: [&str; 20] = [
+    "お父",
+    "お母",
+    "お兄",
+    "お姉",
+    "お爺",
+    "お婆",
+    "祖父",
+    "祖母",
+    "伯父",
+    "伯母",
+    "叔父",
+    "叔母",
+    "おとう",
+    "おかあ",
+    "にい",
+    "ねえ",
+    "おじ",
+    "おじい",
+    "おば",
+    "おばあ",
+];
+
+const HONORIFICS: [Honorific; 7] = [
+    Honorific {
+        word: "様",
+        ordinary: &[
+            "お客", "御客", "皆", "仕", "模", "同", "多", "有", "異", "一", "神", "王", "この", "その",
+            "あの", "どの",
+        ],
+        goes_on: &["々", "子", "式", "相", "態"],
+        after_hiragana: true,
+        ends_word: &[],
+    },
+    Honorific {
+        word: "さん",
+        ordinary: &[
+            "客",
+            "皆",
+            "奥",
+            "娘",
+            "お嫁",
+            "お孫",
+            "息子",
+            "お子",
+            "本屋",
+            "花屋",
+            "パン屋",
+            "問屋",
+            "書店",
+            "店員",
+            "社員",
+            "業者",
+            "作者",
+            "著者",
+            "編集者",
+            "担当者",
+            "読者",
+            "作家",
+            "漫画家",
+            "画家",
+            "声優",
+            "歌手",
+            "出版社",
+            "会社",
+            "学生",
+            "先生",
+            "主人公",
+            "スタッフ",
+            "ファン",
+            "ユーザー",
+            "メーカー",
+            "たく",
+            "みな",
+            "みんな",
+            "おきゃく",
+            "おく",
+            "むすめ",
+            "むすこ",
+            "おこ",
+            "ほんや",
+        ],
+        goes_on: &[],
+        after_hiragana: true,
+        ends_word: &[],
+    },
+    Honorific {
+        word: "ちゃん",
+        ordinary: &["赤", "坊", "嬢", "あか"],
+        goes_on: &[],
+        after_hiragana: true,
+        // 注文はちゃんと
+        ends_word: &["と"],
+    },
+    Honorific {
+        word: "くん",
+        ordinary: &[],
+        goes_on: &[],
+        after_hiragana: true,
+        // とどくんですか
+        ends_word: &["で", "だ", "じ", "な", "か", "す", "よ", "ね"],
+    },
+    Honorific {
+        word: "君",
+        ordinary: &["諸", "主", "暴", "名", "幼", "父", "細", "貴"],
+        goes_on: &["主", "臨", "達"],
+        after_hiragana: false,
+        ends_word: &[],
+    },
+    Honorific {
+        word: "氏",
+        ordinary: &["彼", "華", "摂", "両", "同", "諸", "某"],
+        goes_on: &["名", "族", "神", "子"],
+        after_hiragana: false,
+        ends_word: &[],
+    },
+    Honorific {
+        word: "殿",
+        ordinary: &["宮", "神", "御", "本", "正", "寝", "貴", "湯", "若"],
+        goes_on: &["堂", "様", "下", "方"],
+        after_hiragana: false,
+        ends_word: &[],
+    },
+];
+
+/// Kanji that く makes a verb of: いつ届くんですか.
+const VERBS: &str = "届続付着聞書行歩動働開空置引弾描磨泣鳴効聴抜省巻向説除驚頂招輝炊吹拭敷解焼乾沸咲";
+
+/// Forms of address that a name follows, and greetings that one may follow.
+const GREETINGS: [&str; 7] = ["mr", "mrs", "ms", "dear", "hi", "hello", "hey"];
+/// What follows a greeting with a capital letter and is no name.
+const NO_NAMES: [&str; 61] = [
+    "a",
+    "again",
+    "all",
+    "an",
+    "and",
+    "any",
+    "are",
+    "as",
+    "at",
+    "can",
+    "could",
+    "customer",
+    "customers",
+    "did",
+    "do",
+    "does",
+    "every",
+    "everybody",
+    "everyone",
+    "folks",
+    "for",
+    "friend",
+    "from",
+    "good",
+    "guest",
+    "has",
+    "have",
+    "how",
+    "i",
+    "i'd",
+    "i'm",
+    "i've",
+    "if",
+    "in",
+    "is",
+    "it",
+    "just",
+    "madam",
+    "my",
+    "on",
+    "please",
+    "shop",
+    "should",
+    "sir",
+    "support",
+    "team",
+    "thank",
+    "thanks",
+    "that",
+    "the",
+    "there",
+    "this",
+    "to",
+    "we",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "why",
+    "you",
+];
+/// Marks that may stand between a greeting and a name.
+const MOST_MARKS: usize = 3;
+
+/// Whether somebody is addressed or introduced by name. Both texts are the same one, the second in small letters.
+pub(super) fn names_somebody(cased: &str, folded: &str) -> bool {
+    NAME_WORDS.iter().any(|word| folded.contains(word))
+        || HONORIFICS.iter().any(|honorific| honorific.addresses(folded))
+        || has_romanised_honorific(folded)
+        || greets(cased)
+}
+
+impl Honorific {
+    /// Whether it follows what may be a name.
+    fn addresses(&self, text: &str) -> bool {
+        text.match_indices(self.word).any(|(at, word)| {
+            let (before, after) = (&text[..at], &text[at + word.len()..]);
+            let Some(last) = before.chars().next_back().filter(|last| last.is_alphanumeric()) else {
+                return false;
+            };
+            let is_family = || FAMILY.iter().any(|word| before.ends_with(word));
+            let is_ordinary = || self.ordinary.iter().any(|word| before.ends_with(word)) || is_family();
+            let goes_on = || self.goes_on.iter().any(|word| after.starts_with(word));
+            let reads_as_verb = is_hiragana(last) || (self.word == "くん" && ends_in_one_verb(before));
+            let ends_word = || reads_as_verb && self.ends_word.iter().any(|word| after.starts_with(word));
+            (self.after_hiragana || !is_hiragana(last)) && !is_ordinary() && !goes_on() && !ends_word()
+        })
+    }
+}
+
+fn is_hiragana(character: char) -> bool {
+    ('ぁ'..='ゖ').contains(&character)
+}
+
+fn is_kanji(character: char) -> bool {
+    ('\u{4E00}'..='\u{9FFF}').contains(&character)
+}
+
+/// Whether the last character is a verb's, and the only kanji: of 田中くん and 届くん, the second.
+fn ends_in_one_verb(text: &str) -> bool {
+    let mut last = text.chars().rev();
+    last.next().is_some_and(|last| VERBS.contains(last)) && !last.next().is_some_and(is_kanji)
+}
+
+/// Whether there is a `tanaka-san`.
+fn has_romanised_honorific(text: &str) -> bool {
+    ["-san", "-sama", "-kun", "-chan"].iter().any(|honorific| {
+        text.match_indices(honorific).any(|(at, word)| {
+            let before = text[..at].chars().next_back();
+            let after = text[at + word.len()..].chars().next();
+            before.is_some_and(char::is_alphabetic) && !after.is_some_and(char::is_alphanumeric)
+        })
+    })
+}
+
+/// Whether a capitalised word that may be a name follows a greeting.
+fn greets(text: &str) -> bool {
+    let mut greeted = false;
+    let mut marks = 0;
+    // Pieces end with the mark after them, so that one which is only a mark is a further one.
+    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’') {
+        let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let mark = piece.chars().next_back().filter(|last| !last.is_alphanumeric());
+        if word.is_empty() {
+            marks += 1;
+        } else {
+            let small = word.to_lowercase().replace('’', "'");
+            let is_name = word.chars().next().is_some_and(char::is_uppercase)
+                && !NO_NAMES.contains(&small.as_str())
+                && !GREETINGS.contains(&small.as_str());
+            if greeted && is_name {
+                return true;
+            }
+            greeted = GREETINGS.contains(&small.as_str());
+            marks = 1;
+        }
+        greeted &= marks <= MOST_MARKS && mark.is_some_and(|mark| matches!(mark, ' ' | '.' | ',' | '、'));
+    }
+    false
+}

@@ -1,0 +1,171 @@
+//! Numbers at the ends of their ranges, which the modules' own models leave out: nothing panics, wraps or gets lost.
+#![cfg(not(loom))]
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use seawall_core::framing::{Content, Framer, FramingOptions, PushDecision};
+use seawall_core::history::{Conversation, HistoryDecision, Role, Turn, trim};
+use seawall_core::queue::{EnterDecision, Queue, QueueOptions, QueueRequest, Wants};
+use seawall_core::time::Timestamp;
+use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
+use seawall_core::vocabulary::{Grade, Priority};
+use std::time::Duration;
+
+fn edge() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(u64::MAX - 1), 0..100_u64, any::<u64>()]
+}
+
+#[test]
+fn counts_that_are_full_stay_full() {
+    let mut counts = ClassCounts::of("漫画 please 😀 {\"a\":1} https://x.y/ ㌖");
+    for _ in 0..70 {
+        counts = counts + counts;
+    }
+    let request = RequestCounts {
+        system: counts,
+        history: counts,
+        retrieval: counts,
+        message: counts,
+        messages: u64::MAX,
+    };
+    let overhead = OverheadOptions { request: u64::MAX, message: u64::MAX, reserve: u64::MAX };
+    for model in ["claude", "gpt-4o", "gpt-4", "x"] {
+        assert_eq!(estimate(model, &request, overhead, &Calibration::default()).upper, u64::MAX);
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_left_of_a_conversation_adds_up_exactly(
+        turns in vec((any::<bool>(), edge()), 0..12),
+        chunks in vec(edge(), 0..6),
+        (system, overhead, message) in (edge(), edge(), edge()),
+        limit in edge().prop_map(|limit| limit.min(u64::MAX - 1)),
+    ) {
+        let role = |is_user| if is_user { Role::User } else { Role::Assistant };
+        let turns: Vec<_> =
+            turns.into_iter().map(|(is_user, tokens)| Turn { role: role(is_user), tokens }).collect();
+        let conversation = Conversation { system, overhead, turns: &turns, chunks: &chunks, message };
+        if let HistoryDecision::Send(kept) = trim(&conversation, limit) {
+            let turns = turns[kept.turns.clone()].iter().map(|turn| turn.tokens);
+            let parts = [system, overhead, message].into_iter().chain(turns);
+            let exact: u128 = parts.chain(chunks[..kept.chunks].iter().copied()).map(u128::from).sum();
+            prop_assert!(exact <= u128::from(limit), "{} above {}", exact, limit);
+            prop_assert_eq!(exact, u128::from(kept.tokens));
+        }
+    }
+
+    #[test]
+    fn whoever_enters_a_queue_leaves_it_once(
+        time_to_live in edge(),
+        quantum in edge(),
+        steps in vec((0..6_u8, edge(), edge(), 0..5_usize, 0..3_usize, 0..4_u64), 0..60),
+    ) {
+        let options = QueueOptions {
+            capacity: 3,
+            time_to_live: Duration::from_nanos(time_to_live.max(1)),
+            quantum: quantum.max(1),
+            ..QueueOptions::default()
+        };
+        let mut queue = Queue::new(options.check().unwrap());
+        let (mut entered, mut left) = (0_u64, 0_u64);
+        let mut tickets = vec![];
+        for (what, now, value, class, wants, session) in steps {
+            let now = Timestamp::from_nanos(now);
+            match what {
+                0..=2 => {
+                    let request = QueueRequest {
+                        priority: Priority::ALL[class],
+                        session,
+                        wants: [Wants::Fast, Wants::Strong, Wants::Either][wants],
+                        cost: value,
+                        deadline: Timestamp::from_nanos(value),
+                    };
+                    if let EnterDecision::Queued { ticket, pushed_out, .. } = queue.enter(&request, now) {
+                        entered += 1;
+                        left += u64::from(pushed_out.is_some());
+                        tickets.push(ticket);
+                    }
+                }
+                3 => left += u64::from(queue.next(Grade::ALL[class % 2], now).is_some()),
+                4 => left += u64::from(queue.pop_expired(now).is_some()),
+                _ => {
+                    let cancelled = tickets.last().and_then(|ticket| queue.cancel(*ticket, now));
+                    left += u64::from(cancelled.is_some());
+                }
+            }
+            let _any = queue.stats(now);
+        }
+        while queue.pop_expired(Timestamp::NEVER).is_some() {
+            left += 1;
+        }
+        prop_assert_eq!(entered, left);
+    }
+
+    /// The modules' own model pushes text; here the bytes are any, and frames fail.
+    #[test]
+    fn any_bytes_come_out_as_the_text_they_read_as(
+        steps in vec((0..7_u8, 0..400_u64, vec(any::<u8>(), 0..90)), 0..80),
+        frame_bytes in 70..140_usize,
+        keep_bytes in 0..300_usize,
+    ) {
+        let options = FramingOptions {
+            frame_bytes,
+            envelope_bytes: 4,
+            pause_above: 100,
+            resume_at: 50,
+            pending_bytes: 150,
+            keep_bytes,
+            flush_bytes: 40,
+            ..FramingOptions::default()
+        };
+        let mut framer = Framer::new(options.check().unwrap(), Timestamp::ZERO);
+        let (mut pushed, mut got, mut rest) = (vec![], String::new(), vec![]);
+        let (mut now, mut next) = (Timestamp::ZERO, 0);
+        for (what, passed, bytes) in steps {
+            now = now + Duration::from_millis(passed);
+            match what {
+                0..=2 => {
+                    let bytes = if rest.is_empty() { bytes } else { std::mem::take(&mut rest) };
+                    let taken = match framer.push_bytes(&bytes, now) {
+                        PushDecision::Taken => bytes.len(),
+                        PushDecision::TakenInPart { bytes } => bytes,
+                        PushDecision::Ended => 0,
+                    };
+                    pushed.extend_from_slice(&bytes[..taken]);
+                    rest = bytes[taken..].to_vec();
+                }
+                3..=5 => {
+                    let Some(frame) = framer.next_frame(now) else { continue };
+                    let receipt = frame.receipt;
+                    let text = match frame.content {
+                        Content::Text { index, text } => Some((index, text.to_owned())),
+                        _ => None,
+                    };
+                    if let Some((_, text)) = &text {
+                        prop_assert!(serde_json::to_string(text).unwrap().len() + 4 <= frame_bytes);
+                    }
+                    if what == 5 {
+                        let _any = framer.send_failed(receipt, now);
+                    } else {
+                        prop_assert!(framer.sent(receipt, now));
+                        if let Some((index, text)) = text {
+                            prop_assert_eq!(index, next);
+                            next += 1;
+                            got.push_str(&text);
+                        }
+                    }
+                }
+                _ => {
+                    let _any = framer.poll(now);
+                }
+            }
+            prop_assert!(framer.memory() <= framer.settings().most_memory());
+        }
+        pushed.extend_from_slice(&rest);
+        let whole = String::from_utf8_lossy(&pushed).into_owned();
+        // An answer that broke off inside a character ends with a replacement.
+        let got = if framer.ending().is_some() { got.trim_end_matches('\u{FFFD}') } else { &got };
+        prop_assert!(whole.starts_with(got), "{:?} {:?}", whole, got);
+    }
+}
