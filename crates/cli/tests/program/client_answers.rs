@@ -20,8 +20,19 @@ fn every_client_is_answered_in_words_in_pieces_and_with_calls() -> anyhow::Resul
         let mut session = client.open(&model.url)?;
         reads_the_same_whole_and_in_pieces_and_is_billed_for_it(client, &mut session, &model)?;
         gets_the_call_that_it_demands_and_words_once_it_has_the_result(client, &mut session)?;
+        let seen = session.sees(&json!({ "model": vendors_name(client), "max_tokens": 1 }))?;
+        assert_eq!((&seen["text"], &seen["output"]), (&json!("This"), &json!(1)), "{client:?}: {seen}");
     }
     Ok(())
+}
+
+/// A name that users of this client know a model by.
+const fn vendors_name(client: Client) -> &'static str {
+    match client {
+        Client::OpenaiPython | Client::OpenaiNode => "gpt-4o-mini",
+        Client::AwsPython(_) | Client::AwsNode(..) => "anthropic.claude-3-haiku-20240307-v1:0",
+        _ => "claude-3-haiku-20240307",
+    }
 }
 
 fn output_on_bill(model: &Running) -> anyhow::Result<u64> {

@@ -82,6 +82,11 @@ fn compare(
         if sight(&seen) != format!("{expected:?}") || !fits || seen["finish"] != Value::Null {
             others.push(format!("{client:?}, {fault}: not {expected:?}: {seen}"));
         }
+        if is_cut && matches!(client, Client::AwsNode(_, Http::Two)) {
+            // Which tells that this was HTTP/2 indeed.
+            let text = seen["error"]["text"].as_str().unwrap_or_default();
+            assert!(text.contains("ERR_HTTP2"), "{client:?}: {seen}");
+        }
         if is_cut && stream {
             assert_eq!(output_on_bill(model)?, before + TOKENS, "{client:?}, {fault}");
         }
