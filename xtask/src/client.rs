@@ -31,6 +31,10 @@ const FOR_TESTS: &[Library] = &[
     library("anthropic-python-1", Registry::Python, "anthropic", "1.17.0"),
     library("anthropic-python-2", Registry::Python, "anthropic", "2.8.0"),
     library("anthropic-node", Registry::Node, "@anthropic-ai/sdk", "1.8.0"),
+    library("openai-python", Registry::Python, "openai", "3.49.0"),
+    library("openai-node", Registry::Node, "openai", "6.49.0"),
+    library("aws-python", Registry::Python, "boto3", "1.44.0"),
+    library("aws-node", Registry::Node, "@aws-sdk/client-bedrock-runtime", "3.1162.0"),
     library("anthropic-tokenizer", Registry::Node, "@anthropic-ai/tokenizer", "0.0.4"),
 ];
 

@@ -1,25 +1,71 @@
-//! The vendor's own client libraries.
+//! The vendors' own client libraries.
 
 use anyhow::{Context as _, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A client library in the version that `cargo xtask test` installed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     /// Python 1.x, which sends its key as `x-api-key`.
-    PythonOne,
+    AnthropicPythonOne,
     /// Python 2.x, which sends it as a bearer token.
-    PythonTwo,
-    /// JavaScript.
-    Node,
+    AnthropicPythonTwo,
+    AnthropicNode,
+    OpenaiPython,
+    OpenaiNode,
+    AwsPython(Way),
+    AwsNode(Way, Http),
+}
+
+/// Which of the service's two ways to ask a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In words that are the same for all models.
+    Converse,
+    /// In the model's own words.
+    Invoke,
+}
+
+/// Over which version of HTTP a client speaks that can choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Http {
+    One,
+    /// What the library takes when nobody asks for anything. Without TLS it begins at once, with nothing agreed upon.
+    Two,
 }
 
 impl Client {
-    pub(crate) const ALL: [Self; 3] = [Self::PythonOne, Self::PythonTwo, Self::Node];
+    pub(crate) const ANTHROPIC: [Self; 3] =
+        [Self::AnthropicPythonOne, Self::AnthropicPythonTwo, Self::AnthropicNode];
 
-    /// What a user of this client sees. `what` is `answer` or `stream`.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::AnthropicPythonOne,
+        Self::AnthropicPythonTwo,
+        Self::AnthropicNode,
+        Self::OpenaiPython,
+        Self::OpenaiNode,
+        Self::AwsPython(Way::Converse),
+        Self::AwsPython(Way::Invoke),
+        Self::AwsNode(Way::Converse, Http::One),
+        Self::AwsNode(Way::Converse, Http::Two),
+        Self::AwsNode(Way::Invoke, Http::One),
+        Self::AwsNode(Way::Invoke, Http::Two),
+    ];
+
+    /// Starts the client; it makes one call after the other.
+    pub(crate) fn open(self, url: &str) -> anyhow::Result<Session> {
+        let mut command = self.command(url)?;
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("{self:?}: cannot start {command:?}"))?;
+        let calls = child.stdin.take().context("no way in")?;
+        let sights = BufReader::new(child.stdout.take().context("no way out")?);
+        Ok(Session { client: self, child, calls, sights })
+    }
+
+    /// What a user of this client sees of one call. `what` is `answer` or `stream`.
     pub(crate) fn sees(
         self,
         url: &str,
@@ -28,31 +74,96 @@ impl Client {
         what: &str,
         retries: u32,
     ) -> anyhow::Result<Value> {
-        let mut command = self.command()?;
-        let output = command.args([url, key, model, what, &retries.to_string()]).output();
-        let output = output.with_context(|| format!("{self:?}: cannot start {command:?}"))?;
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{self:?}: {complaint}");
-        serde_json::from_slice(&output.stdout).with_context(|| format!("{self:?} says nothing: {complaint}"))
+        let stream = what == "stream";
+        self.open(url)?.sees(&json!({ "key": key, "model": model, "stream": stream, "retries": retries }))
     }
 
-    fn command(self) -> anyhow::Result<Command> {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program");
-        match self {
-            Self::PythonOne => python("anthropic-python-1", &scripts),
-            Self::PythonTwo => python("anthropic-python-2", &scripts),
-            Self::Node => {
-                let mut command = Command::new("node");
-                command.arg(scripts.join("anthropic_client.mjs")).arg(installed("anthropic-node")?);
-                Ok(command)
-            }
+    fn command(self, url: &str) -> anyhow::Result<Command> {
+        let mut command = match self {
+            Self::AnthropicPythonOne => python("anthropic-python-1", "anthropic_client.py"),
+            Self::AnthropicPythonTwo => python("anthropic-python-2", "anthropic_client.py"),
+            Self::AnthropicNode => node("anthropic-node", "anthropic_client.mjs"),
+            Self::OpenaiPython => python("openai-python", "openai_client.py"),
+            Self::OpenaiNode => node("openai-node", "openai_client.mjs"),
+            Self::AwsPython(_) => python("aws-python", "aws_client.py"),
+            Self::AwsNode(..) => node("aws-node", "aws_client.mjs"),
+        }?;
+        command.arg(url);
+        if let Self::AwsPython(way) | Self::AwsNode(way, _) = self {
+            command.arg(if way == Way::Converse { "converse" } else { "invoke" });
         }
+        if let Self::AwsNode(_, http) = self {
+            command.arg(if http == Http::One { "one" } else { "two" });
+        }
+        Ok(command)
     }
 }
 
-fn python(folder: &str, scripts: &Path) -> anyhow::Result<Command> {
+/// A client that runs; killed when dropped.
+pub(crate) struct Session {
+    client: Client,
+    child: Child,
+    calls: ChildStdin,
+    sights: BufReader<ChildStdout>,
+}
+
+impl Session {
+    /// What its user sees of a call: `text`, `tool`, `finish`, `input`, `output`, `pieces` of a stream, whether it came to
+    /// its end (`complete`), and `error` with the names of its class and of what that derives from (`kinds`). What
+    /// `call` does not say is as below.
+    pub(crate) fn sees(&mut self, call: &Value) -> anyhow::Result<Value> {
+        let mut whole = json!({
+            "key": "any",
+            "model": "instant",
+            "max_tokens": 40,
+            "question": "What should I read next?",
+            "stream": false,
+            // Whether only the tokens of the question are to be counted, where the dialect can.
+            "count": false,
+            // Offered, and demanded unless there is its result already.
+            "tool": null,
+            // The input of a call of the tool that has been made.
+            "result": null,
+            "retries": 0,
+            // Seconds that the library is told to wait.
+            "timeout": 20,
+            // Seconds after which the script gives up where the library waits for ever.
+            "patience": 20,
+        });
+        let (Value::Object(whole), Value::Object(call)) = (&mut whole, call) else {
+            return Err(anyhow::anyhow!("a call is an object, not {call}"));
+        };
+        whole.extend(call.clone());
+        let asked = serde_json::to_string(whole)?;
+        writeln!(self.calls, "{asked}").with_context(|| format!("{:?} is gone", self.client))?;
+        let mut line = String::new();
+        self.sights.read_line(&mut line)?;
+        serde_json::from_str(&line).with_context(|| format!("{:?} says nothing to {asked}", self.client))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/sdk").join(name)
+}
+
+fn python(folder: &str, name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(installed(folder)?.join("bin/python"));
-    command.arg(scripts.join("anthropic_client.py"));
+    command.arg(script(name));
+    Ok(command)
+}
+
+fn node(folder: &str, name: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new("node");
+    // What a library has to say about the future of this version of node is no part of a test.
+    command.env("NODE_NO_WARNINGS", "1").arg(script(name)).arg(installed(folder)?);
     Ok(command)
 }
 

@@ -1,9 +1,17 @@
 //! The `seawall` program as a user meets it: the real program on real ports, and the vendor's own clients.
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod calls;
 #[cfg(test)]
 mod client;
+#[cfg(test)]
+mod client_answers;
+#[cfg(test)]
+mod client_errors;
+#[cfg(test)]
+mod client_faults;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

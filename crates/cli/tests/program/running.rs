@@ -1,12 +1,13 @@
 //! The `seawall` program, running beside a test.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// A running program; killed when dropped.
 pub(crate) struct Running {
@@ -83,6 +84,52 @@ impl Running {
         Ok(connection)
     }
 
+    /// Sends a request and reads the whole answer. `headers` are lines that end with a line break.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> anyhow::Result<Answer> {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: test\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        self.send_raw(&[head.as_bytes(), body].concat())
+    }
+
+    /// Sends these bytes and reads the whole answer.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> anyhow::Result<Answer> {
+        let mut connection = self.connect()?;
+        connection.set_read_timeout(Some(Duration::from_secs(20)))?;
+        // Who is refused early need not be read to the end.
+        let _ = connection.write_all(bytes);
+        let mut answer = Vec::new();
+        let read = connection.read_to_end(&mut answer);
+        let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
+            read.context("no answer")?;
+            bail!("no answer: {}", String::from_utf8_lossy(&answer));
+        };
+        let body = answer.split_off(end + 4);
+        let head = String::from_utf8(answer)?;
+        let status = head.split(' ').nth(1).context("no status")?.parse()?;
+        Ok(Answer { status, head, body })
+    }
+
+    /// What goes wrong from now on, instead of what did until now.
+    pub(crate) fn set_faults(&self, faults: &Value) -> anyhow::Result<()> {
+        let json = "content-type: application/json\r\n";
+        let answer = self.send("POST", "/admin/faults", json, faults.to_string().as_bytes())?;
+        ensure!(
+            answer.status == 200,
+            "{} for {faults}: {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        );
+        Ok(())
+    }
+
     /// One counter of the gateway.
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
         let text = self.get("/metrics")?;
@@ -122,6 +169,21 @@ impl Running {
     pub(crate) fn end_with(mut self, signal: &str) -> anyhow::Result<ExitStatus> {
         self.signal(signal)?;
         Ok(self.child.wait()?)
+    }
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of this header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 }
 

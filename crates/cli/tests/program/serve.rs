@@ -19,7 +19,7 @@ fn body(max_tokens: u32, stream: bool) -> String {
 fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
     let model = Running::model("serve-answer", "[]")?;
     let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
-    for client in Client::ALL {
+    for client in Client::ANTHROPIC {
         let seen = client.sees(&gateway.url, KEY, "manga", "answer", 0)?;
         assert_eq!(
             (&seen["finish"], &seen["output"]),
@@ -43,7 +43,7 @@ fn a_throttled_model_is_asked_again_and_the_client_never_knows() -> anyhow::Resu
     let throttled = r#"[{"every":2,"fault":{"kind":"status","status":429}}]"#;
     let model = Running::model("serve-throttled", throttled)?;
     let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
-    for client in Client::ALL {
+    for client in Client::ANTHROPIC {
         let seen = client.sees(&gateway.url, KEY, "manga", "answer", 0)?;
         assert_eq!(seen["output"], 40, "{client:?}: {seen}");
     }
@@ -56,7 +56,7 @@ fn with_the_first_target_down_the_second_answers() -> anyhow::Result<()> {
     let down = r#"[{"model":"sonnet","fault":{"kind":"status","status":503}}]"#;
     let model = Running::model("serve-down", down)?;
     let gateway = Running::gateway(&model, "sonnet", "instant", PRIME)?;
-    for client in Client::ALL {
+    for client in Client::ANTHROPIC {
         let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
         assert_eq!((&seen["complete"], &seen["error"]), (&true.into(), &Value::Null), "{client:?}: {seen}");
     }
@@ -71,7 +71,7 @@ fn a_stream_that_breaks_off_raises_in_every_client_however_it_does() -> anyhow::
         let model = Running::model(&format!("serve-{fault}"), &faults)?;
         // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
         let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
-        for client in Client::ALL {
+        for client in Client::ANTHROPIC {
             let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
             assert_ne!(seen["error"], Value::Null, "{fault}, {client:?}: {seen}");
             assert_eq!(

@@ -1,6 +1,6 @@
 //! The ways to ask a model.
 
-use seawall_wire::bedrock::{BedrockCall, BedrockOperation, invoke_to_messages};
+use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest, invoke_to_messages};
 use seawall_wire::chat::ChatRequest;
 use seawall_wire::{Dialect, Refusal, RequestError, RequestLimits, anthropic, bedrock, openai};
 
@@ -66,16 +66,21 @@ impl ModelCall {
             Self::Messages => anthropic::read_chat_request(body, &limits),
             Self::Completions => openai::read_chat_request(body, &limits),
             Self::Bedrock(call) => match call.operation {
-                BedrockOperation::Invoke | BedrockOperation::InvokeStream => {
-                    bedrock::read_invoke_request(body, &limits)?;
-                    let is_stream = call.operation.is_stream();
-                    let body = invoke_to_messages(body, &limits, &call.model, is_stream)?;
-                    anthropic::read_chat_request(body.as_bytes(), &limits)
+                BedrockOperation::Invoke | BedrockOperation::InvokeStream => read_invoke(call, body, &limits),
+                BedrockOperation::Converse | BedrockOperation::ConverseStream => {
+                    bedrock::read_chat_request(call, body, &limits)
                 }
-                BedrockOperation::Converse
-                | BedrockOperation::ConverseStream
-                | BedrockOperation::CountTokens => bedrock::read_chat_request(call, body, &limits),
+                BedrockOperation::CountTokens => match bedrock::read_count_request(call, body, &limits)? {
+                    CountRequest::Converse(request) => Ok(request),
+                    CountRequest::Invoke(body) => read_invoke(call, &body, &limits),
+                },
             },
         }
     }
+}
+
+fn read_invoke(call: &BedrockCall, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
+    bedrock::read_invoke_request(body, limits)?;
+    let body = invoke_to_messages(body, limits, &call.model, call.operation.is_stream())?;
+    anthropic::read_chat_request(body.as_bytes(), limits)
 }

@@ -16,6 +16,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::time::Instant;
 
+const NO_KEY: &str = "a key is needed in x-api-key or authorization; any will do";
+
 /// A connection that ends here on purpose.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the simulated model broke the connection")]
@@ -73,8 +75,7 @@ impl Service {
     async fn ask(self, call: ModelCall, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
         let dialect = call.dialect();
         if !has_key(request.headers()) {
-            let message = "a key is needed in x-api-key or authorization; any will do";
-            return Ok(refused(dialect, Refusal::Unauthenticated, message));
+            return Ok(refused(dialect, Refusal::Unauthenticated, NO_KEY));
         }
         let body = match body_of(request, dialect).await? {
             Ok(body) => body,
@@ -87,6 +88,9 @@ impl Service {
 
     /// How many tokens a request of Anthropic Messages has.
     async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+        if !has_key(request.headers()) {
+            return Ok(refused(Dialect::Anthropic, Refusal::Unauthenticated, NO_KEY));
+        }
         let body = match body_of(request, Dialect::Anthropic).await? {
             Ok(body) => body,
             Err(refusal) => return Ok(refusal),

@@ -183,8 +183,27 @@ fn errors_are_named_as_each_vendor_names_them() {
 #[test]
 fn tokens_are_counted_for_who_asks_bedrock() {
     let call = bedrock_call(BedrockOperation::CountTokens);
-    let body = bedrock::write_chat_request(&request(false)).unwrap();
-    let script = engine(vec![]).script(&Ask::first(&call, &body));
-    let answer: Value = serde_json::from_slice(&sent(&script)).unwrap();
-    assert_eq!(answer["inputTokens"], count_tokens(QUESTION));
+    let converse = bedrock::write_chat_request(&request(false)).unwrap();
+    let converse: Value = serde_json::from_slice(&converse).unwrap();
+    // A request that asks "What next?", in base64.
+    let invoke = json!({ "body": concat!(
+        "eyJhbnRocm9waWNfdmVyc2lvbiI6ImJlZHJvY2stMjAyMy0wNS0zMSIsIm1heF90b2tlbnMiOjEs",
+        "Im1lc3NhZ2VzIjpbeyJyb2xlIjoidXNlciIsImNvbnRlbnQiOiJXaGF0IG5leHQ/In1dfQ==",
+    ) });
+    for (input, question) in
+        [(json!({ "converse": converse }), QUESTION), (json!({ "invokeModel": invoke }), "What next?")]
+    {
+        let body = json!({ "input": input }).to_string();
+        let script = engine(vec![]).script(&Ask::first(&call, body.as_bytes()));
+        let answer: Value = serde_json::from_slice(&sent(&script)).unwrap();
+        assert_eq!(answer["inputTokens"], count_tokens(question), "{body}");
+    }
+}
+
+#[test]
+fn what_is_to_be_counted_has_to_be_wrapped_as_the_vendor_does() {
+    let call = bedrock_call(BedrockOperation::CountTokens);
+    let bare = bedrock::write_chat_request(&request(false)).unwrap();
+    let script = engine(vec![]).script(&Ask::first(&call, &bare));
+    assert_eq!(head(&script).status, 400);
 }

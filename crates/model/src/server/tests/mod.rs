@@ -89,6 +89,9 @@ fn what_is_not_served_is_refused_in_the_dialect() {
     beside_server(vec![], async |address, meter| {
         let (answer, _) = say(address, &request("connection: close", false)).await;
         assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("authentication_error"), "{answer}");
+        let count = request("connection: close", false).replace("/v1/messages", "/v1/messages/count_tokens");
+        let (answer, _) = say(address, &count).await;
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("authentication_error"), "{answer}");
         let (answer, _) = say(address, "GET / HTTP/1.1\r\nhost: model\r\nconnection: close\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("there is no GET /"), "{answer}");
         let (answer, _) =

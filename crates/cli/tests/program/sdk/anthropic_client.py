@@ -1,0 +1,89 @@
+"""Talks to a model with the vendor's client. A line of JSON in is one call; a line out is what its user sees."""
+
+import json
+import sys
+
+import anthropic
+
+
+def client(call):
+    # What leaves the key out says so to the library as well, or it would refuse to start.
+    none = {"Authorization": anthropic.Omit(), "X-Api-Key": anthropic.Omit()}
+    return anthropic.Anthropic(
+        base_url=url,
+        api_key=call["key"] or "unused",
+        default_headers=None if call["key"] else none,
+        max_retries=call["retries"],
+        timeout=call["timeout"],
+    )
+
+
+def options(call):
+    messages = [{"role": "user", "content": call["question"]}]
+    if call["result"]:
+        use = {"type": "tool_use", "id": "toolu_1", "name": call["tool"]["name"], "input": call["result"]}
+        messages.append({"role": "assistant", "content": [use]})
+        result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
+        messages.append({"role": "user", "content": [result]})
+    options = {"model": call["model"], "max_tokens": call["max_tokens"], "messages": messages}
+    if call["tool"]:
+        tool = call["tool"]
+        options["tools"] = [{"name": tool["name"], "description": "", "input_schema": tool["schema"]}]
+        if not call["result"]:
+            options["tool_choice"] = {"type": "tool", "name": tool["name"]}
+    return options
+
+
+def answer(call, seen):
+    message = client(call).messages.create(**options(call))
+    for block in message.content:
+        if block.type == "text":
+            seen["text"] += block.text
+        elif block.type == "tool_use":
+            seen["tool"] = {"name": block.name, "input": block.input}
+    seen["finish"], seen["complete"] = message.stop_reason, True
+    seen["input"], seen["output"] = message.usage.input_tokens, message.usage.output_tokens
+
+
+def stream(call, seen):
+    arguments = ""
+    for event in client(call).messages.create(stream=True, **options(call)):
+        seen["pieces"] += 1
+        if event.type == "message_start":
+            seen["input"] = event.message.usage.input_tokens
+        elif event.type == "content_block_start" and event.content_block.type == "tool_use":
+            seen["tool"] = {"name": event.content_block.name, "input": None}
+        elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+            seen["text"] += event.delta.text
+        elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+            arguments += event.delta.partial_json
+        elif event.type == "message_delta":
+            seen["finish"], seen["output"] = event.delta.stop_reason, event.usage.output_tokens
+        elif event.type == "message_stop":
+            seen["complete"] = True
+    if seen["tool"]:
+        seen["tool"]["input"] = json.loads(arguments)
+
+
+def count(call, seen):
+    asked = options(call)
+    del asked["max_tokens"]
+    seen["input"] = client(call).messages.count_tokens(**asked).input_tokens
+
+
+def see(call):
+    seen = {"text": "", "tool": None, "finish": None, "input": None, "output": None}
+    seen |= {"pieces": 0, "complete": False, "error": None}
+    try:
+        (count if call["count"] else stream if call["stream"] else answer)(call, seen)
+    except Exception as error:  # Whatever it is, a user would see it.
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        status = getattr(error, "status_code", None)
+        code = getattr(error, "type", None)
+        seen["error"] = {"kinds": kinds, "status": status, "code": code, "text": str(error)}
+    return seen
+
+
+url = sys.argv[1]
+for line in sys.stdin:
+    print(json.dumps(see(json.loads(line))), flush=True)

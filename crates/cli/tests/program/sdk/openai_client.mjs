@@ -1,0 +1,105 @@
+// Talks to a model with the vendor's client. A line of JSON in is one call; a line out is what its user sees.
+
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+
+const [folder, url] = process.argv.slice(2);
+const { OpenAI } = await import(createRequire(`${folder}/`).resolve("openai"));
+
+function client(call) {
+  return new OpenAI({
+    baseURL: `${url}/v1`,
+    apiKey: call.key ?? "unused",
+    defaultHeaders: call.key === null ? { authorization: null } : {},
+    maxRetries: call.retries,
+    timeout: call.timeout * 1000,
+    logLevel: "off",
+  });
+}
+
+function options(call) {
+  const messages = [{ role: "user", content: call.question }];
+  if (call.result) {
+    const called = { name: call.tool.name, arguments: JSON.stringify(call.result) };
+    messages.push({ role: "assistant", tool_calls: [{ id: "call_1", type: "function", function: called }] });
+    messages.push({ role: "tool", tool_call_id: "call_1", content: "done" });
+  }
+  const options = { model: call.model, max_tokens: call.max_tokens, messages };
+  if (call.tool) {
+    const offered = { name: call.tool.name, description: "", parameters: call.tool.schema };
+    options.tools = [{ type: "function", function: offered }];
+    if (!call.result) {
+      options.tool_choice = { type: "function", function: { name: call.tool.name } };
+    }
+  }
+  return options;
+}
+
+async function answer(call, seen) {
+  const completion = await client(call).chat.completions.create(options(call));
+  const [choice] = completion.choices;
+  seen.text = choice.message.content ?? "";
+  for (const use of choice.message.tool_calls ?? []) {
+    seen.tool = { name: use.function.name, input: JSON.parse(use.function.arguments) };
+  }
+  Object.assign(seen, { finish: choice.finish_reason, complete: true });
+  Object.assign(seen, { input: completion.usage.prompt_tokens, output: completion.usage.completion_tokens });
+}
+
+async function stream(call, seen) {
+  let json = "";
+  const more = { stream: true, stream_options: { include_usage: true } };
+  for await (const chunk of await client(call).chat.completions.create({ ...options(call), ...more })) {
+    seen.pieces += 1;
+    for (const choice of chunk.choices) {
+      seen.text += choice.delta.content ?? "";
+      for (const use of choice.delta.tool_calls ?? []) {
+        if (use.function.name) {
+          seen.tool = { name: use.function.name, input: null };
+        }
+        json += use.function.arguments ?? "";
+      }
+      seen.finish = choice.finish_reason ?? seen.finish;
+    }
+    if (chunk.usage) {
+      // The mark at the very end is not shown to users; what comes last before it is the usage.
+      const { prompt_tokens: input, completion_tokens: output } = chunk.usage;
+      Object.assign(seen, { input, output, complete: true });
+    }
+  }
+  if (seen.tool) {
+    seen.tool.input = JSON.parse(json);
+  }
+}
+
+function kinds(error) {
+  const names = [];
+  for (let kind = error.constructor; kind?.name; kind = Object.getPrototypeOf(kind)) {
+    names.push(kind.name);
+  }
+  return names;
+}
+
+class OutOfPatience extends Error {}
+
+// Some libraries wait for ever once the head has come.
+function lost(call) {
+  return new Promise((_, reject) => setTimeout(() => reject(new OutOfPatience()), call.patience * 1000).unref());
+}
+
+async function see(call) {
+  const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
+  try {
+    await Promise.race([(call.stream ? stream : answer)(call, seen), lost(call)]);
+  } catch (error) {
+    // Whatever it is, a user would see it.
+    const { status = null, type: code = null } = error;
+    seen.error = { kinds: kinds(error), status, code, text: String(error) };
+  }
+  return seen;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await see(JSON.parse(line))));
+}
+process.exit(0);
