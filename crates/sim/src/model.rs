@@ -53,6 +53,7 @@ impl ModelTarget {
         meter.in_flight += 1;
         let ask = Ask {
             number: meter.requests,
+            place: meter.requests,
             at,
             in_flight: meter.in_flight,
             this_minute: meter.minute.1,

@@ -131,10 +131,7 @@ impl Endpoint {
             bad.push(("nobody who speaks".into(), good.replace(r#""role":"user","#, "").into()));
             bad.push(("an unknown speaker".into(), good.replace(r#""user""#, r#""clown""#).into()));
         }
-        // Converse is held to the size of its body alone.
-        if matches!(self.shape, Shape::Plain | Shape::Invoke) {
-            bad.push(("more messages than any window holds".into(), self.many(300_000).into()));
-        }
+        bad.push(("more messages than any window holds".into(), self.many(300_000).into()));
         if !self.path.ends_with("tokens") {
             let limits = ["-1", "0", "1.5", "9223372036854775808", "1e400", r#""1e9""#, "[]", "true"];
             for limit in limits {

@@ -8,10 +8,10 @@ use super::speaker::{self, FREE, Speaker};
 use super::tokens::{count_tokens, tokens};
 use super::{speech, tool};
 use bytes::{Bytes, BytesMut};
-use seawall_wire::Refusal;
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Part, Role, ToolCall, Usage,
 };
+use seawall_wire::{Dialect, Refusal};
 use std::time::Duration;
 
 /// Few enough to be seen arriving, as many as vendors send at once.
@@ -49,7 +49,8 @@ pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
     let most = usize::try_from(turn.request.max_output.unwrap_or(USUAL_OUTPUT)).unwrap_or(usize::MAX);
     let begins_at = profile.first_token / 2;
     let opening = Usage { input, ..FREE };
-    let id = format!("msg_{}", turn.request_id.trim_start_matches("req_"));
+    let kind = if turn.call.dialect() == Dialect::OpenAi { "chatcmpl-" } else { "msg_" };
+    let id = format!("{kind}{}", turn.request_id.trim_start_matches("req_"));
     let started = ChatEvent::Started { id, model: turn.request.model.clone(), usage: opening };
     let mut pieces = vec![Piece { at: begins_at, charge: opening, event: started }];
     let tool = tool::wanted(turn.request);

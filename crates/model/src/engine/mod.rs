@@ -73,7 +73,9 @@ impl FromStr for Pace {
 pub struct Ask<'a> {
     /// Which request it is since the model started, from 0.
     pub number: u64,
-    /// When it came, from the model's start.
+    /// Which request it is since the schedule of faults is in force, from 0.
+    pub place: u64,
+    /// When it came, from the same moment.
     pub at: Duration,
     /// How many are being answered, this one included.
     pub in_flight: u64,
@@ -89,7 +91,7 @@ impl<'a> Ask<'a> {
     /// The first request of all, which came at once.
     #[must_use]
     pub const fn first(call: &'a ModelCall, body: &'a [u8]) -> Self {
-        Self { number: 0, at: Duration::ZERO, in_flight: 1, this_minute: 1, call, body }
+        Self { number: 0, place: 0, at: Duration::ZERO, in_flight: 1, this_minute: 1, call, body }
     }
 }
 

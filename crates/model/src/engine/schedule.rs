@@ -90,7 +90,7 @@ impl Rule {
 
     /// What this request draws.
     pub(super) const fn dice_for(&self, ask: &Ask<'_>) -> Dice {
-        self.dice.with_number(ask.number)
+        self.dice.with_number(ask.place)
     }
 
     fn applies(&self, ask: &Ask<'_>, profile: &Profile) -> bool {
@@ -112,7 +112,7 @@ impl Rule {
 
     fn is_chosen(&self, ask: &Ask<'_>) -> bool {
         match self.share {
-            Share::Every(every) => ask.number.is_multiple_of(u64::from(every.get())),
+            Share::Every(every) => ask.place.is_multiple_of(u64::from(every.get())),
             Share::ByLot(from, to) => {
                 let lot = self.dice_for(ask).roll().below(1_000_000);
                 lot < self.between(from, to, ask.at)

@@ -185,6 +185,7 @@ const fn openai_error(status: u16) -> (&'static str, &'static str) {
 
 const fn bedrock_error(status: u16) -> (&'static str, &'static str) {
     match status {
+        401 => ("UnrecognizedClientException", "the simulated model refuses the key"),
         403 => ("AccessDeniedException", "the simulated model refuses the key"),
         404 => ("ResourceNotFoundException", "the simulated model is not found"),
         408 => ("ModelTimeoutException", LATE),

@@ -33,8 +33,8 @@ pub(super) fn set_faults(model: &Model, text: &[u8]) -> Result<Value, SettingErr
     let faults = read_faults(text)?;
     let number = faults.len();
     let (seed, pace) = {
-        let engine = model.lock_engine();
-        (engine.0.seed(), engine.0.pace())
+        let behaviour = model.lock_behaviour();
+        (behaviour.engine.seed(), behaviour.engine.pace())
     };
     model.set_engine(Engine::new(ModelOptions { seed, faults, pace })?);
     Ok(json!({ "faults": number }))

@@ -118,12 +118,22 @@ impl Meter {
 /// What all connections share.
 #[derive(Debug)]
 struct Model {
-    /// The behaviour in force, and when it began. Replaced as a whole.
-    engine: Mutex<(Arc<Engine>, Instant)>,
+    /// Replaced as a whole.
+    behaviour: Mutex<Behaviour>,
     started: Instant,
     asked: AtomicU64,
     in_flight: AtomicU64,
+    /// How many were refused before anybody was asked.
+    refused: AtomicU64,
     books: Mutex<Books>,
+}
+
+/// The behaviour in force, since when, and which request was the first under it.
+#[derive(Clone, Debug)]
+struct Behaviour {
+    engine: Arc<Engine>,
+    began: Instant,
+    first: u64,
 }
 
 #[derive(Debug, Default)]
@@ -175,10 +185,11 @@ impl Model {
     fn new(engine: Engine) -> Self {
         let now = clock::now();
         Self {
-            engine: Mutex::new((Arc::new(engine), now)),
+            behaviour: Mutex::new(Behaviour { engine: Arc::new(engine), began: now, first: 0 }),
             started: now,
             asked: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             books: Mutex::default(),
         }
     }
@@ -187,14 +198,22 @@ impl Model {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         let open = OpenCall { model: Arc::clone(self), number };
-        let (engine, began) = self.lock_engine().clone();
+        let Behaviour { engine, began, first } = self.lock_behaviour().clone();
         let at = now - began;
         let minute = at.as_secs() / 60;
         let this_minute = self.with_books(|books| {
             books.minute = if books.minute.0 == minute { (minute, books.minute.1 + 1) } else { (minute, 1) };
             books.minute.1
         });
-        let script = engine.script(&Ask { number, at, in_flight, this_minute, call, body });
+        let script = engine.script(&Ask {
+            number,
+            place: number.saturating_sub(first),
+            at,
+            in_flight,
+            this_minute,
+            call,
+            body,
+        });
         self.with_books(|books| {
             books.calls.begin(number, now - self.started, call, &script);
             if let Some(profile) = script.profile {
@@ -205,11 +224,12 @@ impl Model {
     }
 
     fn set_engine(&self, engine: Engine) {
-        *self.lock_engine() = (Arc::new(engine), clock::now());
+        let first = self.asked.load(Ordering::Relaxed);
+        *self.lock_behaviour() = Behaviour { engine: Arc::new(engine), began: clock::now(), first };
     }
 
-    fn lock_engine(&self) -> MutexGuard<'_, (Arc<Engine>, Instant)> {
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_behaviour(&self) -> MutexGuard<'_, Behaviour> {
+        self.behaviour.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with_books<T>(&self, act: impl FnOnce(&mut Books) -> T) -> T {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 const NO_KEY: &str = "a key is needed in x-api-key or authorization; any will do";
@@ -49,7 +50,7 @@ impl Service {
             let dialect = dialect_of(path);
             return match call {
                 Ok(call) => self.ask(call, request).await,
-                Err((refusal, message)) => Ok(refused(dialect, refusal, &message)),
+                Err((refusal, message)) => Ok(self.refused(dialect, refusal, &message)),
             };
         }
         match (request.method(), path) {
@@ -59,15 +60,15 @@ impl Service {
             (&Method::GET, "/admin/bill") => Ok(json_response(&admin::bill(&self.model))),
             (&Method::GET, "/admin/calls") => Ok(json_response(&admin::calls(&self.model))),
             (&Method::POST, "/admin/reset") => Ok(json_response(&admin::reset(&self.model))),
-            (&Method::POST, "/admin/faults") => match body_of(request, Dialect::Anthropic).await? {
+            (&Method::POST, "/admin/faults") => match self.body_of(request, Dialect::Anthropic).await? {
                 Ok(body) => Ok(match admin::set_faults(&self.model, &body) {
                     Ok(told) => json_response(&told),
-                    Err(error) => refused(Dialect::Anthropic, Refusal::Malformed, &error.to_string()),
+                    Err(error) => self.refused(Dialect::Anthropic, Refusal::Malformed, &error.to_string()),
                 }),
                 Err(refusal) => Ok(refusal),
             },
             (method, path) => {
-                Ok(refused(dialect_of(path), Refusal::NotFound, &format!("there is no {method} {path}")))
+                Ok(self.refused(dialect_of(path), Refusal::NotFound, &format!("there is no {method} {path}")))
             }
         }
     }
@@ -75,9 +76,9 @@ impl Service {
     async fn ask(self, call: ModelCall, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
         let dialect = call.dialect();
         if !has_key(request.headers()) {
-            return Ok(refused(dialect, Refusal::Unauthenticated, NO_KEY));
+            return Ok(self.refused(dialect, Refusal::Unauthenticated, NO_KEY));
         }
-        let body = match body_of(request, dialect).await? {
+        let body = match self.body_of(request, dialect).await? {
             Ok(body) => body,
             Err(refusal) => return Ok(refusal),
         };
@@ -89,9 +90,9 @@ impl Service {
     /// How many tokens a request of Anthropic Messages has.
     async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
         if !has_key(request.headers()) {
-            return Ok(refused(Dialect::Anthropic, Refusal::Unauthenticated, NO_KEY));
+            return Ok(self.refused(Dialect::Anthropic, Refusal::Unauthenticated, NO_KEY));
         }
-        let body = match body_of(request, Dialect::Anthropic).await? {
+        let body = match self.body_of(request, Dialect::Anthropic).await? {
             Ok(body) => body,
             Err(refusal) => return Ok(refusal),
         };
@@ -110,7 +111,7 @@ impl Service {
                 anthropic::write_count_answer(&mut out, tokens);
                 whole(StatusCode::OK, out.freeze())
             }
-            Err((refusal, message)) => refused(Dialect::Anthropic, refusal, &message),
+            Err((refusal, message)) => self.refused(Dialect::Anthropic, refusal, &message),
         })
     }
 
@@ -131,6 +132,50 @@ impl Service {
         Ok(response(&head, ScriptBody::new(steps, script.ending, began, Some(open), profile)))
     }
 
+    /// The whole body, or the refusal of one that is too large.
+    async fn body_of(
+        &self,
+        request: Request<Incoming>,
+        dialect: Dialect,
+    ) -> Result<Result<Bytes, Response<ScriptBody>>, Broken> {
+        let most = RequestLimits::default().body;
+        match Limited::new(request.into_body(), most).collect().await {
+            Ok(body) => Ok(Ok(body.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Ok(Err(self.refused(dialect, Refusal::TooLarge, &format!("at most {most} bytes are taken"))))
+            }
+            Err(_) => Err(Broken),
+        }
+    }
+
+    fn refused(&self, dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody> {
+        // Nobody was asked, so there is nothing that a name could follow from but its number.
+        let number = self.model.refused.fetch_add(1, Ordering::Relaxed);
+        let request_id = format!("req_refused_{number}");
+        let mut body = BytesMut::new();
+        let (status, more) = match dialect {
+            Dialect::Anthropic => {
+                anthropic::write_error(
+                    &mut body,
+                    &anthropic::ErrorReply::new(refusal, message, Some(&request_id)),
+                );
+                (anthropic::status_of(refusal), Vec::new())
+            }
+            Dialect::OpenAi => {
+                openai::write_error(&mut body, &openai::ErrorReply::new(refusal, message));
+                (openai::status_of(refusal), Vec::new())
+            }
+            Dialect::Bedrock => {
+                bedrock::write_error(&mut body, message);
+                (bedrock::refusal_status(refusal), bedrock::refusal_headers(refusal, &request_id, None))
+            }
+        };
+        let mut response = whole(StatusCode::from_u16(status).unwrap_or_default(), body.freeze());
+        put_headers(response.headers_mut(), more);
+        put_headers(response.headers_mut(), [(dialect.request_id_header(), request_id)]);
+        response
+    }
+
     async fn break_off(&self, ending: Ending, open: OpenCall) -> Result<Response<ScriptBody>, Broken> {
         match ending {
             Ending::Hang | Ending::Repeat(_) => future::pending().await,
@@ -139,21 +184,6 @@ impl Service {
         }
         open.broken();
         Err(Broken)
-    }
-}
-
-/// The whole body, or the refusal of one that is too large.
-async fn body_of(
-    request: Request<Incoming>,
-    dialect: Dialect,
-) -> Result<Result<Bytes, Response<ScriptBody>>, Broken> {
-    let most = RequestLimits::default().body;
-    match Limited::new(request.into_body(), most).collect().await {
-        Ok(body) => Ok(Ok(body.to_bytes())),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Ok(Err(refused(dialect, Refusal::TooLarge, &format!("at most {most} bytes are taken"))))
-        }
-        Err(_) => Err(Broken),
     }
 }
 
@@ -192,27 +222,6 @@ fn models(headers: &HeaderMap) -> Response<ScriptBody> {
         openai::write_models(&mut out, &entries);
     }
     whole(StatusCode::OK, out.freeze())
-}
-
-fn refused(dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody> {
-    let mut body = BytesMut::new();
-    let (status, more) = match dialect {
-        Dialect::Anthropic => {
-            anthropic::write_error(&mut body, &anthropic::ErrorReply::new(refusal, message, None));
-            (anthropic::status_of(refusal), Vec::new())
-        }
-        Dialect::OpenAi => {
-            openai::write_error(&mut body, &openai::ErrorReply::new(refusal, message));
-            (openai::status_of(refusal), Vec::new())
-        }
-        Dialect::Bedrock => {
-            bedrock::write_error(&mut body, message);
-            (bedrock::refusal_status(refusal), bedrock::refusal_headers(refusal, "req_refused", None))
-        }
-    };
-    let mut response = whole(StatusCode::from_u16(status).unwrap_or_default(), body.freeze());
-    put_headers(response.headers_mut(), more);
-    response
 }
 
 fn json_response(body: &Value) -> Response<ScriptBody> {

@@ -98,7 +98,9 @@ fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
     let engine = engine(vec![rule(latency)]);
     let body = body("instant", 1, false, "hi");
     let mut waits: Vec<_> = (0..2_000)
-        .map(|number| engine.script(&Ask { number, ..Ask::first(&ModelCall::Messages, &body) }).steps[0].at)
+        .map(|number| {
+            engine.script(&Ask { place: number, ..Ask::first(&ModelCall::Messages, &body) }).steps[0].at
+        })
         .collect();
     waits.sort();
     let (median, p99) = (waits[1_000].as_millis(), waits[1_980].as_millis());
@@ -155,7 +157,7 @@ fn rules_come_in_bursts_and_shares_change_over_time() {
     ]);
     let body = body("instant", 1, false, "hi");
     let first = Ask::first(&ModelCall::Messages, &body);
-    let status = |at, number| head(&engine.script(&Ask { at: seconds(at), number, ..first })).status;
+    let status = |at, number| head(&engine.script(&Ask { at: seconds(at), place: number, ..first })).status;
     let seen: Vec<_> = [4, 5, 6, 7, 14, 15, 16, 17].map(|at| status(at, 0)).into();
     assert_eq!(seen, [200, 500, 500, 200, 200, 500, 500, 200]);
     let share = |at| (0..1_000).filter(|number| status(at, *number) == 503).count();

@@ -210,7 +210,8 @@ fn the_first_rule_that_applies_counts() {
     ]);
     let status_of = |model, at, number| {
         let body = body(model, 1, false, "hi");
-        head(&engine.script(&Ask { number, at, ..Ask::first(&ModelCall::Messages, &body) })).status
+        head(&engine.script(&Ask { number, place: number, at, ..Ask::first(&ModelCall::Messages, &body) }))
+            .status
     };
     assert_eq!(status_of("haiku", second(10), 0), 500);
     assert_eq!(status_of("haiku", second(20), 1), 200);
@@ -226,7 +227,7 @@ fn a_share_by_lot_is_about_that_share() {
     let engine = engine(vec![FaultRule { frequency: Frequency::Percent(20.0), ..rule(Fault::Reset) }]);
     let body = body("instant", 1, false, "hi");
     let hit = (0..10_000).filter(|number| {
-        engine.script(&Ask { number: *number, ..Ask::first(&ModelCall::Messages, &body) }).ending
+        engine.script(&Ask { place: *number, ..Ask::first(&ModelCall::Messages, &body) }).ending
             == Ending::Reset
     });
     let hit = hit.count();

@@ -40,28 +40,37 @@ pub fn read_chat_request(
         stream: call.operation.is_stream(),
         // This dialect's streams always end with it.
         stream_usage: true,
-        system: fields.get("system").map_or(Ok(Vec::new()), read_system)?,
-        turns: read_turns(fields.get("messages").ok_or_else(|| missing("messages"))?)?,
+        system: fields.get("system").map_or(Ok(Vec::new()), |raw| read_system(raw, limits.members))?,
+        turns: read_turns(fields.get("messages").ok_or_else(|| missing("messages"))?, limits.members)?,
         ..ChatRequest::default()
     };
     if let Some(raw) = fields.get("inferenceConfig") {
         read_inference(raw, &mut request)?;
     }
     if let Some(raw) = fields.get("toolConfig") {
-        read_tools(raw, &mut request)?;
+        read_tools(raw, &mut request, limits.members)?;
     }
     Ok(request)
 }
 
-fn read_list<'a>(raw: &'a RawValue, field: &str) -> Result<Vec<&'a RawValue>, RequestError> {
-    serde_json::from_str(raw.get()).map_err(|_| wrong(field, "must be a list"))
+/// A list of at most so many.
+fn read_list<'a>(raw: &'a RawValue, field: &str, most: usize) -> Result<Vec<&'a RawValue>, RequestError> {
+    let list = serde_json::from_str(raw.get()).map_err(|_| wrong(field, "must be a list"))?;
+    bounded(list, field, most)
 }
 
-fn read_system(raw: &RawValue) -> Result<Vec<String>, RequestError> {
+fn bounded<'a>(list: Vec<&'a RawValue>, field: &str, most: usize) -> Result<Vec<&'a RawValue>, RequestError> {
+    if list.len() > most {
+        return Err(RequestError::TooMany { field: field.to_owned(), limit: most });
+    }
+    Ok(list)
+}
+
+fn read_system(raw: &RawValue, most: usize) -> Result<Vec<String>, RequestError> {
     let mut system = Vec::new();
-    for (at, raw) in read_list(raw, "system")?.into_iter().enumerate() {
+    for (at, raw) in read_list(raw, "system", most)?.into_iter().enumerate() {
         let way = || format!("system.{at}");
-        match read_part(raw, &way)? {
+        match read_part(raw, &way, most)? {
             Some(Part::Text(text)) => system.push(text),
             Some(_) => return Err(wrong(way(), "must be text")),
             None => {}
@@ -78,15 +87,15 @@ struct TurnFields<'a> {
     content: Option<&'a RawValue>,
 }
 
-fn read_turns(raw: &RawValue) -> Result<Vec<Turn>, RequestError> {
-    let list = read_list(raw, "messages")?;
+fn read_turns(raw: &RawValue, most: usize) -> Result<Vec<Turn>, RequestError> {
+    let list = read_list(raw, "messages", most)?;
     if list.is_empty() {
         return Err(wrong("messages", "must not be empty"));
     }
-    list.into_iter().enumerate().map(|(at, raw)| read_turn(raw, at)).collect()
+    list.into_iter().enumerate().map(|(at, raw)| read_turn(raw, at, most)).collect()
 }
 
-fn read_turn(raw: &RawValue, at: usize) -> Result<Turn, RequestError> {
+fn read_turn(raw: &RawValue, at: usize, most: usize) -> Result<Turn, RequestError> {
     let way = |field: &str| format!("messages.{at}.{field}");
     let turn: TurnFields<'_> = read_object(raw)
         .ok_or_else(|| wrong(format!("messages.{at}"), "must be an object with role and content"))?;
@@ -97,16 +106,17 @@ fn read_turn(raw: &RawValue, at: usize) -> Result<Turn, RequestError> {
         _ => return Err(wrong(way("role"), "must be user or assistant")),
     };
     let content = turn.content.ok_or_else(|| missing(way("content")))?;
-    Ok(Turn { role, parts: read_parts(read_list(content, &way("content"))?, &way("content"))? })
+    let parts = read_list(content, &way("content"), most)?;
+    Ok(Turn { role, parts: read_parts(parts, &way("content"), most)? })
 }
 
-fn read_parts(list: Vec<&RawValue>, way: &str) -> Result<Vec<Part>, RequestError> {
-    let parts = list.into_iter().enumerate().map(|(at, raw)| read_part(raw, &|| format!("{way}.{at}")));
+fn read_parts(list: Vec<&RawValue>, way: &str, most: usize) -> Result<Vec<Part>, RequestError> {
+    let parts = list.into_iter().enumerate().map(|(at, raw)| read_part(raw, &|| format!("{way}.{at}"), most));
     parts.filter_map(Result::transpose).collect()
 }
 
 /// A piece of a turn; nothing where it has no meaning elsewhere.
-fn read_part(raw: &RawValue, way: &dyn Fn() -> String) -> Result<Option<Part>, RequestError> {
+fn read_part(raw: &RawValue, way: &dyn Fn() -> String, most: usize) -> Result<Option<Part>, RequestError> {
     let mut block =
         BlockFields::read(raw).ok_or_else(|| wrong(way(), "is no block that this dialect has"))?;
     if let Some(text) = block.text.take().or_else(|| block.marked_text()) {
@@ -121,7 +131,8 @@ fn read_part(raw: &RawValue, way: &dyn Fn() -> String) -> Result<Option<Part>, R
         return call.into_call().map(|call| Some(Part::ToolCall(call))).ok_or_else(|| wrong(way(), problem));
     }
     if let Some(result) = block.tool_result {
-        let parts = read_parts(result.content, &format!("{}.toolResult.content", way()))?;
+        let inside = format!("{}.toolResult.content", way());
+        let parts = read_parts(bounded(result.content, &inside, most)?, &inside, most)?;
         let is_error = result.status.as_deref() == Some("error");
         return Ok(Some(Part::ToolResult { call: result.tool_use_id, parts, is_error }));
     }
@@ -195,10 +206,10 @@ struct Schema {
     json: JsonText,
 }
 
-fn read_tools(raw: &RawValue, request: &mut ChatRequest) -> Result<(), RequestError> {
+fn read_tools(raw: &RawValue, request: &mut ChatRequest, most: usize) -> Result<(), RequestError> {
     let config: ToolConfigFields<'_> = read_object(raw)
         .ok_or_else(|| wrong("toolConfig", "must have a list of tools and may have toolChoice"))?;
-    for (at, raw) in config.tools.into_iter().enumerate() {
+    for (at, raw) in bounded(config.tools, "toolConfig.tools", most)?.into_iter().enumerate() {
         let problem = "must be a toolSpec with name and inputSchema.json";
         let tool: Option<ToolFields> = read_object(raw);
         match tool {
