@@ -103,7 +103,7 @@ pub enum Fault {
     },
     /// The answer says that it used another number of tokens than it did.
     Usage {
-        /// How many percent of the truth; 0 where nothing is said.
+        /// How many percent of the truth. With 0 it says nothing about it at all, or, in frames of Bedrock's, none.
         percent: u32,
     },
     /// More than so many requests at once are throttled.

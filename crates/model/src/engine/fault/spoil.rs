@@ -114,7 +114,55 @@ fn misreported(turn: &Turn<'_>, mut speech: Speech, percent: u32) -> Script {
     if let Some(Piece { event: ChatEvent::Started { usage, .. }, .. }) = speech.pieces.first_mut() {
         *usage = bend(usage);
     }
-    played(turn, &speech)
+    let mut script = played(turn, &speech);
+    // A frame cannot be changed without its checksum: there, nothing used is as near as it gets.
+    let is_frames = turn.request.stream && turn.call.dialect() == Dialect::Bedrock;
+    if percent == 0 && !is_frames {
+        leave_usage_out(&mut script);
+    }
+    script
+}
+
+fn leave_usage_out(script: &mut Script) {
+    for step in &mut script.steps {
+        if let Act::Body(body) = &mut step.act {
+            *body = without_usage(body);
+        }
+    }
+    let length =
+        script.steps.iter().map(|step| if let Act::Body(body) = &step.act { body.len() } else { 0 }).sum();
+    if let Some(head) = head_of(script) {
+        head.length = head.length.map(|_| length);
+    }
+}
+
+/// JSON of ours without its members `usage`, whose texts hold no brackets.
+fn without_usage(json: &Bytes) -> Bytes {
+    const MEMBER: &[u8] = b"\"usage\":{";
+    let mut rest = &json[..];
+    let mut kept = BytesMut::with_capacity(rest.len());
+    while let Some(start) = rest.windows(MEMBER.len()).position(|window| window == MEMBER) {
+        let mut depth = 0_usize;
+        let end = rest[start..].iter().position(|byte| {
+            depth = match byte {
+                b'{' => depth + 1,
+                b'}' => depth - 1,
+                _ => return false,
+            };
+            depth == 0
+        });
+        let end = end.map_or(rest.len(), |length| start + length + 1);
+        // With the comma before it, or else the one behind.
+        let (start, end) = match (rest[..start].last(), rest.get(end)) {
+            (Some(b','), _) => (start - 1, end),
+            (_, Some(b',')) => (start, end + 1),
+            _ => (start, end),
+        };
+        kept.extend_from_slice(&rest[..start]);
+        rest = &rest[end..];
+    }
+    kept.extend_from_slice(rest);
+    kept.freeze()
 }
 
 fn page(turn: &Turn<'_>) -> Script {

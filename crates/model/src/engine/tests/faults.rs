@@ -90,6 +90,28 @@ fn usage_can_be_told_wrongly_and_is_charged_rightly() {
 }
 
 #[test]
+fn usage_can_be_left_out_of_what_is_json() {
+    let quiet = Fault::Usage { percent: 0 };
+    for stream in [true, false] {
+        let (truth, script) = (charge(&usual(stream)), spoiled(quiet.clone(), stream));
+        let text = String::from_utf8(sent(&script)).unwrap();
+        assert!(!text.contains("usage") && charge(&script) == truth, "{text}");
+        assert!(head(&script).length.is_none_or(|length| length == text.len()));
+        for json in text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: ").or(line.starts_with('{').then_some(line)))
+        {
+            serde_json::from_str::<serde_json::Value>(json).unwrap();
+        }
+    }
+    let asked = br#"{"model":"haiku","stream":true,"stream_options":{"include_usage":true},
+        "messages":[{"role":"user","content":"hi"}]}"#;
+    let script = engine(vec![rule(quiet)]).script(&Ask::first(&ModelCall::Completions, asked));
+    let text = String::from_utf8(sent(&script)).unwrap();
+    assert!(!text.contains("\"usage\":{") && text.ends_with("data: [DONE]\n\n"), "{text}");
+}
+
+#[test]
 fn a_drip_is_even_and_a_latency_is_drawn_for_each() {
     let script = spoiled(Fault::Drip { every: seconds(2) }, true);
     let at: Vec<_> = script.steps[1..].iter().map(|step| step.at).collect();
