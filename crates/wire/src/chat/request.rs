@@ -1,6 +1,7 @@
 //! A request as every dialect understands it.
 
 use super::JsonText;
+pub use seawall_core::history::Role;
 
 /// What is asked of a model. What a dialect has beyond this is not kept: a request that stays in its dialect is passed on
 /// as the bytes it came in, and only one that changes dialects goes through here.
@@ -40,15 +41,6 @@ impl ChatRequest {
             _ => self.turns.push(Turn { role, parts }),
         }
     }
-}
-
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The one who asks.
-    User,
-    /// The model.
-    Assistant,
 }
 
 /// What one side said before the other did.
