@@ -54,6 +54,21 @@ fn closed(freed: u64) -> ReconcileDecision {
 }
 
 #[test]
+fn who_missed_several_closings_is_told_of_the_latest() {
+    let mut book = LeaseBook::new(small());
+    let lasts = Duration::from_secs(1);
+    let id = |generation| LeaseId { day: 0, tier: Tier::Guest, node: 1, generation };
+    for generation in [0, 1] {
+        let now = Timestamp::ZERO + lasts * u32::try_from(generation).unwrap();
+        let _ = book.grant(id(generation), nanos(10), lasts, now);
+        book.expire(now + lasts);
+        let _ = book.reconcile(id(generation), nanos(3));
+    }
+    let told = book.grant(id(0), nanos(10), lasts, Timestamp::ZERO);
+    assert!(matches!(told, LeaseDecision::Over(lease) if lease.id == id(2)), "{told:?}");
+}
+
+#[test]
 fn nodes_get_what_they_ask_for_until_the_rest_and_then_nothing() {
     let mut book = LeaseBook::new(small());
     assert_eq!(granted(&mut book, guest(1), 100), 100);
