@@ -1,6 +1,6 @@
 //! What one decision costs, alone and among a million callers.
 
-use crate::measure::{Case, Measured, now, resident_bytes, since, take_turns};
+use crate::measure::{Case, Measured, median_of, now, resident_bytes, since, take_turns};
 use crate::report::{Gate, Outcome};
 use crate::whole_path::one_request;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
@@ -106,10 +106,6 @@ pub(crate) fn run(rounds: u32, callers: u32) -> Outcome {
         ],
         measured,
     }
-}
-
-fn median_of(measured: &[Measured], name: &str) -> f64 {
-    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
 }
 
 fn ratio(measured: &[Measured]) -> f64 {

@@ -31,6 +31,11 @@ impl Measured {
     }
 }
 
+/// The median of the case of this name.
+pub(crate) fn median_of(measured: &[Measured], name: &str) -> f64 {
+    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
+}
+
 /// The one clock of the benchmark.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub(crate) fn now() -> Instant {

@@ -4,6 +4,7 @@ mod framing;
 mod plan;
 mod tokens;
 
+pub(crate) use crate::measure::median_of;
 use crate::measure::{Case, Measured, take_turns};
 use crate::report::{Gate, Outcome};
 
@@ -25,9 +26,4 @@ pub(crate) fn run(rounds: u32) -> Outcome {
     let measured = take_turns(cases, rounds);
     let gates = judges.iter().map(|judge| judge(&measured)).collect();
     Outcome { measured, figures: Vec::new(), gates }
-}
-
-/// The median of the case of this name.
-pub(crate) fn median_of(measured: &[Measured], name: &str) -> f64 {
-    measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
 }

@@ -56,8 +56,8 @@ pub enum CallEnd {
 pub struct CallList(VecDeque<CallRecord>);
 
 impl CallList {
-    /// A request came in.
-    pub fn begin(&mut self, number: u64, at: Duration, call: &ModelCall, script: &Script) {
+    /// A request came in; what is not known of it yet is told by [`decide`](Self::decide).
+    pub fn begin(&mut self, number: u64, at: Duration, call: &ModelCall) {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
@@ -65,14 +65,23 @@ impl CallList {
             number,
             at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
             call: call.name(),
-            model: script.profile.map(|profile| profile.name),
-            status: script.status(),
-            fault: script.fault.clone(),
+            model: None,
+            status: None,
+            fault: None,
             input_tokens: 0,
             output_tokens: 0,
             nano_dollars: 0,
             end: CallEnd::Open,
         });
+    }
+
+    /// What will become of a request.
+    pub fn decide(&mut self, number: u64, script: &Script) {
+        if let Some(record) = self.find(number) {
+            record.model = script.profile.map(|profile| profile.name);
+            record.status = script.status();
+            record.fault.clone_from(&script.fault);
+        }
     }
 
     /// A part of the answer was delivered.
@@ -101,7 +110,8 @@ impl CallList {
         self.0.clear();
     }
 
-    /// Numbers rise without a gap unless the list was cleared in between, so the place is known.
+    /// Whoever lists a request gives it its number under the same lock, so that they rise without a gap from the first on,
+    /// and the place of each is known.
     fn find(&mut self, number: u64) -> Option<&mut CallRecord> {
         let first = self.0.front()?.number;
         let place = usize::try_from(number.checked_sub(first)?).ok()?;
@@ -117,8 +127,9 @@ mod tests {
     use std::time::Duration;
 
     fn begin(list: &mut CallList, number: u64) {
-        let script = Script { profile: None, steps: Vec::new(), ending: Ending::Hang, fault: None };
-        list.begin(number, Duration::from_millis(number), &ModelCall::Messages, &script);
+        list.begin(number, Duration::from_millis(number), &ModelCall::Messages);
+        let fault = Some("slow".into());
+        list.decide(number, &Script { profile: None, steps: Vec::new(), ending: Ending::Hang, fault });
     }
 
     #[test]
@@ -134,6 +145,7 @@ mod tests {
         let first = list.iter().next().unwrap();
         assert_eq!((first.number, first.input_tokens, first.output_tokens, first.nano_dollars), (1, 2, 5, 7));
         assert_eq!((list.iter().count(), first.end), (KEPT, CallEnd::Complete));
+        assert!(list.iter().all(|record| record.fault.as_deref() == Some("slow")));
         list.clear();
         list.end(2, CallEnd::Complete);
         begin(&mut list, 50_000);

@@ -40,6 +40,8 @@ pub(super) struct Speech {
     /// What the answer says it used.
     pub(super) told: Usage,
     pub(super) ends_at: Duration,
+    /// The call that it comes to, instead of words.
+    tool: Option<ToolCall>,
 }
 
 /// What the model says, without any fault.
@@ -70,7 +72,7 @@ pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
         let charge = Usage { output: piece.len() as u64, ..FREE };
         pieces.push(Piece { at: profile.token_at(number), charge, event });
     }
-    let finish = match tool {
+    let finish = match &tool {
         _ if is_cut => FinishReason::MaxTokens,
         Some(_) => FinishReason::ToolUse,
         None => FinishReason::EndTurn,
@@ -78,7 +80,7 @@ pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
     let told = Usage { input, output: kept.len() as u64, ..FREE };
     let ends_at = profile.token_at(told.output);
     pieces.push(Piece { at: ends_at, charge: FREE, event: ChatEvent::Finished(finish) });
-    Speech { pieces, told, ends_at }
+    Speech { pieces, told, ends_at, tool }
 }
 
 /// A stream of what is said.
@@ -126,9 +128,7 @@ pub(super) fn whole(turn: &Turn<'_>, speech: &Speech) -> Script {
             _ => {}
         }
     }
-    if let Some(call) = tool::wanted(turn.request) {
-        answer.parts.push(AnswerPart::ToolCall(call));
-    }
+    answer.parts.extend(speech.tool.clone().map(AnswerPart::ToolCall));
     let (head, body) = speaker::whole(turn.call, &answer, turn.request_id, speech.ends_at);
     let mut script = plain(head, body, Some(turn.profile));
     script.steps.iter_mut().for_each(|step| step.at = speech.ends_at);

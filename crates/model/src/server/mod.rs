@@ -121,7 +121,6 @@ struct Model {
     /// Replaced as a whole.
     behaviour: Mutex<Behaviour>,
     started: Instant,
-    asked: AtomicU64,
     in_flight: AtomicU64,
     /// How many were refused before anybody was asked.
     refused: AtomicU64,
@@ -138,6 +137,8 @@ struct Behaviour {
 
 #[derive(Debug, Default)]
 struct Books {
+    /// How many have asked.
+    asked: u64,
     bill: Bill,
     calls: CallList,
     /// The minute of the model's time in which somebody asked last, and how often.
@@ -187,7 +188,6 @@ impl Model {
         Self {
             behaviour: Mutex::new(Behaviour { engine: Arc::new(engine), began: now, first: 0 }),
             started: now,
-            asked: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             books: Mutex::default(),
@@ -195,27 +195,22 @@ impl Model {
     }
 
     fn script(self: &Arc<Self>, call: &ModelCall, body: &[u8], now: Instant) -> (Script, OpenCall) {
-        let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
-        let open = OpenCall { model: Arc::clone(self), number };
         let Behaviour { engine, began, first } = self.lock_behaviour().clone();
         let at = now - began;
         let minute = at.as_secs() / 60;
-        let this_minute = self.with_books(|books| {
+        let (number, this_minute) = self.with_books(|books| {
+            let number = books.asked;
+            books.asked += 1;
+            books.calls.begin(number, now - self.started, call);
             books.minute = if books.minute.0 == minute { (minute, books.minute.1 + 1) } else { (minute, 1) };
-            books.minute.1
+            (number, books.minute.1)
         });
-        let script = engine.script(&Ask {
-            number,
-            place: number.saturating_sub(first),
-            at,
-            in_flight,
-            this_minute,
-            call,
-            body,
-        });
+        let open = OpenCall { model: Arc::clone(self), number };
+        let place = number.saturating_sub(first);
+        let script = engine.script(&Ask { number, place, at, in_flight, this_minute, call, body });
         self.with_books(|books| {
-            books.calls.begin(number, now - self.started, call, &script);
+            books.calls.decide(number, &script);
             if let Some(profile) = script.profile {
                 books.bill.ask(profile);
             }
@@ -224,7 +219,7 @@ impl Model {
     }
 
     fn set_engine(&self, engine: Engine) {
-        let first = self.asked.load(Ordering::Relaxed);
+        let first = self.with_books(|books| books.asked);
         *self.lock_behaviour() = Behaviour { engine: Arc::new(engine), began: clock::now(), first };
     }
 

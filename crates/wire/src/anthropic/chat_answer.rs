@@ -45,16 +45,17 @@ struct Body<'a> {
     usage: UsageFields,
 }
 
+/// A block of an answer, whole or as a stream opens it.
 #[derive(Deserialize)]
-struct Block<'a> {
+pub(super) struct Block<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
+    pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    text: Option<Word<'a>>,
+    pub(super) text: Option<Word<'a>>,
     #[serde(borrow)]
-    id: Option<Word<'a>>,
+    pub(super) id: Option<Word<'a>>,
     #[serde(borrow)]
-    name: Option<Word<'a>>,
+    pub(super) name: Option<Word<'a>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }

@@ -1,6 +1,7 @@
 //! A stream, read for another dialect to tell.
 
 use super::answer::{UsageFields, Word, finish_of};
+use super::chat_answer::Block;
 use super::error::read_error_body;
 use crate::answer_error::StreamError;
 use crate::chat::{ChatEvent, FinishReason, Usage};
@@ -190,18 +191,6 @@ struct BlockStart<'a> {
     index: u64,
     #[serde(borrow)]
     content_block: Block<'a>,
-}
-
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    text: Option<Word<'a>>,
-    #[serde(borrow)]
-    id: Option<Word<'a>>,
-    #[serde(borrow)]
-    name: Option<Word<'a>>,
 }
 
 #[derive(Deserialize)]

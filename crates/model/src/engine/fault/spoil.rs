@@ -11,7 +11,7 @@ use seawall_wire::chat::{ChatEvent, Usage};
 use std::time::Duration;
 
 const PAGE: &str = "<!doctype html><title>502</title><h1>Bad gateway, says the simulated proxy</h1>\n";
-/// What a throttle says when nobody has said otherwise.
+/// What a quota is counted over.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The script of an answer.
