@@ -29,6 +29,7 @@
 //! | [`money`] | what tokens cost, to the nano-dollar |
 //! | [`evaluator`] | what may be done for this request, and why no more |
 //! | [`rollout`] | how far a protection has been brought in, and for whom |
+//! | [`handle`] | nothing: it is the clock, the chance and the timer that callers hand in |
 //! | [`vocabulary`] | what the words mean that several of these share |
 //! | [`invariant`] | whether the laws of all these hold |
 //!
@@ -44,6 +45,7 @@ pub mod deadline;
 pub mod evaluator;
 pub mod failure;
 pub mod framing;
+pub mod handle;
 pub mod histogram;
 pub mod history;
 pub mod hours;

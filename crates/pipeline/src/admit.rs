@@ -1,10 +1,10 @@
 //! The third stage: one all-or-nothing decision over every limit of the caller.
 
-use crate::handle::Runtime;
 use crate::identify::IdentifiedRequest;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
+use seawall_core::handle::Runtime;
 use seawall_core::quota::{Cost, QuotaDecision, QuotaKey, Scope, come_back};
 
 /// A request that every limit has let through. What it took of request limits stays taken.

@@ -5,7 +5,6 @@
 //! caller noticing; from then on there is only finishing or breaking off.
 
 use crate::attempt::{Attempt, Holdings};
-use crate::handle::{Runtime, within};
 use crate::path::Path;
 use crate::plan::{GuardedTarget, PlannedRequest};
 use crate::reply::Rejection;
@@ -15,6 +14,7 @@ use seawall_core::breaker::BreakerPhase;
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::handle::{Runtime, within};
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Answer, Call, Frames};

@@ -4,12 +4,12 @@
 //! exactly once: by success, by failure, or, dropped in the middle because the caller went away, by what was known
 //! until then.
 
-use crate::handle::Runtime;
 use crate::plan::GuardedTarget;
 use crate::settle::Tally;
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
+use seawall_core::handle::Runtime;
 use seawall_core::in_flight::InFlightPermit;
 use seawall_core::money::Usage;
 use seawall_core::time::Timestamp;

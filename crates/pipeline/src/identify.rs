@@ -3,10 +3,10 @@
 //! A caller is known by the hash of its key; the key itself is kept nowhere. What tier a caller has is read from
 //! the directory and never from the request.
 
-use crate::handle::Runtime;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
+use seawall_core::handle::Runtime;
 use seawall_core::vocabulary::Tier;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

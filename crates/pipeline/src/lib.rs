@@ -10,7 +10,7 @@
 mod admit;
 mod answer;
 mod attempt;
-mod handle;
+
 mod identify;
 mod path;
 mod plan;
@@ -19,12 +19,12 @@ mod relay;
 mod reply;
 mod settle;
 
-pub use handle::Runtime;
 pub use identify::{Caller, Directory, KeyError};
 pub use path::{Path, PathOptions};
 pub use plan::{Route, TargetOptions};
 pub use receive::InboundRequest;
 pub use relay::ReplyStream;
 pub use reply::{Rejection, Reply};
+pub use seawall_core::handle::Runtime;
 pub use seawall_core::vocabulary::Tier;
 pub use settle::{Observer, Record, Verdict};

@@ -2,7 +2,6 @@
 
 use crate::admit::admit;
 use crate::answer::{Answered, Content, answer};
-use crate::handle::Runtime;
 use crate::identify::{Directory, identify};
 use crate::plan::{Route, plan};
 use crate::receive::{InboundRequest, receive};
@@ -11,6 +10,7 @@ use crate::reply::Reply;
 use crate::settle::{Closing, Observer, Verdict};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::{TimeLimitOptions, TimeLimits};
+use seawall_core::handle::Runtime;
 use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;

@@ -1,12 +1,12 @@
 //! The fourth stage: which targets to try, in which order, and what each may cost at worst.
 
 use crate::admit::AdmittedRequest;
-use crate::handle::Runtime;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
 use bytes::Bytes;
 use seawall_core::breaker::{Breaker, BreakerProfile, SharedBreaker};
+use seawall_core::handle::Runtime;
 use seawall_core::in_flight::InFlightLimit;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::{PressureGauge, PressureOptions};

@@ -1,10 +1,10 @@
 //! The first stage: what came in, checked for shape, with the one deadline it has.
 
-use crate::handle::Runtime;
 use crate::path::Path;
 use crate::reply::Rejection;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
+use seawall_core::handle::Runtime;
 use seawall_core::time::Now;
 use seawall_wire::anthropic::{RequestHead, read_request};
 

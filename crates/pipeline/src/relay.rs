@@ -6,11 +6,11 @@
 
 use crate::answer::{Begun, read_frame};
 use crate::attempt::Attempt;
-use crate::handle::Runtime;
 use crate::settle::{Closing, Verdict};
 use bytes::{Bytes, BytesMut};
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::handle::Runtime;
 use seawall_core::time::Timestamp;
 use seawall_provider::Frames;
 use seawall_wire::Refusal;

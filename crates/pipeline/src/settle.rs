@@ -1,7 +1,7 @@
 //! The last stage: what it took and what it cost.
 
-use crate::handle::Runtime;
 use seawall_core::failure::FailureKind;
+use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;

@@ -1,267 +1,129 @@
-//! The day's money.
+//! The authority over money.
 //!
-//! Before a call its worst case is held; after it the true cost is posted and the rest is free again. What is posted
-//! and held together never passes the day's cap, so that no number of concurrent calls can overspend. A [`Hold`]
-//! belongs to the day it was made on, whenever it is settled.
+//! A node spends what it has leased and tells the ledger in totals what that came to; calls themselves arrive as events,
+//! each once however often it is told. Posted and lent together never pass the cap that was in force when it was lent. All
+//! figures can be asked for; none is ever changed but by an event, a lease or a reconciliation.
 
-use crate::lock;
-use seawall_core::money::Money;
-use seawall_core::time::UtcTime;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use crate::StoreError;
+use crate::usage::{CallId, UsageEvent};
+use seawall_core::budget::{
+    BudgetLimits, Lease, LeaseDecision, LeaseId, LeaseReport, LentBooks, Recall, ReconcileDecision,
+};
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Now, UtcTime};
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Why a hold was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the day's budget has {free} left and this call may cost {wanted}")]
-pub struct BudgetSpent {
-    /// What could still be held.
-    pub free: Money,
-    /// What was asked for.
-    pub wanted: Money,
+/// What became of a batch of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Posted {
+    /// Events that were new.
+    pub new: usize,
+    /// Events that had been told before; they changed nothing.
+    pub known: usize,
+}
+
+/// Calls, what they used and what that cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many calls.
+    pub calls: u64,
+    /// What they used.
+    pub usage: Usage,
+    /// What that cost.
+    pub cost: Money,
 }
 
 /// The books of one day.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DayBooks {
-    /// What calls have truly cost.
-    pub posted: Money,
-    /// What calls under way may still cost.
-    pub held: Money,
-    /// How many calls are under way.
-    pub holds: u64,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DayTotals {
+    /// By tier, in the order of [`Tier::ALL`](seawall_core::vocabulary::Tier::ALL).
+    pub tiers: [Totals; 3],
+    /// By model, in the order of their names.
+    pub models: Vec<(Arc<str>, Totals)>,
+    /// What is lent and written off, by tier.
+    pub lent: [LentBooks; 3],
+    /// How many callers have spent something.
+    pub callers: u64,
 }
 
-impl DayBooks {
-    fn committed(&self) -> Money {
-        self.posted.saturating_add(self.held)
-    }
+/// A node that wants money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseAsk {
+    /// Which lease.
+    pub lease: LeaseId,
+    /// What is wanted in all, what was granted before included.
+    pub total: Money,
+    /// For how long.
+    pub lasts: Duration,
 }
 
-#[derive(Debug)]
-struct Books {
-    cap: Money,
-    days: BTreeMap<u64, DayBooks>,
+/// Part of the events of some time, and where the next part begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventPage {
+    /// In the order of time, then of their names.
+    pub events: Vec<UsageEvent>,
+    /// Where to go on; none at the end.
+    pub next: Option<(UtcTime, CallId)>,
 }
 
-/// A ledger in memory. Cloning it gives another handle to the same books.
-///
-/// ```
-/// use seawall_core::money::Money;
-/// use seawall_core::time::UtcTime;
-/// use seawall_store::MemoryLedger;
-///
-/// let ledger = MemoryLedger::new(Money::from_dollars(1));
-/// let now = UtcTime::from_civil(2026, 11, 15);
-/// let hold = ledger.reserve(Money::from_dollars(1), now).unwrap();
-/// assert!(ledger.reserve(Money::from_nanos(1), now).is_err());
-/// hold.post(Money::from_nanos(400_000_000));
-/// assert_eq!(ledger.day(now).posted.to_string(), "$0.40");
-/// ```
-#[derive(Clone, Debug)]
-pub struct MemoryLedger(Arc<Mutex<Books>>);
+/// The books that all nodes share.
+pub trait Ledger: Send + Sync {
+    /// Raises a lease as far as the caps allow, and renews it. Without raising it, this is how a lease is renewed.
+    fn lease(
+        &self,
+        ask: &LeaseAsk,
+        now: Now,
+    ) -> impl Future<Output = Result<LeaseDecision, StoreError>> + Send;
 
-/// Money that is held for one call. Dropped without a word, it is posted in full: what a call has cost and nobody can
-/// say is its worst case.
-#[derive(Debug)]
-#[must_use = "dropping a hold posts it in full"]
-pub struct Hold {
-    ledger: MemoryLedger,
-    day: u64,
-    amount: Money,
-    settled: bool,
-}
+    /// A node tells what it has spent of its leases and gives back, in totals. Returns how each stands.
+    fn report(
+        &self,
+        reports: &[LeaseReport],
+        now: Now,
+    ) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
 
-impl MemoryLedger {
-    /// Books with this cap on every day.
-    #[must_use]
-    pub fn new(cap: Money) -> Self {
-        Self(Arc::new(Mutex::new(Books { cap, days: BTreeMap::new() })))
-    }
+    /// Writes off what nodes have left that did not renew in time. Returns what was written off.
+    fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
 
-    /// Holds `amount` of the day of `now`, if the cap allows it.
-    pub fn reserve(&self, amount: Money, now: UtcTime) -> Result<Hold, BudgetSpent> {
-        let day = now.day();
-        let mut books = lock(&self.0);
-        let cap = books.cap;
-        let today = books.days.entry(day).or_default();
-        let free = cap.saturating_sub(today.committed());
-        if amount > free {
-            return Err(BudgetSpent { free, wanted: amount });
-        }
-        today.held = today.held.saturating_add(amount);
-        today.holds += 1;
-        // Days that are over are kept only while a call of theirs is under way.
-        books.days.retain(|number, day_books| *number >= day || day_books.holds > 0);
-        Ok(Hold { ledger: self.clone(), day, amount, settled: false })
-    }
+    /// It has been found out what the calls on a lease that was written off cost.
+    fn reconcile(
+        &self,
+        lease: LeaseId,
+        spent: Money,
+        now: Now,
+    ) -> impl Future<Output = Result<ReconcileDecision, StoreError>> + Send;
 
-    /// The books of the day of `now`.
-    #[must_use]
-    pub fn day(&self, now: UtcTime) -> DayBooks {
-        lock(&self.0).days.get(&now.day()).copied().unwrap_or_default()
-    }
+    /// Other caps from now on. Returns what is to come back for them to hold on `day`.
+    fn set_limits(
+        &self,
+        limits: BudgetLimits,
+        day: u64,
+    ) -> impl Future<Output = Result<Vec<Recall>, StoreError>> + Send;
 
-    /// Changes the cap. Lowered below what is committed, it refuses until enough has been given back.
-    pub fn set_cap(&self, cap: Money) {
-        lock(&self.0).cap = cap;
-    }
+    /// Takes calls into the books, all or none of them; a call that is there already changes nothing.
+    fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<Posted, StoreError>> + Send;
 
-    fn settle(&self, day: u64, amount: Money, actual: Money) {
-        if let Some(books) = lock(&self.0).days.get_mut(&day) {
-            books.held = books.held.saturating_sub(amount);
-            books.posted = books.posted.saturating_add(actual);
-            books.holds = books.holds.saturating_sub(1);
-        }
-    }
-}
+    /// The books of a day.
+    fn day(&self, day: u64) -> impl Future<Output = Result<DayTotals, StoreError>> + Send;
 
-impl Hold {
-    /// What is held.
-    #[must_use]
-    pub fn amount(&self) -> Money {
-        self.amount
-    }
+    /// What one caller has spent on a day.
+    fn caller(&self, day: u64, caller: u64) -> impl Future<Output = Result<Totals, StoreError>> + Send;
 
-    /// The call cost this much. More than was held is booked all the same: it has been spent.
-    pub fn post(mut self, actual: Money) {
-        self.settled = true;
-        self.ledger.settle(self.day, self.amount, actual);
-    }
+    /// Who has spent most on a day, most first; of equal ones the lower number first.
+    fn top_spenders(
+        &self,
+        day: u64,
+        how_many: usize,
+    ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
 
-    /// The call was not made, or cost nothing.
-    pub fn void(self) {
-        self.post(Money::ZERO);
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.ledger.settle(self.day, self.amount, self.amount);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{BudgetSpent, DayBooks, Hold, MemoryLedger};
-    use proptest::collection::vec;
-    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
-    use seawall_core::money::Money;
-    use seawall_core::time::UtcTime;
-    use std::time::Duration;
-
-    fn nanos(nanos: u64) -> Money {
-        Money::from_nanos(nanos)
-    }
-
-    fn today() -> UtcTime {
-        UtcTime::from_civil(2026, 11, 15)
-    }
-
-    #[test]
-    fn the_cap_is_a_wall_and_the_refusal_says_what_is_left() {
-        let ledger = MemoryLedger::new(nanos(10));
-        let held = ledger.reserve(nanos(7), today()).unwrap();
-        assert_eq!(held.amount(), nanos(7));
-        let refusal = ledger.reserve(nanos(4), today()).unwrap_err();
-        assert_eq!(refusal, BudgetSpent { free: nanos(3), wanted: nanos(4) });
-        let text = "the day's budget has $0.000000003 left and this call may cost $0.000000004";
-        assert_eq!(refusal.to_string(), text);
-        let rest = ledger.reserve(nanos(3), today()).unwrap();
-        held.post(nanos(5));
-        assert_eq!(ledger.day(today()), DayBooks { posted: nanos(5), held: nanos(3), holds: 1 });
-        rest.void();
-        assert_eq!(ledger.day(today()), DayBooks { posted: nanos(5), held: nanos(0), holds: 0 });
-    }
-
-    #[test]
-    fn a_hold_that_is_dropped_is_posted_in_full_and_an_overrun_is_booked() {
-        let ledger = MemoryLedger::new(nanos(10));
-        drop(ledger.reserve(nanos(4), today()));
-        assert_eq!(ledger.day(today()).posted, nanos(4));
-        ledger.reserve(nanos(1), today()).unwrap().post(nanos(9));
-        assert_eq!(ledger.day(today()), DayBooks { posted: nanos(13), held: nanos(0), holds: 0 });
-        assert_eq!(ledger.reserve(nanos(1), today()).unwrap_err().free, Money::ZERO);
-    }
-
-    #[test]
-    fn a_hold_belongs_to_the_day_it_was_made_on() {
-        let ledger = MemoryLedger::new(nanos(10));
-        let evening = ledger.reserve(nanos(10), today()).unwrap();
-        let tomorrow = today() + Duration::from_secs(86_400);
-        let morning = ledger.reserve(nanos(10), tomorrow).unwrap();
-        evening.post(nanos(6));
-        assert_eq!(ledger.day(today()).posted, nanos(6));
-        assert_eq!(ledger.day(tomorrow), DayBooks { posted: nanos(0), held: nanos(10), holds: 1 });
-        morning.void();
-        // A day that is over and has nothing under way is forgotten with the next hold.
-        drop(ledger.reserve(nanos(1), tomorrow));
-        assert_eq!(ledger.day(today()), DayBooks::default());
-    }
-
-    #[test]
-    fn a_lowered_cap_refuses_until_enough_is_given_back() {
-        let ledger = MemoryLedger::new(nanos(10));
-        let held = ledger.reserve(nanos(8), today()).unwrap();
-        ledger.set_cap(nanos(5));
-        assert_eq!(ledger.reserve(nanos(1), today()).unwrap_err().free, Money::ZERO);
-        held.post(nanos(2));
-        assert!(ledger.reserve(nanos(3), today()).is_ok());
-    }
-
-    #[test]
-    fn two_hundred_threads_worth_of_calls_never_pass_a_tiny_budget() {
-        let ledger = MemoryLedger::new(nanos(100));
-        std::thread::scope(|scope| {
-            for thread in 0..8_u64 {
-                let ledger = &ledger;
-                scope.spawn(move || {
-                    for round in 0..2_000 {
-                        if let Ok(hold) = ledger.reserve(nanos(7), today()) {
-                            let books = ledger.day(today());
-                            assert!(books.committed() <= nanos(100), "{books:?}");
-                            match (round + thread) % 3 {
-                                0 => hold.void(),
-                                1 => hold.post(nanos(1)),
-                                _ => drop(hold),
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        let books = ledger.day(today());
-        assert_eq!((books.held, books.holds), (Money::ZERO, 0));
-        assert!(books.posted <= nanos(100) && books.posted > nanos(93));
-    }
-
-    proptest! {
-        #[test]
-        fn posted_and_held_are_what_was_done(steps in vec((0_u8..4, 0_u64..40, proptest::num::usize::ANY), 1..80)) {
-            let ledger = MemoryLedger::new(nanos(100));
-            let (mut open, mut posted): (Vec<Hold>, u64) = (Vec::new(), 0);
-            for (step, amount, which) in steps {
-                if step == 0 || open.is_empty() {
-                    let held: u64 = open.iter().map(|hold| hold.amount().as_nanos()).sum();
-                    let granted = ledger.reserve(nanos(amount), today());
-                    prop_assert_eq!(granted.is_ok(), posted + held + amount <= 100);
-                    open.extend(granted);
-                } else {
-                    let hold = open.swap_remove(which % open.len());
-                    let actual = amount.min(hold.amount().as_nanos());
-                    match step {
-                        1 => { posted += actual; hold.post(nanos(actual)); }
-                        2 => hold.void(),
-                        _ => { posted += hold.amount().as_nanos(); drop(hold); }
-                    }
-                }
-                let books = ledger.day(today());
-                prop_assert_eq!(books.posted, nanos(posted));
-                prop_assert_eq!(books.held, open.iter().map(Hold::amount).sum());
-                prop_assert_eq!(books.holds, open.len() as u64);
-                prop_assert!(books.committed() <= nanos(100));
-            }
-        }
-    }
+    /// The calls that ended in this time, in pages of at most `most`.
+    fn events(
+        &self,
+        time: Range<UtcTime>,
+        from: Option<(UtcTime, CallId)>,
+        most: usize,
+    ) -> impl Future<Output = Result<EventPage, StoreError>> + Send;
 }

@@ -38,5 +38,5 @@ pub use decision::{
 };
 pub use hint::{ComeBack, come_back};
 pub(crate) use ring::SliceRing;
-pub use rule::{Quota, QuotaGroup, Unit};
+pub use rule::{Quota, QuotaGroup, QuotaKind, Unit};
 pub(crate) use sliding::SlidingRule;

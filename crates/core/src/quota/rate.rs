@@ -3,7 +3,7 @@
 //! One number per caller: the moment at which all that was admitted so far would have been used up at the even
 //! rate. A request fits as long as that moment lies no further ahead than the burst allows.
 
-use super::rule::Check;
+use super::rule::{Check, QuotaKind};
 use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -51,6 +51,10 @@ impl RateRule {
             return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
         }
         Ok(Self { unit_nanos, burst })
+    }
+
+    pub(super) const fn kind(&self) -> QuotaKind {
+        QuotaKind::Rate { unit: Duration::from_nanos(self.unit_nanos), burst: self.burst }
     }
 
     pub(super) fn burst(&self) -> u32 {

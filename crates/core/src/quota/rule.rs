@@ -45,6 +45,32 @@ enum Rule {
     Calendar(CalendarRule),
 }
 
+/// What kind of limit it is, with the numbers that another book of the same limits needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaKind {
+    /// An even rate.
+    Rate {
+        /// The time one unit takes.
+        unit: Duration,
+        /// How many may come at once.
+        burst: u32,
+    },
+    /// So many in any period.
+    Sliding {
+        /// A sixtieth of the period. The sum runs over sixty-one of them.
+        slice: Duration,
+        /// How many, the burst included.
+        limit: u32,
+    },
+    /// So many in each day or month.
+    Calendar {
+        /// Which.
+        period: CalendarPeriod,
+        /// How many.
+        limit: u32,
+    },
+}
+
 /// Whether units fit under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
@@ -98,6 +124,16 @@ impl Quota {
     #[must_use]
     pub fn unit(&self) -> Unit {
         self.unit
+    }
+
+    /// What kind of limit it is.
+    #[must_use]
+    pub const fn kind(&self) -> QuotaKind {
+        match &self.rule {
+            Rule::Rate(rule) => rule.kind(),
+            Rule::Sliding(rule) => rule.kind(),
+            Rule::Calendar(rule) => QuotaKind::Calendar { period: rule.period, limit: rule.limit },
+        }
     }
 
     /// The most that can ever be taken at once.

@@ -7,7 +7,7 @@
 use super::packed::{self, Slice, Stored};
 use super::pool::Pool;
 use super::ring::SliceRing;
-use super::rule::Check;
+use super::rule::{Check, QuotaKind};
 use crate::setting::{SettingError, at_least_one};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -46,6 +46,10 @@ impl SlidingRule {
             return Err(SettingError::new("per", format!("{per:?} is longer than can be counted")));
         }
         Ok(Self { slice_nanos, limit })
+    }
+
+    pub(super) const fn kind(&self) -> QuotaKind {
+        QuotaKind::Sliding { slice: Duration::from_nanos(self.slice_nanos), limit: self.limit }
     }
 
     pub(super) fn limit(&self) -> u32 {

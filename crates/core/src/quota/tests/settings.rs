@@ -70,3 +70,14 @@ fn a_question_that_cannot_be_decided_is_refused() {
         (None, None)
     );
 }
+
+#[test]
+fn a_limit_tells_its_kind_and_the_numbers_that_another_book_needs() {
+    use super::super::QuotaKind;
+    let rate = Quota::rate("r", Unit::Request, 5, SECOND, 10).unwrap();
+    assert_eq!(rate.kind(), QuotaKind::Rate { unit: SECOND / 5, burst: 10 });
+    let minute = Quota::sliding("m", Unit::Request, 60, SECOND * 60, 10).unwrap();
+    assert_eq!(minute.kind(), QuotaKind::Sliding { slice: SECOND, limit: 70 });
+    let day = Quota::calendar("d", Unit::Token, 7, CalendarPeriod::Day).unwrap();
+    assert_eq!(day.kind(), QuotaKind::Calendar { period: CalendarPeriod::Day, limit: 7 });
+}

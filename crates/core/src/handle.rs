@@ -1,8 +1,11 @@
-//! What the path needs of the world it runs in.
+//! What code that waits needs of the world it runs in.
+//!
+//! A clock, chance and a timer, as one handle. The gateway hands in the real ones, the simulator its virtual ones; nothing
+//! in between can tell the difference.
 
-use seawall_core::chance::Draw;
-use seawall_core::deadline::Deadline;
-use seawall_core::time::{Now, Timestamp};
+use crate::chance::Draw;
+use crate::deadline::Deadline;
+use crate::time::{Now, Timestamp};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -26,7 +29,7 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 }
 
 /// The outcome of `work`, or nothing if the deadline comes first. Work that is ready at the deadline counts.
-pub(crate) async fn within<T>(
+pub async fn within<T>(
     runtime: &impl Runtime,
     deadline: Deadline,
     work: impl Future<Output = T>,
