@@ -6,14 +6,20 @@
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
+use seawall_core::pressure::PressureOptions;
 use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::setting::SettingError;
 use seawall_gateway::{AccessLog, Counters, TokioRuntime};
-use seawall_pipeline::{Directory, InboundRequest, Path, PathOptions, Reply, Route, TargetOptions, Tier};
+use seawall_pipeline::{
+    Directory, GuardedTarget, InboundRequest, Path, PathOptions, Reply, Route, RuleOptions, TargetOptions,
+    Tier,
+};
 use seawall_provider::{Answer, Call, Calling, Target};
 use seawall_store::MemoryLedger;
+use seawall_wire::RequestLimits;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -52,22 +58,32 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         model: "strong".to_owned(),
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
         concurrency: 1_000,
-        breaker: BreakerProfile::Sonnet,
+        breaker: BreakerProfile::Sonnet.options().check()?,
+        pressure: PressureOptions::default().check()?,
         upstream: Arc::new(AtOnce),
     };
     let mut directory = Directory::default();
     directory.add(KEY, Tier::Prime).map_err(|error| SettingError::new("key", error.to_string()))?;
     let log = AccessLog::new(Arc::new(Counters::default()), None);
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
-    let options = PathOptions {
+    let time = TimeLimitOptions::default().check();
+    let rules = RuleOptions {
         directory,
         tiers: [group("prime")?, group("standard")?, group("guest")?],
         everybody: QuotaGroup::new("everybody", everybody)?,
+        routes: vec![Route::new(
+            "manga",
+            Duration::from_secs(30),
+            vec![Arc::new(GuardedTarget::new(target)?)],
+        )?],
+        retry: RetryOptions::interactive().check()?,
+        time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
+        request: RequestLimits::default(),
+    };
+    let options = PathOptions {
+        rules,
         ledger: MemoryLedger::new(Money::MAX),
-        route: Route::new("manga", vec![target])?,
-        retry: RetryOptions::interactive(),
         retry_budget: RetryBudgetOptions::default(),
-        start_limit: Duration::from_secs(30),
         observer: Arc::new(log),
         seed: 1,
     };

@@ -5,14 +5,20 @@ use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
+use seawall_core::pressure::PressureOptions;
 use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::setting::SettingError;
-use seawall_pipeline::{Directory, KeyError, Path, PathOptions, Route, Runtime as _, TargetOptions, Tier};
+use seawall_pipeline::{
+    Directory, GuardedTarget, KeyError, Path, PathOptions, Route, RuleOptions, Runtime as _, TargetOptions,
+    Tier,
+};
 use seawall_provider::AnthropicTarget;
 use seawall_provider::http1::{Endpoint, Limits, TokioTimer};
 use seawall_store::MemoryLedger;
+use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroU32;
@@ -106,7 +112,9 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let counters = Arc::new(Counters::default());
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
     let scaled = |limit: u32| limit.saturating_mul(scale_limits.get());
-    let path = PathOptions {
+    let time = TimeLimitOptions::default().check();
+    let time = time.map_err(|_| SettingError::new("limits", "the default time limits do not nest"))?;
+    let rules = RuleOptions {
         directory,
         tiers: [
             tier("prime", [60, 10, 500, 15_000].map(scaled))?,
@@ -114,11 +122,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
             tier("guest", [10, 2, 50, 5_000].map(scaled))?,
         ],
         everybody: everybody([50_000, 5_000, 7_500].map(scaled))?,
+        routes: vec![Route::new(&alias, Duration::from_secs(30), targets)?],
+        retry: RetryOptions::interactive().check()?,
+        time,
+        request: RequestLimits::default(),
+    };
+    let path = PathOptions {
+        rules,
         ledger: MemoryLedger::new(budget),
-        route: Route::new(&alias, targets)?,
-        retry: RetryOptions::interactive(),
         retry_budget: RetryBudgetOptions::default(),
-        start_limit: Duration::from_secs(30),
         observer,
         seed: runtime.draw().below(u64::MAX),
     };
@@ -145,7 +157,11 @@ fn everybody([minute, second, burst]: [u32; 3]) -> Result<QuotaGroup, SettingErr
     QuotaGroup::new("everybody", vec![per_minute(minute, 0)?, second])
 }
 
-fn connect(target: TargetAddress, cores: usize, timer: TokioTimer) -> Result<TargetOptions, SettingError> {
+fn connect(
+    target: TargetAddress,
+    cores: usize,
+    timer: TokioTimer,
+) -> Result<Arc<GuardedTarget>, SettingError> {
     let TargetAddress { name, model, url, api_key, price, breaker } = target;
     let limits = Limits {
         connect: Duration::from_secs(5),
@@ -156,7 +172,16 @@ fn connect(target: TargetAddress, cores: usize, timer: TokioTimer) -> Result<Tar
         body_bytes: 64 << 20,
     };
     let upstream = AnthropicTarget::new(&endpoint(&url)?, cores, api_key, limits, timer);
-    Ok(TargetOptions { name, model, price, concurrency: 1_000, breaker, upstream: Arc::new(upstream) })
+    let target = GuardedTarget::new(TargetOptions {
+        name,
+        model,
+        price,
+        concurrency: 1_000,
+        breaker: breaker.options().check()?,
+        pressure: PressureOptions::default().check()?,
+        upstream: Arc::new(upstream),
+    });
+    target.map(Arc::new)
 }
 
 fn endpoint(url: &str) -> Result<Endpoint, SettingError> {

@@ -18,8 +18,8 @@ pub(crate) fn admit<R: Runtime>(
 ) -> Result<AdmittedRequest, Rejection> {
     let IdentifiedRequest { request, caller } = identified;
     let scopes = [
-        Scope { group: path.groups.of(caller.tier), key: QuotaKey(caller.id) },
-        Scope { group: path.groups.everybody, key: QuotaKey(0) },
+        Scope { group: request.rules.groups.of(caller.tier), key: QuotaKey(caller.id) },
+        Scope { group: request.rules.groups.everybody, key: QuotaKey(0) },
     ];
     match path.book.reserve(&scopes, Cost::REQUEST, request.received) {
         Ok(QuotaDecision::Granted { .. }) => Ok(AdmittedRequest { request }),

@@ -6,9 +6,10 @@
 
 use crate::attempt::{Attempt, Holdings};
 use crate::path::Path;
-use crate::plan::{GuardedTarget, PlannedRequest};
+use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 use crate::settle::Tally;
+use crate::target::GuardedTarget;
 use bytes::Bytes;
 use seawall_core::breaker::BreakerPhase;
 use seawall_core::credit::Credit;
@@ -61,12 +62,12 @@ pub(crate) async fn answer<R: Runtime>(
     tally: &Arc<Tally>,
 ) -> Result<Answered<R>, Rejection> {
     path.retry_budget.deposit(path.runtime.monotonic());
-    let mut retries = Retries::new(path.retry);
+    let mut retries = Retries::new(planned.request.rules.retry);
     let mut target_index = 0;
     let (mut credit, mut last_failure) = (None, None);
     let (mut first_failed, mut skipped): (Option<Timestamp>, Option<Skipped>) = (None, None);
-    while let Some(target) = planned.targets.get(target_index) {
-        let has_other_target = target_index + 1 < planned.targets.len();
+    while let Some(target) = planned.route.targets.get(target_index) {
+        let has_other_target = target_index + 1 < planned.route.targets.len();
         let holdings = match take_holdings(path, &planned, target, credit.take()) {
             Ok(holdings) => holdings,
             Err(reason) => {
@@ -159,7 +160,7 @@ async fn try_once<R: Runtime>(
 ) -> Result<Content, Failure> {
     let stream = planned.request.head.stream;
     let now = path.runtime.monotonic();
-    let limit = if stream { path.start_limit } else { path.limits.attempt };
+    let limit = if stream { planned.route.start_limit } else { planned.request.rules.time.attempt };
     let start_by = planned.request.deadline.within(now, limit);
     let target = Arc::clone(&attempt.target);
     let call = Call { body: planned.body_for(&target), stream };

@@ -4,8 +4,8 @@
 //! exactly once: by success, by failure, or, dropped in the middle because the caller went away, by what was known
 //! until then.
 
-use crate::plan::GuardedTarget;
 use crate::settle::Tally;
+use crate::target::GuardedTarget;
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};

@@ -3,10 +3,8 @@
 //! A caller is known by the hash of its key; the key itself is kept nowhere. What tier a caller has is read from
 //! the directory and never from the request.
 
-use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
-use seawall_core::handle::Runtime;
 use seawall_core::vocabulary::Tier;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -67,11 +65,8 @@ pub(crate) struct IdentifiedRequest {
     pub(crate) caller: Caller,
 }
 
-pub(crate) fn identify<R: Runtime>(
-    path: &Path<R>,
-    request: ReceivedRequest,
-) -> Result<IdentifiedRequest, Rejection> {
-    let caller = request.api_key.as_deref().and_then(|key| path.directory.find(key));
+pub(crate) fn identify(request: ReceivedRequest) -> Result<IdentifiedRequest, Rejection> {
+    let caller = request.api_key.as_deref().and_then(|key| request.rules.directory.find(key));
     let caller = caller.ok_or(Rejection::UnknownKey)?;
     Ok(IdentifiedRequest { request, caller })
 }

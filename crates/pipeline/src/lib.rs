@@ -17,14 +17,17 @@ mod plan;
 mod receive;
 mod relay;
 mod reply;
+mod rules;
 mod settle;
+mod target;
 
 pub use identify::{Caller, Directory, KeyError};
 pub use path::{Path, PathOptions};
-pub use plan::{Route, TargetOptions};
 pub use receive::InboundRequest;
 pub use relay::ReplyStream;
 pub use reply::{Rejection, Reply};
+pub use rules::RuleOptions;
 pub use seawall_core::handle::Runtime;
 pub use seawall_core::vocabulary::Tier;
 pub use settle::{Observer, Record, Verdict};
+pub use target::{GuardedTarget, Route, TargetOptions};

@@ -1,93 +1,17 @@
-//! The fourth stage: which targets to try, in which order, and what each may cost at worst.
+//! The fourth stage: which targets to try, in which order.
 
 use crate::admit::AdmittedRequest;
-use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
+use crate::target::{GuardedTarget, Route};
 use bytes::Bytes;
-use seawall_core::breaker::{Breaker, BreakerProfile, SharedBreaker};
-use seawall_core::handle::Runtime;
-use seawall_core::in_flight::InFlightLimit;
-use seawall_core::money::{Money, Price};
-use seawall_core::pressure::{PressureGauge, PressureOptions};
-use seawall_core::setting::SettingError;
-use seawall_provider::Target;
 use seawall_wire::anthropic::with_model;
-use std::sync::{Arc, Mutex};
-
-/// Tokens that a vendor may add to what the caller wrote.
-const INPUT_OVERHEAD: u64 = 300;
-
-/// One model at one provider, as somebody wrote it.
-pub struct TargetOptions {
-    /// The name in logs and metrics.
-    pub name: String,
-    /// What the provider calls the model.
-    pub model: String,
-    /// What its tokens cost.
-    pub price: Price,
-    /// Calls in flight at once.
-    pub concurrency: u32,
-    /// When its breaker opens.
-    pub breaker: BreakerProfile,
-    /// The way there.
-    pub upstream: Arc<dyn Target>,
-}
-
-/// A target with what protects it.
-pub(crate) struct GuardedTarget {
-    pub(crate) name: String,
-    pub(crate) model: String,
-    pub(crate) price: Price,
-    pub(crate) in_flight: InFlightLimit,
-    pub(crate) breaker: SharedBreaker,
-    pub(crate) pressure: Mutex<PressureGauge>,
-    pub(crate) upstream: Arc<dyn Target>,
-}
-
-/// A name that callers use, and the targets behind it in the order they are tried.
-pub struct Route {
-    pub(crate) alias: String,
-    /// Shared with every request under way, which keeps the plan it was given.
-    pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
-}
-
-impl Route {
-    /// Refuses a route without targets, and targets whose settings make no sense.
-    pub fn new(alias: &str, targets: Vec<TargetOptions>) -> Result<Self, SettingError> {
-        if targets.is_empty() {
-            return Err(SettingError::new("targets", format!("route {alias} has none")));
-        }
-        let guarded = targets.into_iter().map(guard).collect::<Result<_, _>>()?;
-        Ok(Self { alias: alias.to_owned(), targets: guarded })
-    }
-}
-
-fn guard(options: TargetOptions) -> Result<Arc<GuardedTarget>, SettingError> {
-    let TargetOptions { name, model, price, concurrency, breaker, upstream } = options;
-    Ok(Arc::new(GuardedTarget {
-        name,
-        model,
-        price,
-        in_flight: InFlightLimit::new(concurrency)?,
-        breaker: SharedBreaker::new(Breaker::new(breaker.options().check()?)),
-        pressure: Mutex::new(PressureGauge::new(PressureOptions::default().check()?)),
-        upstream,
-    }))
-}
-
-impl GuardedTarget {
-    /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
-    pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
-        let input = input_bytes.saturating_add(INPUT_OVERHEAD);
-        self.price.at_most(input, output)
-    }
-}
+use std::sync::Arc;
 
 /// A request with its plan.
 pub(crate) struct PlannedRequest {
     pub(crate) request: ReceivedRequest,
-    pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
+    pub(crate) route: Arc<Route>,
 }
 
 impl PlannedRequest {
@@ -97,13 +21,10 @@ impl PlannedRequest {
     }
 }
 
-pub(crate) fn plan<R: Runtime>(
-    path: &Path<R>,
-    admitted: AdmittedRequest,
-) -> Result<PlannedRequest, Rejection> {
+pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
     let AdmittedRequest { request } = admitted;
-    if request.head.model != path.route.alias {
-        return Err(Rejection::UnknownModel(request.head.model));
+    match request.rules.routes.get(request.head.model.as_str()) {
+        Some(route) => Ok(PlannedRequest { route: Arc::clone(route), request }),
+        None => Err(Rejection::UnknownModel(request.head.model)),
     }
-    Ok(PlannedRequest { request, targets: Arc::clone(&path.route.targets) })
 }

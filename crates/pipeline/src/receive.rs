@@ -2,11 +2,13 @@
 
 use crate::path::Path;
 use crate::reply::Rejection;
+use crate::rules::Rules;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::Runtime;
 use seawall_core::time::Now;
 use seawall_wire::anthropic::{RequestHead, read_request};
+use std::sync::Arc;
 
 /// A request as a face hands it over.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct ReceivedRequest {
     pub(crate) received: Now,
     /// By when all of it must have been answered.
     pub(crate) deadline: Deadline,
+    /// The rules that held when it came in.
+    pub(crate) rules: Arc<Rules>,
 }
 
 pub(crate) fn receive<R: Runtime>(
@@ -34,10 +38,11 @@ pub(crate) fn receive<R: Runtime>(
     inbound: InboundRequest,
 ) -> Result<ReceivedRequest, Rejection> {
     let InboundRequest { id: _, api_key, body } = inbound;
+    let rules = path.rules.load_full();
     let head =
-        read_request(&body, &path.request_limits).map_err(|error| Rejection::Malformed(error.to_string()))?;
+        read_request(&body, &rules.request).map_err(|error| Rejection::Malformed(error.to_string()))?;
     let received = path.runtime.now();
-    let whole = if head.stream { path.limits.stream } else { path.limits.request };
+    let whole = if head.stream { rules.time.stream } else { rules.time.request };
     let deadline = Deadline::after(received.monotonic, whole);
-    Ok(ReceivedRequest { api_key, body, head, received, deadline })
+    Ok(ReceivedRequest { api_key, body, head, received, deadline, rules })
 }

@@ -3,16 +3,20 @@
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
+use seawall_core::pressure::PressureOptions;
 use seawall_core::quota::{Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{
-    Directory, InboundRequest, Observer, Path, PathOptions, Record, Reply, Route, TargetOptions, Tier,
+    Directory, GuardedTarget, InboundRequest, Observer, Path, PathOptions, Record, Reply, Route, RuleOptions,
+    TargetOptions, Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
 use seawall_store::{DayBooks, MemoryLedger};
+use seawall_wire::RequestLimits;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,14 +76,18 @@ impl Shop {
         };
         let everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
         let target =
-            |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker| TargetOptions {
-                name: name.to_owned(),
-                model: model.to_owned(),
-                // Output costs five times as much as input.
-                price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
-                concurrency: 1_000,
-                breaker,
-                upstream,
+            |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker: BreakerProfile| {
+                let options = TargetOptions {
+                    name: name.to_owned(),
+                    model: model.to_owned(),
+                    // Output costs five times as much as input.
+                    price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
+                    concurrency: 1_000,
+                    breaker: breaker.options().check().unwrap(),
+                    pressure: PressureOptions::default().check().unwrap(),
+                    upstream,
+                };
+                Arc::new(GuardedTarget::new(options).unwrap())
             };
         let targets = vec![
             target("strong", strong, BreakerProfile::Sonnet),
@@ -87,7 +95,7 @@ impl Shop {
         ];
         let records = Arc::new(Records::default());
         let ledger = MemoryLedger::new(cap);
-        let options = PathOptions {
+        let rules = RuleOptions {
             directory,
             tiers: [
                 tier("prime", 60_000, 10, 500_000),
@@ -95,11 +103,15 @@ impl Shop {
                 tier("guest", 10, 2, 50),
             ],
             everybody: QuotaGroup::new("everybody", everybody).unwrap(),
+            routes: vec![Route::new("manga", Duration::from_secs(30), targets).unwrap()],
+            retry: RetryOptions::interactive().check().unwrap(),
+            time: TimeLimitOptions::default().check().unwrap(),
+            request: RequestLimits::default(),
+        };
+        let options = PathOptions {
+            rules,
             ledger: ledger.clone(),
-            route: Route::new("manga", targets).unwrap(),
-            retry: RetryOptions::interactive(),
             retry_budget: RetryBudgetOptions::default(),
-            start_limit: Duration::from_secs(30),
             observer: Arc::<Records>::clone(&records),
             seed: 1,
         };

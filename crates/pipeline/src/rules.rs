@@ -1,0 +1,89 @@
+//! What may change while requests are under way.
+//!
+//! A request takes the rules that hold when it comes in and keeps them to its end; others that come in later may have
+//! others. What was counted, spent and learned is not part of them and outlives them.
+
+use crate::identify::Directory;
+use crate::target::Route;
+use seawall_core::deadline::TimeLimits;
+use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
+use seawall_core::retry::RetryPolicy;
+use seawall_core::setting::SettingError;
+use seawall_core::vocabulary::Tier;
+use seawall_wire::RequestLimits;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rules as somebody wrote them.
+pub struct RuleOptions {
+    /// Who may ask.
+    pub directory: Directory,
+    /// The limits of each tier's callers, in the order of [`Tier::ALL`].
+    pub tiers: [QuotaGroup; 3],
+    /// The limits of everybody together.
+    pub everybody: QuotaGroup,
+    /// The names callers use, and the targets behind each.
+    pub routes: Vec<Route>,
+    /// How to retry.
+    pub retry: RetryPolicy,
+    /// How long anything may take.
+    pub time: TimeLimits,
+    /// How large a request may be.
+    pub request: RequestLimits,
+}
+
+impl RuleOptions {
+    /// All limits, in the order in which a book keeps them.
+    pub(crate) fn groups(&self) -> Vec<QuotaGroup> {
+        let mut groups = self.tiers.to_vec();
+        groups.push(self.everybody.clone());
+        groups
+    }
+}
+
+/// Rules that fit together.
+pub(crate) struct Rules {
+    pub(crate) directory: Directory,
+    pub(crate) groups: Groups,
+    pub(crate) routes: BTreeMap<Box<str>, Arc<Route>>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) time: TimeLimits,
+    pub(crate) request: RequestLimits,
+}
+
+impl Rules {
+    /// Refuses rules that make no sense. The book must have their limits already.
+    pub(crate) fn new(options: RuleOptions, book: &QuotaBook) -> Result<Self, SettingError> {
+        let RuleOptions { directory, tiers, everybody, routes, retry, time, request } = options;
+        let groups = Groups::new(book, &tiers, &everybody)?;
+        let mut by_name = BTreeMap::new();
+        for route in routes {
+            let name: Box<str> = route.alias.as_str().into();
+            if by_name.insert(name, Arc::new(route)).is_some() {
+                return Err(SettingError::new("routes", "two routes have one name"));
+            }
+        }
+        Ok(Self { directory, groups, routes: by_name, retry, time, request })
+    }
+}
+
+/// The groups of the quota book.
+pub(crate) struct Groups {
+    tiers: [GroupId; 3],
+    pub(crate) everybody: GroupId,
+}
+
+impl Groups {
+    fn new(book: &QuotaBook, tiers: &[QuotaGroup; 3], everybody: &QuotaGroup) -> Result<Self, SettingError> {
+        let find = |group: &QuotaGroup| {
+            let missing = || SettingError::new("groups", format!("{} is missing", group.name()));
+            book.group(group.name()).ok_or_else(missing)
+        };
+        let [prime, standard, guest] = tiers;
+        Ok(Self { tiers: [find(prime)?, find(standard)?, find(guest)?], everybody: find(everybody)? })
+    }
+
+    pub(crate) fn of(&self, tier: Tier) -> GroupId {
+        self.tiers[tier.index()]
+    }
+}

@@ -1,0 +1,93 @@
+//! Where requests can go: targets with what protects them, and the names that callers use for them.
+
+use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
+use seawall_core::in_flight::InFlightLimit;
+use seawall_core::money::{Money, Price};
+use seawall_core::pressure::{PressureGauge, PressureSettings};
+use seawall_core::setting::SettingError;
+use seawall_provider::Target;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Tokens that a vendor may add to what the caller wrote.
+const INPUT_OVERHEAD: u64 = 300;
+
+/// One model at one provider, as somebody wrote it.
+pub struct TargetOptions {
+    /// The name in logs and metrics.
+    pub name: String,
+    /// What the provider calls the model.
+    pub model: String,
+    /// What its tokens cost.
+    pub price: Price,
+    /// Calls in flight at once.
+    pub concurrency: u32,
+    /// When its breaker opens.
+    pub breaker: BreakerSettings,
+    /// When trying again becomes gentler.
+    pub pressure: PressureSettings,
+    /// The way there.
+    pub upstream: Arc<dyn Target>,
+}
+
+/// A target with what protects it.
+pub struct GuardedTarget {
+    pub(crate) name: String,
+    pub(crate) model: String,
+    pub(crate) price: Price,
+    pub(crate) in_flight: InFlightLimit,
+    pub(crate) breaker: SharedBreaker,
+    pub(crate) pressure: Arc<Mutex<PressureGauge>>,
+    pub(crate) upstream: Arc<dyn Target>,
+}
+
+impl GuardedTarget {
+    /// A target that nothing is known of yet. Refuses settings that make no sense.
+    pub fn new(options: TargetOptions) -> Result<Self, SettingError> {
+        let TargetOptions { name, model, price, concurrency, breaker, pressure, upstream } = options;
+        Ok(Self {
+            name,
+            model,
+            price,
+            in_flight: InFlightLimit::new(concurrency)?,
+            breaker: SharedBreaker::new(Breaker::new(breaker)),
+            pressure: Arc::new(Mutex::new(PressureGauge::new(pressure))),
+            upstream,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
+    pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
+        let input = input_bytes.saturating_add(INPUT_OVERHEAD);
+        self.price.at_most(input, output)
+    }
+}
+
+/// A name that callers use, and the targets behind it in the order they are tried.
+pub struct Route {
+    pub(crate) alias: String,
+    /// A stream's first content must come within this.
+    pub(crate) start_limit: Duration,
+    /// Shared with every request under way, which keeps the plan it was given.
+    pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
+}
+
+impl Route {
+    /// Refuses a route without targets.
+    pub fn new(
+        alias: &str,
+        start_limit: Duration,
+        targets: Vec<Arc<GuardedTarget>>,
+    ) -> Result<Self, SettingError> {
+        if targets.is_empty() {
+            return Err(SettingError::new("targets", format!("route {alias} has none")));
+        }
+        Ok(Self { alias: alias.to_owned(), start_limit, targets: targets.into() })
+    }
+}
