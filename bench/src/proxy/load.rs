@@ -121,6 +121,7 @@ async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
 
 /// The moment from which a request counts. Tokio's timer is coarse, so who was on time counts from when it sent; who
 /// was late because the last answer was late counts from when it should have sent.
+#[expect(clippy::disallowed_methods, reason = "a load is paced in real time")]
 async fn wait_for_turn(at: Instant) -> Instant {
     if at <= now() {
         return at;

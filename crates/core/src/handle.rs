@@ -10,38 +10,35 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Time, chance and waiting. Cloning it gives another handle to the same world.
-pub trait Runtime: Clone + Send + Sync + 'static {
-    /// This moment on both clocks.
-    fn now(&self) -> Now;
+/// A clock that never goes back, and a way to wait for a moment on it. Clones count alike.
+pub trait Timer: Clone + Send + Sync + 'static {
+    /// This moment.
+    fn monotonic(&self) -> Timestamp;
 
-    /// This moment on the monotonic clock alone, for who does not need the date: half as dear where each is a clock
-    /// of its own.
-    fn monotonic(&self) -> Timestamp {
-        self.now().monotonic
-    }
-
-    /// A number nobody could foresee, or that a seed decides.
-    fn draw(&self) -> Draw;
-
-    /// Waits until this moment.
+    /// Ends at this moment or later, never earlier.
     fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static;
 }
 
+/// Time, the date, chance and waiting. Cloning it gives another handle to the same world.
+pub trait Runtime: Timer {
+    /// This moment on both clocks. Who does not need the date asks for the monotonic clock alone, which is half as dear
+    /// where each is a clock of its own.
+    fn now(&self) -> Now;
+
+    /// A number nobody could foresee, or that a seed decides.
+    fn draw(&self) -> Draw;
+}
+
 /// The outcome of `work`, or nothing if the deadline comes first. Work that is ready at the deadline counts.
-pub async fn within<T>(
-    runtime: &impl Runtime,
-    deadline: Deadline,
-    work: impl Future<Output = T>,
-) -> Option<T> {
+pub async fn within<T>(timer: &impl Timer, deadline: Deadline, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     // Most work is ready at once or long before; a timer is set up only for what has to be waited for.
-    let mut timer = pin!(async { runtime.sleep_until(deadline.moment()).await });
+    let mut alarm = pin!(async { timer.sleep_until(deadline.moment()).await });
     poll_fn(|context| {
         if let Poll::Ready(outcome) = work.as_mut().poll(context) {
             return Poll::Ready(Some(outcome));
         }
-        timer.as_mut().poll(context).map(|()| None)
+        alarm.as_mut().poll(context).map(|()| None)
     })
     .await
 }

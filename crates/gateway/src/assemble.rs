@@ -105,10 +105,10 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         Shape::PerCore(cores) => cores,
         Shape::Shared(_) => 1,
     };
-    let timer = TokioTimer::new();
+    let runtime = TokioRuntime::new();
+    let timer = runtime.timer();
     let targets =
         targets.into_iter().map(|target| connect(target, cores, timer)).collect::<Result<_, _>>()?;
-    let runtime = TokioRuntime::new();
     let counters = Arc::new(Counters::default());
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
     let scaled = |limit: u32| limit.saturating_mul(scale_limits.get());

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use seawall_pipeline::{InboundRequest, Path, Rejection, Reply, Runtime as _};
+use seawall_pipeline::{InboundRequest, Path, Rejection, Reply, Runtime as _, Timer as _};
 use seawall_wire::anthropic::{ErrorReply, status_of, write_error};
 use seawall_wire::{Dialect, Refusal, RetryAdvice};
 use std::convert::Infallible;

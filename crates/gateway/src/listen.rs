@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{Path, Runtime as _};
+use seawall_pipeline::{Path, Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;

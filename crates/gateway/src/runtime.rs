@@ -1,39 +1,43 @@
-//! The real clock, the real chance and the real timer. Nothing else in Seawall touches them.
+//! The real date and the real chance, beside the real clock. Nothing else in Seawall touches them.
 
 use seawall_core::chance::{Draw, SeededChance};
+use seawall_core::handle::{Runtime, Timer};
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_pipeline::Runtime;
+use seawall_provider::http1::TokioTimer;
 use std::cell::Cell;
 use std::future::Future;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::time::Instant;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Time counts from when it was made; clones count alike.
-#[derive(Clone, Copy, Debug)]
-pub struct TokioRuntime {
-    origin: Instant,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioRuntime(TokioTimer);
 
 thread_local! {
     /// Each thread draws by itself, so that drawing costs no lock.
     static CHANCE: Cell<SeededChance> = Cell::new(SeededChance::new(seed()));
 }
 
-/// Moments beyond this are never reached: thirty years on.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-
 impl TokioRuntime {
     /// A clock that starts now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
     pub fn new() -> Self {
-        Self { origin: Instant::now() }
+        Self(TokioTimer::new())
+    }
+
+    /// Its clock, for who needs no more.
+    #[must_use]
+    pub const fn timer(&self) -> TokioTimer {
+        self.0
     }
 }
 
-impl Default for TokioRuntime {
-    fn default() -> Self {
-        Self::new()
+impl Timer for TokioRuntime {
+    fn monotonic(&self) -> Timestamp {
+        self.0.monotonic()
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static {
+        self.0.sleep_until(moment)
     }
 }
 
@@ -44,11 +48,6 @@ impl Runtime for TokioRuntime {
         Now::new(self.monotonic(), UtcTime::from_nanos(0) + since_epoch)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
-    fn monotonic(&self) -> Timestamp {
-        Timestamp::ZERO + Instant::now().saturating_duration_since(self.origin)
-    }
-
     fn draw(&self) -> Draw {
         CHANCE.with(|chance| {
             let mut own = chance.get();
@@ -56,12 +55,6 @@ impl Runtime for TokioRuntime {
             chance.set(own);
             draw
         })
-    }
-
-    fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static {
-        let since = moment - Timestamp::ZERO;
-        let at = self.origin.checked_add(since.min(FAR)).unwrap_or(self.origin);
-        tokio::time::sleep_until(at)
     }
 }
 

@@ -27,7 +27,7 @@ pub use receive::InboundRequest;
 pub use relay::ReplyStream;
 pub use reply::{Rejection, Reply};
 pub use rules::RuleOptions;
-pub use seawall_core::handle::Runtime;
+pub use seawall_core::handle::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use settle::{Observer, Record, Verdict};
 pub use target::{GuardedTarget, Route, TargetOptions};

@@ -2,8 +2,8 @@
 
 use crate::world::World;
 use seawall_core::chance::Draw;
+use seawall_core::handle::{Runtime, Timer};
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_pipeline::Runtime;
 use std::future::Future;
 
 impl Runtime for World {
@@ -15,6 +15,12 @@ impl Runtime for World {
 
     fn draw(&self) -> Draw {
         World::draw(self)
+    }
+}
+
+impl Timer for World {
+    fn monotonic(&self) -> Timestamp {
+        World::now(self)
     }
 
     fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static {

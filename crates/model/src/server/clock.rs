@@ -1,12 +1,12 @@
 //! The one place of this crate that reads the clock and waits.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a server at a real socket lives in real time; scripts are made of offsets"
+)]
 
 use std::pin::Pin;
 use tokio::time::{Instant, Sleep};
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a server at a real socket lives in real time; scripts are made of offsets"
-)]
 pub(super) fn now() -> Instant {
     Instant::now()
 }

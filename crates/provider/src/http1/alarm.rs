@@ -6,7 +6,7 @@
 //! before that deadline, it is set anew. A busy connection arms about one timer per time limit's length, not one
 //! per request.
 
-use super::timer::Timer;
+use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::pin::Pin;

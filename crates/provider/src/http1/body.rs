@@ -6,8 +6,9 @@ use super::endpoint::{Connect, TcpConnect};
 use super::failure::BodyFailure;
 use super::head::Framing;
 use super::pool::Pool;
-use super::timer::{Timer, TokioTimer};
+use super::timer::TokioTimer;
 use bytes::{Buf as _, Bytes, BytesMut};
+use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -89,7 +90,7 @@ impl<C: Connect, T: Timer> Body<C, T> {
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending => {
                     let timer = self.pool.timer();
-                    let until = *self.waits_until.get_or_insert_with(|| timer.now() + self.gap);
+                    let until = *self.waits_until.get_or_insert_with(|| timer.monotonic() + self.gap);
                     return connection
                         .alarm
                         .poll(wake, timer, until)

@@ -65,5 +65,6 @@ pub use failure::{BodyFailure, SendFailure};
 pub use head::{HEAD_LIMIT, HEADER_LIMIT, HeadFault, Headers};
 pub use pool::{Pool, PoolOptions};
 pub use request::Request;
+pub use seawall_core::handle::Timer;
 pub use send::{Limits, Response, send};
-pub use timer::{Timer, TokioTimer};
+pub use timer::TokioTimer;

@@ -13,7 +13,8 @@
 
 use super::connection::Connection;
 use super::endpoint::{Connect, Endpoint, TcpConnect};
-use super::timer::{Timer, TokioTimer};
+use super::timer::TokioTimer;
+use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,7 +115,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
             return;
         }
         connection.alarm.release_waker();
-        let now = self.timer().now();
+        let now = self.timer().monotonic();
         let mut idle = self.lock();
         self.drop_expired(&mut idle, now);
         if idle.len() >= self.shared.options.max_idle {

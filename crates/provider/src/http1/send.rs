@@ -8,7 +8,8 @@ use super::failure::SendFailure;
 use super::head::{HEAD_LIMIT, Head, HeadFault, HeadSearch, Headers, parse};
 use super::pool::Pool;
 use super::request::Request;
-use super::timer::{Timer, TokioTimer};
+use super::timer::TokioTimer;
+use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
@@ -70,7 +71,7 @@ pub async fn send<C: Connect, T: Timer>(
     limits: &Limits,
 ) -> Result<Response<C, T>, SendFailure> {
     request.check()?;
-    let now = pool.timer().now();
+    let now = pool.timer().monotonic();
     let mut resent = false;
     if let Some(kept) = pool.take(now) {
         match exchange(pool, &request, limits, kept, Some(now)).await {
@@ -94,7 +95,7 @@ async fn connect<C: Connect, T: Timer>(
         if let Poll::Ready(connected) = connecting.as_mut().poll(wake) {
             return Poll::Ready(connected.map_err(SendFailure::Connect));
         }
-        let deadline = *deadline.get_or_insert_with(|| pool.timer().now() + limits.connect);
+        let deadline = *deadline.get_or_insert_with(|| pool.timer().monotonic() + limits.connect);
         alarm.poll(wake, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
     })
     .await?;
@@ -167,7 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             }
         }
         let limit = if matches!(self.writing, Writing::Underway) { limits.write } else { limits.head };
-        let until = *self.waits_until.get_or_insert_with(|| timer.now() + limit);
+        let until = *self.waits_until.get_or_insert_with(|| timer.monotonic() + limit);
         ready!(self.connection.alarm.poll(wake, timer, until));
         Poll::Ready(Err(self.timed_out()))
     }
@@ -231,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
 
     fn closed(&mut self, source: Option<io::Error>, timer: &impl Timer) -> SendFailure {
         let response_began = self.response_began();
-        let is_stale = self.kept_at.is_some_and(|sent| timer.now() - sent <= STALE_WITHIN);
+        let is_stale = self.kept_at.is_some_and(|sent| timer.monotonic() - sent <= STALE_WITHIN);
         if is_stale && !response_began {
             return SendFailure::StaleConnection;
         }

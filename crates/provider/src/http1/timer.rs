@@ -1,21 +1,13 @@
 //! The clock and the timer that the client waits by.
 //!
-//! The only file of this crate that touches the real ones. Everything else asks a [`Timer`], so that a test can
-//! let a minute pass in no time.
+//! The only file that touches the real ones. Everything else asks a [`Timer`], so that a test can let a minute pass in no
+//! time.
 
+use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A clock, and a way to wait for a moment on it.
-pub trait Timer: Send + Sync + 'static {
-    /// This moment.
-    fn now(&self) -> Timestamp;
-
-    /// Ends at `at` or later, never earlier. Asked for only after something had to be waited for.
-    fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> + Send + 'static;
-}
 
 /// Tokio's clock and timer. Its moments count from when it was made; clones count alike.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +15,7 @@ pub struct TokioTimer {
     origin: Instant,
 }
 
-/// Stands for moments that the machine's clock cannot express: thirty years on.
+/// Moments beyond this are never reached: thirty years on.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl TokioTimer {
@@ -43,12 +35,13 @@ impl Default for TokioTimer {
 
 impl Timer for TokioTimer {
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
-    fn now(&self) -> Timestamp {
+    fn monotonic(&self) -> Timestamp {
         Timestamp::ZERO + Instant::now().saturating_duration_since(self.origin)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real timer")]
     fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> + Send + 'static {
-        let at = self.origin.checked_add(at - Timestamp::ZERO).unwrap_or_else(|| self.origin + FAR);
+        let at = self.origin.checked_add((at - Timestamp::ZERO).min(FAR)).unwrap_or(self.origin);
         tokio::time::sleep_until(at)
     }
 }

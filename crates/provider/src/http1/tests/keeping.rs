@@ -167,7 +167,7 @@ fn the_newest_is_used_first_and_the_oldest_gives_way() {
         timer.clone(),
         options,
     );
-    let take = || pool.take(timer.now()).map(|connection| connection.outgoing[0]);
+    let take = || pool.take(timer.monotonic()).map(|connection| connection.outgoing[0]);
     for mark in [1, 2, 3] {
         pool.give_back(marked(mark));
         timer.advance(SECOND);
@@ -179,7 +179,7 @@ fn the_newest_is_used_first_and_the_oldest_gives_way() {
     pool.give_back(marked(5));
     timer.advance(SECOND);
     assert_eq!(pool.idle(), 2);
-    pool.close_expired(timer.now());
+    pool.close_expired(timer.monotonic());
     assert_eq!(pool.idle(), 1);
     timer.advance(SECOND * 9);
     assert_eq!((take(), pool.idle()), (None, 0));

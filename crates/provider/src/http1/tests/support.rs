@@ -66,7 +66,7 @@ impl HandTimer {
 }
 
 impl Timer for HandTimer {
-    fn now(&self) -> Timestamp {
+    fn monotonic(&self) -> Timestamp {
         self.clock.lock().unwrap().now
     }
 
