@@ -9,13 +9,15 @@ use crate::relay::{Patience, ReplyStream};
 use crate::reply::Reply;
 use crate::rules::{RuleOptions, Rules};
 use crate::settle::{Closing, Observer, Verdict};
+use crate::target::GuardedTarget;
 use arc_swap::ArcSwap;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::handle::Runtime;
-use seawall_core::quota::QuotaBook;
+use seawall_core::quota::{LimitChange, QuotaBook};
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
 use seawall_store::{DayBooks, MemoryLedger};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a path is made of.
@@ -47,6 +49,7 @@ impl<R: Runtime> Path<R> {
     /// Refuses settings that make no sense.
     pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
         let PathOptions { rules, ledger, retry_budget, observer, seed } = options;
+        rules.check()?;
         let book = QuotaBook::new(rules.groups(), seed)?;
         Ok(Self {
             runtime,
@@ -57,6 +60,25 @@ impl<R: Runtime> Path<R> {
             counters: RetryCounters::new(),
             observer,
         })
+    }
+
+    /// Other rules from now on. Requests under way end by the rules they came in under; what was counted stays counted.
+    /// Refuses rules that make no sense, and changes nothing then. Returns what became of every limit's counts.
+    pub fn change(&self, options: RuleOptions) -> Result<Vec<LimitChange>, SettingError> {
+        options.check()?;
+        let changes = self.book.change(options.groups(), self.runtime.now())?;
+        self.rules.store(Arc::new(Rules::new(options, &self.book)?));
+        Ok(changes)
+    }
+
+    /// The targets of all routes, each once, in the order of their names.
+    #[must_use]
+    pub fn targets(&self) -> Vec<Arc<GuardedTarget>> {
+        let rules = self.rules.load();
+        let all = rules.routes.values().flat_map(|route| route.targets.iter());
+        let by_name: BTreeMap<&str, &Arc<GuardedTarget>> =
+            all.map(|target| (target.name(), target)).collect();
+        by_name.into_values().cloned().collect()
     }
 
     /// The books of the day.

@@ -33,6 +33,19 @@ pub struct RuleOptions {
 }
 
 impl RuleOptions {
+    /// Everything that can be wrong with rules whose limits a book has taken.
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
+        if self.routes.is_empty() {
+            return Err(SettingError::new("routes", "there is none, so nobody could be answered"));
+        }
+        for (index, route) in self.routes.iter().enumerate() {
+            if self.routes[..index].iter().any(|earlier| earlier.alias == route.alias) {
+                return Err(SettingError::new("routes", format!("two routes are named {}", route.alias)));
+            }
+        }
+        Ok(())
+    }
+
     /// All limits, in the order in which a book keeps them.
     pub(crate) fn groups(&self) -> Vec<QuotaGroup> {
         let mut groups = self.tiers.to_vec();
@@ -52,18 +65,12 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Refuses rules that make no sense. The book must have their limits already.
+    /// Of rules that were [checked](RuleOptions::check). The book must have their limits already.
     pub(crate) fn new(options: RuleOptions, book: &QuotaBook) -> Result<Self, SettingError> {
         let RuleOptions { directory, tiers, everybody, routes, retry, time, request } = options;
         let groups = Groups::new(book, &tiers, &everybody)?;
-        let mut by_name = BTreeMap::new();
-        for route in routes {
-            let name: Box<str> = route.alias.as_str().into();
-            if by_name.insert(name, Arc::new(route)).is_some() {
-                return Err(SettingError::new("routes", "two routes have one name"));
-            }
-        }
-        Ok(Self { directory, groups, routes: by_name, retry, time, request })
+        let routes = routes.into_iter().map(|route| (route.alias.as_str().into(), Arc::new(route))).collect();
+        Ok(Self { directory, groups, routes, retry, time, request })
     }
 }
 
