@@ -1,0 +1,163 @@
+//! How often who may ask.
+
+use super::Checker;
+use crate::field::Keyed;
+use crate::kind::{Per, RateValue};
+use crate::problem::{Code, Problem};
+use crate::raw;
+use crate::settings::LimitSettings;
+use crate::source::Located;
+use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+use seawall_core::setting::SettingError;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+impl Checker<'_> {
+    /// The number of a rate that must be over this period.
+    fn rate(&mut self, section: &dyn Keyed, key: &str, rate: &Located<RateValue>, per: Per) -> u32 {
+        if rate.value.per != per {
+            let message = format!(
+                "{}.{key}: {} is per {}, and this limit is per {per}",
+                section.path(),
+                rate.value,
+                rate.value.per
+            );
+            let problem = Problem::error(Code::WrongPeriod, message, rate.origin);
+            let right = RateValue { limit: rate.value.limit, per };
+            self.add(problem.help(format!("write \"{right}\", or whatever is right for that period")));
+        }
+        rate.value.limit
+    }
+
+    /// A limit that `core` accepted, or nothing after a complaint at one of these keys.
+    fn quota(
+        &mut self,
+        section: &dyn Keyed,
+        (limit, burst): (&str, &str),
+        quota: Result<Quota, SettingError>,
+    ) -> Option<Quota> {
+        let error = match quota {
+            Ok(quota) => return Some(quota),
+            Err(error) => error,
+        };
+        let key = if error.setting() == "burst" { burst } else { limit };
+        let origin = section.origin_of(key).unwrap_or_else(|| section.origin());
+        let message = format!("{}.{key}: {}", section.path(), error.problem());
+        self.add(Problem::error(Code::Impossible, message, origin));
+        None
+    }
+
+    fn group(&mut self, section: &dyn Keyed, name: &str, quotas: Vec<Quota>) -> Option<QuotaGroup> {
+        let group = QuotaGroup::new(name, quotas);
+        self.checked(&[section], group)
+    }
+
+    /// An even rate a second with a burst.
+    fn smooth(
+        &mut self,
+        section: &dyn Keyed,
+        (name, burst_key): (&str, &str),
+        rate: &Located<RateValue>,
+        burst: u32,
+    ) -> Option<QuotaGroup> {
+        let limit = self.rate(section, name, rate, Per::Second);
+        let quota = Quota::rate(name, Unit::Request, limit, SECOND, burst);
+        let quota = self.quota(section, (name, burst_key), quota)?;
+        self.group(section, name, vec![quota])
+    }
+}
+
+/// The limits of one caller, each times a factor.
+fn tier(name: &str, tier: &raw::TierLimits, factor: u32, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
+    let times = |limit: u32| limit.saturating_mul(factor);
+    let minute = times(checker.rate(tier, "minute", &tier.minute, Per::Minute));
+    let hour = times(checker.rate(tier, "hour", &tier.hour, Per::Hour));
+    let day = times(checker.rate(tier, "day", &tier.day, Per::Day));
+    let minute = Quota::sliding("minute", Unit::Request, minute, MINUTE, times(tier.burst.value));
+    let hour = Quota::sliding("hour", Unit::Request, hour, HOUR, 0);
+    let day = Quota::calendar("day", Unit::Request, day, CalendarPeriod::Day);
+    let quotas = [
+        checker.quota(tier, ("minute", "burst"), minute),
+        checker.quota(tier, ("hour", "hour"), hour),
+        checker.quota(tier, ("day", "day"), day),
+    ];
+    let quotas = quotas.into_iter().collect::<Option<Vec<Quota>>>()?;
+    checker.group(tier, name, quotas)
+}
+
+fn everybody(everybody: &raw::Everybody, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
+    let minute = checker.rate(everybody, "minute", &everybody.minute, Per::Minute);
+    let second = checker.rate(everybody, "second", &everybody.second, Per::Second);
+    let month = checker.rate(everybody, "month", &everybody.month, Per::Month);
+    let minute = Quota::sliding("minute", Unit::Request, minute, MINUTE, 0);
+    let second = Quota::rate("second", Unit::Request, second, SECOND, everybody.second_burst.value);
+    let month = Quota::calendar("month", Unit::Request, month, CalendarPeriod::Month);
+    let quotas = [
+        checker.quota(everybody, ("minute", "minute"), minute),
+        checker.quota(everybody, ("second", "second_burst"), second),
+        checker.quota(everybody, ("month", "month"), month),
+    ];
+    let quotas = quotas.into_iter().collect::<Option<Vec<Quota>>>()?;
+    checker.group(everybody, "everybody", quotas)
+}
+
+pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<LimitSettings> {
+    let raw::Limits { tiers, edge, guests_by_address, hint, .. } = limits;
+    let prime = tier("prime", &tiers.prime, 1, checker);
+    let standard = tier("standard", &tiers.standard, 1, checker);
+    let guest = tier("guest", &tiers.guest, 1, checker);
+    let everybody = everybody(&limits.everybody, checker);
+    let account = checker.smooth(edge, ("account", "account"), &edge.account, edge.account.value.limit);
+    let stage = checker.smooth(edge, ("stage", "stage_burst"), &edge.stage, edge.stage_burst.value);
+    let connect = checker.smooth(edge, ("connect", "connect_burst"), &edge.connect, edge.connect_burst.value);
+    let message = checker.smooth(edge, ("message", "message_burst"), &edge.message, edge.message_burst.value);
+    let factor = &guests_by_address.factor;
+    if factor.value == 0 {
+        checker.impossible(guests_by_address, "factor", factor, "must be at least 1");
+    }
+    let by_address = tier("guests_by_address", &tiers.guest, factor.value.max(1), checker);
+    let prefix = &guests_by_address.ipv6_prefix;
+    let bits = u8::try_from(prefix.value).ok().filter(|bits| (16..=128).contains(bits));
+    if bits.is_none() {
+        checker.impossible(guests_by_address, "ipv6_prefix", prefix, "must be between 16 and 128 bits");
+    }
+    Some(LimitSettings {
+        tiers: [prime?, standard?, guest?],
+        everybody: everybody?,
+        account: account?,
+        stage: stage?,
+        connect: connect?,
+        message: message?,
+        guests_by_address: by_address?,
+        ipv6_prefix: bits?,
+        hint_spread: hint.spread.value,
+        hint_least: hint.least.value,
+        no_retry_above: hint.no_retry_above.value,
+    })
+}
+
+/// The limits of a route, if it has any.
+pub(super) fn route_quotas(name: &str, route: &raw::Route, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
+    let one = |key: &'static str, unit, rate: &Located<RateValue>| {
+        let RateValue { limit, per } = rate.value;
+        match per {
+            Per::Second => Quota::rate(key, unit, limit, SECOND, limit),
+            Per::Minute => Quota::sliding(key, unit, limit, MINUTE, 0),
+            Per::Hour => Quota::sliding(key, unit, limit, HOUR, 0),
+            Per::Day => Quota::calendar(key, unit, limit, CalendarPeriod::Day),
+            Per::Month => Quota::calendar(key, unit, limit, CalendarPeriod::Month),
+        }
+    };
+    let mut quotas = Vec::new();
+    for (key, unit, rate) in
+        [("requests", Unit::Request, &route.requests), ("tokens", Unit::Token, &route.tokens)]
+    {
+        if let Some(rate) = rate {
+            quotas.extend(checker.quota(route, (key, key), one(key, unit, rate)));
+        }
+    }
+    if quotas.is_empty() { None } else { checker.group(route, name, quotas) }
+}

@@ -1,0 +1,140 @@
+//! Checks what was read, all of it together.
+//!
+//! What a machine of `core` refuses is shown at the key it is about. What only makes sense together, such as a route and
+//! its targets, is checked here.
+
+mod callers;
+mod limits;
+mod models;
+mod operation;
+mod resilience;
+mod server;
+mod service;
+mod spending;
+
+use crate::field::Keyed;
+use crate::problem::{Code, Problem, Problems};
+use crate::raw::Raw;
+use crate::settings::Settings;
+use crate::source::{Located, Origin};
+use seawall_core::setting::SettingError;
+use seawall_core::time::UtcTime;
+
+/// What checks find.
+pub(crate) struct Checker<'a> {
+    problems: &'a mut Problems,
+    /// Where something stands in for what could not be read. Nothing is said about these.
+    stand_ins: Vec<Origin>,
+    today: UtcTime,
+}
+
+impl Checker<'_> {
+    fn add(&mut self, problem: Problem) {
+        if !problem.places.iter().any(|place| self.stand_ins.contains(&place.origin)) {
+            self.problems.add(problem);
+        }
+    }
+
+    /// What a machine of `core` refused, shown at the key it is about.
+    fn refused(&mut self, sections: &[&dyn Keyed], code: Code, error: &SettingError) {
+        let name = error.setting();
+        let short = name.strip_suffix("_percent").unwrap_or(name);
+        let rate = format!("{short}_rate");
+        let found = sections.iter().find_map(|section| {
+            [name, short, rate.as_str()].into_iter().find_map(|key| {
+                let origin = section.origin_of(key)?;
+                Some((*section, key.to_owned(), origin))
+            })
+        });
+        let problem = error.problem().replace("_percent", "");
+        match (found, sections.first()) {
+            (Some((section, key, origin)), _) => {
+                self.add(Problem::error(code, format!("{}.{key}: {problem}", section.path()), origin));
+            }
+            (None, Some(section)) => {
+                self.add(Problem::error(code, format!("{}: {problem}", section.path()), section.origin()));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// A checked value, or nothing after a complaint.
+    fn checked<T>(&mut self, sections: &[&dyn Keyed], result: Result<T, SettingError>) -> Option<T> {
+        result.map_err(|error| self.refused(sections, Code::Impossible, &error)).ok()
+    }
+
+    /// A complaint about a value that makes no sense here.
+    fn impossible<T>(&mut self, section: &dyn Keyed, key: &str, value: &Located<T>, problem: &str) {
+        let message = format!("{}.{key}: {problem}", section.path());
+        self.add(Problem::error(Code::Impossible, message, value.origin));
+    }
+
+    /// Complains about a span of nothing.
+    fn positive(&mut self, section: &dyn Keyed, key: &str, span: &Located<std::time::Duration>) {
+        if span.value.is_zero() {
+            self.impossible(section, key, span, "must be longer than 0s");
+        }
+    }
+}
+
+/// Settings, unless something is wrong. Everything that is wrong is reported.
+pub(crate) fn all(
+    raw: &Raw,
+    stand_ins: Vec<Origin>,
+    today: UtcTime,
+    problems: &mut Problems,
+) -> Option<Settings> {
+    let mut checker = Checker { problems, stand_ins, today };
+    let checker = &mut checker;
+    // Each looks at its own part and reports; only then is it seen whether all are there.
+    let server = server::server(&raw.server, checker);
+    let admin = server::admin(&raw.admin, &raw.server, checker);
+    let callers = callers::callers(raw, checker);
+    let limits = limits::limits(&raw.limits, checker);
+    let models = models::models(&raw.models, checker);
+    let targets = models::targets(raw, checker);
+    let routes = models::routes(raw, checker);
+    let retry = resilience::retry(&raw.retry, checker);
+    let breakers = resilience::breakers(&raw.breakers, checker);
+    let pressure = resilience::pressure(&raw.pressure, checker);
+    let deadlines = resilience::deadlines(&raw.deadlines, checker);
+    let queue = resilience::queue(&raw.queue, checker);
+    let budget = spending::budget(&raw.budget, checker);
+    let tokens = spending::tokens(&raw.tokens, checker);
+    let degradation = service::degradation(&raw.degradation, checker);
+    let classifier = service::classifier(&raw.classifier, checker);
+    let hours = service::hours(&raw.off_peak, &raw.router.evening_peak, checker);
+    let cache = service::cache(&raw.cache, checker);
+    let framing = service::framing(&raw.framing, checker);
+    let assistant = operation::assistant(&raw.assistant, checker);
+    let store = operation::store(&raw.store, checker);
+    let protections = operation::protections(&raw.switches, &raw.modes, checker);
+    let rollout = operation::rollout(&raw.rollout, checker);
+    let telemetry = operation::telemetry(&raw.telemetry, checker);
+    Some(Settings {
+        server: server?,
+        admin,
+        callers: callers?,
+        limits: limits?,
+        models,
+        targets,
+        routes,
+        retry: retry?,
+        breakers,
+        pressure: pressure?,
+        deadlines: deadlines?,
+        queue: queue?,
+        budget: budget?,
+        tokens: tokens?,
+        degradation: degradation?,
+        classifier: classifier?,
+        hours: hours?,
+        cache: cache?,
+        framing: framing?,
+        assistant,
+        store,
+        protections,
+        rollout: rollout?,
+        telemetry,
+    })
+}

@@ -1,0 +1,246 @@
+//! Models, where they are served, and the routes that lead to them.
+
+use super::Checker;
+use super::callers::existing;
+use super::limits::route_quotas;
+use crate::kind::{Date, Kind as _, Provider, quoted};
+use crate::problem::{Code, Problem};
+use crate::raw::{self, Raw};
+use crate::settings::{ModelSettings, RouteSettings, TargetSettings};
+use seawall_core::money::{ModelPriceOptions, Money, PriceList};
+use seawall_core::time::UtcTime;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long before its end a model is worth a warning.
+const NOTICE: Duration = Duration::from_secs(90 * 86_400);
+
+pub(super) fn models(models: &BTreeMap<String, raw::Model>, checker: &mut Checker<'_>) -> ModelSettings {
+    let mut settings = ModelSettings::default();
+    for (id, model) in models {
+        if let Some(window) = &model.window {
+            if window.value == 0 {
+                checker.impossible(model, "window", window, "must be at least 1");
+            }
+            settings.windows.insert(id.clone(), window.value);
+        }
+        let Some(options) = price(id, model, checker) else { continue };
+        match PriceList::new(std::slice::from_ref(&options)) {
+            Ok(_) => settings.prices.push(options),
+            Err(error) => {
+                let problem = error.problem().strip_prefix(&format!("{id}: ")).unwrap_or(error.problem());
+                let key = ["output", "cache_read", "cache_write", "input"]
+                    .into_iter()
+                    .find(|key| problem.contains(key));
+                let origin = key.and_then(|key| crate::field::Keyed::origin_of(model, key));
+                let message = format!("{}: {problem}", model.path);
+                checker.add(Problem::error(Code::WrongPrice, message, origin.unwrap_or(model.origin)));
+            }
+        }
+    }
+    settings
+}
+
+fn price(id: &str, model: &raw::Model, checker: &mut Checker<'_>) -> Option<ModelPriceOptions> {
+    let is_free = model.free.value;
+    for (key, price) in [("input", &model.input), ("output", &model.output)] {
+        if price.is_none() && !is_free {
+            let message =
+                format!("{} has no price for {key}, and a model without a price is never called", model.path);
+            let help = format!("write {key} = \"$3/M\", or free = true if it costs nothing");
+            checker.add(Problem::error(Code::UnpricedModel, message, model.origin).help(help));
+        }
+    }
+    let of = |price: &Option<crate::source::Located<Money>>| match price {
+        Some(price) => Some(price.value),
+        None => is_free.then_some(Money::ZERO),
+    };
+    let optional = |price: &Option<crate::source::Located<Money>>| price.as_ref().map(|price| price.value);
+    Some(ModelPriceOptions {
+        model: id.to_owned(),
+        input: of(&model.input)?,
+        output: of(&model.output)?,
+        cache_read: optional(&model.cache_read),
+        cache_write: optional(&model.cache_write),
+        free: is_free,
+        retires: model.retires.as_ref().map(|date| date.value),
+    })
+}
+
+pub(super) fn targets(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, TargetSettings> {
+    let used: BTreeSet<&String> =
+        raw.routes.values().flat_map(|route| &route.targets.value).map(|target| &target.value).collect();
+    let mut targets = BTreeMap::new();
+    for (name, target) in &raw.targets {
+        let path = &target.path;
+        match raw.models.get(&target.model.value) {
+            None => {
+                let message = format!("{path}.model: the model {} has no price", quoted(&target.model.value));
+                let near = existing("model", &target.model.value, raw.models.keys());
+                let help = format!(
+                    "{near}\notherwise write [models.{}] with its prices",
+                    quoted(&target.model.value)
+                );
+                checker.add(Problem::error(Code::UnknownModel, message, target.model.origin).help(help));
+            }
+            Some(model) => retirement(target, model, checker),
+        }
+        if !raw.breakers.contains_key(&target.breaker.value) {
+            let message = format!("{path}.breaker: there is no breaker {}", quoted(&target.breaker.value));
+            let help = existing("breaker", &target.breaker.value, raw.breakers.keys());
+            checker.add(Problem::error(Code::UnknownBreaker, message, target.breaker.origin).help(help));
+        }
+        if target.concurrency.value == 0 {
+            checker.impossible(target, "concurrency", &target.concurrency, "must be at least 1");
+        }
+        if !used.contains(name) {
+            let message = format!("{path} is used by no route");
+            let help = format!("name it in a route, or take it out with targets.{name} = \"none\"");
+            checker.add(Problem::warning(Code::UnusedTarget, message, target.origin).help(help));
+        }
+        provider(target, checker);
+        targets.insert(name.clone(), settings(target));
+    }
+    targets
+}
+
+fn retirement(target: &raw::Target, model: &raw::Model, checker: &mut Checker<'_>) {
+    let Some(retires) = &model.retires else { return };
+    let day = Date::show(&retires.value);
+    let left =
+        Duration::from_secs(retires.value.day().saturating_sub(checker.today.day()).saturating_mul(86_400));
+    let is_over = retires.value <= UtcTime::start_of_day(checker.today.day());
+    let help = "use another model in its place";
+    if is_over {
+        let message = format!("{}.model: its vendor no longer serves this model since {day}", target.path);
+        let problem = Problem::error(Code::RetiredModel, message, target.model.origin);
+        checker.add(problem.also(retires.origin, "retired here").help(help));
+    } else if left <= NOTICE {
+        let message = format!("{}.model: its vendor stops serving this model on {day}", target.path);
+        let problem = Problem::warning(Code::RetiringModel, message, target.model.origin);
+        checker.add(problem.also(retires.origin, "retires here").help(help));
+    }
+}
+
+/// What a provider needs, and what it has no use for.
+fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
+    let name = target.provider.value;
+    let needs = match name {
+        Provider::Anthropic | Provider::OpenAi => {
+            // What listens on this machine is ours, and may want no key.
+            let is_ours = target.url.as_ref().is_some_and(|url| is_local(&url.value));
+            (target.key.is_none() && !is_ours).then_some(("key", "key = \"env:NAME\""))
+        }
+        Provider::Bedrock => target.region.is_none().then_some(("region", "region = \"ap-northeast-1\"")),
+        Provider::Simulated => None,
+    };
+    if let Some((key, help)) = needs {
+        let message = format!("{}: the provider {name} needs a {key}", target.path);
+        let problem = Problem::error(Code::IncompleteTarget, message, target.provider.origin);
+        checker.add(problem.help(format!("write {help}")));
+    }
+    let bedrock = [
+        ("region", target.region.as_ref().map(|text| text.origin)),
+        ("role", target.role.as_ref().map(|text| text.origin)),
+        ("external_id", target.external_id.as_ref().map(|text| text.origin)),
+    ];
+    let key = [("key", target.key.as_ref().map(|secret| secret.origin))];
+    let url = [("url", target.url.as_ref().map(|url| url.origin))];
+    let useless: Vec<_> = match name {
+        Provider::Anthropic | Provider::OpenAi => bedrock.to_vec(),
+        Provider::Bedrock => key.to_vec(),
+        Provider::Simulated => bedrock.into_iter().chain(key).chain(url).collect(),
+    };
+    for (key, origin) in useless {
+        if let Some(origin) = origin {
+            let message = format!("{}.{key}: the provider {name} has no use for it", target.path);
+            let help = format!("take it out, or write {key} = \"none\" if a profile has it");
+            checker.add(Problem::warning(Code::UselessKey, message, origin).help(help));
+        }
+    }
+    if let Some(url) = &target.url {
+        if !url.value.starts_with("http://") && !url.value.starts_with("https://") {
+            checker.impossible(target, "url", url, "must begin with https:// or http://");
+        } else if target.key.is_some() && url.value.starts_with("http://") && !is_local(&url.value) {
+            let message = format!("{}.url: our key would be sent unencrypted", target.path);
+            checker
+                .add(Problem::warning(Code::UnencryptedUrl, message, url.origin).help("write an https URL"));
+        }
+    }
+}
+
+/// Whether a URL stays on this machine.
+pub(super) fn is_local(url: &str) -> bool {
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+fn settings(target: &raw::Target) -> TargetSettings {
+    let text = |text: &Option<crate::source::Located<String>>| text.as_ref().map(|text| text.value.clone());
+    TargetSettings {
+        provider: target.provider.value,
+        model: target.model.value.clone(),
+        grade: target.grade.value,
+        region: text(&target.region),
+        url: text(&target.url),
+        key: target.key.as_ref().map(|secret| secret.value.clone()),
+        role: text(&target.role),
+        external_id: text(&target.external_id),
+        concurrency: target.concurrency.value,
+        breaker: target.breaker.value.clone(),
+    }
+}
+
+pub(super) fn routes(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, RouteSettings> {
+    let mut routes = BTreeMap::new();
+    for (name, route) in &raw.routes {
+        let path = &route.path;
+        for (key, is_empty, origin, example) in [
+            ("targets", route.targets.value.is_empty(), route.targets.origin, "[\"sonnet\"]"),
+            ("faces", route.faces.value.is_empty(), route.faces.origin, "[\"anthropic\"]"),
+        ] {
+            if is_empty {
+                let message = format!("{path}.{key}: the list is empty, so that nothing could be answered");
+                let help =
+                    format!("write {key} = {example}, or take the route out with routes.{name} = \"none\"");
+                checker.add(Problem::error(Code::NoTargets, message, origin).help(help));
+            }
+        }
+        let mut seen = BTreeMap::new();
+        for target in &route.targets.value {
+            if !raw.targets.contains_key(&target.value) {
+                let message = format!("{path}.targets: there is no target {}", quoted(&target.value));
+                let help = existing("target", &target.value, raw.targets.keys());
+                checker.add(Problem::error(Code::UnknownTarget, message, target.origin).help(help));
+            }
+            if let Some(first) = seen.insert(&target.value, target.origin) {
+                let message = format!("{path}.targets: {} is there twice", quoted(&target.value));
+                checker.add(
+                    Problem::error(Code::NamedTwice, message, target.origin).also(first, "first given here"),
+                );
+            }
+        }
+        checker.positive(route, "start_time", &route.start_time);
+        let quotas = route_quotas(name, route, checker);
+        let settings = RouteSettings {
+            targets: route.targets.value.iter().map(|target| target.value.clone()).collect(),
+            faces: route.faces.value.iter().map(|face| face.value).collect(),
+            start_time: route.start_time.value,
+            fallback: route.fallback.value,
+            requests: route.requests.as_ref().map(|rate| rate.value),
+            tokens: route.tokens.as_ref().map(|rate| rate.value),
+            quotas,
+        };
+        routes.insert(name.clone(), settings);
+    }
+    if raw.routes.is_empty() {
+        let message = "there is no route, so that nobody could ask for anything";
+        let help = "write [routes.NAME] with its targets";
+        checker.add(Problem::error(Code::NoTargets, message, raw.origin).help(help));
+    }
+    routes
+}

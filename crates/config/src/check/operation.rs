@@ -1,0 +1,166 @@
+//! What the assistant says, where state is kept, switches, and what is measured.
+
+use super::Checker;
+use crate::field::Keyed as _;
+use crate::kind::StoreKind;
+use crate::problem::{Code, Problem};
+use crate::raw;
+use crate::settings::{AssistantSettings, RedisSettings, RolloutSettings, StoreSettings, TelemetrySettings};
+use crate::source::Located;
+use seawall_core::evaluator::{Protection, Protections, Switch};
+use seawall_core::rollout::{Experiment, Ramp, RampOptions};
+use seawall_core::vocabulary::Mode;
+
+fn text(text: &Option<Located<String>>) -> Option<String> {
+    text.as_ref().map(|text| text.value.clone())
+}
+
+pub(super) fn assistant(raw: &raw::Assistant, checker: &mut Checker<'_>) -> AssistantSettings {
+    for (key, prompt) in [("ja", &raw.prompts.ja), ("en", &raw.prompts.en)] {
+        if prompt.value.trim().is_empty() {
+            checker.impossible(&raw.prompts, key, prompt, "the instructions are empty");
+        }
+    }
+    for pattern in raw.deny.value.iter().filter(|pattern| pattern.value.trim().is_empty()) {
+        let message = "assistant.deny: an empty text is part of every question";
+        checker
+            .add(Problem::error(Code::EmptyPattern, message, pattern.origin).help("take it out of the list"));
+    }
+    if !(0.0..=1.0).contains(&raw.temperature.value) {
+        checker.impossible(raw, "temperature", &raw.temperature, "must be between 0 and 1");
+    }
+    checker.positive(raw, "retrieval_time", &raw.retrieval_time);
+    AssistantSettings {
+        locale: raw.locale.value.clone(),
+        prompt_ja: raw.prompts.ja.value.clone(),
+        prompt_en: raw.prompts.en.value.clone(),
+        prompt_version: raw.prompt_version.value.clone(),
+        catalogue: text(&raw.catalogue),
+        catalogue_version: raw.catalogue_version.value.clone(),
+        faq: text(&raw.faq),
+        templates: text(&raw.templates),
+        deny: raw.deny.value.iter().map(|pattern| pattern.value.clone()).collect(),
+        temperature: raw.temperature.value,
+        retrieved_items: raw.retrieved_items.value,
+        retrieved_characters: raw.retrieved_characters.value,
+        retrieval_time: raw.retrieval_time.value,
+    }
+}
+
+pub(super) fn store(store: &raw::Store, checker: &mut Checker<'_>) -> StoreSettings {
+    if store.kind.value == StoreKind::Redis && store.redis.as_ref().is_none_or(|redis| redis.url.is_none()) {
+        let message = "store.kind: redis needs a URL, and there is none";
+        let help = "write url = \"redis://HOST:6379\" under [store.redis]";
+        checker.add(Problem::error(Code::IncompleteStore, message, store.kind.origin).help(help));
+    }
+    let redis = store.redis.as_ref().and_then(|redis| {
+        checker.positive(redis, "operation_time", &redis.operation_time);
+        let url = redis.url.as_ref()?;
+        if !url.value.starts_with("redis://") && !url.value.starts_with("rediss://") {
+            checker.impossible(redis, "url", url, "must begin with redis:// or rediss://");
+        }
+        Some(RedisSettings {
+            url: url.value.clone(),
+            password: redis.password.as_ref().map(|secret| secret.value.clone()),
+            operation_time: redis.operation_time.value,
+            cluster: redis.cluster.value,
+            prefix: redis.prefix.value.clone(),
+        })
+    });
+    if store.session.turns.value == 0 {
+        checker.impossible(&store.session, "turns", &store.session.turns, "must be at least 1");
+    }
+    checker.positive(&store.session, "keep_for", &store.session.keep_for);
+    StoreSettings {
+        kind: store.kind.value,
+        folder: store.folder.value.clone(),
+        redis,
+        session_turns: store.session.turns.value,
+        session_keep_for: store.session.keep_for.value,
+    }
+}
+
+pub(super) fn protections(
+    switches: &raw::Switches,
+    modes: &raw::Modes,
+    checker: &mut Checker<'_>,
+) -> Protections {
+    let switch = |switch: Switch| match switch {
+        Switch::RateLimit => &switches.rate_limit_enabled,
+        Switch::CostBreaker => &switches.cost_circuit_breaker_enabled,
+        Switch::Degradation => &switches.degradation_controller_enabled,
+        Switch::GuestLite => &switches.guest_lite_pipeline_enabled,
+        Switch::OffPeak => &switches.off_peak_tier_ceiling_enabled,
+        Switch::ModelInvocation => &switches.model_invocation_enabled,
+    };
+    let mode = |protection: Protection| match protection {
+        Protection::RateLimit => &modes.rate_limit,
+        Protection::CostBreaker => &modes.cost_circuit_breaker,
+        Protection::Degradation => &modes.degradation_controller,
+        Protection::GuestLite => &modes.guest_lite_pipeline,
+        Protection::OffPeak => &modes.off_peak_tier_ceiling,
+    };
+    let mut protections = Protections::default();
+    for one in Switch::ALL {
+        protections.throw(one, switch(one).value);
+    }
+    for protection in Protection::ALL {
+        let (mode, switch) = (mode(protection), switch(protection.switch()));
+        if mode.value == Mode::Observe && !switch.value {
+            let message = format!("modes.{protection}: it cannot be tried while its switch is off");
+            let problem = Problem::warning(Code::SwitchedOff, message, mode.origin);
+            checker.add(problem.also(switch.origin, "switched off here"));
+        }
+        protections.set_mode(protection, mode.value);
+    }
+    protections
+}
+
+fn ramp(ramp: &Option<raw::RampSection>, checker: &mut Checker<'_>) -> Option<Option<Ramp>> {
+    let Some(section) = ramp else { return Some(None) };
+    let options = RampOptions {
+        from: section.from.value,
+        to: section.to.value,
+        starts: section.starts.value,
+        lasts: section.lasts.value,
+    };
+    checker.checked(&[section], options.check()).map(Some)
+}
+
+pub(super) fn rollout(rollout: &raw::Rollout, checker: &mut Checker<'_>) -> Option<RolloutSettings> {
+    let limits = ramp(&rollout.limits, checker);
+    let budget = ramp(&rollout.budget, checker);
+    let guest_lite = match &rollout.guest_lite {
+        None => Some(None),
+        Some(share) => match Experiment::new("guest_lite", share.value) {
+            Ok(experiment) => Some(Some(experiment)),
+            Err(error) => {
+                let origin = rollout.origin_of("guest_lite").unwrap_or(rollout.origin);
+                let message = format!("rollout.guest_lite: {}", error.problem());
+                checker.add(Problem::error(Code::Impossible, message, origin));
+                None
+            }
+        },
+    };
+    Some(RolloutSettings { limits: limits?, budget: budget?, guest_lite: guest_lite? })
+}
+
+pub(super) fn telemetry(telemetry: &raw::Telemetry, checker: &mut Checker<'_>) -> TelemetrySettings {
+    if telemetry.sampling.value > 100.0 {
+        checker.impossible(telemetry, "sampling", &telemetry.sampling, "must be at most 100%");
+    }
+    if let Some(url) = &telemetry.otlp
+        && !url.value.starts_with("http://")
+        && !url.value.starts_with("https://")
+    {
+        checker.impossible(telemetry, "otlp", url, "must begin with https:// or http://");
+    }
+    TelemetrySettings {
+        access_log: telemetry.access_log.value.clone(),
+        otlp: text(&telemetry.otlp),
+        sampling: telemetry.sampling.value,
+        sampled_per_second: telemetry.sampled_per_second.value,
+        salt: telemetry.salt.as_ref().map(|secret| secret.value.clone()),
+        metrics: telemetry.metrics.value,
+    }
+}

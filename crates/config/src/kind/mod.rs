@@ -1,0 +1,197 @@
+//! The kinds of values that keys have, such as a time span or an amount of money.
+//!
+//! A kind reads what was written, shows it in the one canonical way, and says what it looks like. What it cannot read
+//! it refuses with what to write instead. **What it will not do.** It does not judge whether a value makes sense where
+//! it stands.
+
+mod calendar;
+mod money;
+mod network;
+mod number;
+mod secret;
+mod text;
+mod time;
+mod words;
+
+pub(crate) use calendar::{ClockTime, Date, UtcOffset};
+pub(crate) use money::{DayAmount, TokenPrice};
+pub(crate) use network::{Address, KeySet, Url};
+pub use network::{KeySetValue, is_metadata_host};
+pub(crate) use number::{Bytes, Cores, Count, Flag, Number, Percent, Rate, Small};
+pub use number::{CoresValue, Per, RateValue};
+pub use secret::SecretReference;
+pub(crate) use secret::{Hash, Secret};
+pub use text::LogPlaceValue;
+pub(crate) use text::{FilePath, Locale, LogPlace, Text, quoted};
+pub(crate) use time::Span;
+pub use time::shown_span;
+pub(crate) use words::JitterText;
+pub use words::{Algorithm, FaceName, Provider, RetryCosts, Runtime, StoreKind};
+
+use crate::problem::Code;
+use crate::tree::Value;
+use std::fmt::Debug;
+
+/// Why a value was refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Misread {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl Misread {
+    pub(crate) fn new(code: Code, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { code, message: message.into(), help: help.into() }
+    }
+}
+
+/// What JSON calls a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonType {
+    /// A string.
+    Text,
+    /// A whole number.
+    Integer,
+    /// Any number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// A string or a whole number.
+    TextOrInteger,
+}
+
+/// What values of a kind look like.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// With its article: `a time span`.
+    pub name: &'static str,
+    /// Examples as TOML. The first is the one that is shown to people.
+    pub examples: Vec<String>,
+    /// A regular expression that every value matches.
+    pub pattern: Option<&'static str>,
+    /// The words, where there is a list of them.
+    pub words: Vec<&'static str>,
+    /// What JSON calls it.
+    pub json: JsonType,
+    /// What to write for a bare number: the number stands where the braces are.
+    pub bare_number: Option<&'static str>,
+}
+
+impl Form {
+    pub(crate) fn text(name: &'static str, examples: &[&str]) -> Self {
+        Self {
+            name,
+            examples: examples.iter().map(|example| quoted(example)).collect(),
+            pattern: None,
+            words: Vec::new(),
+            json: JsonType::Text,
+            bare_number: None,
+        }
+    }
+
+    pub(crate) fn number(name: &'static str, examples: &[&str], json: JsonType) -> Self {
+        let examples = examples.iter().map(|example| (*example).to_owned()).collect();
+        Self { examples, json, ..Self::text(name, &[]) }
+    }
+
+    pub(crate) fn pattern(mut self, pattern: &'static str) -> Self {
+        self.pattern = Some(pattern);
+        self
+    }
+
+    pub(crate) fn bare_number(mut self, shown: &'static str) -> Self {
+        self.bare_number = Some(shown);
+        self
+    }
+
+    /// What to write, in words.
+    pub(crate) fn advice(&self) -> String {
+        if self.words.is_empty() {
+            format!("write {} such as {}", self.name, self.examples.first().map_or("", String::as_str))
+        } else {
+            format!("write one of {}", self.words.join(", "))
+        }
+    }
+
+    /// Refuses a value of another type.
+    pub(crate) fn wrong_type(&self, value: &Value) -> Misread {
+        let message = format!("expected {}, found {}", self.name, value.noun());
+        Misread::new(Code::WrongType, message, self.advice())
+    }
+}
+
+/// A kind of value.
+pub(crate) trait Kind {
+    /// What it becomes.
+    type Value: Clone + Debug + PartialEq;
+
+    /// What it looks like.
+    fn form() -> Form;
+
+    /// Reads it.
+    fn read(value: &Value) -> Result<Self::Value, Misread>;
+
+    /// Writes it as TOML, always in the same way.
+    fn show(value: &Self::Value) -> String;
+
+    /// Whether what was written must not be shown when it is wrong.
+    fn is_covered(_value: &Value) -> bool {
+        false
+    }
+}
+
+/// The text of a value that must be one. A bare number is told which unit it lacks.
+pub(crate) fn expect_text<'a>(value: &'a Value, form: &Form) -> Result<&'a str, Misread> {
+    let number = match value {
+        Value::Text(text) => return Ok(text),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) if number.is_finite() => number.to_string(),
+        other => return Err(form.wrong_type(other)),
+    };
+    match form.bare_number {
+        None => Err(form.wrong_type(value)),
+        Some(shown) => {
+            let written = shown.replace("{}", &number);
+            let message = format!("{number} has no unit: expected {}", form.name);
+            Err(Misread::new(
+                Code::MissingUnit,
+                message,
+                format!("write {written}, if that is what you mean"),
+            ))
+        }
+    }
+}
+
+/// Refuses a text, and says what it is if it is something else.
+pub(crate) fn refuse_text(text: &str, form: &Form) -> Misread {
+    match other_kind(text, form.name) {
+        Some(other) => {
+            let message = format!("{} is {other}, not {}", quoted(text), form.name);
+            Misread::new(Code::WrongUnit, message, form.advice())
+        }
+        None => {
+            let message = format!("{} is not {}", quoted(text), form.name);
+            Misread::new(Code::Unreadable, message, form.advice())
+        }
+    }
+}
+
+/// What else a text with a unit could be.
+fn other_kind(text: &str, expected: &str) -> Option<&'static str> {
+    let probes: [fn(&str) -> Option<&'static str>; 8] = [
+        |text| parses(time::parse_span(text), "a time span"),
+        |text| parses(number::parse_percent(text), "a percentage"),
+        |text| parses(number::parse_bytes(text), "a size"),
+        |text| parses(number::parse_rate(text), "a rate"),
+        |text| parses(money::parse_price(text), "a price of a million tokens"),
+        |text| parses(money::parse_day_amount(text), "an amount a day"),
+        |text| text.starts_with('$').then(|| parses(money::parse_amount(text), "an amount of money"))?,
+        |text| parses(calendar::parse_clock(text), "a time of day"),
+    ];
+    probes.iter().filter_map(|probe| probe(text)).find(|found| *found != expected)
+}
+
+fn parses<T>(parsed: Option<T>, name: &'static str) -> Option<&'static str> {
+    parsed.map(|_| name)
+}

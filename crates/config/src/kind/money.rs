@@ -1,0 +1,125 @@
+//! Amounts of money, exact to the nano-dollar.
+
+use super::number::{whole, with_commas};
+use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
+use crate::tree::Value;
+use seawall_core::money::Money;
+
+const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
+
+/// What may be spent on each day, such as `$5,000/day`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DayAmount;
+
+/// What a million tokens cost, such as `$3/M`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenPrice;
+
+/// Dollars with at most nine decimals and perhaps commas between thousands; the sign may be left out.
+pub(super) fn parse_amount(text: &str) -> Option<Money> {
+    let amount = text.strip_prefix('$').unwrap_or(text);
+    let (dollars, decimals) = amount.split_once('.').map_or((amount, None), |(a, b)| (a, Some(b)));
+    let dollars = whole(dollars)?;
+    Money::parse(&match decimals {
+        None => dollars.to_string(),
+        Some(decimals) => format!("{dollars}.{decimals}"),
+    })
+    .ok()
+}
+
+pub(super) fn parse_day_amount(text: &str) -> Option<Money> {
+    parse_amount(text.strip_suffix("/day").or_else(|| text.strip_suffix("/d"))?)
+}
+
+pub(super) fn parse_price(text: &str) -> Option<Money> {
+    parse_amount(text.strip_suffix("/M")?)
+}
+
+/// Dollars with commas, and decimals only where there are cents.
+fn shown(amount: Money) -> String {
+    let dollars = with_commas(amount.as_nanos() / NANOS_PER_DOLLAR);
+    if amount.as_nanos().is_multiple_of(NANOS_PER_DOLLAR) {
+        return format!("${dollars}");
+    }
+    let text = amount.to_string();
+    let decimals = text.split_once('.').map_or("", |(_, decimals)| decimals);
+    format!("${dollars}.{decimals}")
+}
+
+impl Kind for DayAmount {
+    type Value = Money;
+
+    fn form() -> Form {
+        Form::text("an amount a day", &["$5,000/day", "$5/day", "$0.50/day"])
+            .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/(day|d)$")
+            .bare_number("\"${}/day\"")
+    }
+
+    fn read(value: &Value) -> Result<Money, Misread> {
+        let form = Self::form();
+        let text = expect_text(value, &form)?;
+        parse_day_amount(text).ok_or_else(|| refuse_text(text, &form))
+    }
+
+    fn show(value: &Money) -> String {
+        quoted(&format!("{}/day", shown(*value)))
+    }
+}
+
+impl Kind for TokenPrice {
+    type Value = Money;
+
+    fn form() -> Form {
+        Form::text("a price of a million tokens", &["$3/M", "$0.25/M", "$15/M"])
+            .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?/M$")
+            .bare_number("\"${}/M\"")
+    }
+
+    fn read(value: &Value) -> Result<Money, Misread> {
+        let form = Self::form();
+        let text = expect_text(value, &form)?;
+        parse_price(text).ok_or_else(|| refuse_text(text, &form))
+    }
+
+    fn show(value: &Money) -> String {
+        quoted(&format!("{}/M", shown(*value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_amount, parse_day_amount, parse_price, shown};
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use seawall_core::money::Money;
+
+    #[test]
+    fn amounts_are_exact_or_refused() {
+        for (text, nanos) in [
+            ("$5,000", 5_000_000_000_000),
+            ("5000", 5_000_000_000_000),
+            ("$0.000000001", 1),
+            ("$1,234,567.89", 1_234_567_890_000_000),
+        ] {
+            assert_eq!(parse_amount(text), Some(Money::from_nanos(nanos)), "{text}");
+        }
+        for wrong in
+            ["", "$", "$5,00", "$50,00", "$,500", "-$5", "$1.", "$.5", "$0.0000000001", "€5", "$99999999999"]
+        {
+            assert_eq!(parse_amount(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse_day_amount("$5/day"), Some(Money::from_dollars(5)));
+        assert_eq!(parse_price("$0.25/M"), Some(Money::from_nanos(250_000_000)));
+        assert_eq!(
+            (parse_day_amount("$5"), parse_price("$5/k"), parse_day_amount("$5/month")),
+            (None, None, None)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_as_the_same(nanos in any::<u64>()) {
+            let amount = Money::from_nanos(nanos);
+            prop_assert_eq!(parse_amount(&shown(amount)), Some(amount));
+        }
+    }
+}

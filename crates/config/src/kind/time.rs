@@ -1,0 +1,147 @@
+//! Time spans.
+
+use super::number::decimal;
+use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
+use crate::tree::Value;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Units from the longest to the shortest, in nanoseconds. Of two names the first is written.
+const UNITS: [(&str, u64); 8] = [
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("min", 60_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// How long something takes or lasts, such as `30s` or `1h30m`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span;
+
+impl Kind for Span {
+    type Value = Duration;
+
+    fn form() -> Form {
+        Form::text("a time span", &["30s", "250ms", "1h30m", "1.5s", "2d", "5s", "10ms", "0s"])
+            .pattern("^([0-9][0-9,]*(\\.[0-9]+)?(d|h|min|m|s|ms|us|ns))+$")
+            .bare_number("\"{}s\"")
+    }
+
+    fn read(value: &Value) -> Result<Duration, Misread> {
+        let form = Self::form();
+        let text = expect_text(value, &form)?;
+        parse_span(text).ok_or_else(|| refuse_text(text, &form))
+    }
+
+    fn show(value: &Duration) -> String {
+        quoted(&shown_span(*value))
+    }
+}
+
+/// Numbers with units, each unit shorter than the one before.
+pub(super) fn parse_span(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let (mut sum, mut shorter_than) = (0_u64, u64::MAX);
+    loop {
+        let number = rest.find(|character: char| character.is_ascii_alphabetic())?;
+        let (digits, tail) = rest.split_at(number);
+        let end = tail.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(tail.len());
+        let (name, next) = tail.split_at(end);
+        let (_, unit) = UNITS.into_iter().find(|(unit, _)| *unit == name)?;
+        if unit >= shorter_than {
+            return None;
+        }
+        sum = sum.checked_add(decimal(digits, unit)?)?;
+        (rest, shorter_than) = (next, unit);
+        if rest.is_empty() {
+            return Some(Duration::from_nanos(sum));
+        }
+    }
+}
+
+/// A span in the fewest whole units: `1h30m`, `1900ms`, `0s`.
+#[must_use]
+pub fn shown_span(span: Duration) -> String {
+    let mut rest = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    if rest == 0 {
+        return "0s".to_owned();
+    }
+    let mut out = String::new();
+    // What has a part below the second is written in its smallest unit while that can be read at a glance.
+    if rest < 10_000_000_000
+        && let Some((name, unit)) = UNITS.into_iter().skip(4).find(|(_, unit)| rest.is_multiple_of(*unit))
+    {
+        return format!("{}{name}", rest / unit);
+    }
+    for (name, unit) in UNITS.into_iter().filter(|(name, _)| *name != "min") {
+        if rest >= unit {
+            let _ = write!(out, "{}{name}", rest / unit);
+            rest %= unit;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_span, shown_span};
+    use proptest::prelude::{prop_assert_eq, proptest};
+    use std::time::Duration;
+
+    #[test]
+    fn spans_are_read_exactly_or_not_at_all() {
+        for (text, nanos) in [
+            ("30s", 30_000_000_000),
+            ("250ms", 250_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("1h30min", 5_400_000_000_000),
+            ("1.9s", 1_900_000_000),
+            ("0.000000001s", 1),
+            ("1d", 86_400_000_000_000),
+            ("1,000ms", 1_000_000_000),
+            ("0s", 0),
+            ("5us", 5_000),
+        ] {
+            assert_eq!(parse_span(text), Some(Duration::from_nanos(nanos)), "{text}");
+        }
+        for wrong in [
+            "",
+            "s",
+            "30",
+            "30 s",
+            "-1s",
+            "1s1h",
+            "1s1s",
+            "1m1min",
+            "1x",
+            "0.0000000001s",
+            "1.s",
+            ".5s",
+            "999999999d",
+            "３s",
+            "1e3s",
+        ] {
+            assert_eq!(parse_span(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn spans_are_written_in_the_fewest_units() {
+        let shown = |millis| shown_span(Duration::from_millis(millis));
+        assert_eq!([0, 250, 1_900, 30_000, 90_000].map(shown), ["0s", "250ms", "1900ms", "30s", "1m30s"]);
+        assert_eq!([5_400_000, 86_400_000, 60_000, 9_000].map(shown), ["1h30m", "1d", "1m", "9s"]);
+        assert_eq!(shown(75_500), "1m15s500ms");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_as_the_same(nanos: u64, digits in 0_u32..20) {
+            let span = Duration::from_nanos(nanos / 10_u64.pow(digits.min(19)));
+            prop_assert_eq!(parse_span(&shown_span(span)), Some(span));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Words from a list.
+
+use super::{Form, Kind, Misread, expect_text, quoted};
+use crate::problem::{Code, names};
+use crate::suggest;
+use crate::tree::Value;
+use seawall_core::retry::Jitter;
+use seawall_core::setting::Factor;
+use seawall_core::vocabulary::{Grade, Mode, Priority, Tier};
+
+/// Refuses a word that is not on the list, with the nearest that is.
+fn unknown_word(text: &str, name: &str, words: &[&'static str]) -> Misread {
+    let message = format!("{} is not {name}", quoted(text));
+    let help = match suggest::nearest(text, words.iter().copied()) {
+        Some(near) => format!("did you mean {}? The list is {}", quoted(near), words.join(", ")),
+        None => format!("write one of {}", words.join(", ")),
+    };
+    Misread::new(Code::UnknownWord, message, help)
+}
+
+/// Makes types with a list of names readable.
+macro_rules! words {
+    ($($type:ty as $name:literal),+ $(,)?) => {$(
+        impl Kind for $type {
+            type Value = Self;
+
+            fn form() -> Form {
+                let words: Vec<&'static str> = Self::ALL.iter().map(|word| word.name()).collect();
+                let examples = words.iter().map(|word| quoted(word)).collect();
+                Form { words, examples, ..Form::text($name, &[]) }
+            }
+
+            fn read(value: &Value) -> Result<Self, Misread> {
+                let form = Self::form();
+                let text = expect_text(value, &form)?;
+                let found = Self::ALL.into_iter().find(|word| word.name() == text);
+                found.ok_or_else(|| unknown_word(text, form.name, &form.words))
+            }
+
+            fn show(value: &Self) -> String {
+                quoted(value.name())
+            }
+        }
+    )+};
+}
+
+names! {
+    /// How threads and tasks go together.
+    pub enum Runtime {
+        /// One runtime for each core, which share nothing.
+        PerCore = "per-core",
+        /// One runtime for all cores.
+        Shared = "shared",
+    }
+}
+
+names! {
+    /// Who serves a model.
+    pub enum Provider {
+        /// Anthropic's own API.
+        Anthropic = "anthropic",
+        /// OpenAI's API, and all that speak like it.
+        OpenAi = "openai",
+        /// Amazon Bedrock.
+        Bedrock = "bedrock",
+        /// The simulated model that comes with Seawall.
+        Simulated = "simulated",
+    }
+}
+
+names! {
+    /// Where requests of a route may come in.
+    pub enum FaceName {
+        /// As at Anthropic.
+        Anthropic = "anthropic",
+        /// As at OpenAI.
+        OpenAi = "openai",
+        /// As at Amazon Bedrock.
+        Bedrock = "bedrock",
+        /// The shop's own chat.
+        Chat = "chat",
+    }
+}
+
+names! {
+    /// How a JWT is signed.
+    pub enum Algorithm {
+        /// RSA with SHA-256.
+        Rs256 = "RS256",
+        /// ECDSA on P-256 with SHA-256.
+        Es256 = "ES256",
+        /// Ed25519.
+        EdDsa = "EdDSA",
+        /// A shared secret with SHA-256.
+        Hs256 = "HS256",
+    }
+}
+
+names! {
+    /// What keeps shared state.
+    pub enum StoreKind {
+        /// A file beside the program, which survives a crash.
+        Embedded = "embedded",
+        /// Memory, which does not.
+        Memory = "memory",
+        /// Redis, for a fleet.
+        Redis = "redis",
+    }
+}
+
+names! {
+    /// What a retry costs of the bucket of credits.
+    pub enum RetryCosts {
+        /// Five, or ten after a timeout.
+        Classic = "classic",
+        /// Fourteen, or five after a throttle.
+        Current = "current",
+    }
+}
+
+words! {
+    Runtime as "a runtime",
+    Provider as "a provider",
+    FaceName as "a face",
+    Algorithm as "an algorithm",
+    StoreKind as "a kind of store",
+    RetryCosts as "a table of costs",
+    Tier as "a tier",
+    Grade as "a grade",
+    Mode as "a mode",
+    Priority as "a priority",
+}
+
+/// How waits are spread: a word, or two factors such as `0.5x to 1.5x`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JitterText;
+
+const JITTERS: [(&str, Jitter); 4] = [
+    ("decorrelated", Jitter::Decorrelated),
+    ("full", Jitter::Full),
+    ("equal", Jitter::Equal),
+    ("none", Jitter::None),
+];
+
+impl Kind for JitterText {
+    type Value = Jitter;
+
+    fn form() -> Form {
+        let examples = ["decorrelated", "full", "equal", "none", "0.5x to 1.5x"];
+        Form::text("a way to spread waits", &examples)
+            .pattern("^(decorrelated|full|equal|none|[0-9.]+x to [0-9.]+x)$")
+    }
+
+    fn read(value: &Value) -> Result<Jitter, Misread> {
+        let form = Self::form();
+        let text = expect_text(value, &form)?;
+        if let Some((_, jitter)) = JITTERS.iter().find(|(name, _)| *name == text) {
+            return Ok(*jitter);
+        }
+        let factor = |text: &str| Factor::new("jitter", text.strip_suffix('x')?.parse().ok()?).ok();
+        let factors = text.split_once(" to ").and_then(|(low, high)| Some((factor(low)?, factor(high)?)));
+        match factors {
+            Some((low, high)) => Ok(Jitter::Multiplicative { low, high }),
+            None => Err(Misread::new(
+                Code::UnknownWord,
+                format!("{} is not {}", quoted(text), form.name),
+                "write one of decorrelated, full, equal, none, or two factors such as \"0.5x to 1.5x\"",
+            )),
+        }
+    }
+
+    fn show(value: &Jitter) -> String {
+        if let Jitter::Multiplicative { low, high } = value {
+            return quoted(&format!("{low}x to {high}x"));
+        }
+        quoted(JITTERS.iter().find(|(_, jitter)| jitter == value).map_or("none", |(name, _)| name))
+    }
+}

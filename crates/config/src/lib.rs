@@ -1,0 +1,59 @@
+//! Seawall's settings: one TOML file says what the gateway does.
+//!
+//! Texts go in, checked values come out. A profile, the user's file, environment variables and arguments are laid on top of
+//! one another; what holds in the end is read, checked as a whole and handed out as [`Settings`], or refused with
+//! everything that is wrong: each mistake with its file, line and column, what is wrong, and what to write instead.
+//!
+//! **When it acts.** At the start and at a reload, before anything changes. **What it will not do.** It opens no socket,
+//! reads no clock and no environment, and never holds a secret: settings say where one is found.
+//!
+//! ```
+//! use seawall_config::{Input, load, show};
+//! use seawall_core::time::UtcTime;
+//!
+//! let today = UtcTime::from_civil(2026, 11, 16);
+//! let loaded = load(&Input::of_file("seawall.toml", "[budget]\nday = \"$100/day\"", today)).unwrap();
+//! assert!(show(&loaded, true).contains("day = \"$100/day\" # seawall.toml:2"));
+//!
+//! let problems = load(&Input::of_file("seawall.toml", "[budget]\nday = 100", today)).unwrap_err();
+//! assert!(problems.to_string().contains("help: write \"$100/day\", if that is what you mean"));
+//! ```
+
+mod check;
+mod field;
+mod kind;
+mod load;
+mod problem;
+mod profile;
+mod raw;
+mod reference;
+mod render;
+mod schema;
+mod section;
+mod settings;
+mod shape;
+mod show;
+mod source;
+mod suggest;
+mod tree;
+mod variable;
+
+pub use kind::{
+    Algorithm, CoresValue, FaceName, Form, JsonType, KeySetValue, LogPlaceValue, Per, Provider, RateValue,
+    RetryCosts, Runtime, SecretReference, StoreKind, is_metadata_host, shown_span,
+};
+pub use load::{Input, Loaded, load, read_file};
+pub use problem::{Code, Place, Problem, Problems, Severity};
+pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
+pub use raw::shape;
+pub use reference::reference;
+pub use schema::schema;
+pub use settings::{
+    AdminSettings, AssistantSettings, BudgetSettings, CacheSettings, CallerSettings, ClassifierSettings,
+    DeadlineSettings, DegradationSettings, IssuerKeys, IssuerSettings, KeySettings, LimitSettings,
+    ModelSettings, RedisSettings, RetrySettings, RolloutSettings, RouteSettings, ServerSettings, Settings,
+    StoreSettings, TargetSettings, TelemetrySettings, TlsSettings, TokenSettings,
+};
+pub use shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
+pub use show::{Change, diff, show};
+pub use source::{Located, Origin, Position, Source, SourceKind, Sources};

@@ -1,0 +1,178 @@
+//! From texts to settings.
+
+use crate::check;
+use crate::field::{Reader, Section as _, report_unknown};
+use crate::kind::quoted;
+use crate::problem::{Code, Problem, Problems, Severity};
+use crate::profile::{DEFAULT_PROFILE, profile_names, profile_text};
+use crate::raw::{Raw, shape};
+use crate::render::printable;
+use crate::settings::Settings;
+use crate::source::{Origin, Source, SourceKind, Sources};
+use crate::suggest;
+use crate::tree::{Table, Value, merge, parse};
+use crate::variable::{assign, from_arguments, from_variables};
+use seawall_core::time::UtcTime;
+use std::path::Path;
+
+/// All that settings are made from. Each overrules those above it.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The user's file, if there is one. Its `profile` says what it starts from.
+    pub file: Option<Source>,
+    /// Environment variables; those that begin with `SEAWALL__` are ours.
+    pub environment: Vec<(String, String)>,
+    /// Dotted keys and values from the command line.
+    pub arguments: Vec<(String, String)>,
+    /// The day on which models are looked at: some retire.
+    pub today: UtcTime,
+}
+
+impl Input {
+    /// The settings of a file with this text, today.
+    #[must_use]
+    pub fn of_file(name: &str, text: &str, today: UtcTime) -> Self {
+        Self { file: Some(Source::file(name, text)), today, ..Self::default() }
+    }
+}
+
+/// Settings that can be used, and all that is known of where they come from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings, checked.
+    pub settings: Settings,
+    /// What somebody should look at. None of it is an error.
+    pub warnings: Problems,
+    pub(crate) tree: Table,
+    pub(crate) sources: Sources,
+}
+
+/// Reads, merges and checks settings. Everything that is wrong is reported at once.
+pub fn load(input: &Input) -> Result<Loaded, Problems> {
+    let mut problems = Problems::default();
+    let mut sources = Sources::default();
+    let file = input.file.clone().unwrap_or_else(|| Source::file("(no file)", ""));
+    let source = sources.add(file);
+    let mut over = parse(sources.text(source), source, &mut problems);
+    let broken_at = problems
+        .list
+        .iter()
+        .filter_map(|problem| problem.places.first())
+        .map(|place| place.origin.start)
+        .min();
+    let variables = from_variables(&input.environment, &mut sources, &mut problems);
+    let arguments = from_arguments(&input.arguments, &mut sources, &mut problems);
+    let in_file = take_profile(&mut over, &mut problems);
+    let named = |assignments: &[_]| {
+        let mut found = assignments.iter().filter_map(crate::variable::Assignment::profile);
+        found.next_back().map(|(name, origin)| (name.to_owned(), origin))
+    };
+    let chosen = named(&arguments).or_else(|| named(&variables)).or(in_file);
+    let (name, origin) = chosen.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), Origin::beginning(source)));
+    let shape = shape();
+    let mut tree = profile(&name, origin, &mut sources, &mut problems);
+    merge(&mut tree, over);
+    for one in variables.iter().chain(&arguments).filter(|one| one.profile().is_none()) {
+        assign(one, &shape, &mut tree, &mut problems);
+    }
+    let mut reader = Reader::new(&mut problems);
+    report_unknown(&tree, "", &shape, &mut reader);
+    let raw = Raw::read_keys(&tree, "", Origin::beginning(source), &mut reader);
+    let stand_ins = reader.stand_ins;
+    let settings = match broken_at {
+        None => check::all(&raw, stand_ins, input.today, &mut problems),
+        Some(broken_at) => {
+            // After what is no TOML nothing is what it seems.
+            problems.list.retain(|problem| {
+                let first = problem.places.first().map(|place| place.origin);
+                matches!(problem.code, Code::Syntax | Code::TooLarge)
+                    || first.is_some_and(|first| first.source != source || first.start < broken_at)
+            });
+            None
+        }
+    };
+    problems.sources = sources.clone();
+    problems.sort();
+    match settings {
+        Some(settings) if !problems.has_errors() => {
+            Ok(Loaded { settings, warnings: problems, tree, sources })
+        }
+        _ => {
+            debug_assert!(problems.has_errors(), "settings are refused for a reason");
+            Err(problems)
+        }
+    }
+}
+
+/// Takes the name of the profile out of a file.
+fn take_profile(table: &mut Table, problems: &mut Problems) -> Option<(String, Origin)> {
+    let entry = table.remove("profile")?;
+    match entry.node.value {
+        Value::Text(name) => Some((name, entry.node.origin)),
+        other => {
+            let message = format!("profile: expected the name of a profile, found {}", other.noun());
+            problems.add(Problem::error(Code::WrongType, message, entry.node.origin).help(known_profiles()));
+            None
+        }
+    }
+}
+
+fn known_profiles() -> String {
+    format!("write one of {}", profile_names().map(quoted).collect::<Vec<_>>().join(", "))
+}
+
+/// A profile on top of the one that it names as its base.
+fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Problems) -> Table {
+    let Some(text) = profile_text(name) else {
+        let message = format!("there is no profile {}", quoted(&printable(name)));
+        let help = match suggest::nearest(name, profile_names()) {
+            Some(near) => format!("did you mean {}?", quoted(near)),
+            None => known_profiles(),
+        };
+        problems.add(Problem::error(Code::UnknownProfile, message, origin).help(help));
+        // Without a base every key would be missing, and that is not the mistake.
+        return profile(DEFAULT_PROFILE, origin, sources, problems);
+    };
+    let source =
+        sources.add(Source { name: name.to_owned(), text: text.to_owned(), kind: SourceKind::Profile });
+    let mut table = parse(text, source, problems);
+    match take_profile(&mut table, problems) {
+        Some((base, origin)) if base != name => {
+            let mut tree = profile(&base, origin, sources, problems);
+            merge(&mut tree, table);
+            tree
+        }
+        _ => table,
+    }
+}
+
+/// The text of a file, or why it cannot be read.
+pub fn read_file(path: &Path) -> Result<Source, Problems> {
+    let name = path.display().to_string();
+    let refused = |message: String| {
+        let mut problems = Problems::default();
+        let source = problems.sources.add(Source::file(name.clone(), ""));
+        problems.add(Problem::error(Code::UnreadableFile, message, Origin::beginning(source)));
+        Err(problems)
+    };
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return refused(format!("cannot read {}: {error}", printable(&name))),
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Source::file(name, text)),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+            refused(format!("{} is not UTF-8 text: see line {line}", printable(&name)))
+        }
+    }
+}
+
+impl Loaded {
+    /// Whether anything is worth a look.
+    #[must_use]
+    pub fn has_warnings(&self) -> bool {
+        self.warnings.list.iter().any(|problem| problem.severity == Severity::Warning)
+    }
+}

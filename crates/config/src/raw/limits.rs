@@ -1,0 +1,102 @@
+//! How often who may ask.
+
+use crate::kind::{Rate, Small, Span};
+use crate::section::section;
+
+section! {
+    /// How often who may ask.
+    pub(crate) struct Limits {
+        /// What one caller may do, by tier.
+        tiers: Tiers,
+        /// What all callers together may do.
+        everybody: Everybody,
+        /// What the door takes, before anybody is known.
+        edge: Edge,
+        /// What guests from one address share.
+        guests_by_address: GuestsByAddress,
+        /// What a refused caller is told.
+        hint: Hint,
+    }
+}
+
+section! {
+    /// What one caller may do, by tier.
+    pub(crate) struct Tiers as "tier" or UnknownTier {
+        /// Prime callers.
+        prime: TierLimits,
+        /// Callers we know.
+        standard: TierLimits,
+        /// Guests.
+        guest: TierLimits,
+    }
+}
+
+section! {
+    /// The limits of one caller.
+    pub(crate) struct TierLimits {
+        /// Requests in any minute.
+        minute: Rate,
+        /// How many more there may be in a minute now and then.
+        burst: Small,
+        /// Requests in any hour.
+        hour: Rate,
+        /// Requests on a day, UTC.
+        day: Rate,
+    }
+}
+
+section! {
+    /// The limits of all callers together.
+    pub(crate) struct Everybody {
+        /// Requests in any minute.
+        minute: Rate,
+        /// Requests a second, evenly.
+        second: Rate,
+        /// How many may come at once.
+        second_burst: Small,
+        /// Requests in a month, UTC.
+        month: Rate,
+    }
+}
+
+section! {
+    /// What the door takes, before anybody is known.
+    pub(crate) struct Edge {
+        /// Requests a second of all kinds.
+        account: Rate,
+        /// Requests a second that are let in.
+        stage: Rate,
+        /// How many of them may come at once.
+        stage_burst: Small,
+        /// New connections a second.
+        connect: Rate,
+        /// How many of them may come at once.
+        connect_burst: Small,
+        /// Messages a second on connections that stay.
+        message: Rate,
+        /// How many of them may come at once.
+        message_burst: Small,
+    }
+}
+
+section! {
+    /// What guests from one address share, so that dropping a cookie wins nothing.
+    pub(crate) struct GuestsByAddress {
+        /// How many guests' worth of requests one address has.
+        factor: Small,
+        /// How many bits of an IPv6 address stand for one guest's network.
+        ipv6_prefix: Small,
+    }
+}
+
+section! {
+    /// What a refused caller is told about coming back.
+    pub(crate) struct Hint {
+        /// Waits are spread over this, so that those refused together do not come back together.
+        spread: Span,
+        /// The shortest wait that is told.
+        least: Span,
+        /// A client that would wait longer is told not to try again by itself.
+        no_retry_above: Span,
+    }
+}

@@ -1,0 +1,108 @@
+//! Listeners, and who may ask.
+
+use crate::field::{List, Named};
+use crate::kind::{
+    Address, Algorithm, Bytes, Cores, Count, FilePath, Flag, Hash, KeySet, Runtime, Secret, Span, Text, Url,
+};
+use crate::section::section;
+use seawall_core::vocabulary::Tier;
+
+section! {
+    /// Where Seawall listens and what it takes from a connection.
+    pub(crate) struct Server {
+        /// The address and port that callers use. Port 0 takes a free one.
+        listen: Address [restart],
+        /// Whether each core has a runtime of its own or all share one.
+        runtime: Runtime [restart],
+        /// How many cores to use.
+        cores: Cores [restart],
+        /// The largest body of a request.
+        body_limit: Bytes,
+        /// How deep objects and lists in a body may nest.
+        nesting: Count,
+        /// How many fields a body may have at its top.
+        fields: Count,
+        /// How many turns, tools or parts of one turn a body may have.
+        members: Count,
+        /// How long the head of a request may take to arrive.
+        header_time: Span,
+        /// How long the body of a request may take to arrive.
+        body_time: Span,
+        /// How long a connection may be idle between requests.
+        idle_time: Span,
+        /// How long requests under way may take to finish once it is told to stop.
+        drain_time: Span,
+        /// A certificate, to be reached by HTTPS.
+        tls: Option<Tls>,
+    }
+}
+
+section! {
+    /// The certificate of a listener.
+    pub(crate) struct Tls {
+        /// The file with the chain of certificates, in PEM.
+        certificate: Option<FilePath> [restart],
+        /// Where the private key is found, in PEM.
+        key: Option<Secret> [restart],
+    }
+}
+
+section! {
+    /// Where operators reach Seawall.
+    pub(crate) struct Admin {
+        /// The address and port for operators. One that others can reach needs a credential.
+        listen: Address [restart],
+        /// What operators must show.
+        credential: Option<Secret>,
+    }
+}
+
+section! {
+    /// Who may ask.
+    pub(crate) struct Callers {
+        /// Whether people without a key may ask, as guests.
+        guests: Flag,
+        /// What the cookies of guests are signed with. Without it each start makes a new one.
+        guest_secret: Option<Secret>,
+        /// How long a caller's tier is believed before it is looked up again.
+        tier_cache: Span,
+        /// How long looking up a tier may take; a caller whose tier is not known by then is a guest.
+        directory_time: Span,
+        /// API keys.
+        keys: Named<ApiKey>,
+        /// Who issues JSON Web Tokens.
+        issuers: Named<Issuer>,
+    }
+}
+
+section! {
+    /// An API key, known by its hash alone.
+    pub(crate) struct ApiKey {
+        /// The SHA-256 of the key.
+        hash: Hash,
+        /// What its holder is entitled to.
+        tier: Tier,
+        /// The routes it may use; all of them where nothing is said.
+        routes: Option<List<Text>>,
+    }
+}
+
+section! {
+    /// Somebody whose JSON Web Tokens are accepted.
+    pub(crate) struct Issuer {
+        /// What `iss` must be.
+        issuer: Url,
+        /// What `aud` must hold one of.
+        audience: List<Text> = "[]",
+        /// How tokens may be signed.
+        algorithms: List<Algorithm>,
+        /// Where the public keys are found, as a JWK set.
+        keys: Option<KeySet>,
+        /// The shared secret, for HS256.
+        secret: Option<Secret>,
+        /// How far clocks may differ.
+        leeway: Span = "\"0s\"",
+        /// What its callers are entitled to where the directory says nothing.
+        tier: Tier = "\"standard\"",
+    }
+}

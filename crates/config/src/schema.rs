@@ -1,0 +1,94 @@
+//! What settings look like, for editors: a JSON Schema.
+
+use crate::kind::{Form, JsonType};
+use crate::profile::profile_names;
+use crate::raw::shape;
+use crate::shape::{KeyShape, SectionShape, Shape};
+use serde_json::{Map, Value, json};
+
+/// The JSON Schema (draft 2020-12) of a file with settings.
+#[must_use]
+pub fn schema() -> Value {
+    let mut root = section(&shape());
+    if let Value::Object(root) = &mut root {
+        root.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+        root.insert("title".into(), json!("Seawall settings"));
+        // A file holds what differs from its profile, so that no key is required at the top.
+        if let Some(Value::Object(properties)) = root.get_mut("properties") {
+            let names: Vec<&str> = profile_names().collect();
+            properties.insert(
+                "profile".into(),
+                json!({ "type": "string", "enum": names, "description": "What this file starts from." }),
+            );
+        }
+    }
+    root
+}
+
+fn section(shape: &SectionShape) -> Value {
+    let properties: Map<String, Value> =
+        shape.keys.iter().map(|one| (one.name.to_owned(), key(one))).collect();
+    json!({
+        "type": "object",
+        "description": shape.doc,
+        "additionalProperties": false,
+        "properties": properties,
+    })
+}
+
+fn key(key: &KeyShape) -> Value {
+    let mut value = match &key.shape {
+        Shape::Leaf(leaf) => form(&leaf.form),
+        Shape::List(leaf) => json!({ "type": "array", "items": form(&leaf.form) }),
+        Shape::Section(inner) => section(inner),
+        Shape::Named(inner) => json!({
+            "type": "object",
+            // The word takes away an entry that a profile has.
+            "additionalProperties": { "anyOf": [section(inner), { "const": "none" }] },
+        }),
+    };
+    if key.is_optional && !matches!(key.shape, Shape::Named(_)) {
+        value = json!({ "anyOf": [value, { "const": "none" }] });
+    }
+    if let Value::Object(object) = &mut value {
+        object.insert("description".into(), json!(key.doc));
+        if let Some(default) = key.default.and_then(as_json) {
+            object.insert("default".into(), default);
+        }
+    }
+    value
+}
+
+/// A default, which is written as TOML. What is used as one is the same in JSON.
+fn as_json(toml: &str) -> Option<Value> {
+    serde_json::from_str(toml).ok()
+}
+
+fn form(form: &Form) -> Value {
+    let examples: Vec<Value> = form
+        .examples
+        .iter()
+        .filter_map(|example| serde_json::from_str(&example.replace('_', "")).ok())
+        .collect();
+    if !form.words.is_empty() {
+        return json!({ "type": "string", "enum": form.words });
+    }
+    let mut value = match form.json {
+        JsonType::Text => json!({ "type": "string" }),
+        JsonType::Integer => json!({ "type": "integer", "minimum": 0 }),
+        JsonType::Number => json!({ "type": "number" }),
+        JsonType::Boolean => json!({ "type": "boolean" }),
+        JsonType::TextOrInteger => {
+            json!({ "anyOf": [{ "const": "all" }, { "type": "integer", "minimum": 1, "maximum": 1024 }] })
+        }
+    };
+    if let Value::Object(object) = &mut value {
+        if let Some(pattern) = form.pattern {
+            object.insert("pattern".into(), json!(pattern));
+        }
+        if form.json != JsonType::Boolean && !examples.is_empty() {
+            object.insert("examples".into(), examples.into());
+        }
+    }
+    value
+}

@@ -1,0 +1,139 @@
+//! Writes settings as one canonical text, and says how two of them differ.
+//!
+//! What is written can be read again and gives equal settings. Secrets show where they are found, never what they are.
+
+use crate::field::join;
+use crate::load::Loaded;
+use crate::profile::EMPTY_PROFILE;
+use crate::raw::shape;
+use crate::shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
+use crate::source::Origin;
+use crate::tree::{Entry, Node, Table, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A table of the text: its header, and its keys.
+struct Block {
+    header: String,
+    /// Whether it must be written even if it has no keys.
+    is_chosen: bool,
+    lines: Vec<Line>,
+}
+
+struct Line {
+    key: &'static str,
+    text: String,
+    /// Nothing for a default.
+    origin: Option<Origin>,
+    needs: Needs,
+}
+
+fn blocks(shape: &SectionShape, table: &Table, header: &str, is_chosen: bool, out: &mut Vec<Block>) {
+    let mut lines = Vec::new();
+    let mut inner = Vec::new();
+    for key in &shape.keys {
+        let entry = table.get(key.name).filter(|entry| !(key.is_optional && entry.node.value.is_none_word()));
+        match &key.shape {
+            Shape::Leaf(leaf) | Shape::List(leaf) => lines.extend(line(key, leaf, entry)),
+            Shape::Section(section) => {
+                if let Some(Entry { node: Node { value: Value::Table(table), .. }, .. }) = entry {
+                    blocks(section, table, &join(header, key.name), key.is_optional, &mut inner);
+                }
+            }
+            Shape::Named(section) => {
+                let Some(Entry { node: Node { value: Value::Table(table), .. }, .. }) = entry else {
+                    continue;
+                };
+                for (name, entry) in table {
+                    if let Value::Table(table) = &entry.node.value {
+                        blocks(section, table, &join(&join(header, key.name), name), true, &mut inner);
+                    }
+                }
+            }
+        }
+    }
+    out.push(Block { header: header.to_owned(), is_chosen, lines });
+    out.append(&mut inner);
+}
+
+fn line(key: &KeyShape, leaf: &Leaf, entry: Option<&Entry>) -> Option<Line> {
+    let line = |text, origin| Line { key: key.name, text, origin, needs: key.needs };
+    match entry {
+        None => Some(line(key.default?.to_owned(), None)),
+        Some(Entry { node, .. }) => match &node.value {
+            Value::List(items) if matches!(key.shape, Shape::List(_)) => {
+                let items: Vec<String> =
+                    items.iter().filter_map(|item| (leaf.canonical)(&item.value)).collect();
+                Some(line(format!("[{}]", items.join(", ")), Some(node.origin)))
+            }
+            value => Some(line((leaf.canonical)(value)?, Some(node.origin))),
+        },
+    }
+}
+
+/// Everything that holds, as TOML; with where each value was written, if asked for.
+#[must_use]
+pub fn show(loaded: &Loaded, with_origins: bool) -> String {
+    let mut all = Vec::new();
+    blocks(&shape(), &loaded.tree, "", false, &mut all);
+    let mut out = format!(
+        "# Everything is written here, so that no profile is needed.\nprofile = \"{EMPTY_PROFILE}\"\n"
+    );
+    for block in all.iter().filter(|block| block.is_chosen || !block.lines.is_empty()) {
+        let _ = write!(out, "\n[{}]\n", block.header);
+        for line in &block.lines {
+            let _ = write!(out, "{} = {}", line.key, line.text);
+            if with_origins {
+                let origin =
+                    line.origin.map_or_else(|| "default".to_owned(), |origin| loaded.sources.place(origin));
+                let _ = write!(out, " # {}", crate::render::printable(&origin));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// A key whose value differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The dotted key.
+    pub key: String,
+    /// What it was, as TOML; nothing if it was not there.
+    pub old: Option<String>,
+    /// What it is, as TOML; nothing if it is not there any more.
+    pub new: Option<String>,
+    /// What the change needs before it holds.
+    pub needs: Needs,
+}
+
+fn flat(loaded: &Loaded) -> BTreeMap<String, (String, Needs)> {
+    let mut all = Vec::new();
+    blocks(&shape(), &loaded.tree, "", false, &mut all);
+    let lines = all.into_iter().flat_map(|block| {
+        let header = block.header;
+        block.lines.into_iter().map(move |line| (join(&header, line.key), line)).collect::<Vec<_>>()
+    });
+    lines.map(|(path, line)| (path, (line.text, line.needs))).collect()
+}
+
+/// Every value by its dotted key.
+pub(crate) fn values(loaded: &Loaded) -> BTreeMap<String, String> {
+    flat(loaded).into_iter().map(|(key, (value, _))| (key, value)).collect()
+}
+
+/// What differs between two settings, key by key.
+#[must_use]
+pub fn diff(old: &Loaded, new: &Loaded) -> Vec<Change> {
+    let (old, mut new) = (flat(old), flat(new));
+    let mut changes = Vec::new();
+    for (key, (was, needs)) in old {
+        match new.remove(&key) {
+            Some((is, _)) if is == was => {}
+            other => changes.push(Change { key, old: Some(was), new: other.map(|(is, _)| is), needs }),
+        }
+    }
+    changes.extend(new.into_iter().map(|(key, (is, needs))| Change { key, old: None, new: Some(is), needs }));
+    changes.sort_by(|left, right| left.key.cmp(&right.key));
+    changes
+}

@@ -1,0 +1,33 @@
+//! What somebody probably meant.
+
+use strsim::damerau_levenshtein;
+
+/// The one of `known` that is so near to `word` that it was probably meant.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing costs the product of both lengths, and nobody mistypes a name that long.
+    if word.len() > 100 {
+        return None;
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '.'], "_");
+    let wanted = plain(word);
+    let scored = known.map(|name| (damerau_levenshtein(&wanted, &plain(name)), name));
+    let (distance, name) = scored.min()?;
+    let most = (name.chars().count().max(word.chars().count()) / 3).max(1);
+    (distance <= most).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_slip_is_recognised_and_another_word_is_not() {
+        let known = || ["listen", "runtime", "cores", "tls"].into_iter();
+        assert_eq!(nearest("lisen", known()), Some("listen"));
+        assert_eq!(nearest("Run-Time", known()), Some("runtime"));
+        assert_eq!(nearest("tsl", known()), Some("tls"));
+        assert_eq!(nearest("budget", known()), None);
+        assert_eq!(nearest("x", [].into_iter()), None);
+        assert_eq!(nearest(&"x".repeat(101), known()), None);
+    }
+}
