@@ -4,8 +4,11 @@
 //! a person sees of it: options, the line that says it is ready, messages and exit codes (0 after a signal, 1
 //! when something failed, 2 when what was asked for makes no sense).
 
+mod config;
 mod model;
+mod reload;
 mod serve;
+mod settings;
 mod tokens;
 
 use anyhow::Context as _;
@@ -23,6 +26,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Checks, shows, compares and explains settings.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
     ///
     /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
@@ -32,7 +38,9 @@ enum Command {
     Model(model::ModelArguments),
     /// Runs the gateway: POST /v1/messages in front of a strong and a fast model.
     ///
-    /// Without models it simulates both, in this process, so that there is nothing else to start.
+    /// Without a file it does what the demo profile says: it simulates both models, in this process, so that there is
+    /// nothing else to start. With one, a change of the file or a hangup signal (SIGHUP) makes it read the file again:
+    /// settings that are refused change nothing.
     Serve(serve::ServeArguments),
     /// Tells how many tokens a text has: an estimate, a bound, and what it is made of.
     ///
@@ -44,6 +52,8 @@ enum Command {
 enum Failed {
     /// What was asked for makes no sense.
     BadInput(anyhow::Error),
+    /// What was asked for makes no sense, and this text says all about it.
+    Shown(String),
     /// It could not be done.
     Broken(anyhow::Error),
 }
@@ -54,12 +64,17 @@ fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Config(command) => config::run(&command),
         Command::Model(arguments) => model::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Tokens(arguments) => tokens::run(&arguments),
     };
     let (error, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
+        Err(Failed::Shown(text)) => {
+            eprint!("{text}");
+            return ExitCode::from(2);
+        }
         Err(Failed::BadInput(error)) => (error, 2),
         Err(Failed::Broken(error)) => (error, 1),
     };

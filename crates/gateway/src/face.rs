@@ -17,10 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The largest body that is read: a long conversation with pictures in it.
-const MOST_BYTES: usize = 32 << 20;
-/// Who sends a byte now and then must not hold a connection for ever.
-const BODY_LIMIT: Duration = Duration::from_secs(30);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
@@ -74,18 +70,22 @@ impl Face {
         let id = self.id();
         let (head, body) = request.into_parts();
         let api_key = api_key(&head.headers).map(str::to_owned);
-        let late = self.runtime.now().monotonic + BODY_LIMIT;
+        // Who sends a byte now and then must not hold a connection for ever.
+        let (most_bytes, limits) = self.path.arrival();
+        let late = self.runtime.monotonic() + limits.body;
         let body = tokio::select! {
             biased;
-            body = Limited::new(body, MOST_BYTES).collect() => body,
+            body = Limited::new(body, most_bytes).collect() => body,
             () = self.runtime.sleep_until(late) => {
-                return refuse(Refusal::Malformed, "the body took longer than 30 s to arrive", id);
+                let message = format!("the body took longer than {:?} to arrive", limits.body);
+                return refuse(Refusal::Malformed, &message, id);
             }
         };
         let body = match body {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                return refuse(Refusal::TooLarge, "the body is larger than 32 MiB", id);
+                let message = format!("the body is larger than {most_bytes} bytes");
+                return refuse(Refusal::TooLarge, &message, id);
             }
             Err(_) => return refuse(Refusal::Malformed, "the body did not arrive whole", id),
         };

@@ -5,7 +5,9 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `assemble` | from a handful of options to a gateway that listens |
+//! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
+//! | `target` | from a target's settings to a way there |
+//! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
@@ -17,8 +19,12 @@ mod face;
 mod listen;
 mod log;
 mod runtime;
+mod secret;
+mod target;
 
-pub use assemble::{ServeError, ServeOptions, TargetAddress, serve};
-pub use listen::{Gateway, ListenError, Listening, Shape};
+pub use assemble::{ServeError, ServeOptions, serve};
+pub use listen::{ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
+pub use secret::SecretError;
+pub use target::TargetError;

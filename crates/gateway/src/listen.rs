@@ -7,6 +7,7 @@
 //! Told to stop, a gateway says that it is not ready, takes no new connections, lets requests under way finish for a
 //! while, and then drops what is left, which settles it.
 
+use crate::assemble::{Live, ServeError};
 use crate::face::Face;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
@@ -14,6 +15,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use seawall_config::Settings;
+use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{Path, Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -51,19 +54,21 @@ pub enum ListenError {
 }
 
 /// What a gateway is made of.
-pub struct Gateway {
+pub(crate) struct Gateway {
     /// Where to listen; port 0 takes a free one.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// How threads and runtimes go together.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// How long requests under way may take to finish once it is told to stop.
-    pub grace: Duration,
+    pub(crate) grace: Duration,
     /// The clock that the path runs by.
-    pub runtime: TokioRuntime,
+    pub(crate) runtime: TokioRuntime,
     /// Where requests go.
-    pub path: Arc<Path<TokioRuntime>>,
+    pub(crate) path: Arc<Path<TokioRuntime>>,
     /// What is shown at `/metrics`.
-    pub counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
+    /// How it changes.
+    pub(crate) live: Live,
 }
 
 /// A gateway that listens.
@@ -72,12 +77,13 @@ pub struct Listening {
     face: Arc<Face>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
+    live: Live,
 }
 
 impl Gateway {
     /// Listens. Requests are answered from here on.
-    pub fn start(self) -> Result<Listening, ListenError> {
-        let Self { address, shape, grace, runtime, path, counters } = self;
+    pub(crate) fn start(self) -> Result<Listening, ListenError> {
+        let Self { address, shape, grace, runtime, path, counters, live } = self;
         let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false) });
         let (stop, stopped) = watch::channel(false);
         let (listeners, threads_each) = match shape {
@@ -108,7 +114,7 @@ impl Gateway {
             });
             threads.push(thread.map_err(ListenError::Thread)?);
         }
-        Ok(Listening { address: bound, face, stop, threads })
+        Ok(Listening { address: bound, face, stop, threads, live })
     }
 }
 
@@ -117,6 +123,12 @@ impl Listening {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Does what these settings say from now on, as far as it can without starting anew. Requests under way end as they
+    /// began. Where it cannot, it goes on as before. Returns what became of every limit's counts.
+    pub fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
+        self.live.change(settings)
     }
 
     /// Stops taking new work, lets what is under way finish, and returns when all of it has ended.
@@ -160,15 +172,11 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let face = Arc::clone(&face);
+        let (head_limit, face) = (face.path.arrival().1.head, Arc::clone(&face));
         let service = service_fn(move |request| Arc::clone(&face).handle(request));
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // Without a timer the limit on reading a head is silently off.
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_secs(30))
-            .max_headers(100);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = open.watch(connection);

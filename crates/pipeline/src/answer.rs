@@ -61,7 +61,8 @@ pub(crate) async fn answer<R: Runtime>(
     planned: PlannedRequest,
     tally: &Arc<Tally>,
 ) -> Result<Answered<R>, Rejection> {
-    path.retry_budget.deposit(path.runtime.monotonic());
+    let retry_budget = Arc::clone(&planned.request.rules.retry_budget);
+    retry_budget.deposit(path.runtime.monotonic());
     let mut retries = Retries::new(planned.request.rules.retry);
     let mut target_index = 0;
     let (mut credit, mut last_failure) = (None, None);
@@ -83,7 +84,7 @@ pub(crate) async fn answer<R: Runtime>(
                 let now = path.runtime.monotonic();
                 path.counters.request_succeeded(first_failed.map(|failed| now - failed));
                 if first_failed.is_none() {
-                    path.retry_budget.first_attempt_succeeded();
+                    retry_budget.first_attempt_succeeded();
                 }
                 return Ok(Answered { planned, attempt, content });
             }
@@ -96,7 +97,7 @@ pub(crate) async fn answer<R: Runtime>(
         first_failed.get_or_insert(now);
         let situation = situation(&planned, target, now, has_other_target);
         let (decision, event) =
-            retries.decide(&failure, &situation, Some(&path.retry_budget), path.runtime.draw());
+            retries.decide(&failure, &situation, Some(&retry_budget), path.runtime.draw());
         path.counters.attempt_failed(&event);
         match decision {
             RetryDecision::RetrySame { after, credit: paid } => {

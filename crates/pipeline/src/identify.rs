@@ -41,7 +41,12 @@ impl Directory {
         if key.len() < 16 {
             return Err(KeyError::TooShort);
         }
-        match self.0.insert(hash(key), tier) {
+        self.add_hash(hash(key), tier)
+    }
+
+    /// Takes in a key that is known by its hash alone.
+    pub fn add_hash(&mut self, hash: [u8; 32], tier: Tier) -> Result<(), KeyError> {
+        match self.0.insert(hash, tier) {
             None => Ok(()),
             Some(_) => Err(KeyError::Repeated),
         }

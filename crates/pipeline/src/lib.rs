@@ -26,7 +26,7 @@ pub use path::{Path, PathOptions};
 pub use receive::InboundRequest;
 pub use relay::ReplyStream;
 pub use reply::{Rejection, Reply};
-pub use rules::RuleOptions;
+pub use rules::{ArrivalLimits, RuleOptions};
 pub use seawall_core::handle::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use settle::{Observer, Record, Verdict};

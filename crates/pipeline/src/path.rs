@@ -7,12 +7,12 @@ use crate::plan::plan;
 use crate::receive::{InboundRequest, receive};
 use crate::relay::{Patience, ReplyStream};
 use crate::reply::Reply;
-use crate::rules::{RuleOptions, Rules};
+use crate::rules::{ArrivalLimits, RuleOptions, Rules};
 use crate::settle::{Closing, Observer, Verdict};
 use crate::target::GuardedTarget;
 use arc_swap::ArcSwap;
-use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::handle::Runtime;
+use seawall_core::money::Money;
 use seawall_core::quota::{LimitChange, QuotaBook};
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
@@ -26,8 +26,6 @@ pub struct PathOptions {
     pub rules: RuleOptions,
     /// The day's money.
     pub ledger: MemoryLedger,
-    /// How much retrying the node may add.
-    pub retry_budget: RetryBudgetOptions,
     /// Who is told of every request that is over.
     pub observer: Arc<dyn Observer>,
     /// Spreads callers over shards.
@@ -40,7 +38,6 @@ pub struct Path<R> {
     pub(crate) rules: ArcSwap<Rules>,
     pub(crate) book: QuotaBook,
     pub(crate) ledger: MemoryLedger,
-    pub(crate) retry_budget: RetryBudget,
     pub(crate) counters: RetryCounters,
     pub(crate) observer: Arc<dyn Observer>,
 }
@@ -48,7 +45,7 @@ pub struct Path<R> {
 impl<R: Runtime> Path<R> {
     /// Refuses settings that make no sense.
     pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
-        let PathOptions { rules, ledger, retry_budget, observer, seed } = options;
+        let PathOptions { rules, ledger, observer, seed } = options;
         rules.check()?;
         let book = QuotaBook::new(rules.groups(), seed)?;
         Ok(Self {
@@ -56,7 +53,6 @@ impl<R: Runtime> Path<R> {
             rules: ArcSwap::from_pointee(Rules::new(rules, &book)?),
             book,
             ledger,
-            retry_budget: RetryBudget::new(retry_budget)?,
             counters: RetryCounters::new(),
             observer,
         })
@@ -69,6 +65,18 @@ impl<R: Runtime> Path<R> {
         let changes = self.book.change(options.groups(), self.runtime.now())?;
         self.rules.store(Arc::new(Rules::new(options, &self.book)?));
         Ok(changes)
+    }
+
+    /// How large a request may be now, and how long it may take to arrive.
+    #[must_use]
+    pub fn arrival(&self) -> (usize, ArrivalLimits) {
+        let rules = self.rules.load();
+        (rules.request.body, rules.arrival)
+    }
+
+    /// Another cap on the day's money; what was spent stays spent.
+    pub fn set_budget(&self, cap: Money) {
+        self.ledger.set_cap(cap);
     }
 
     /// The targets of all routes, each once, in the order of their names.

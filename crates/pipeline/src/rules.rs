@@ -5,6 +5,7 @@
 
 use crate::identify::Directory;
 use crate::target::Route;
+use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::RetryPolicy;
@@ -13,6 +14,16 @@ use seawall_core::vocabulary::Tier;
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request may take to arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrivalLimits {
+    /// Its head.
+    pub head: Duration,
+    /// Its body.
+    pub body: Duration,
+}
 
 /// Rules as somebody wrote them.
 pub struct RuleOptions {
@@ -26,10 +37,14 @@ pub struct RuleOptions {
     pub routes: Vec<Route>,
     /// How to retry.
     pub retry: RetryPolicy,
+    /// How much retrying the node may add. Handed on from rules to rules as long as it stays the same.
+    pub retry_budget: Arc<RetryBudget>,
     /// How long anything may take.
     pub time: TimeLimits,
     /// How large a request may be.
     pub request: RequestLimits,
+    /// How long it may take to arrive.
+    pub arrival: ArrivalLimits,
 }
 
 impl RuleOptions {
@@ -60,17 +75,20 @@ pub(crate) struct Rules {
     pub(crate) groups: Groups,
     pub(crate) routes: BTreeMap<Box<str>, Arc<Route>>,
     pub(crate) retry: RetryPolicy,
+    pub(crate) retry_budget: Arc<RetryBudget>,
     pub(crate) time: TimeLimits,
     pub(crate) request: RequestLimits,
+    pub(crate) arrival: ArrivalLimits,
 }
 
 impl Rules {
     /// Of rules that were [checked](RuleOptions::check). The book must have their limits already.
     pub(crate) fn new(options: RuleOptions, book: &QuotaBook) -> Result<Self, SettingError> {
-        let RuleOptions { directory, tiers, everybody, routes, retry, time, request } = options;
+        let RuleOptions { directory, tiers, everybody, routes, retry, retry_budget, time, request, arrival } =
+            options;
         let groups = Groups::new(book, &tiers, &everybody)?;
         let routes = routes.into_iter().map(|route| (route.alias.as_str().into(), Arc::new(route))).collect();
-        Ok(Self { directory, groups, routes, retry, time, request })
+        Ok(Self { directory, groups, routes, retry, retry_budget, time, request, arrival })
     }
 }
 

@@ -5,8 +5,9 @@ use seawall_core::in_flight::InFlightLimit;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::setting::SettingError;
+use seawall_core::time::Timestamp;
 use seawall_provider::Target;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Tokens that a vendor may add to what the caller wrote.
@@ -39,6 +40,15 @@ pub struct GuardedTarget {
     pub(crate) breaker: SharedBreaker,
     pub(crate) pressure: Arc<Mutex<PressureGauge>>,
     pub(crate) upstream: Arc<dyn Target>,
+    protection: Protection,
+}
+
+/// How a target is protected.
+#[derive(Clone)]
+struct Protection {
+    concurrency: u32,
+    breaker: BreakerSettings,
+    pressure: PressureSettings,
 }
 
 impl GuardedTarget {
@@ -50,10 +60,44 @@ impl GuardedTarget {
             model,
             price,
             in_flight: InFlightLimit::new(concurrency)?,
-            breaker: SharedBreaker::new(Breaker::new(breaker)),
-            pressure: Arc::new(Mutex::new(PressureGauge::new(pressure))),
+            breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
+            pressure: Arc::new(Mutex::new(PressureGauge::new(pressure.clone()))),
             upstream,
+            protection: Protection { concurrency, breaker, pressure },
         })
+    }
+
+    /// The same target by other settings: what was learned of it, and who is on the way there, is shared with this one.
+    /// Its other protection holds from [`take_effect`](Self::take_effect) on, for both.
+    pub fn successor(&self, options: TargetOptions) -> Result<Self, SettingError> {
+        let TargetOptions { name, model, price, concurrency, breaker, pressure, upstream } = options;
+        // Only to have it checked.
+        InFlightLimit::new(concurrency)?;
+        Ok(Self {
+            name,
+            model,
+            price,
+            in_flight: self.in_flight.clone(),
+            breaker: self.breaker.clone(),
+            pressure: Arc::clone(&self.pressure),
+            upstream,
+            protection: Protection { concurrency, breaker, pressure },
+        })
+    }
+
+    /// From now on it is protected as its settings say.
+    pub fn take_effect(&self, now: Timestamp) -> Result<(), SettingError> {
+        let Protection { concurrency, breaker, pressure } = self.protection.clone();
+        self.in_flight.set_limit(concurrency)?;
+        self.breaker.change(breaker, now);
+        self.pressure.lock().unwrap_or_else(PoisonError::into_inner).change(pressure);
+        Ok(())
+    }
+
+    /// The way there.
+    #[must_use]
+    pub fn upstream(&self) -> Arc<dyn Target> {
+        Arc::clone(&self.upstream)
     }
 
     /// Its name.

@@ -1,13 +1,12 @@
 //! System calls per request: the one part of speed that can be counted without noise.
 
-use crate::running::{Running, file};
+use crate::running::{KEY, Running, file};
 use anyhow::{Context as _, bail, ensure};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command};
 
-const KEY: &str = "sk-test-0123456789abcdef";
 const CONNECTIONS: u64 = 8;
 const REQUESTS: u64 = 100;
 
@@ -87,8 +86,8 @@ fn send_from_all(gateway: &Running, requests: u64) -> anyhow::Result<()> {
 #[test]
 fn a_plain_request_takes_at_most_seven_system_calls() -> anyhow::Result<()> {
     let model = Running::model("calls", "[]")?;
-    let more = ["--key", "prime=sk-test-0123456789abcdef", "--scale-limits", "1000000"];
-    let gateway = Running::gateway(&model, "instant", "instant", &more)?;
+    let more = "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n";
+    let gateway = Running::gateway("calls", &model, ["instant", "instant"], more)?;
     // So that connections to the model are open and what is set up once is set up.
     send_from_all(&gateway, 10)?;
     // A machine that is busy with other tests wakes a thread more often than the work needs, so the best of a few counts.

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -30,6 +31,41 @@ pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// The key of a caller that [`settings`] know.
+pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
+
+/// Settings of a quiet gateway on a free port, with a strong and a fast target behind one address, and one caller.
+pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
+    let target = |model: &str| {
+        format!(
+            r#"{{ provider = "anthropic", url = "{url}", model = "{model}", region = "none", key = "env:PATH" }}"#
+        )
+    };
+    format!(
+        r#"
+        server.listen = "127.0.0.1:0"
+        server.cores = 2
+        server.drain_time = "120s"
+        telemetry.access_log = "none"
+        models.instant = {{ input = "$3/M", output = "$15/M" }}
+        models.sonnet = {{ input = "$3/M", output = "$15/M" }}
+        models.haiku = {{ input = "$0.25/M", output = "$1.25/M" }}
+        targets.sonnet = {}
+        targets.haiku = {}
+        {}
+        "#,
+        target(strong),
+        target(fast),
+        caller("test", KEY),
+    )
+}
+
+/// The settings of one more caller.
+pub(crate) fn caller(name: &str, key: &str) -> String {
+    let hash: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("callers.keys.{name} = {{ hash = \"sha256:{hash}\", tier = \"prime\" }}\n")
+}
+
 impl Running {
     /// Starts a model on a free port, at a pace of its own for the models that have one; `faults` is the text of its
     /// schedule, kept in a file named after `test`.
@@ -39,14 +75,11 @@ impl Running {
         Self::start(&["model", "--listen", "127.0.0.1:0", "--json", "--faults", &file])
     }
 
-    /// Starts a gateway on a free port in front of a model.
-    pub(crate) fn gateway(model: &Self, strong: &str, fast: &str, more: &[&str]) -> anyhow::Result<Self> {
-        let (strong, fast) = (format!("{strong}@{}", model.url), format!("{fast}@{}", model.url));
-        let mut arguments =
-            vec!["serve", "--listen", "127.0.0.1:0", "--json", "--log", "none", "--cores", "2"];
-        arguments.extend(["--strong", &strong, "--fast", &fast]);
-        arguments.extend(more);
-        Self::start(&arguments)
+    /// Starts a gateway on a free port in front of a model, with [`settings`] and `more` of them, kept in a file named
+    /// after `test`.
+    pub(crate) fn gateway(test: &str, model: &Self, targets: [&str; 2], more: &str) -> anyhow::Result<Self> {
+        let file = file(&format!("{test}-seawall.toml"), &(settings(&model.url, targets) + more))?;
+        Self::start(&["serve", "--json", "--config", &file.to_string_lossy()])
     }
 
     /// Starts the program and waits for the line that says it is ready.

@@ -1,13 +1,10 @@
 //! `seawall serve`, in front of `seawall model`.
 
 use crate::client::Client;
-use crate::running::{Running, seawall};
+use crate::running::{KEY, Running, caller, file, seawall};
 use serde_json::Value;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
-
-const KEY: &str = "sk-test-0123456789abcdef";
-const PRIME: &[&str] = &["--key", "prime=sk-test-0123456789abcdef"];
 
 fn body(max_tokens: u32, stream: bool) -> String {
     format!(
@@ -18,7 +15,7 @@ fn body(max_tokens: u32, stream: bool) -> String {
 #[test]
 fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
     let model = Running::model("serve-answer", "[]")?;
-    let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
+    let gateway = Running::gateway("serve-answer", &model, ["instant", "instant"], "")?;
     for client in Client::ANTHROPIC {
         let seen = client.sees(&gateway.url, KEY, "manga", "answer", 0)?;
         assert_eq!(
@@ -42,7 +39,7 @@ fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
 fn a_throttled_model_is_asked_again_and_the_client_never_knows() -> anyhow::Result<()> {
     let throttled = r#"[{"every":2,"fault":{"kind":"status","status":429}}]"#;
     let model = Running::model("serve-throttled", throttled)?;
-    let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
+    let gateway = Running::gateway("serve-throttled", &model, ["instant", "instant"], "")?;
     for client in Client::ANTHROPIC {
         let seen = client.sees(&gateway.url, KEY, "manga", "answer", 0)?;
         assert_eq!(seen["output"], 40, "{client:?}: {seen}");
@@ -55,7 +52,7 @@ fn a_throttled_model_is_asked_again_and_the_client_never_knows() -> anyhow::Resu
 fn with_the_first_target_down_the_second_answers() -> anyhow::Result<()> {
     let down = r#"[{"model":"sonnet","fault":{"kind":"status","status":503}}]"#;
     let model = Running::model("serve-down", down)?;
-    let gateway = Running::gateway(&model, "sonnet", "instant", PRIME)?;
+    let gateway = Running::gateway("serve-down", &model, ["sonnet", "instant"], "")?;
     for client in Client::ANTHROPIC {
         let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
         assert_eq!((&seen["complete"], &seen["error"]), (&true.into(), &Value::Null), "{client:?}: {seen}");
@@ -70,7 +67,7 @@ fn a_stream_that_breaks_off_raises_in_every_client_however_it_does() -> anyhow::
         let faults = format!(r#"[{{"fault":{{"kind":"{fault}","after":4}}}}]"#);
         let model = Running::model(&format!("serve-{fault}"), &faults)?;
         // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
-        let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
+        let gateway = Running::gateway(&format!("serve-{fault}"), &model, ["haiku", "haiku"], "")?;
         for client in Client::ANTHROPIC {
             let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
             assert_ne!(seen["error"], Value::Null, "{fault}, {client:?}: {seen}");
@@ -88,7 +85,7 @@ fn a_stream_that_breaks_off_raises_in_every_client_however_it_does() -> anyhow::
 #[test]
 fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Result<()> {
     let model = Running::model("serve-gone", "[]")?;
-    let gateway = Running::gateway(&model, "haiku", "haiku", PRIME)?;
+    let gateway = Running::gateway("serve-gone", &model, ["haiku", "haiku"], "")?;
     let mut connection = gateway.post(KEY, &body(4_000, true))?;
     // Until the first words are there; then the caller is gone.
     let mut seen = Vec::new();
@@ -123,10 +120,9 @@ fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Resu
 fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> {
     let model = Running::model("serve-budget", "[]")?;
     let keys: Vec<String> = (0..4).map(|caller| format!("sk-test-caller-{caller:08}")).collect();
-    let given: Vec<String> = keys.iter().map(|key| format!("prime={key}")).collect();
-    let mut more: Vec<&str> = given.iter().flat_map(|key| ["--key", key]).collect();
-    more.extend(["--budget", "0.01"]);
-    let gateway = Running::gateway(&model, "haiku", "haiku", &more)?;
+    let mut more: String = keys.iter().map(|key| caller(&key[8..], key)).collect();
+    more += "budget = { day = \"$0.01/day\", caller_day = \"$0.01/day\" }\n";
+    let gateway = Running::gateway("serve-budget", &model, ["haiku", "haiku"], &more)?;
     let statuses: Vec<String> = std::thread::scope(|scope| {
         let asked: Vec<_> = (0..200)
             .map(|caller| {
@@ -160,7 +156,7 @@ fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> 
 #[test]
 fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
     let model = Running::model("serve-refusals", "[]")?;
-    let gateway = Running::gateway(&model, "instant", "instant", PRIME)?;
+    let gateway = Running::gateway("serve-refusals", &model, ["instant", "instant"], "")?;
     let ask = |key: &str, body: &str| -> anyhow::Result<String> {
         let mut answer = String::new();
         gateway.post(key, body)?.read_to_string(&mut answer)?;
@@ -191,13 +187,15 @@ fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
 #[test]
 fn told_to_stop_it_lets_a_stream_end_and_exits_with_success() -> anyhow::Result<()> {
     let model = Running::model("serve-drain", "[]")?;
-    ends_in_good_order(Running::gateway(&model, "haiku", "haiku", PRIME)?)
+    ends_in_good_order(Running::gateway("serve-drain", &model, ["haiku", "haiku"], "")?)
 }
 
 #[test]
 fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
-    let alone = ["serve", "--listen", "127.0.0.1:0", "--json", "--log", "none", "--cores", "2"];
-    ends_in_good_order(Running::start(&[&alone[..], PRIME].concat())?)
+    let quiet = "profile = \"demo\"\nserver.cores = 2\ntelemetry.access_log = \"none\"\n";
+    let file = file("serve-alone.toml", &(quiet.to_owned() + &caller("test", KEY)))?;
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", &file.to_string_lossy()];
+    ends_in_good_order(Running::start(&arguments)?)
 }
 
 /// Told to stop in the middle of a stream.
@@ -227,14 +225,23 @@ fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
 #[test]
 fn options_that_make_no_sense_are_refused_with_exit_code_two() -> anyhow::Result<()> {
     for (arguments, expected) in [
-        (&["serve", "--key", "sk-test"][..], "--key must be TIER=KEY"),
-        (&["serve", "--key", "king=sk-test-0123456789"], "the tier must be prime, standard or guest"),
-        (&["serve", "--key", "prime=short"], "a key must have at least 16 characters"),
-        (&["serve", "--strong", "a@http://127.0.0.1:1"], "--fast"),
-        (&["serve", "--strong", "sonnet", "--fast", "b@http://127.0.0.1:1"], "must be MODEL@URL"),
-        (&["serve", "--strong", "a@http://169.254.169.254:80", "--fast", "b@http://127.0.0.1:1"], "metadata"),
-        (&["serve", "--budget", "-1"], "--budget"),
-        (&["serve", "--budget", "1.2.3"], "--budget"),
+        (&["serve", "--set", "budget.day"][..], "must be KEY=VALUE"),
+        (&["serve", "--set", "budget.day=100"], "write \"$100/day\""),
+        (&["serve", "--set", "budgt.day=$100/day"], "did you mean \"budget\""),
+        (&["serve", "--profile", "production"], "production"),
+        (&["serve", "--config", "no-such-file.toml"], "no-such-file.toml"),
+        (&["serve", "--profile", "mangaassist"], "provider bedrock"),
+        (&["serve", "--set", "targets.sonnet.url=http://169.254.169.254"], "metadata"),
+        (
+            &[
+                "serve",
+                "--set",
+                "targets.sonnet.provider=anthropic",
+                "--set",
+                "targets.sonnet.key=env:NOT_SET",
+            ],
+            "env:NOT_SET: this variable is not set",
+        ),
     ] {
         let output = seawall(arguments).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);

@@ -1,0 +1,96 @@
+//! Where settings come from: a profile, a file, the environment, arguments.
+
+use crate::Failed;
+use clap::Args;
+use seawall_config::{Input, Loaded, Problems, Source, load, read_file};
+use seawall_core::time::UtcTime;
+use seawall_gateway::TokioRuntime;
+use seawall_pipeline::Runtime as _;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+/// What `serve` does when nobody says what to do.
+const WITHOUT_FILE: &str = "demo";
+
+#[derive(Args, Default)]
+pub(crate) struct Overrides {
+    /// The profile to start from, in place of the one that the file names.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// A setting that overrules the file and the environment, such as budget.day='$100/day'. May be given more than once.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
+    settings: Vec<(String, String)>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+    if key.is_empty() {
+        return Err("must be KEY=VALUE".to_owned());
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Everything that settings are made from, to be read once or again and again.
+pub(crate) struct Origins {
+    pub(crate) file: Option<PathBuf>,
+    arguments: Vec<(String, String)>,
+}
+
+impl Origins {
+    pub(crate) fn new(file: Option<&Path>, overrides: &Overrides) -> Self {
+        let mut arguments = Vec::new();
+        let fallback = file.is_none().then(|| WITHOUT_FILE.to_owned());
+        if let Some(profile) = overrides.profile.clone().or(fallback) {
+            arguments.push(("profile".to_owned(), profile));
+        }
+        arguments.extend(overrides.settings.iter().cloned());
+        Self { file: file.map(Path::to_owned), arguments }
+    }
+
+    /// A profile as it is.
+    pub(crate) fn of_profile(name: &str) -> Self {
+        Self { file: None, arguments: vec![("profile".to_owned(), name.to_owned())] }
+    }
+
+    /// One more setting that overrules all others.
+    pub(crate) fn set(&mut self, key: &str, value: impl ToString) {
+        self.arguments.push((key.to_owned(), value.to_string()));
+    }
+
+    /// The text of the file, if there is one.
+    pub(crate) fn read(&self) -> Result<Option<Source>, Problems> {
+        self.file.as_deref().map(read_file).transpose()
+    }
+
+    /// The settings that hold with this text of the file.
+    pub(crate) fn load(&self, file: Option<Source>) -> Result<Loaded, Problems> {
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        });
+        load(&Input {
+            file,
+            environment: environment.collect(),
+            arguments: self.arguments.clone(),
+            today: today(),
+        })
+    }
+
+    /// Reads and loads; what is wrong is shown and fails.
+    pub(crate) fn load_or_fail(&self) -> Result<Loaded, Failed> {
+        self.read().and_then(|file| self.load(file)).map_err(|problems| refused(&problems))
+    }
+}
+
+/// The end of a command whose settings are refused: everything that is wrong, as a person wants to read it.
+pub(crate) fn refused(problems: &Problems) -> Failed {
+    Failed::Shown(problems.render(colours()))
+}
+
+/// Whether what is written to standard error is seen by a person with a terminal who has nothing against colours.
+pub(crate) fn colours() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn today() -> UtcTime {
+    TokioRuntime::new().now().utc
+}
