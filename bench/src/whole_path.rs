@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
-use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
@@ -14,8 +14,8 @@ use seawall_core::retry::RetryOptions;
 use seawall_core::setting::SettingError;
 use seawall_gateway::{AccessLog, Counters, TokioRuntime};
 use seawall_pipeline::{
-    Directory, GuardedTarget, InboundRequest, Path, PathOptions, Reply, Route, RuleOptions, TargetOptions,
-    Tier,
+    ArrivalLimits, Directory, GuardedTarget, InboundRequest, Path, PathOptions, Reply, Route, RuleOptions,
+    TargetOptions, Tier,
 };
 use seawall_provider::{Answer, Call, Calling, Target};
 use seawall_store::MemoryLedger;
@@ -79,14 +79,11 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         retry: RetryOptions::interactive().check()?,
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),
+        retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default())?),
+        arrival: ArrivalLimits { head: minute, body: minute },
     };
-    let options = PathOptions {
-        rules,
-        ledger: MemoryLedger::new(Money::MAX),
-        retry_budget: RetryBudgetOptions::default(),
-        observer: Arc::new(log),
-        seed: 1,
-    };
+    let options =
+        PathOptions { rules, ledger: MemoryLedger::new(Money::MAX), observer: Arc::new(log), seed: 1 };
     let path = Path::new(TokioRuntime::new(), options)?;
     Ok(move |id| {
         let body = Bytes::from_static(ASK.as_bytes());

@@ -32,6 +32,8 @@ const PAGES: &[Page] = &[
     Page { path: "docs/reference/laws.md", write: machines::laws },
     Page { path: "docs/reference/routing.md", write: choices::routing },
     Page { path: "docs/reference/strategy.md", write: choices::strategy },
+    Page { path: "docs/reference/settings.md", write: seawall_config::reference },
+    Page { path: "docs/reference/settings.schema.json", write: schema },
 ];
 
 /// Writes every page, or with `check` only compares.
@@ -90,7 +92,13 @@ fn left_over(root: &Path, pages: &[Page]) -> anyhow::Result<Vec<String>> {
 }
 
 fn text(page: &Page) -> String {
-    format!("{OPENING}\n{}", (page.write)())
+    // JSON has no room for the line.
+    if page.path.ends_with(".json") { (page.write)() } else { format!("{OPENING}\n{}", (page.write)()) }
+}
+
+/// For editors, which complete and check settings with it.
+fn schema() -> String {
+    format!("{:#}\n", seawall_config::schema())
 }
 
 /// The help text of every `cargo xtask` command.

@@ -3,6 +3,7 @@
 use super::answers::{CALLERS, key};
 use super::child::{Running, TEST_CORE, free_address, program};
 use anyhow::{Context as _, ensure};
+use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -55,10 +56,10 @@ impl Places {
             direct,
             self.start_nginx()?,
             self.start_hop()?,
-            self.start_seawall(SEAWALL, &["--cores", "1"])?,
-            self.start_seawall(NO_LOG, &["--cores", "1", "--log", "none"])?,
+            self.start_seawall(SEAWALL, "server.cores = 1")?,
+            self.start_seawall(NO_LOG, "server.cores = 1\ntelemetry.access_log = \"none\"")?,
             // With one thread both shapes are the same; two threads on the one core show what sharing costs.
-            self.start_seawall(SHARED, &["--shape", "shared", "--cores", "2"])?,
+            self.start_seawall(SHARED, "server.cores = 2\nserver.runtime = \"shared\"")?,
         ])
     }
 
@@ -96,15 +97,44 @@ impl Places {
     }
 
     /// Every protection stays on; the limits are only too wide to refuse what a few fast connections send.
-    fn start_seawall(&self, name: &'static str, variant: &[&str]) -> anyhow::Result<Target> {
+    fn start_seawall(&self, name: &'static str, variant: &str) -> anyhow::Result<Target> {
         let address = free_address()?;
-        let model = |name: &str| format!("{name}@http://{}", self.responder);
-        let mut arguments: Vec<String> = vec!["serve".into(), "--listen".into(), address.to_string()];
-        arguments.extend(["--strong".into(), model("strong"), "--fast".into(), model("fast")]);
-        arguments.extend(["--scale-limits", "1000000", "--budget", "1000000000"].map(str::to_owned));
-        arguments.extend(variant.iter().map(|part| (*part).to_owned()));
-        arguments.extend((0..CALLERS).map(|caller| format!("--key=prime={}", key(caller))));
+        let settings = self.folder.join(format!("{}.toml", name.replace(' ', "-")));
+        std::fs::write(&settings, self.seawall_settings(variant))
+            .context("cannot write Seawall's settings")?;
+        let listen = address.to_string();
+        let arguments =
+            ["serve", "--listen", &listen, "--config", &settings.to_string_lossy()].map(str::to_owned);
         start(name, &self.seawall, address, arguments)
+    }
+
+    fn seawall_settings(&self, variant: &str) -> String {
+        use std::fmt::Write as _;
+        let target = |model: &str| {
+            let url = format!("http://{}", self.responder);
+            format!(
+                "{{ provider = \"anthropic\", url = \"{url}\", model = \"{model}\", region = \"none\", concurrency = 1000 }}"
+            )
+        };
+        let mut text = format!(
+            "{variant}\nmodels.strong = {{ input = \"$3/M\", output = \"$15/M\" }}\n\
+             models.fast = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n\
+             targets.sonnet = {}\ntargets.haiku = {}\nbudget = {{ day = \"$1,000,000,000/day\", \
+             caller_day = \"$1,000,000,000/day\" }}\n\
+             limits.tiers.prime = {{ minute = \"100,000,000/min\", hour = \"1,000,000,000/h\", \
+             day = \"1,000,000,000/day\" }}\n\
+             limits.everybody = {{ minute = \"1,000,000,000/min\", second = \"100,000,000/s\", \
+             second_burst = 1_000_000_000, month = \"4,000,000,000/month\" }}\n",
+            target("strong"),
+            target("fast"),
+        );
+        for caller in 0..CALLERS {
+            let hash: String = Sha256::digest(key(caller)).iter().map(|byte| format!("{byte:02x}")).collect();
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "callers.keys.c{caller} = {{ hash = \"sha256:{hash}\", tier = \"prime\" }}");
+        }
+        text
     }
 }
 

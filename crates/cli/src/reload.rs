@@ -19,8 +19,8 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    pub(crate) fn new(origins: Origins, started: Loaded) -> Self {
-        let seen = origins.read().ok().flatten().map(|file| file.text);
+    /// Of a gateway that was started with these settings, from a file of this text.
+    pub(crate) fn new(origins: Origins, started: Loaded, seen: Option<String>) -> Self {
         Self { origins, current: started.clone(), started, seen, settling: None }
     }
 

@@ -46,18 +46,19 @@ struct Signals {
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     let mut origins = Origins::new(arguments.config.as_deref(), &arguments.overrides);
     if let Some(address) = arguments.listen {
-        origins.set("server.listen", address);
+        origins.set("server.listen", address.to_string());
     }
-    let loaded = origins.load_or_fail()?;
+    let (loaded, text) = origins.load_with_text()?;
     if !loaded.warnings.is_empty() {
         eprint!("{}", loaded.warnings.render(colours()));
     }
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let tokio = tokio.context("cannot start a runtime").map_err(Failed::Broken)?;
-    tokio.block_on(start(arguments, origins, loaded))
+    let reload = Reload::new(origins, loaded.clone(), text);
+    tokio.block_on(start(arguments, reload, loaded))
 }
 
-async fn start(arguments: &ServeArguments, origins: Origins, loaded: Loaded) -> Result<(), Failed> {
+async fn start(arguments: &ServeArguments, reload: Reload, loaded: Loaded) -> Result<(), Failed> {
     // Before the address is told, so that a signal sent right after it is not the end of us.
     let signals = Signals {
         interrupt: signals(SignalKind::interrupt()).map_err(Failed::Broken)?,
@@ -75,7 +76,6 @@ async fn start(arguments: &ServeArguments, origins: Origins, loaded: Loaded) -> 
     })?;
     let ready = Ready { address: listening.address(), simulated, made_up, settings: &loaded.settings };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
-    let reload = Reload::new(origins, loaded);
     let until_stopped = tend(listening, reload, signals, runtime);
     match model {
         None => until_stopped.await,

@@ -53,8 +53,8 @@ impl Origins {
     }
 
     /// One more setting that overrules all others.
-    pub(crate) fn set(&mut self, key: &str, value: impl ToString) {
-        self.arguments.push((key.to_owned(), value.to_string()));
+    pub(crate) fn set(&mut self, key: &str, value: String) {
+        self.arguments.push((key.to_owned(), value));
     }
 
     /// The text of the file, if there is one.
@@ -77,7 +77,14 @@ impl Origins {
 
     /// Reads and loads; what is wrong is shown and fails.
     pub(crate) fn load_or_fail(&self) -> Result<Loaded, Failed> {
-        self.read().and_then(|file| self.load(file)).map_err(|problems| refused(&problems))
+        self.load_with_text().map(|(loaded, _)| loaded)
+    }
+
+    /// The same, with the text that the file had.
+    pub(crate) fn load_with_text(&self) -> Result<(Loaded, Option<String>), Failed> {
+        let read = self.read().map_err(|problems| refused(&problems))?;
+        let text = read.as_ref().map(|file| file.text.clone());
+        Ok((self.load(read).map_err(|problems| refused(&problems))?, text))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
 use crate::target::{Surroundings, TargetError, Targets};
-use seawall_config::{CoresValue, LogPlaceValue, Runtime as RuntimeName, Settings};
+use seawall_config::{CoresValue, LogPlaceValue, Runtime as RuntimeName, Settings, StoreKind};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::quota::LimitChange;
 use seawall_core::setting::SettingError;
@@ -16,6 +16,7 @@ use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What a gateway is started with.
 pub struct ServeOptions {
@@ -39,6 +40,9 @@ pub enum ServeError {
     /// A key makes no sense.
     #[error("key of tier {tier}: {error}", tier = .0.name(), error = .1)]
     Key(Tier, KeyError),
+    /// A setting asks for what this program cannot do. Going on without it would not be what was asked for.
+    #[error("{0}: this cannot be served yet")]
+    NotYet(&'static str),
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
@@ -54,7 +58,7 @@ impl ServeError {
     /// Whether what was asked for makes no sense, rather than that it could not be done.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Setting(_) | Self::Target(..) | Self::Key(..) | Self::NoKey)
+        matches!(self, Self::Setting(_) | Self::Target(..) | Self::Key(..) | Self::NotYet(_) | Self::NoKey)
     }
 }
 
@@ -69,6 +73,8 @@ pub(crate) struct Live {
 }
 
 struct Made {
+    /// How long requests under way may take to finish at the end.
+    grace: Duration,
     targets: Targets,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
 }
@@ -89,7 +95,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let around = Surroundings { cores: pools, timer: runtime.timer(), simulated };
     let retry_budget =
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
-    let nothing = Made { targets: Targets::default(), retry_budget };
+    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
     let counters = Arc::new(Counters::default());
     let log = log(&settings.telemetry.access_log).map_err(ServeError::Log)?;
@@ -102,11 +108,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     };
     let path = Arc::new(Path::new(runtime, path)?);
     let live = Live { path: Arc::clone(&path), runtime, around, keys, made: Mutex::new(made) };
-    let (address, grace) = (settings.server.listen, settings.server.drain_time);
-    Ok(Gateway { address, shape, grace, runtime, path, counters, live }.start()?)
+    Ok(Gateway { address: settings.server.listen, shape, runtime, path, counters, live }.start()?)
 }
 
 impl Live {
+    /// How long requests under way may take to finish now.
+    pub(crate) fn grace(&self) -> Duration {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
+    }
+
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
     pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,6 +137,7 @@ impl Made {
         keys: &[(Tier, String)],
         around: Surroundings,
     ) -> Result<(Self, RuleOptions), ServeError> {
+        refuse_what_cannot_be_done(settings)?;
         let directory = directory(settings, keys)?;
         let targets = self.targets.of(settings, around);
         let targets = targets.map_err(|(name, error)| ServeError::Target(name, error))?;
@@ -159,7 +170,21 @@ impl Made {
             },
             arrival: ArrivalLimits { head: server.header_time, body: server.body_time },
         };
-        Ok((Self { targets, retry_budget }, rules))
+        Ok((Self { grace: server.drain_time, targets, retry_budget }, rules))
+    }
+}
+
+fn refuse_what_cannot_be_done(settings: &Settings) -> Result<(), ServeError> {
+    let asked = [
+        (settings.server.tls.is_some(), "server.tls"),
+        (settings.store.kind == StoreKind::Redis, "store.kind = \"redis\""),
+        (!settings.callers.issuers.is_empty(), "callers.issuers"),
+        (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
+        (settings.routes.values().any(|route| route.quotas.is_some()), "routes.NAME.requests and tokens"),
+    ];
+    match asked.into_iter().find(|(is_asked, _)| *is_asked) {
+        Some((_, what)) => Err(ServeError::NotYet(what)),
+        None => Ok(()),
     }
 }
 

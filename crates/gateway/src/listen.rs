@@ -59,8 +59,6 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     /// How threads and runtimes go together.
     pub(crate) shape: Shape,
-    /// How long requests under way may take to finish once it is told to stop.
-    pub(crate) grace: Duration,
     /// The clock that the path runs by.
     pub(crate) runtime: TokioRuntime,
     /// Where requests go.
@@ -75,7 +73,8 @@ pub(crate) struct Gateway {
 pub struct Listening {
     address: SocketAddr,
     face: Arc<Face>,
-    stop: watch::Sender<bool>,
+    /// Told to stop: how long requests under way may take to finish.
+    stop: watch::Sender<Option<Duration>>,
     threads: Vec<JoinHandle<()>>,
     live: Live,
 }
@@ -83,9 +82,9 @@ pub struct Listening {
 impl Gateway {
     /// Listens. Requests are answered from here on.
     pub(crate) fn start(self) -> Result<Listening, ListenError> {
-        let Self { address, shape, grace, runtime, path, counters, live } = self;
+        let Self { address, shape, runtime, path, counters, live } = self;
         let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false) });
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(None);
         let (listeners, threads_each) = match shape {
             Shape::PerCore(cores) => (cores.max(1), 1),
             Shape::Shared(threads) => (1, threads.max(1)),
@@ -109,7 +108,7 @@ impl Gateway {
                 };
                 // Without a runtime this core answers nothing; the others go on.
                 if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, face, stopped, grace));
+                    tokio.block_on(accept(socket, face, stopped));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
@@ -135,7 +134,7 @@ impl Listening {
     pub fn stop(self) {
         self.face.draining.store(true, Ordering::Relaxed);
         // Nobody listens only if every thread has ended already.
-        let _ = self.stop.send(true);
+        let _ = self.stop.send(Some(self.live.grace()));
         for thread in self.threads {
             let _ = thread.join();
         }
@@ -155,8 +154,7 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
 async fn accept(
     socket: std::net::TcpListener,
     face: Arc<Face>,
-    mut stopped: watch::Receiver<bool>,
-    grace: Duration,
+    mut stopped: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let open = GracefulShutdown::new();
@@ -186,7 +184,8 @@ async fn accept(
         });
     }
     drop(listener);
-    let end: Timestamp = face.runtime.now().monotonic + grace;
+    let grace = stopped.borrow().unwrap_or_default();
+    let end: Timestamp = face.runtime.monotonic() + grace;
     tokio::select! {
         biased;
         () = open.shutdown() => {}

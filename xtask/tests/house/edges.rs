@@ -44,7 +44,7 @@ const RULES: &[Rule] = &[
     rule("drs",      Only(&["core"]),             &[]),
     rule("cli",      AllBut(&["xtask", "bench"]), &[]),
     rule("bench",    AllBut(&[]),                 &[]),
-    rule("xtask",    Only(&["core"]),             &[]),
+    rule("xtask",    Only(&["config", "core"]),   &[]),
 ];
 
 const fn rule(name: &'static str, may_use: Allowed, must_not_reach: &'static [&'static str]) -> Rule {

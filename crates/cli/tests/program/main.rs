@@ -17,6 +17,7 @@ mod model;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod reload;
 mod running;
 #[cfg(test)]
 mod serve;

@@ -15,6 +15,9 @@ pub(crate) struct Running {
     child: Child,
     /// Where it listens.
     pub(crate) url: String,
+    /// The file with its settings, if it has one, and what it has said of them.
+    settings: PathBuf,
+    errors: PathBuf,
 }
 
 /// `seawall` with these arguments.
@@ -78,16 +81,35 @@ impl Running {
     /// Starts a gateway on a free port in front of a model, with [`settings`] and `more` of them, kept in a file named
     /// after `test`.
     pub(crate) fn gateway(test: &str, model: &Self, targets: [&str; 2], more: &str) -> anyhow::Result<Self> {
-        let file = file(&format!("{test}-seawall.toml"), &(settings(&model.url, targets) + more))?;
-        Self::start(&["serve", "--json", "--config", &file.to_string_lossy()])
+        let settings = file(&format!("{test}-seawall.toml"), &(settings(&model.url, targets) + more))?;
+        let errors = file(&format!("{test}-errors.txt"), "")?;
+        let mut command = seawall(&["serve", "--json", "--config", &settings.to_string_lossy()]);
+        command.stderr(fs::File::create(&errors)?);
+        let mut running = Self::started(command)?;
+        (running.settings, running.errors) = (settings, errors);
+        Ok(running)
+    }
+
+    /// Writes other settings.
+    pub(crate) fn write_settings(&self, text: &str) -> anyhow::Result<()> {
+        fs::write(&self.settings, text).context("cannot write settings")
+    }
+
+    /// What it has said so far other than answers.
+    pub(crate) fn errors(&self) -> anyhow::Result<String> {
+        fs::read_to_string(&self.errors).context("cannot read what it said")
     }
 
     /// Starts the program and waits for the line that says it is ready.
     pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
-        let mut command = seawall(arguments);
+        Self::started(seawall(arguments))
+    }
+
+    fn started(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start seawall")?;
         let stdout = child.stdout.take().context("seawall has no output")?;
-        let mut running = Self { child, url: String::new() };
+        let mut running =
+            Self { child, url: String::new(), settings: PathBuf::new(), errors: PathBuf::new() };
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         let ready: Value = serde_json::from_str(&line).with_context(|| format!("not ready: {line:?}"))?;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
-use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
@@ -10,8 +10,8 @@ use seawall_core::quota::{Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{
-    Directory, GuardedTarget, InboundRequest, Observer, Path, PathOptions, Record, Reply, Route, RuleOptions,
-    TargetOptions, Tier,
+    ArrivalLimits, Directory, GuardedTarget, InboundRequest, Observer, Path, PathOptions, Record, Reply,
+    Route, RuleOptions, TargetOptions, Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
@@ -107,14 +107,11 @@ impl Shop {
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),
+            retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
+            arrival: ArrivalLimits { head: minute, body: minute },
         };
-        let options = PathOptions {
-            rules,
-            ledger: ledger.clone(),
-            retry_budget: RetryBudgetOptions::default(),
-            observer: Arc::<Records>::clone(&records),
-            seed: 1,
-        };
+        let options =
+            PathOptions { rules, ledger: ledger.clone(), observer: Arc::<Records>::clone(&records), seed: 1 };
         let path = Arc::new(Path::new(world.clone(), options).unwrap());
         Self { world: world.clone(), path, ledger, records, arrivals: Mutex::default() }
     }
