@@ -13,11 +13,14 @@ mod client_errors;
 #[cfg(test)]
 mod client_faults;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
 mod reload;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod serve;

@@ -1,0 +1,150 @@
+//! `seawall config`.
+
+use crate::running::{file, seawall};
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn config(arguments: &[&str]) -> anyhow::Result<Said> {
+    let output = seawall(&[&["config"], arguments].concat()).output()?;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes);
+    Ok(Said { code: output.status.code(), out: text(output.stdout)?, err: text(output.stderr)? })
+}
+
+fn fine(arguments: &[&str]) -> anyhow::Result<String> {
+    let said = config(arguments)?;
+    ensure!(said.code == Some(0), "{arguments:?}: {:?}: {}{}", said.code, said.out, said.err);
+    Ok(said.out)
+}
+
+fn examples() -> anyhow::Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let files = fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))?;
+    let files = files.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect())
+}
+
+#[test]
+fn every_example_can_be_used_without_a_warning() -> anyhow::Result<()> {
+    let examples = examples()?;
+    assert!(examples.len() >= 5, "{examples:?}");
+    for path in examples {
+        let said = config(&["check", &path.to_string_lossy()])?;
+        assert_eq!(
+            (said.code, said.err.as_str()),
+            (Some(0), ""),
+            "{}: {}{}",
+            path.display(),
+            said.out,
+            said.err
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_shown_of_an_example_is_the_same_settings_again() -> anyhow::Result<()> {
+    for path in examples()? {
+        let name = path.file_name().context("no name")?.to_string_lossy().into_owned();
+        let shown = file(&format!("shown-{name}"), &fine(&["show", "--origin", &path.to_string_lossy()])?)?;
+        assert_eq!(
+            fine(&["diff", &path.to_string_lossy(), &shown.to_string_lossy()])?,
+            "no difference\n",
+            "{name}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_new_file_can_be_used_and_is_never_written_over_by_mistake() -> anyhow::Result<()> {
+    let path = file("new-seawall.toml", "")?;
+    fs::remove_file(&path)?;
+    let name = path.to_string_lossy().into_owned();
+    assert!(fine(&["init", &name])?.starts_with(&format!("wrote {name}\n")));
+    assert!(fine(&["check", &name])?.starts_with(&format!("{name}: fine (1 route, 2 targets, $50.00 a day")));
+    fs::write(&path, "# mine\n")?;
+    let again = config(&["init", &name])?;
+    assert_eq!(again.code, Some(2));
+    assert!(again.err.contains("is there already; --force writes over it"), "{}", again.err);
+    assert_eq!(fs::read_to_string(&path)?, "# mine\n");
+    fine(&["init", "--force", &name])?;
+    assert!(fs::read_to_string(&path)?.contains("profile = \"demo\""));
+    Ok(())
+}
+
+#[test]
+fn mistakes_are_shown_all_at_once_for_people_and_for_programs() -> anyhow::Result<()> {
+    let wrong = file("two-mistakes.toml", "[budget]\nday = 100\n[limits.tiers.gold]\nminute = \"1/min\"\n")?;
+    let name = wrong.to_string_lossy().into_owned();
+    let said = config(&["check", &name])?;
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    assert!(said.err.contains(&format!("{name}:2:7")) && said.err.contains("2 errors"), "{}", said.err);
+    assert!(!said.err.contains('\u{1b}'), "no colours where nobody sees them");
+    let said = config(&["check", "--json", &name])?;
+    assert_eq!((said.code, said.err.as_str()), (Some(2), ""));
+    let found: Value = serde_json::from_str(&said.out)?;
+    assert_eq!(found["valid"], false);
+    let problems = found["problems"].as_array().context("no list")?;
+    assert_eq!(problems.len(), 2, "{found}");
+    assert_eq!(
+        (&problems[0]["places"][0]["line"], &problems[0]["severity"]),
+        (&2.into(), &"error".into()),
+        "{found}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_environment_overrules_the_file_and_an_argument_overrules_both() -> anyhow::Result<()> {
+    let path = file("overruled.toml", "server.listen = \"127.0.0.1:1111\"\n")?;
+    let shown = |arguments: &[&str]| -> anyhow::Result<String> {
+        let mut command = seawall(&["config", "show", "--origin"]);
+        command.arg(&path).args(arguments).env("SEAWALL__SERVER__LISTEN", "127.0.0.1:2222");
+        let text = String::from_utf8(command.output()?.stdout)?;
+        Ok(text.lines().find(|line| line.starts_with("listen = ")).unwrap_or_default().to_owned())
+    };
+    assert_eq!(shown(&[])?, "listen = \"127.0.0.1:2222\" # SEAWALL__SERVER__LISTEN");
+    let last = shown(&["--set", "server.listen=127.0.0.1:3333"])?;
+    assert!(last.starts_with("listen = \"127.0.0.1:3333\" # "), "{last}");
+    Ok(())
+}
+
+#[test]
+fn a_secret_is_never_printed() -> anyhow::Result<()> {
+    let text =
+        "targets.sonnet = { provider = \"anthropic\", key = \"sk-ant-very-secret\", region = \"none\" }\n";
+    let path = file("literal-secret.toml", text)?;
+    for arguments in [&["check"][..], &["check", "--json"], &["show"]] {
+        let said = config(&[arguments, &[&path.to_string_lossy()]].concat())?;
+        assert_eq!(said.code, Some(2));
+        assert!(!(said.out + &said.err).contains("very-secret"), "{arguments:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn differences_say_what_needs_a_restart() -> anyhow::Result<()> {
+    let text = fine(&["diff", "mangaassist", "demo"])?;
+    assert!(text.contains("store.folder: \"seawall-data\" -> \"seawall-demo\"  (needs a restart)"), "{text}");
+    assert!(text.contains("targets.sonnet.provider: \"bedrock\" -> \"simulated\"\n"), "{text}");
+    let list: Value = serde_json::from_str(&fine(&["diff", "--json", "mangaassist", "demo"])?)?;
+    let folder = list.as_array().and_then(|list| list.iter().find(|one| one["key"] == "store.folder"));
+    assert_eq!(folder.context("no folder")?["needs_restart"], true);
+    Ok(())
+}
+
+#[test]
+fn schema_and_reference_are_the_ones_in_the_documentation() -> anyhow::Result<()> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    assert_eq!(fine(&["schema"])?, fs::read_to_string(docs.join("settings.schema.json"))?);
+    assert!(fs::read_to_string(docs.join("settings.md"))?.ends_with(&fine(&["reference"])?));
+    Ok(())
+}
