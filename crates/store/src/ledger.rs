@@ -45,7 +45,7 @@ pub struct DayTotals {
     pub models: Vec<(Arc<str>, Totals)>,
     /// What is lent and written off, by tier.
     pub lent: [LentBooks; 3],
-    /// How many callers have spent something.
+    /// How many callers there were.
     pub callers: u64,
 }
 
@@ -119,7 +119,7 @@ pub trait Ledger: Send + Sync {
         how_many: usize,
     ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
 
-    /// The calls that ended in this time, in pages of at most `most`.
+    /// The calls that ended in this time, in pages of at most `most`. The page begins with `from`, or at the beginning.
     fn events(
         &self,
         time: Range<UtcTime>,

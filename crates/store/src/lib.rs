@@ -23,6 +23,7 @@ mod answers;
 mod board;
 mod claims;
 mod directory;
+mod encoding;
 mod error;
 mod ledger;
 mod line;
@@ -30,6 +31,7 @@ mod memory;
 mod quotas;
 mod sessions;
 mod switches;
+mod trail;
 mod usage;
 
 pub use answers::{Answers, StoredAnswer};
@@ -41,8 +43,9 @@ pub use ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
 pub use line::Line;
 pub use memory::{BudgetSpent, DayBooks, Hold, MemoryLedger};
 pub use quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
-pub use sessions::{SessionKey, SessionUse, Sessions, StoredTurn};
+pub use sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
+pub use trail::{BrokenTrail, verify as verify_trail};
 pub use usage::{CallId, Certainty, UsageEvent};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
