@@ -21,6 +21,7 @@
 
 mod answers;
 mod board;
+mod books;
 mod claims;
 mod directory;
 mod encoding;
@@ -36,6 +37,7 @@ mod usage;
 
 pub use answers::{Answers, StoredAnswer};
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
+pub use books::{Journal, JournalRecord, NoJournal, NoRecord};
 pub use claims::{ClaimAsk, ClaimDecision, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 pub use error::StoreError;
