@@ -36,6 +36,19 @@ pub struct Totals {
     pub cost: Money,
 }
 
+impl Totals {
+    /// One more call.
+    pub fn add(&mut self, event: &UsageEvent) {
+        let UsageEvent { usage, cost, .. } = event;
+        self.calls = self.calls.saturating_add(1);
+        self.usage.input = self.usage.input.saturating_add(usage.input);
+        self.usage.cache_read = self.usage.cache_read.saturating_add(usage.cache_read);
+        self.usage.cache_write = self.usage.cache_write.saturating_add(usage.cache_write);
+        self.usage.output = self.usage.output.saturating_add(usage.output);
+        self.cost = self.cost.saturating_add(*cost);
+    }
+}
+
 /// The books of one day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DayTotals {

@@ -43,7 +43,11 @@ pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 pub use error::StoreError;
 pub use ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
 pub use line::Line;
-pub use memory::{BudgetSpent, DayBooks, Hold, MemoryLedger};
+pub use memory::{
+    BudgetSpent, DayBooks, DayLedger, Hold, MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims,
+    MemoryDirectory, MemoryLedger, MemoryLine, MemoryProbes, MemoryQuotas, MemoryReceipt, MemorySessions,
+    MemorySwitches,
+};
 pub use quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
 pub use sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};

@@ -221,7 +221,7 @@ mod tests {
             prop_assert_eq!(verify(&whole), Ok(()));
             prop_assert_eq!(verify(&whole[1..]), Ok(()), "a part of it");
             let place = place % (whole.len() - 1);
-            let mut broken = whole.clone();
+            let mut broken = whole;
             let at = match how {
                 0 => {
                     broken[place].order.refused ^= true;
