@@ -1,0 +1,1 @@
+//! Stores that are broken on purpose.
