@@ -76,7 +76,7 @@ fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
     UsageEvent {
         id: CallId { request: u128::from(number / 2) << 70, attempt: number % 2 },
         at: UtcTime::from_nanos(now.utc.as_nanos() - ago * 1_000_000),
-        day: today() + u64::from(number % 5 == 0),
+        day: today() + u64::from(number.is_multiple_of(5)),
         caller: small % 4,
         tier: Tier::ALL[number as usize % 3],
         model: ["strong", "fast", "漫画"][number as usize / 3 % 3].into(),

@@ -94,6 +94,7 @@ fn at_once<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
 }
 
 /// Two things that have to be the same.
+#[expect(clippy::needless_pass_by_value, reason = "what is compared is mostly made where it is compared")]
 fn same<T: Debug + PartialEq>(what: &str, seen: T, expected: T) -> Verdict {
     if seen == expected { Ok(()) } else { Err(format!("{what}: {seen:?} instead of {expected:?}")) }
 }

@@ -99,7 +99,7 @@ fn play(store: &impl Switches, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
                         match order.change {
                             SwitchChange::Throw(switch, on) => state.protections.throw(switch, on),
                             SwitchChange::SetMode(protection, mode) => {
-                                state.protections.set_mode(protection, mode)
+                                state.protections.set_mode(protection, mode);
                             }
                             SwitchChange::SetCeiling(ceiling) => state.ceiling = ceiling,
                         }

@@ -1,1 +1,0 @@
-//! Stores that are broken on purpose.
