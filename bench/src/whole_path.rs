@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
+use seawall_core::budget::BudgetOptions;
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
@@ -13,7 +14,7 @@ use seawall_core::setting::SettingError;
 use seawall_gateway::{AccessLog, Counters, TokioRuntime};
 use seawall_pipeline::{Directory, InboundRequest, Path, PathOptions, Reply, Route, TargetOptions, Tier};
 use seawall_provider::{Answer, Call, Calling, Target};
-use seawall_store::DayLedger;
+use seawall_store::{Books, NoJournal};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -63,7 +64,10 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         directory,
         tiers: [group("prime")?, group("standard")?, group("guest")?],
         everybody: QuotaGroup::new("everybody", everybody)?,
-        ledger: DayLedger::new(Money::MAX),
+        books: Books::new(
+            BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?,
+            NoJournal,
+        ),
         route: Route::new("manga", vec![target])?,
         retry: RetryOptions::interactive(),
         retry_budget: RetryBudgetOptions::default(),

@@ -4,6 +4,7 @@ use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
 use seawall_core::breaker::BreakerProfile;
+use seawall_core::budget::{BudgetLimits, BudgetOptions};
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
@@ -12,7 +13,7 @@ use seawall_core::setting::SettingError;
 use seawall_pipeline::{Directory, KeyError, Path, PathOptions, Route, Runtime as _, TargetOptions, Tier};
 use seawall_provider::AnthropicTarget;
 use seawall_provider::http1::{Endpoint, Limits, TokioTimer};
-use seawall_store::DayLedger;
+use seawall_store::{Books, NoJournal};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroU32;
@@ -114,7 +115,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
             tier("guest", [10, 2, 50, 5_000].map(scaled))?,
         ],
         everybody: everybody([50_000, 5_000, 7_500].map(scaled))?,
-        ledger: DayLedger::new(budget),
+        books: Books::new(daily(budget, &keys)?, NoJournal),
         route: Route::new(&alias, targets)?,
         retry: RetryOptions::interactive(),
         retry_budget: RetryBudgetOptions::default(),
@@ -124,6 +125,23 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     };
     let path = Arc::new(Path::new(runtime, path)?);
     Ok(Gateway { address, shape, grace, runtime, path, counters }.start()?)
+}
+
+/// A day's money for the tiers that somebody has a key of, in the proportions that they have by default. One caller may spend
+/// all that its tier has.
+fn daily(budget: Money, keys: &[(Tier, String)]) -> Result<BudgetLimits, SettingError> {
+    /// The least there is: a share is never nothing.
+    const LEAST: f64 = 0.0001;
+    let usual = BudgetOptions::default();
+    let has_key = |tier: Tier| keys.iter().any(|(of, _)| *of == tier);
+    let weigh = |tier: Tier| if has_key(tier) { usual.shares[tier.index()] } else { 0.0 };
+    let whole: f64 = Tier::ALL.map(weigh).iter().sum();
+    let shares = Tier::ALL.map(|tier| {
+        let share = weigh(tier) / whole * (100.0 - 2.0 * LEAST);
+        // Rounded down, so that all of them together are not more than the whole.
+        ((share / LEAST).floor() * LEAST).max(LEAST)
+    });
+    BudgetOptions { day: budget, caller_day: budget, shares, ..usual }.check()
 }
 
 fn per_minute(limit: u32, burst: u32) -> Result<Quota, SettingError> {

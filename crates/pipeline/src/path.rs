@@ -8,14 +8,16 @@ use crate::receive::{InboundRequest, receive};
 use crate::relay::{Patience, ReplyStream};
 use crate::reply::Reply;
 use crate::settle::{Closing, Observer, Verdict};
+use seawall_core::budget::Account;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::{TimeLimitOptions, TimeLimits};
 use seawall_core::handle::Runtime;
+use seawall_core::history::{TokenLimits, TokenLimitsOptions};
 use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
-use seawall_store::{DayBooks, DayLedger};
+use seawall_store::Books;
 use seawall_wire::RequestLimits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +31,7 @@ pub struct PathOptions {
     /// The limits of everybody together.
     pub everybody: QuotaGroup,
     /// The day's money.
-    pub ledger: DayLedger,
+    pub books: Books,
     /// The name callers use, and the targets behind it.
     pub route: Route,
     /// How to retry.
@@ -66,7 +68,8 @@ pub struct Path<R> {
     pub(crate) directory: Directory,
     pub(crate) book: QuotaBook,
     pub(crate) groups: Groups,
-    pub(crate) ledger: DayLedger,
+    pub(crate) books: Books,
+    pub(crate) token_limits: TokenLimits,
     pub(crate) route: Route,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: RetryBudget,
@@ -77,6 +80,13 @@ pub struct Path<R> {
     pub(crate) observer: Arc<dyn Observer>,
 }
 
+/// Who speaks to a model through us as if we were not there has no limit of tokens but the model's own window, which its
+/// vendor knows best.
+const fn no_limits() -> TokenLimitsOptions {
+    let most = u64::MAX;
+    TokenLimitsOptions { request_input: most, request_output: most / 2, window: most, overhead: 0, safety: 0 }
+}
+
 impl<R: Runtime> Path<R> {
     /// Refuses settings that make no sense.
     pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
@@ -84,7 +94,7 @@ impl<R: Runtime> Path<R> {
             directory,
             tiers,
             everybody,
-            ledger,
+            books,
             route,
             retry,
             retry_budget,
@@ -110,7 +120,8 @@ impl<R: Runtime> Path<R> {
             directory,
             book,
             groups,
-            ledger,
+            books,
+            token_limits: no_limits().check()?,
             route,
             retry: retry.check()?,
             retry_budget: RetryBudget::new(retry_budget)?,
@@ -122,10 +133,10 @@ impl<R: Runtime> Path<R> {
         })
     }
 
-    /// The books of the day.
+    /// What has been spent today and what calls under way may still cost.
     #[must_use]
-    pub fn books(&self) -> DayBooks {
-        self.ledger.day(self.runtime.now().utc)
+    pub fn day(&self) -> Account {
+        self.books.day(self.runtime.now().utc.day())
     }
 
     /// What all tries came to.

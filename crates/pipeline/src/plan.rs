@@ -1,6 +1,7 @@
 //! The fourth stage: which targets to try, in which order, and what each may cost at worst.
 
 use crate::admit::AdmittedRequest;
+use crate::identify::Caller;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
@@ -37,7 +38,8 @@ pub struct TargetOptions {
 /// A target with what protects it.
 pub(crate) struct GuardedTarget {
     pub(crate) name: String,
-    pub(crate) model: String,
+    /// Shared with every call that the books keep.
+    pub(crate) model: Arc<str>,
     pub(crate) price: Price,
     pub(crate) in_flight: InFlightLimit,
     pub(crate) breaker: SharedBreaker,
@@ -67,7 +69,7 @@ fn guard(options: TargetOptions) -> Result<Arc<GuardedTarget>, SettingError> {
     let TargetOptions { name, model, price, concurrency, breaker, upstream } = options;
     Ok(Arc::new(GuardedTarget {
         name,
-        model,
+        model: model.into(),
         price,
         in_flight: InFlightLimit::new(concurrency)?,
         breaker: SharedBreaker::new(Breaker::new(breaker.options().check()?)),
@@ -79,14 +81,19 @@ fn guard(options: TargetOptions) -> Result<Arc<GuardedTarget>, SettingError> {
 impl GuardedTarget {
     /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
     pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
-        let input = input_bytes.saturating_add(INPUT_OVERHEAD);
-        self.price.at_most(input, output)
+        self.price.at_most(most_input(input_bytes), output)
     }
+}
+
+/// The most tokens that input of this many bytes can have, with what a vendor adds.
+pub(crate) const fn most_input(input_bytes: u64) -> u64 {
+    input_bytes.saturating_add(INPUT_OVERHEAD)
 }
 
 /// A request with its plan.
 pub(crate) struct PlannedRequest {
     pub(crate) request: ReceivedRequest,
+    pub(crate) caller: Caller,
     pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
 }
 
@@ -101,9 +108,9 @@ pub(crate) fn plan<R: Runtime>(
     path: &Path<R>,
     admitted: AdmittedRequest,
 ) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request } = admitted;
+    let AdmittedRequest { request, caller } = admitted;
     if request.head.model != path.route.alias {
         return Err(Rejection::UnknownModel(request.head.model));
     }
-    Ok(PlannedRequest { request, targets: Arc::clone(&path.route.targets) })
+    Ok(PlannedRequest { request, caller, targets: Arc::clone(&path.route.targets) })
 }

@@ -21,6 +21,7 @@ pub struct InboundRequest {
 
 /// A request whose shape is right.
 pub(crate) struct ReceivedRequest {
+    pub(crate) id: u64,
     pub(crate) api_key: Option<String>,
     pub(crate) body: Bytes,
     pub(crate) head: RequestHead,
@@ -33,11 +34,11 @@ pub(crate) fn receive<R: Runtime>(
     path: &Path<R>,
     inbound: InboundRequest,
 ) -> Result<ReceivedRequest, Rejection> {
-    let InboundRequest { id: _, api_key, body } = inbound;
+    let InboundRequest { id, api_key, body } = inbound;
     let head =
         read_request(&body, &path.request_limits).map_err(|error| Rejection::Malformed(error.to_string()))?;
     let received = path.runtime.now();
     let whole = if head.stream { path.limits.stream } else { path.limits.request };
     let deadline = Deadline::after(received.monotonic, whole);
-    Ok(ReceivedRequest { api_key, body, head, received, deadline })
+    Ok(ReceivedRequest { id, api_key, body, head, received, deadline })
 }

@@ -37,16 +37,17 @@ mod usage;
 
 pub use answers::{Answers, StoredAnswer};
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
-pub use books::{Journal, JournalRecord, NoJournal, NoRecord};
+pub use books::{
+    Attempt, Books, BooksStats, Hold, Journal, JournalRecord, NoJournal, NoRecord, ReserveError,
+};
 pub use claims::{ClaimAsk, ClaimDecision, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 pub use error::StoreError;
 pub use ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
 pub use line::Line;
 pub use memory::{
-    BudgetSpent, DayBooks, DayLedger, Hold, MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims,
-    MemoryDirectory, MemoryLedger, MemoryLine, MemoryProbes, MemoryQuotas, MemoryReceipt, MemorySessions,
-    MemorySwitches,
+    MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims, MemoryDirectory, MemoryLedger, MemoryLine,
+    MemoryProbes, MemoryQuotas, MemoryReceipt, MemorySessions, MemorySwitches,
 };
 pub use quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
 pub use sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
+use seawall_core::budget::{Account, BudgetOptions};
 use seawall_core::credit::RetryBudgetOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::quota::{Quota, QuotaGroup, Unit};
@@ -12,7 +13,7 @@ use seawall_pipeline::{
 };
 use seawall_provider::Target;
 use seawall_sim::World;
-use seawall_store::{DayBooks, DayLedger};
+use seawall_store::{Books, NoJournal};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Observer for Records {
 pub(crate) struct Shop {
     pub(crate) world: World,
     pub(crate) path: Arc<Path<World>>,
-    pub(crate) ledger: DayLedger,
+    pub(crate) books: Books,
     records: Arc<Records>,
     /// When each request arrived; its place is its id.
     arrivals: Mutex<Vec<Timestamp>>,
@@ -86,7 +87,8 @@ impl Shop {
             target("fast", fast, BreakerProfile::Haiku),
         ];
         let records = Arc::new(Records::default());
-        let ledger = DayLedger::new(cap);
+        let budget = BudgetOptions { day: cap, caller_day: cap, ..BudgetOptions::default() };
+        let books = Books::new(budget.check().unwrap(), NoJournal);
         let options = PathOptions {
             directory,
             tiers: [
@@ -95,7 +97,7 @@ impl Shop {
                 tier("guest", 10, 2, 50),
             ],
             everybody: QuotaGroup::new("everybody", everybody).unwrap(),
-            ledger: ledger.clone(),
+            books: books.clone(),
             route: Route::new("manga", targets).unwrap(),
             retry: RetryOptions::interactive(),
             retry_budget: RetryBudgetOptions::default(),
@@ -104,7 +106,7 @@ impl Shop {
             seed: 1,
         };
         let path = Arc::new(Path::new(world.clone(), options).unwrap());
-        Self { world: world.clone(), path, ledger, records, arrivals: Mutex::default() }
+        Self { world: world.clone(), path, books, records, arrivals: Mutex::default() }
     }
 
     /// Sends one request, reads the reply to its end, or gives up after so many frames.
@@ -195,8 +197,9 @@ impl Shop {
         self.records().into_iter().map(|record| (at(&record), record)).collect()
     }
 
-    pub(crate) fn books(&self) -> DayBooks {
-        self.ledger.day(seawall_pipeline::Runtime::now(&self.world).utc)
+    /// What has been spent today and is held.
+    pub(crate) fn day(&self) -> Account {
+        self.books.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
     }
 }
 

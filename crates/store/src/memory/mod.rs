@@ -7,7 +7,6 @@
 mod answers;
 mod board;
 mod claims;
-mod day_ledger;
 mod directory;
 mod fading;
 mod ledger;
@@ -19,7 +18,6 @@ mod switches;
 pub use answers::MemoryAnswers;
 pub use board::{MemoryBoard, MemoryProbes};
 pub use claims::{MemoryClaim, MemoryClaims};
-pub use day_ledger::{BudgetSpent, DayBooks, DayLedger, Hold};
 pub use directory::MemoryDirectory;
 pub use ledger::MemoryLedger;
 pub use line::MemoryLine;

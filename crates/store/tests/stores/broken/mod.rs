@@ -14,7 +14,7 @@ const EFFORT: Effort = Effort { cases: 1_000, threads: 4 };
 
 /// Lets other threads come in between.
 fn dawdle() {
-    for _ in 0..200 {
+    for _ in 0..20 {
         std::thread::yield_now();
     }
 }
