@@ -207,7 +207,23 @@ fn is_metadata(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{endpoint, is_metadata};
+    use super::{daily, endpoint, is_metadata};
+    use seawall_core::money::Money;
+    use seawall_pipeline::Tier;
+
+    #[test]
+    fn tiers_without_a_key_leave_the_day_to_the_others() {
+        let caps = |tiers: &[Tier]| {
+            let keys: Vec<_> = tiers.iter().map(|tier| (*tier, String::new())).collect();
+            let limits = daily(Money::from_dollars(1_000), &keys).unwrap();
+            assert_eq!(limits.caller_cap(), limits.day_cap(0));
+            Tier::ALL.map(|tier| limits.tier_cap(0, tier).as_nanos() / 1_000_000)
+        };
+        assert_eq!(caps(&[Tier::Guest]), [1, 1, 999_998]);
+        assert_eq!(caps(&[Tier::Prime, Tier::Guest, Tier::Guest]), [769_229, 1, 230_768]);
+        assert_eq!(caps(&Tier::ALL), [499_999, 349_999, 149_999]);
+        assert!(daily(Money::ZERO, &[(Tier::Prime, String::new())]).is_err());
+    }
 
     #[test]
     fn an_address_is_a_host_and_a_port_and_nothing_else() {
