@@ -130,16 +130,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
 /// A day's money for the tiers that somebody has a key of, in the proportions that they have by default. One caller may spend
 /// all that its tier has.
 fn daily(budget: Money, keys: &[(Tier, String)]) -> Result<BudgetLimits, SettingError> {
-    /// The least there is: a share is never nothing.
-    const LEAST: f64 = 0.0001;
+    /// A share is a number of millionths and never nothing, so that two tiers may take one each for nobody.
+    const MILLIONTHS: f64 = 999_998.0;
     let usual = BudgetOptions::default();
     let has_key = |tier: Tier| keys.iter().any(|(of, _)| *of == tier);
     let weigh = |tier: Tier| if has_key(tier) { usual.shares[tier.index()] } else { 0.0 };
     let whole: f64 = Tier::ALL.map(weigh).iter().sum();
     let shares = Tier::ALL.map(|tier| {
-        let share = weigh(tier) / whole * (100.0 - 2.0 * LEAST);
         // Rounded down, so that all of them together are not more than the whole.
-        ((share / LEAST).floor() * LEAST).max(LEAST)
+        (weigh(tier) / whole * MILLIONTHS).floor().max(1.0) / 10_000.0
     });
     BudgetOptions { day: budget, caller_day: budget, shares, ..usual }.check()
 }
