@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
+use seawall_core::budget::BudgetOptions;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
@@ -18,7 +19,7 @@ use seawall_pipeline::{
     TargetOptions, Tier,
 };
 use seawall_provider::{Answer, Call, Calling, Target};
-use seawall_store::MemoryLedger;
+use seawall_store::{Books, NoJournal};
 use seawall_wire::RequestLimits;
 use std::pin::pin;
 use std::sync::Arc;
@@ -82,8 +83,9 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default())?),
         arrival: ArrivalLimits { head: minute, body: minute },
     };
-    let options =
-        PathOptions { rules, ledger: MemoryLedger::new(Money::MAX), observer: Arc::new(log), seed: 1 };
+    let day =
+        BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;
+    let options = PathOptions { rules, books: Books::new(day, NoJournal), observer: Arc::new(log), seed: 1 };
     let path = Path::new(TokioRuntime::new(), options)?;
     Ok(move |id| {
         let body = Bytes::from_static(ASK.as_bytes());

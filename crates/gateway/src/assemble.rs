@@ -11,7 +11,7 @@ use seawall_core::setting::SettingError;
 use seawall_pipeline::{
     ArrivalLimits, Directory, KeyError, Path, PathOptions, Route, RuleOptions, Runtime as _, Tier, Timer as _,
 };
-use seawall_store::MemoryLedger;
+use seawall_store::{Books, NoJournal};
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -102,7 +102,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
     let path = PathOptions {
         rules,
-        ledger: MemoryLedger::new(settings.budget.limits.day_cap(runtime.now().utc.day())),
+        books: Books::new(settings.budget.limits.clone(), NoJournal),
         observer,
         seed: runtime.draw().below(u64::MAX),
     };
@@ -124,7 +124,7 @@ impl Live {
         let changes = self.path.change(rules)?;
         renewed.targets.take_effect(self.runtime.monotonic())?;
         *made = renewed;
-        self.path.set_budget(settings.budget.limits.day_cap(self.runtime.now().utc.day()));
+        self.path.set_budget(settings.budget.limits.clone());
         Ok(changes)
     }
 }

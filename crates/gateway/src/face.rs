@@ -50,10 +50,10 @@ impl Face {
     /// The counters, and what the day's books say.
     fn metrics(&self) -> String {
         let mut text = self.counters.text();
-        let books = self.path.books();
+        let day = self.path.day();
         for (name, help, money) in [
-            ("seawall_budget_posted_nanodollars", "What the day's calls have cost.", books.posted),
-            ("seawall_budget_held_nanodollars", "What calls under way may still cost.", books.held),
+            ("seawall_budget_posted_nanodollars", "What the day's calls have cost.", day.posted),
+            ("seawall_budget_held_nanodollars", "What calls under way may still cost.", day.held),
         ] {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {}", money.as_nanos());

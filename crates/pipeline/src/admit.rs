@@ -1,6 +1,6 @@
 //! The third stage: one all-or-nothing decision over every limit of the caller.
 
-use crate::identify::IdentifiedRequest;
+use crate::identify::{Caller, IdentifiedRequest};
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
@@ -10,6 +10,7 @@ use seawall_core::quota::{Cost, QuotaDecision, QuotaKey, Scope, come_back};
 /// A request that every limit has let through. What it took of request limits stays taken.
 pub(crate) struct AdmittedRequest {
     pub(crate) request: ReceivedRequest,
+    pub(crate) caller: Caller,
 }
 
 pub(crate) fn admit<R: Runtime>(
@@ -22,7 +23,7 @@ pub(crate) fn admit<R: Runtime>(
         Scope { group: request.rules.groups.everybody, key: QuotaKey(0) },
     ];
     match path.book.reserve(&scopes, Cost::REQUEST, request.received) {
-        Ok(QuotaDecision::Granted { .. }) => Ok(AdmittedRequest { request }),
+        Ok(QuotaDecision::Granted { .. }) => Ok(AdmittedRequest { request, caller }),
         Ok(QuotaDecision::RetryAfter(refusal)) => {
             let quota = path.book.quota(refusal.binding.limit);
             let limit = quota.as_ref().map_or("limit", |quota| quota.name());

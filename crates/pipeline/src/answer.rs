@@ -9,9 +9,10 @@ use crate::path::Path;
 use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 use crate::settle::Tally;
-use crate::target::GuardedTarget;
+use crate::target::{GuardedTarget, most_input};
 use bytes::Bytes;
 use seawall_core::breaker::BreakerPhase;
+use seawall_core::budget::Ask;
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
@@ -19,12 +20,16 @@ use seawall_core::handle::{Runtime, within};
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Answer, Call, Frames};
+use seawall_store::{CallId, ReserveError};
 use seawall_wire::anthropic::{AnthropicStream, read_answer};
 use seawall_wire::chat::StreamEvent;
 use seawall_wire::sse::SseLimits;
 use std::future::poll_fn;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+/// Money that is still held so long after a request's deadline is charged at its worst.
+const LATEST_END: Duration = Duration::from_secs(30);
 
 /// An answer that has begun.
 pub(crate) struct Answered<R: Runtime> {
@@ -53,6 +58,8 @@ pub(crate) struct Begun {
 enum Skipped {
     Busy,
     Broke,
+    /// What it may cost could not be written down.
+    NoJournal,
     Open(Option<Duration>),
 }
 
@@ -69,7 +76,7 @@ pub(crate) async fn answer<R: Runtime>(
     let (mut first_failed, mut skipped): (Option<Timestamp>, Option<Skipped>) = (None, None);
     while let Some(target) = planned.route.targets.get(target_index) {
         let has_other_target = target_index + 1 < planned.route.targets.len();
-        let holdings = match take_holdings(path, &planned, target, credit.take()) {
+        let holdings = match take_holdings(path, &planned, target, tally.attempts(), credit.take()) {
             Ok(holdings) => holdings,
             Err(reason) => {
                 skipped = Some(reason);
@@ -112,7 +119,9 @@ pub(crate) async fn answer<R: Runtime>(
         (Some(failure), _) => Rejection::Exhausted { failure, attempts: tally.attempts() },
         (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
         (None, Some(Skipped::Open(retry_after))) => Rejection::Unavailable { retry_after },
-        (None, Some(Skipped::Busy) | None) => Rejection::Unavailable { retry_after: None },
+        (None, Some(Skipped::Busy | Skipped::NoJournal) | None) => {
+            Rejection::Unavailable { retry_after: None }
+        }
     })
 }
 
@@ -121,12 +130,16 @@ fn take_holdings<R: Runtime>(
     path: &Path<R>,
     planned: &PlannedRequest,
     target: &Arc<GuardedTarget>,
+    attempt: u32,
     credit: Option<Credit>,
 ) -> Result<Holdings, Skipped> {
     let now = path.runtime.now();
     let place = target.in_flight.try_acquire().ok_or(Skipped::Busy)?;
-    let worst = target.worst(planned.request.body.len() as u64, planned.request.head.max_output.into());
-    let hold = path.ledger.reserve(worst, now.utc).map_err(|_| Skipped::Broke)?;
+    let hold = path.books.reserve(&ask(path, planned, target), named(planned, target, attempt), now);
+    let hold = hold.map_err(|error| match error {
+        ReserveError::Refused(_) => Skipped::Broke,
+        ReserveError::Journal(_) => Skipped::NoJournal,
+    })?;
     match target.breaker.acquire(now.monotonic, planned.request.deadline) {
         Ok(permit) => Ok(Holdings { hold, permit, credit, place }),
         Err((_, retry_after)) => {
@@ -134,6 +147,28 @@ fn take_holdings<R: Runtime>(
             hold.void();
             Err(Skipped::Open(retry_after))
         }
+    }
+}
+
+/// The most that a call can take.
+fn ask<R>(path: &Path<R>, planned: &PlannedRequest, target: &GuardedTarget) -> Ask {
+    let (input_bytes, output) = (planned.request.body.len() as u64, planned.request.head.max_output.into());
+    Ask {
+        caller: planned.caller.id,
+        tier: planned.caller.tier,
+        session: None,
+        limits: path.token_limits,
+        input: most_input(input_bytes),
+        output,
+        worst: target.worst(input_bytes, output),
+        expires: planned.request.deadline.moment() + LATEST_END,
+    }
+}
+
+fn named(planned: &PlannedRequest, target: &GuardedTarget, attempt: u32) -> seawall_store::Attempt {
+    seawall_store::Attempt {
+        id: CallId { request: planned.request.id.into(), attempt },
+        model: Arc::clone(&target.model),
     }
 }
 

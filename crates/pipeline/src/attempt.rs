@@ -5,7 +5,7 @@
 //! until then.
 
 use crate::settle::Tally;
-use crate::target::GuardedTarget;
+use crate::target::{GuardedTarget, most_input};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
@@ -13,7 +13,7 @@ use seawall_core::handle::Runtime;
 use seawall_core::in_flight::InFlightPermit;
 use seawall_core::money::Usage;
 use seawall_core::time::Timestamp;
-use seawall_store::Hold;
+use seawall_store::{Certainty, Hold};
 use std::sync::{Arc, PoisonError};
 
 pub(crate) struct Attempt<R: Runtime> {
@@ -121,13 +121,19 @@ impl<R: Runtime> Attempt<R> {
     /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came.
     fn post(&mut self) {
         let Some(hold) = self.hold.take() else { return };
-        let cost = if self.usage_is_final {
-            self.target.price.of(&self.usage)
+        let (usage, cost, certainty) = if self.usage_is_final {
+            (self.usage, self.target.price.of(&self.usage), Certainty::Told)
         } else {
-            self.target.worst(self.input_bytes, self.received_bytes).min(hold.amount())
+            let usage = Usage {
+                input: most_input(self.input_bytes),
+                output: self.received_bytes,
+                ..Usage::default()
+            };
+            let most = self.target.worst(self.input_bytes, self.received_bytes);
+            (usage, most.min(hold.amount()), Certainty::Counted)
         };
         self.tally.add_cost(cost);
-        hold.post(cost);
+        hold.post(usage, cost, certainty, self.runtime.now());
     }
 
     fn report(&mut self, outcome: &Outcome) {

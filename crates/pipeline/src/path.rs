@@ -11,12 +11,13 @@ use crate::rules::{ArrivalLimits, RuleOptions, Rules};
 use crate::settle::{Closing, Observer, Verdict};
 use crate::target::GuardedTarget;
 use arc_swap::ArcSwap;
+use seawall_core::budget::{Account, BudgetLimits};
 use seawall_core::handle::Runtime;
-use seawall_core::money::Money;
+use seawall_core::history::{TokenLimits, TokenLimitsOptions};
 use seawall_core::quota::{LimitChange, QuotaBook};
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
-use seawall_store::{DayBooks, MemoryLedger};
+use seawall_store::Books;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub struct PathOptions {
     /// What may change while requests are under way.
     pub rules: RuleOptions,
     /// The day's money.
-    pub ledger: MemoryLedger,
+    pub books: Books,
     /// Who is told of every request that is over.
     pub observer: Arc<dyn Observer>,
     /// Spreads callers over shards.
@@ -37,22 +38,31 @@ pub struct Path<R> {
     pub(crate) runtime: R,
     pub(crate) rules: ArcSwap<Rules>,
     pub(crate) book: QuotaBook,
-    pub(crate) ledger: MemoryLedger,
+    pub(crate) books: Books,
+    pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
     pub(crate) observer: Arc<dyn Observer>,
+}
+
+/// Who speaks to a model through us as if we were not there has no limit of tokens but the model's own window, which its
+/// vendor knows best.
+const fn no_limits() -> TokenLimitsOptions {
+    let most = u64::MAX;
+    TokenLimitsOptions { request_input: most, request_output: most / 2, window: most, overhead: 0, safety: 0 }
 }
 
 impl<R: Runtime> Path<R> {
     /// Refuses settings that make no sense.
     pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
-        let PathOptions { rules, ledger, observer, seed } = options;
+        let PathOptions { rules, books, observer, seed } = options;
         rules.check()?;
         let book = QuotaBook::new(rules.groups(), seed)?;
         Ok(Self {
             runtime,
             rules: ArcSwap::from_pointee(Rules::new(rules, &book)?),
             book,
-            ledger,
+            books,
+            token_limits: no_limits().check()?,
             counters: RetryCounters::new(),
             observer,
         })
@@ -74,9 +84,9 @@ impl<R: Runtime> Path<R> {
         (rules.request.body, rules.arrival)
     }
 
-    /// Another cap on the day's money; what was spent stays spent.
-    pub fn set_budget(&self, cap: Money) {
-        self.ledger.set_cap(cap);
+    /// Other budgets from now on; what was spent stays spent.
+    pub fn set_budget(&self, limits: BudgetLimits) {
+        self.books.set_limits(limits);
     }
 
     /// The targets of all routes, each once, in the order of their names.
@@ -89,10 +99,10 @@ impl<R: Runtime> Path<R> {
         by_name.into_values().cloned().collect()
     }
 
-    /// The books of the day.
+    /// What has been spent today and what calls under way may still cost.
     #[must_use]
-    pub fn books(&self) -> DayBooks {
-        self.ledger.day(self.runtime.now().utc)
+    pub fn day(&self) -> Account {
+        self.books.day(self.runtime.now().utc.day())
     }
 
     /// What all tries came to.

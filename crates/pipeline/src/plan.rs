@@ -1,6 +1,7 @@
 //! The fourth stage: which targets to try, in which order.
 
 use crate::admit::AdmittedRequest;
+use crate::identify::Caller;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
 use crate::target::{GuardedTarget, Route};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 /// A request with its plan.
 pub(crate) struct PlannedRequest {
     pub(crate) request: ReceivedRequest,
+    pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
 }
 
@@ -22,9 +24,9 @@ impl PlannedRequest {
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request } = admitted;
+    let AdmittedRequest { request, caller } = admitted;
     match request.rules.routes.get(request.head.model.as_str()) {
-        Some(route) => Ok(PlannedRequest { route: Arc::clone(route), request }),
+        Some(route) => Ok(PlannedRequest { caller, route: Arc::clone(route), request }),
         None => Err(Rejection::UnknownModel(request.head.model)),
     }
 }

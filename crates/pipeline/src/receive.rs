@@ -23,6 +23,7 @@ pub struct InboundRequest {
 
 /// A request whose shape is right.
 pub(crate) struct ReceivedRequest {
+    pub(crate) id: u64,
     pub(crate) api_key: Option<String>,
     pub(crate) body: Bytes,
     pub(crate) head: RequestHead,
@@ -37,12 +38,12 @@ pub(crate) fn receive<R: Runtime>(
     path: &Path<R>,
     inbound: InboundRequest,
 ) -> Result<ReceivedRequest, Rejection> {
-    let InboundRequest { id: _, api_key, body } = inbound;
+    let InboundRequest { id, api_key, body } = inbound;
     let rules = path.rules.load_full();
     let head =
         read_request(&body, &rules.request).map_err(|error| Rejection::Malformed(error.to_string()))?;
     let received = path.runtime.now();
     let whole = if head.stream { rules.time.stream } else { rules.time.request };
     let deadline = Deadline::after(received.monotonic, whole);
-    Ok(ReceivedRequest { api_key, body, head, received, deadline, rules })
+    Ok(ReceivedRequest { id, api_key, body, head, received, deadline, rules })
 }

@@ -34,7 +34,8 @@ pub struct TargetOptions {
 /// A target with what protects it.
 pub struct GuardedTarget {
     pub(crate) name: String,
-    pub(crate) model: String,
+    /// Shared with every call that the books keep.
+    pub(crate) model: Arc<str>,
     pub(crate) price: Price,
     pub(crate) in_flight: InFlightLimit,
     pub(crate) breaker: SharedBreaker,
@@ -57,7 +58,7 @@ impl GuardedTarget {
         let TargetOptions { name, model, price, concurrency, breaker, pressure, upstream } = options;
         Ok(Self {
             name,
-            model,
+            model: model.into(),
             price,
             in_flight: InFlightLimit::new(concurrency)?,
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
@@ -75,7 +76,7 @@ impl GuardedTarget {
         InFlightLimit::new(concurrency)?;
         Ok(Self {
             name,
-            model,
+            model: model.into(),
             price,
             in_flight: self.in_flight.clone(),
             breaker: self.breaker.clone(),
@@ -108,9 +109,13 @@ impl GuardedTarget {
 
     /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
     pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
-        let input = input_bytes.saturating_add(INPUT_OVERHEAD);
-        self.price.at_most(input, output)
+        self.price.at_most(most_input(input_bytes), output)
     }
+}
+
+/// The most tokens that input of this many bytes can have, with what a vendor adds.
+pub(crate) const fn most_input(input_bytes: u64) -> u64 {
+    input_bytes.saturating_add(INPUT_OVERHEAD)
 }
 
 /// A name that callers use, and the targets behind it in the order they are tried.

@@ -36,8 +36,8 @@ fn a_whole_answer_passes_byte_for_byte_and_costs_what_the_vendor_says() {
     let sent = strong.diary.lock().unwrap().calls[0].1.clone();
     assert_eq!(sent, body(false).replace("manga", "strong-model"));
     assert_eq!(fast.calls(), 0);
-    let books = shop.books();
-    assert_eq!((books.posted, books.held, books.holds), (EXACT, Money::ZERO, 0));
+    let books = shop.day();
+    assert_eq!((books.posted, books.held, shop.books.open()), (EXACT, Money::ZERO, 0));
     let records = shop.records();
     assert_eq!(records.len(), 1);
     assert_eq!((&records[0].verdict, records[0].attempts, records[0].cost), (&Verdict::Answered, 1, EXACT));
@@ -49,7 +49,7 @@ fn a_whole_answer_passes_byte_for_byte_and_costs_what_the_vendor_says() {
 fn a_stream_passes_byte_for_byte_and_is_settled_at_its_end() {
     let (shop, _, _) = shop(&[], Deed::Answer, Deed::Answer);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
-    assert_eq!((shop.books().posted, shop.books().holds), (EXACT, 0));
+    assert_eq!((shop.day().posted, shop.books.open()), (EXACT, 0));
     let record = &shop.records()[0];
     assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
     // The first piece has no content; the second came 50 ms after it.
@@ -64,7 +64,7 @@ fn a_whole_stream_whose_connection_does_not_end_is_answered_all_the_same() {
     let record = &shop.records()[0];
     assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
     assert_eq!(record.ended, Timestamp::ZERO + Duration::from_millis(450));
-    assert_eq!((strong.diary.lock().unwrap().streams_dropped, shop.books().holds), (1, 0));
+    assert_eq!((strong.diary.lock().unwrap().streams_dropped, shop.books.open()), (1, 0));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn throttled_twice_it_is_answered_by_the_third_attempt() {
     assert_eq!((strong.calls(), fast.calls()), (3, 0));
     assert_eq!(shop.records()[0].attempts, 3);
     // What the vendor answered with an error costs nothing.
-    assert_eq!(shop.books().posted, EXACT);
+    assert_eq!(shop.day().posted, EXACT);
     assert_eq!(shop.path.retry_counters().snapshot().retries, 2);
 }
 
@@ -98,7 +98,7 @@ fn a_target_that_hangs_is_cut_and_the_next_one_answers() {
     let record = &shop.records()[0];
     assert_eq!(record.attempts, 2);
     // Nobody can say what the cut attempt has cost; its input at most.
-    assert!(record.cost > Money::ZERO && shop.books().posted == record.cost && shop.books().holds == 0);
+    assert!(record.cost > Money::ZERO && shop.day().posted == record.cost && shop.books.open() == 0);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer
         assert_eq!((strong.calls(), fast.calls()), (1, 0));
         let record = &shop.records()[0];
         assert_eq!(record.verdict, Verdict::Interrupted(kind));
-        assert!(record.cost > Money::ZERO && shop.books().posted == record.cost && shop.books().holds == 0);
+        assert!(record.cost > Money::ZERO && shop.day().posted == record.cost && shop.books.open() == 0);
     }
 }
 
@@ -138,7 +138,7 @@ fn a_caller_who_goes_away_before_any_content_is_settled_and_told_of_as_well() {
         assert_eq!(records.len(), 1);
         assert_eq!((&records[0].verdict, records[0].attempts), (&Verdict::Abandoned, 2));
         assert!(records[0].cost > Money::ZERO);
-        assert_eq!((shop.books().posted, shop.books().holds), (records[0].cost, 0));
+        assert_eq!((shop.day().posted, shop.books.open()), (records[0].cost, 0));
     }
 }
 
@@ -152,7 +152,7 @@ fn a_caller_who_goes_away_closes_the_way_upstream_and_pays_what_was_delivered() 
     let record = &shop.records()[0];
     assert_eq!(record.verdict, Verdict::Abandoned);
     assert!(record.cost >= EXACT, "{}", record.cost);
-    assert_eq!((shop.books().posted, shop.books().held, shop.books().holds), (record.cost, Money::ZERO, 0));
+    assert_eq!((shop.day().posted, shop.day().held, shop.books.open()), (record.cost, Money::ZERO, 0));
     // The permit said nothing about the target, and its place is free.
     assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
 }

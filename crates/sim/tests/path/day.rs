@@ -72,8 +72,8 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
     let played = play(7, 100_000, FAULTS, true);
     let Played { shop, model, records, .. } = &played;
     assert_eq!(records.len(), 100_000, "every request is settled once");
-    let books = shop.books();
-    assert_eq!((books.held, books.holds), (Money::ZERO, 0));
+    let books = shop.day();
+    assert_eq!((books.held, shop.books.open()), (Money::ZERO, 0));
     assert_eq!(books.posted, records.iter().map(|record| record.cost).sum());
     let bill = model.bill().nano_dollars();
     let posted = books.posted.as_nanos();
@@ -120,7 +120,7 @@ fn one_seed_is_one_day_and_another_is_another() {
 #[test]
 fn without_faults_the_ledger_is_the_bill_to_the_nano_dollar() {
     let played = play(3, 5_000, b"[]", false);
-    assert_eq!(played.shop.books().posted.as_nanos(), played.model.bill().nano_dollars());
+    assert_eq!(played.shop.day().posted.as_nanos(), played.model.bill().nano_dollars());
     let ended = |record: &Record| matches!(record.verdict, Verdict::Answered | Verdict::Rejected("limited"));
     assert!(played.records.iter().all(ended));
 }

@@ -31,7 +31,7 @@ fn what_cannot_be_understood_or_is_not_allowed_costs_nothing() {
     assert_eq!(rejected(shop.ask_and_wait("sk-nobody", &body(false))), Rejection::UnknownKey);
     let other = body(false).replace("manga", "novel");
     assert_eq!(rejected(shop.ask_and_wait(PRIME, &other)), Rejection::UnknownModel("novel".to_owned()));
-    assert_eq!((target.calls(), shop.books().posted, shop.books().holds), (0, Money::ZERO, 0));
+    assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (0, Money::ZERO, 0));
     let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
     assert_eq!(verdicts, ["malformed", "unknown_key", "unknown_model"].map(Verdict::Rejected));
 }
@@ -67,10 +67,10 @@ fn two_hundred_at_once_never_pass_a_tiny_budget() {
         while moment < end {
             moment = moment + Duration::from_millis(500);
             shop.world.run_until(moment);
-            let books = shop.books();
+            let books = shop.day();
             assert!(books.posted.saturating_add(books.held) <= cap, "{books:?}");
         }
-        assert_eq!((shop.books().held, shop.books().holds), (Money::ZERO, 0), "{deed:?}");
+        assert_eq!((shop.day().held, shop.books.open()), (Money::ZERO, 0), "{deed:?}");
         assert_eq!(shop.records().len(), 200, "every request is settled once");
         let spent = seen.iter().filter(|seen| {
             matches!(seen.lock().unwrap().as_ref(), Some(Seen::Rejected(Rejection::BudgetSpent)))
@@ -90,5 +90,5 @@ fn with_every_target_down_it_says_so_and_soon_without_asking() {
     let calls = target.calls();
     let again = rejected(shop.ask_and_wait(PRIME, &body(false)));
     assert!(matches!(again, Rejection::Unavailable { retry_after: Some(_) }), "{again:?}");
-    assert_eq!((target.calls(), shop.books().posted, shop.books().holds), (calls, Money::ZERO, 0));
+    assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (calls, Money::ZERO, 0));
 }

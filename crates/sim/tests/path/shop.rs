@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
+use seawall_core::budget::{Account, BudgetOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
@@ -15,7 +16,7 @@ use seawall_pipeline::{
 };
 use seawall_provider::Target;
 use seawall_sim::World;
-use seawall_store::{DayBooks, MemoryLedger};
+use seawall_store::{Books, NoJournal};
 use seawall_wire::RequestLimits;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl Observer for Records {
 pub(crate) struct Shop {
     pub(crate) world: World,
     pub(crate) path: Arc<Path<World>>,
-    pub(crate) ledger: MemoryLedger,
+    pub(crate) books: Books,
     records: Arc<Records>,
     /// When each request arrived; its place is its id.
     arrivals: Mutex<Vec<Timestamp>>,
@@ -94,7 +95,8 @@ impl Shop {
             target("fast", fast, BreakerProfile::Haiku),
         ];
         let records = Arc::new(Records::default());
-        let ledger = MemoryLedger::new(cap);
+        let budget = BudgetOptions { day: cap, caller_day: cap, ..BudgetOptions::default() };
+        let books = Books::new(budget.check().unwrap(), NoJournal);
         let rules = RuleOptions {
             directory,
             tiers: [
@@ -111,9 +113,9 @@ impl Shop {
             arrival: ArrivalLimits { head: minute, body: minute },
         };
         let options =
-            PathOptions { rules, ledger: ledger.clone(), observer: Arc::<Records>::clone(&records), seed: 1 };
+            PathOptions { rules, books: books.clone(), observer: Arc::<Records>::clone(&records), seed: 1 };
         let path = Arc::new(Path::new(world.clone(), options).unwrap());
-        Self { world: world.clone(), path, ledger, records, arrivals: Mutex::default() }
+        Self { world: world.clone(), path, books, records, arrivals: Mutex::default() }
     }
 
     /// Sends one request, reads the reply to its end, or gives up after so many frames.
@@ -204,8 +206,9 @@ impl Shop {
         self.records().into_iter().map(|record| (at(&record), record)).collect()
     }
 
-    pub(crate) fn books(&self) -> DayBooks {
-        self.ledger.day(seawall_pipeline::Runtime::now(&self.world).utc)
+    /// What has been spent today and is held.
+    pub(crate) fn day(&self) -> Account {
+        self.books.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
     }
 }
 

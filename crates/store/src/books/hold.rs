@@ -1,0 +1,63 @@
+//! Money that is held for one call.
+
+use super::{Attempt, Books};
+use crate::lock;
+use crate::usage::{Certainty, UsageEvent};
+use seawall_core::budget::{Entry, Reservation};
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Now, UtcTime};
+
+/// Money that is held for one call. Dropped without a word, it is charged at its worst: the call may have cost that, and
+/// nobody can say.
+#[derive(Debug)]
+#[must_use = "dropping a hold charges it at its worst"]
+pub struct Hold {
+    books: Books,
+    reservation: Reservation,
+    /// None once it has ended.
+    attempt: Option<Attempt>,
+}
+
+impl Hold {
+    pub(super) const fn new(books: Books, reservation: Reservation, attempt: Attempt) -> Self {
+        Self { books, reservation, attempt: Some(attempt) }
+    }
+
+    /// What is held.
+    #[must_use]
+    pub const fn amount(&self) -> Money {
+        self.reservation.worst
+    }
+
+    /// The call used and cost this. More than was held is booked all the same: it has been spent.
+    pub fn post(mut self, usage: Usage, cost: Money, certainty: Certainty, now: Now) {
+        self.settle(usage, cost, certainty, Some(now));
+    }
+
+    /// No call was made, or it cost nothing.
+    pub fn void(mut self) {
+        if self.attempt.take().is_some() {
+            lock(&self.books.0).settle(Entry::Voided(self.reservation.id), None);
+        }
+    }
+
+    fn settle(&mut self, usage: Usage, cost: Money, certainty: Certainty, now: Option<Now>) {
+        let Some(Attempt { id, model }) = self.attempt.take() else { return };
+        let Reservation { id: reservation, day, caller, tier, .. } = self.reservation;
+        let mut desk = lock(&self.books.0);
+        if let Some(now) = now {
+            desk.hear(now);
+        }
+        let at = now.map_or(desk.heard, |now: Now| -> UtcTime { now.utc });
+        let event = UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty };
+        desk.settle(Entry::Posted { id: reservation, usage, cost }, Some(event));
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let Reservation { input, output, worst, .. } = self.reservation;
+        let usage = Usage { input, output, ..Usage::default() };
+        self.settle(usage, worst, Certainty::Worst, None);
+    }
+}

@@ -1,0 +1,333 @@
+//! The books of one node: money is held before a call and posted after it, without waiting for anybody.
+//!
+//! **When they act.** Before each call [`Books::reserve`] holds the most that it can cost, over all limits at once, and
+//! writes that down. Its [`Hold`] ends exactly once: posted with the truth, voided because no call was made, or dropped,
+//! which charges it at its worst. Posting writes the change of the books and the call itself in one go. Calls that have
+//! ended wait in a spool for whoever carries them to the ledger.
+//!
+//! **When the journal cannot write.** Nothing new is reserved: who cannot write down what it is about to spend does not
+//! spend it. What has been spent changes the books in memory all the same, and the failure is counted.
+//!
+//! **On a fleet.** The books of a node spend leases instead of caps, and tell the ledger in totals what became of them.
+//!
+//! **What they will not do.** They move no message and start no task. A hold that is never dropped is charged at its worst
+//! when its time has passed; the call itself is told of when the hold ends.
+
+mod hold;
+mod journal;
+mod record;
+mod spool;
+#[cfg(test)]
+mod tests;
+
+pub use hold::Hold;
+pub use journal::{Journal, NoJournal};
+pub use record::{JournalRecord, NoRecord};
+
+use crate::ledger::Totals;
+use crate::usage::{CallId, UsageEvent};
+use crate::{StoreError, lock};
+use seawall_core::budget::{
+    Account, ApplyDecision, Ask, BudgetBook, BudgetLimits, BudgetRefusal, Entry, HeldLease, Lease,
+    LeaseReport, SessionTokens, SourceAlarm,
+};
+use seawall_core::money::Money;
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_core::vocabulary::Tier;
+use spool::Spool;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How often a request looks for reservations that have passed their time, if nobody else does.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// So many alarms wait to be read. One caller has one a day, so that more are a flood that says nothing new.
+const MOST_ALARMS: usize = 256;
+
+/// One call to a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its name.
+    pub id: CallId,
+    /// The vendor's name of the model.
+    pub model: Arc<str>,
+}
+
+/// Why nothing was reserved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReserveError {
+    /// Some limit has no room.
+    #[error(transparent)]
+    Refused(BudgetRefusal),
+    /// It could not be written down.
+    #[error(transparent)]
+    Journal(StoreError),
+}
+
+/// What went wrong with the books since they were opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BooksStats {
+    /// Writes that the journal has failed.
+    pub journal_failures: u64,
+    /// Calls that found the spool full. They are in the books, and nobody will be told of them one by one.
+    pub untold: Totals,
+}
+
+/// The books of one node. Cloning gives another handle to the same books.
+///
+/// ```
+/// use seawall_core::budget::{Ask, BudgetOptions};
+/// use seawall_core::history::TokenLimits;
+/// use seawall_core::money::{Money, Usage};
+/// use seawall_core::time::{Now, Timestamp};
+/// use seawall_core::vocabulary::Tier;
+/// use seawall_store::{Attempt, Books, CallId, Certainty, NoJournal};
+///
+/// let books = Books::new(BudgetOptions::default().check().unwrap(), NoJournal);
+/// let (limits, worst) = (TokenLimits::default(), Money::from_dollars(1));
+/// let ask = Ask {
+///     caller: 7,
+///     tier: Tier::Guest,
+///     session: None,
+///     limits,
+///     input: 900,
+///     output: 100,
+///     worst,
+///     expires: Timestamp::NEVER,
+/// };
+/// let attempt = Attempt { id: CallId { request: 1, attempt: 0 }, model: "strong".into() };
+/// let hold = books.reserve(&ask, attempt, Now::default()).unwrap();
+/// assert_eq!(books.day(0).held, worst);
+/// hold.post(Usage::default(), Money::from_nanos(400_000_000), Certainty::Told, Now::default());
+/// assert_eq!((books.day(0).posted.to_string(), books.open()), ("$0.40".to_owned(), 0));
+/// assert_eq!(books.take_events(10).len(), 1);
+/// ```
+#[derive(Clone)]
+pub struct Books(Arc<Mutex<Desk>>);
+
+/// All that lies behind the lock.
+struct Desk {
+    book: BudgetBook,
+    journal: Box<dyn Journal>,
+    spool: Spool,
+    alarms: Vec<SourceAlarm>,
+    journal_failures: u64,
+    /// The latest moment of the calendar that anybody has told: who drops a hold tells none.
+    heard: UtcTime,
+    next_look: Timestamp,
+}
+
+impl Books {
+    /// Empty books that may spend the caps.
+    #[must_use]
+    pub fn new(limits: BudgetLimits, journal: impl Journal + 'static) -> Self {
+        Self::with_book(BudgetBook::new(limits), journal)
+    }
+
+    /// Empty books that may spend what is leased to this node, and nothing yet.
+    #[must_use]
+    pub fn on_leases(limits: BudgetLimits, node: u64, journal: impl Journal + 'static) -> Self {
+        Self::with_book(BudgetBook::on_leases(limits, node), journal)
+    }
+
+    /// Books that go on with what was read back.
+    #[must_use]
+    pub fn with_book(book: BudgetBook, journal: impl Journal + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Desk {
+            book,
+            journal: Box::new(journal),
+            spool: Spool::default(),
+            alarms: Vec::new(),
+            journal_failures: 0,
+            heard: UtcTime::default(),
+            next_look: Timestamp::ZERO,
+        })))
+    }
+
+    /// Holds the most that a call can cost, if every limit has room for it and it can be written down.
+    pub fn reserve(&self, ask: &Ask, attempt: Attempt, now: Now) -> Result<Hold, ReserveError> {
+        let mut desk = lock(&self.0);
+        desk.hear(now);
+        if now.monotonic >= desk.next_look {
+            desk.expire(now.monotonic);
+        }
+        let entry = desk.book.decide(ask, now).map_err(ReserveError::Refused)?;
+        desk.write(&[JournalRecord::Entry(entry)]).map_err(ReserveError::Journal)?;
+        desk.apply(&entry);
+        drop(desk);
+        let Entry::Reserved(reservation) = entry else {
+            return Err(ReserveError::Journal(StoreError::broken(
+                "book",
+                "what was decided is no reservation",
+            )));
+        };
+        Ok(Hold::new(self.clone(), reservation, attempt))
+    }
+
+    /// Charges what has passed its time at its worst. Requests do it now and then; where there are few, somebody should
+    /// every second or so. Returns how many there were.
+    pub fn expire(&self, now: Now) -> usize {
+        let mut desk = lock(&self.0);
+        desk.hear(now);
+        desk.expire(now.monotonic)
+    }
+
+    /// Other limits from now on. What is posted and held stays.
+    pub fn set_limits(&self, limits: BudgetLimits) {
+        lock(&self.0).book.set_limits(limits);
+    }
+
+    /// What all have spent on a day, counted from 1970.
+    #[must_use]
+    pub fn day(&self, day: u64) -> Account {
+        lock(&self.0).book.all(day)
+    }
+
+    /// What a tier has spent on a day.
+    #[must_use]
+    pub fn tier(&self, day: u64, tier: Tier) -> Account {
+        lock(&self.0).book.tier(day, tier)
+    }
+
+    /// What a tier may spend on a day here: its cap, or what was leased.
+    #[must_use]
+    pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
+        lock(&self.0).book.tier_cap(day, tier)
+    }
+
+    /// What one caller has spent on a day.
+    #[must_use]
+    pub fn caller(&self, day: u64, caller: u64) -> Account {
+        lock(&self.0).book.caller(day, caller)
+    }
+
+    /// What a conversation has used.
+    #[must_use]
+    pub fn session(&self, session: u64) -> SessionTokens {
+        lock(&self.0).book.session(session)
+    }
+
+    /// How many calls are under way and have not passed their time.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        lock(&self.0).book.open()
+    }
+
+    /// What went wrong so far.
+    #[must_use]
+    pub fn stats(&self) -> BooksStats {
+        let desk = lock(&self.0);
+        BooksStats { journal_failures: desk.journal_failures, untold: desk.spool.untold() }
+    }
+
+    /// Up to `most` calls that have ended, the oldest first. Whoever takes them carries them to the ledger.
+    #[must_use]
+    pub fn take_events(&self, most: usize) -> Vec<UsageEvent> {
+        lock(&self.0).spool.take(most)
+    }
+
+    /// Callers that stand out, each told once a day.
+    #[must_use]
+    pub fn take_alarms(&self) -> Vec<SourceAlarm> {
+        std::mem::take(&mut lock(&self.0).alarms)
+    }
+
+    /// The authority has answered a question that was asked at `asked`. The lease lasts from then on, less a margin for
+    /// clocks that run at different speeds.
+    pub fn set_lease(&self, lease: &Lease, asked: Timestamp, margin: Duration) {
+        let mut desk = lock(&self.0);
+        if let Some(entry) = desk.book.set_lease(lease, asked, margin) {
+            // Read back without it, the books would spend less than they may.
+            let _ = desk.write(&[JournalRecord::Entry(entry)]);
+        }
+    }
+
+    /// What to tell the authority about all leases of a day.
+    #[must_use]
+    pub fn lease_reports(&self, day: u64) -> Vec<LeaseReport> {
+        lock(&self.0).book.lease_reports(day)
+    }
+
+    /// The lease from which a tier's calls of a day are paid. `None` where caps are spent.
+    #[must_use]
+    pub fn held_lease(&self, day: u64, tier: Tier) -> Option<HeldLease> {
+        lock(&self.0).book.held_lease(day, tier)
+    }
+
+    /// Gives back up to `total` of the present lease of a tier's day, counted from its beginning, as far as it is neither
+    /// posted nor held. It is written down first: read back without it, the books would spend what another has. Returns
+    /// what has been given back in all.
+    pub fn give_back(&self, day: u64, tier: Tier, total: Money) -> Result<Money, StoreError> {
+        let mut desk = lock(&self.0);
+        if let Some(entry) = desk.book.decide_return(day, tier, total) {
+            desk.write(&[JournalRecord::Entry(entry)])?;
+            desk.apply(&entry);
+        }
+        Ok(desk.book.held_lease(day, tier).map_or(Money::ZERO, |held| held.returned))
+    }
+}
+
+impl Desk {
+    fn hear(&mut self, now: Now) {
+        self.heard = self.heard.max(now.utc);
+    }
+
+    fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError> {
+        let written = self.journal.write(records);
+        if written.is_err() {
+            self.journal_failures = self.journal_failures.saturating_add(1);
+        }
+        written
+    }
+
+    fn apply(&mut self, entry: &Entry) {
+        let decision = self.book.apply(entry);
+        self.note(decision);
+    }
+
+    fn note(&mut self, decision: ApplyDecision) {
+        if let ApplyDecision::SingleSource(alarm) = decision
+            && self.alarms.len() < MOST_ALARMS
+        {
+            self.alarms.push(alarm);
+        }
+    }
+
+    fn expire(&mut self, now: Timestamp) -> usize {
+        self.next_look = now + LOOK_EVERY;
+        let expired = self.book.expire(now);
+        if expired.is_empty() {
+            return 0;
+        }
+        let records: Vec<_> = expired.iter().map(|(entry, _)| JournalRecord::Entry(*entry)).collect();
+        // What is open when the books are read back is charged at its worst anyway.
+        let _ = self.write(&records);
+        for (_, decision) in &expired {
+            self.note(*decision);
+        }
+        expired.len()
+    }
+
+    /// Ends a reservation: in the journal, in the books and, where a call was made, in the spool.
+    fn settle(&mut self, entry: Entry, event: Option<UsageEvent>) {
+        match event {
+            None => {
+                // What a journal lost is charged at its worst when it is read back.
+                let _ = self.write(&[JournalRecord::Entry(entry)]);
+            }
+            Some(event) => {
+                let records = [JournalRecord::Entry(entry), JournalRecord::Event(event)];
+                let _ = self.write(&records);
+                let [_, JournalRecord::Event(event)] = records else { return };
+                self.spool.put(event);
+            }
+        }
+        self.apply(&entry);
+    }
+}
+
+impl fmt::Debug for Books {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Books").field("open", &self.open()).finish_non_exhaustive()
+    }
+}
