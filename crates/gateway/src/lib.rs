@@ -8,12 +8,14 @@
 //! | `assemble` | from a handful of options to a gateway that listens |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
+//! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
 //! | `log` | the access log and the counters |
 
 mod assemble;
 mod body;
 mod face;
+pub mod identity;
 mod listen;
 mod log;
 mod runtime;
