@@ -178,5 +178,4 @@ fn cookie(headers: &HeaderMap) -> Result<Option<&str>, ProofError> {
 }
 
 #[cfg(test)]
-#[path = "proof_tests.rs"]
 mod tests;

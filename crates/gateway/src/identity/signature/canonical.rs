@@ -6,6 +6,9 @@ use super::{DATE, SignatureRefusal, SignedRequest};
 use hyper::header::{HeaderMap, HeaderName};
 use std::fmt::Write as _;
 
+/// Over HTTP/2 the vendor's client for JavaScript signs this instead of `host`.
+const AUTHORITY: &str = ":authority";
+
 /// The canonical request, of the headers that are listed.
 pub(super) fn request(
     request: &SignedRequest<'_>,
@@ -22,16 +25,31 @@ pub(super) fn request(
             return Err(SignatureRefusal::HeadersWrong);
         }
         before = name;
-        has_host |= name == "host";
+        has_host |= ["host", AUTHORITY].contains(&name);
         has_date |= name == DATE;
-        let value = if name == "host" { host(request)? } else { header(request.headers, name)? };
+        let value = match name {
+            "host" => host(request)?,
+            AUTHORITY => authority(request)?,
+            _ => header(request.headers, name)?,
+        };
         let _ = writeln!(text, "{name}:{value}");
     }
-    if !has_host || !has_date {
+    if !has_host || !has_date || !all_signed(request.headers, signed_headers) {
         return Err(SignatureRefusal::HeadersMissing);
     }
     let _ = write!(text, "\n{signed_headers}\n{payload}");
     Ok(text)
+}
+
+/// Whether every header is signed that means something to the service. Over plain HTTP anybody on the way could add one;
+/// every client signs those that it sends.
+fn all_signed(headers: &HeaderMap, signed: &str) -> bool {
+    let matters = |name: &str| name.starts_with("x-amz-") || name.starts_with("x-amzn-bedrock-");
+    headers
+        .keys()
+        .map(HeaderName::as_str)
+        .filter(|name| matters(name))
+        .all(|name| signed.split(';').any(|one| one == name))
 }
 
 /// HTTP/2 has the host in the address and most clients send no header beside it.
@@ -41,6 +59,10 @@ fn host(request: &SignedRequest<'_>) -> Result<String, SignatureRefusal> {
         // Two hosts would let one be signed and the other be meant.
         return if host.contains(',') { Err(SignatureRefusal::HeadersWrong) } else { Ok(host) };
     }
+    authority(request)
+}
+
+fn authority(request: &SignedRequest<'_>) -> Result<String, SignatureRefusal> {
     request.uri.authority().map(ToString::to_string).ok_or(SignatureRefusal::HeadersWrong)
 }
 
@@ -189,7 +211,13 @@ mod tests {
     fn the_host_may_stand_in_the_address() {
         let expected = Ok("GET\n/\n\nhost:h:1\nx-amz-date:d\n\nhost;x-amz-date\nhash".to_owned());
         assert_eq!(canonical("http://h:1/", &[("x-amz-date", b"d")], "host;x-amz-date"), expected);
+        let named = canonical("http://h:1/", &[("x-amz-date", b"d")], ":authority;x-amz-date");
+        assert_eq!(
+            named.as_deref(),
+            Ok("GET\n/\n\n:authority:h:1\nx-amz-date:d\n\n:authority;x-amz-date\nhash")
+        );
         let both: [(&str, &[u8]); 2] = [("host", b"h:1"), ("x-amz-date", b"d")];
+        assert_eq!(canonical("/", &both, ":authority;x-amz-date"), Err(SignatureRefusal::HeadersWrong));
         assert_eq!(canonical("http://other/", &both, "host;x-amz-date"), expected);
         let none = canonical("/", &[("x-amz-date", b"d")], "host;x-amz-date");
         assert_eq!(none, Err(SignatureRefusal::HeadersWrong));
@@ -219,6 +247,20 @@ mod tests {
             assert_eq!(canonical("/", &headers, list), Err(refusal), "{list}");
         }
         assert!(canonical("/", &headers, "a;host;x-amz-date").is_ok());
+    }
+
+    #[test]
+    fn what_the_service_would_act_on_must_be_signed() {
+        let with = |name: &'static str, list: &str| {
+            canonical("/", &[("host", b"h"), ("x-amz-date", b"d"), (name, b"1")], list).is_ok()
+        };
+        for name in ["x-amz-target", "x-amzn-bedrock-trace"] {
+            assert!(!with(name, "host;x-amz-date"), "{name}");
+            let mut list = ["host", "x-amz-date", name];
+            list.sort_unstable();
+            assert!(with(name, &list.join(";")), "{name}");
+        }
+        assert!(with("x-amzn-trace-id", "host;x-amz-date") && with("content-type", "host;x-amz-date"));
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 //! the id under one master secret: nothing is stored, and whether an id is (still) known is the directory's word.
 //!
 //! It acts once the body has arrived, because the signature covers it. It is stricter than the vendor where that costs no
-//! real client anything: the body must be signed, `host` and `x-amz-date` too, the date must be within five minutes, and a
+//! real client anything: the body must be signed, `host` and every `x-amz-…` header too, the date must be within five minutes, and a
 //! path that means another path is refused, since what is signed must be what is routed. It will not take session tokens or
 //! signatures in the address, and will not remember signatures: within its five minutes a request can be sent again by who
 //! saw it, as with the vendor.
@@ -82,7 +82,7 @@ refusals! {
         Scope = "signature_scope", NOT_VALID;
         /// The scope is of another day than the request.
         ScopeDay = "signature_scope_day", NOT_VALID;
-        /// `host` or `x-amz-date` is not signed.
+        /// `host`, `x-amz-date` or another header that the service acts on is not signed.
         HeadersMissing = "signature_headers_missing", NOT_VALID;
         /// The list of signed headers is not in order, names one twice, or one that is not there.
         HeadersWrong = "signature_headers_wrong", NOT_VALID;

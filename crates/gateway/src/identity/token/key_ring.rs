@@ -18,6 +18,9 @@ use std::time::Duration;
 /// The least time from the start of one fetch to the start of the next.
 pub(super) const FLOOR: Duration = Duration::from_secs(10);
 
+/// The most keys that are kept for their grace. Who changes more keys in that time loses the oldest of them earlier.
+const MOST_ENDING: usize = 256;
+
 /// The keys of one issuer.
 pub struct KeyRing {
     /// Those on the list, then those that are no more; the latter know when they end.
@@ -117,6 +120,8 @@ impl KeyRing {
             }
             next.push(had.unwrap_or_else(|| Arc::new(new)));
         }
+        let listed = next.len();
+        // Those that ended last come first, because those on the list did.
         for old in keys.iter() {
             if next.iter().any(|key| Arc::ptr_eq(key, old)) {
                 continue;
@@ -124,8 +129,11 @@ impl KeyRing {
             if old.is_listed() {
                 old.ends_at(now + self.grace);
             }
-            if old.works_at(now) {
+            if old.works_at(now) && next.len() - listed < MOST_ENDING {
                 next.push(Arc::clone(old));
+            } else {
+                // Nothing may be remembered because of a key that is forgotten here.
+                old.ends_at(now);
             }
         }
         *keys = next;

@@ -154,6 +154,11 @@ fn what_is_remembered_keeps_its_times() {
 }
 
 #[test]
+fn there_is_room_for_a_hundred_thousand_tokens() {
+    assert_eq!(super::super::REMEMBERED, 100_000);
+}
+
+#[test]
 fn whatever_else_a_token_claims_does_not_change_who_it_is() {
     let issuers = issuers();
     let plain = issuers.verify(&without("tier"), now()).unwrap();

@@ -178,3 +178,56 @@ fn what_no_list_could_help_brings_about_no_fetch() {
     let secret = token(Algorithm::Hs256, &claims());
     assert!(with_secret().refresh_for(&secret, now().monotonic).is_none());
 }
+
+#[test]
+fn only_so_many_keys_are_kept_for_their_grace() {
+    let grace = Duration::from_secs(3_600);
+    let issuers = with_keys(IssuerOptions { grace, ..options() }, &[rsa_entry("rsa", &KEYS.rsa)]);
+    let known = token(RS, &claims());
+    assert!(issuers.verify(&known, now()).is_ok());
+    // Each list takes four keys back, one for each algorithm; the first four are ours.
+    let replace =
+        |name: u64| ring(&issuers).replace(set(&[rsa_entry(&name.to_string(), &KEYS.rsa)]), now().monotonic);
+    (0..64).for_each(replace);
+    assert!(issuers.verify(&known, now()).is_ok());
+    replace(64);
+    assert_eq!(issuers.verify(&known, now()), Err(TokenRefusal::KeyUnknown));
+}
+
+#[test]
+fn of_many_threads_one_fetches() {
+    let issuers = issuers();
+    let ring = ring(&issuers);
+    let fetches: usize = std::thread::scope(|scope| {
+        let ask = || {
+            let decisions: Vec<_> =
+                (0..100).map(|_| ring.wants_refresh(Some("new"), later(10).monotonic)).collect();
+            let is_fetch = |decision: &&RefreshDecision<'_>| matches!(decision, RefreshDecision::Fetch(_));
+            decisions.iter().filter(is_fetch).count()
+        };
+        let threads = [(); 4].map(|()| scope.spawn(ask));
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(fetches, 1);
+}
+
+#[test]
+fn no_thread_sees_a_key_after_its_end() {
+    let issuers = with_keys(IssuerOptions { grace: Duration::ZERO, ..options() }, &entries());
+    let known = token(RS, &claims());
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let was_over = ended.load(std::sync::atomic::Ordering::SeqCst);
+                    let holds = issuers.verify(&known, later(1)).is_ok();
+                    assert!(!(was_over && holds), "a dead key was believed");
+                }
+            });
+        }
+        ring(&issuers).replace(set(&entries()[1..]), later(1).monotonic);
+        ended.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    assert_eq!(issuers.verify(&known, later(1)), Err(TokenRefusal::KeyUnknown));
+}
