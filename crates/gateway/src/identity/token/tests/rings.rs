@@ -6,6 +6,8 @@ use crate::identity::token::{
     Algorithm, IssuerOptions, Issuers, KeyRing, KeySet, KeySetError, RefreshDecision, RefreshPermit,
     TokenRefusal,
 };
+use proptest::collection;
+use proptest::prelude::{prop_assert_eq, proptest};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -230,4 +232,35 @@ fn no_thread_sees_a_key_after_its_end() {
         ended.store(true, std::sync::atomic::Ordering::SeqCst);
     });
     assert_eq!(issuers.verify(&known, later(1)), Err(TokenRefusal::KeyUnknown));
+}
+
+proptest! {
+    /// A key works while it is listed and for its grace after it was last taken off, whatever is remembered.
+    #[test]
+    fn keys_live_as_a_naive_list_says(steps in collection::vec((0_u64..15, 0_u32..16), 1..12)) {
+        const GRACE: u64 = 20;
+        let algorithms = [Algorithm::Rs256, Algorithm::Es256, Algorithm::Es384, Algorithm::EdDsa];
+        let mut long = claims();
+        long["exp"] = json!(super::signer::NOW + 1_000);
+        let tokens = algorithms.map(|algorithm| token(algorithm, &long));
+        let all = entries();
+        let issuers = with_keys(IssuerOptions { grace: Duration::from_secs(GRACE), ..options() }, &all);
+        // For each key: the second at which it ends, unless it is listed.
+        let mut model = [None; 4];
+        let mut second = 0;
+        for (wait, listed) in steps {
+            second += wait;
+            // A list without keys would be no list: then nothing is replaced.
+            if listed != 0 {
+                let is_listed = |place: &usize| listed & (1 << place) != 0;
+                let list: Vec<Value> = (0..4).filter(is_listed).map(|place| all[place].clone()).collect();
+                ring(&issuers).replace(set(&list), later(second).monotonic);
+                for (place, ends) in model.iter_mut().enumerate() {
+                    *ends = if is_listed(&place) { None } else { Some(ends.unwrap_or(second + GRACE)) };
+                }
+            }
+            let works = tokens.each_ref().map(|token| issuers.verify(token, later(second)).is_ok());
+            prop_assert_eq!(works, model.map(|ends| ends.is_none_or(|ends| second < ends)));
+        }
+    }
 }
