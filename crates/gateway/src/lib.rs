@@ -10,12 +10,14 @@
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
+//! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
 //! | `log` | the access log and the counters |
 
 mod assemble;
 mod body;
 mod face;
+pub mod identity;
 mod listen;
 mod log;
 mod runtime;

@@ -1,0 +1,114 @@
+//! Bytes as text and back, in exactly one spelling.
+//!
+//! A reader here accepts only what its writer would have written: no padding, no other case, no bits left over. So a text
+//! cannot be changed without changing what it means, and one proof has one digest.
+
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Base64 for addresses, without padding.
+pub(super) fn base64url(bytes: &[u8]) -> String {
+    base64_simd::URL_SAFE_NO_PAD.encode_to_string(bytes)
+}
+
+/// The bytes that [`base64url`] writes like this.
+pub(super) fn read_base64url(text: &str) -> Option<Vec<u8>> {
+    base64_simd::URL_SAFE_NO_PAD.decode_to_vec(text).ok()
+}
+
+/// Lower-case base32 without padding: no sign that a double click or a line break would cut at.
+pub(super) fn base32(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(5) * 8);
+    let (mut held, mut bits) = (0_u32, 0_u32);
+    for byte in bytes {
+        held = (held << 8) | u32::from(*byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            text.push(char::from(BASE32[(held >> bits) as usize & 31]));
+        }
+    }
+    if bits > 0 {
+        text.push(char::from(BASE32[(held << (5 - bits)) as usize & 31]));
+    }
+    text
+}
+
+/// Whether every sign is one that [`base32`] writes.
+pub(super) fn is_base32(text: &str) -> bool {
+    text.bytes().all(|sign| BASE32.contains(&sign))
+}
+
+/// Lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let signs = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    signs.map(|sign| char::from(HEX[usize::from(sign)])).collect()
+}
+
+/// The 32 bytes that [`hex`] writes like this.
+pub(super) fn read_hex(text: &str) -> Option<[u8; 32]> {
+    let digit =
+        |sign: u8| HEX.iter().position(|known| *known == sign).and_then(|place| u8::try_from(place).ok());
+    let signs = text.as_bytes();
+    let mut bytes = [0; 32];
+    if signs.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(signs.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{base32, base64url, hex, is_base32, read_base64url, read_hex};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    #[test]
+    fn texts_are_the_published_ones() {
+        let published = [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foob", "mzxw6yq")];
+        for (bytes, text) in published.into_iter().chain([("fooba", "mzxw6ytb"), ("foobar", "mzxw6ytboi")]) {
+            assert_eq!(base32(bytes.as_bytes()), text);
+        }
+        assert_eq!(hex(&[0, 0x9f, 0xa0, 0xff]), "009fa0ff");
+        assert_eq!(base64url(&[0xfb, 0xff, 0xfe]), "-__-");
+        assert!(
+            is_base32("az27") && !is_base32("a1") && !is_base32("A") && !is_base32("a=") && !is_base32("8")
+        );
+    }
+
+    #[test]
+    fn a_second_spelling_is_not_read() {
+        for other in ["TQ==", "TR", "T", "T+8", "T/8", "TQ\n", " TQ", "TQ "] {
+            assert_eq!(read_base64url(other), None, "{other:?}");
+        }
+        assert_eq!(read_base64url("TQ"), Some(b"M".to_vec()));
+        let zeros = "0".repeat(64);
+        assert_eq!(read_hex(&zeros), Some([0; 32]));
+        for other in
+            ["0".repeat(63), "0".repeat(65), "0".repeat(66), "A".repeat(64), format!("{}g", &zeros[1..])]
+        {
+            assert_eq!(read_hex(&other), None, "{other:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_survive_the_round_trip(bytes: Vec<u8>, digest: [u8; 32]) {
+            prop_assert_eq!(read_base64url(&base64url(&bytes)), Some(bytes.clone()));
+            prop_assert_eq!(read_hex(&hex(&digest)), Some(digest));
+            prop_assert!(is_base32(&base32(&bytes)));
+        }
+
+        #[test]
+        fn what_is_read_is_written_alike(text in any::<String>()) {
+            if let Some(bytes) = read_base64url(&text) {
+                prop_assert_eq!(base64url(&bytes), text.clone());
+            }
+            if let Some(bytes) = read_hex(&text) {
+                prop_assert_eq!(hex(&bytes), text);
+            }
+        }
+    }
+}

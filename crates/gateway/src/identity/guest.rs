@@ -1,0 +1,265 @@
+//! Guests: callers who prove nothing but that they were here before.
+//!
+//! A guest gets a cookie, `seawall_guest=<id>.<expiry>.<code>`, with 128 random bits and our code over them. It is issued to
+//! who comes without one, and checked on every later request. It lets limits count a guest apart from the others behind the
+//! same address; dropping it wins nothing, because guests of one address share a limit, too.
+//!
+//! It will not accept a cookie that differs from what was issued by one bit, and it will not keep any: who holds the
+//! secret can check every cookie ever issued.
+
+use super::encoding::{base32, base64url, is_base32, read_base64url};
+use super::hash::{code, code_key, credential, same};
+use super::refusal::{EXPIRED, NOT_VALID, refusals};
+use super::{Identity, Origin};
+use aws_lc_rs::hmac;
+use seawall_core::setting::SettingError;
+use seawall_core::time::UtcTime;
+use std::time::Duration;
+
+/// The cookie's name.
+pub const GUEST_COOKIE: &str = "seawall_guest";
+
+/// What 16 bytes are in base32.
+const ID_LENGTH: usize = 26;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const SHORTEST_SECRET: usize = 32;
+
+/// How guests are remembered.
+#[derive(Clone)]
+pub struct GuestOptions {
+    /// What cookies are signed with. All nodes must have the same; where it is drawn at the start, guests are new after it.
+    pub secret: Vec<u8>,
+    /// How long a cookie holds.
+    pub lifetime: Duration,
+    /// Whether browsers may send the cookie over TLS only.
+    pub only_over_tls: bool,
+}
+
+impl std::fmt::Debug for GuestOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("GuestOptions");
+        shown
+            .field("lifetime", &self.lifetime)
+            .field("only_over_tls", &self.only_over_tls)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GuestOptions {
+    /// With this secret, for 30 days, over TLS only.
+    #[must_use]
+    pub fn new(secret: Vec<u8>) -> Self {
+        Self { secret, lifetime: Duration::from_secs(30 * 86_400), only_over_tls: true }
+    }
+
+    /// Whether these make sense.
+    pub fn check(self) -> Result<Guests, SettingError> {
+        if self.secret.len() < SHORTEST_SECRET {
+            return Err(SettingError::new(
+                "guest secret",
+                format!("must have at least {SHORTEST_SECRET} bytes"),
+            ));
+        }
+        if self.lifetime.is_zero() {
+            return Err(SettingError::new("guest lifetime", "must be longer than 0s"));
+        }
+        let Self { secret, lifetime, only_over_tls } = self;
+        Ok(Guests { key: code_key(&secret), lifetime, only_over_tls })
+    }
+}
+
+refusals! {
+    /// Why a guest's cookie was refused. Its holder gets a new one.
+    pub enum GuestRefusal {
+        /// It does not have the shape of one.
+        Shape = "guest_shape", NOT_VALID;
+        /// We did not sign it.
+        Wrong = "guest_wrong", NOT_VALID;
+        /// Its time is over.
+        Expired = "guest_expired", EXPIRED;
+    }
+}
+
+/// Issues and checks the cookies of guests.
+pub struct Guests {
+    key: hmac::Key,
+    lifetime: Duration,
+    only_over_tls: bool,
+}
+
+impl std::fmt::Debug for Guests {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Guests").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+/// A cookie for a new guest.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GuestCookie {
+    /// What the client will send back.
+    pub value: String,
+    /// For the header `set-cookie`.
+    pub header: String,
+    /// Who the guest is from now on.
+    pub identity: Identity,
+}
+
+impl std::fmt::Debug for GuestCookie {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("GuestCookie").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Guests {
+    /// A cookie of these random bytes, which must come from the operating system.
+    #[must_use]
+    pub fn issue(&self, random: &[u8; 16], now: UtcTime) -> GuestCookie {
+        let id = base32(random);
+        // Whole seconds, rounded up: a cookie holds at least as long as it was meant to.
+        let expiry = (now + self.lifetime).as_nanos().div_ceil(NANOS_PER_SECOND);
+        let signed = format!("{id}.{expiry}");
+        let value = format!("{signed}.{}", base64url(&self.code(&signed)));
+        let age = expiry.saturating_sub(now.as_nanos() / NANOS_PER_SECOND);
+        let tls = if self.only_over_tls { "; Secure" } else { "" };
+        let header = format!("{GUEST_COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{tls}");
+        GuestCookie { value, header, identity: identity(&id, expiry) }
+    }
+
+    /// Whose cookie this is.
+    pub fn verify(&self, cookie: &str, now: UtcTime) -> Result<Identity, GuestRefusal> {
+        let (signed, seal) = cookie.rsplit_once('.').ok_or(GuestRefusal::Shape)?;
+        let (id, expiry) = signed.split_once('.').ok_or(GuestRefusal::Shape)?;
+        let seal = read_base64url(seal).ok_or(GuestRefusal::Shape)?;
+        if id.len() != ID_LENGTH || !is_base32(id) {
+            return Err(GuestRefusal::Shape);
+        }
+        let seconds = expiry.parse::<u64>().map_err(|_| GuestRefusal::Shape)?;
+        if !same(&self.code(signed), &seal) {
+            return Err(GuestRefusal::Wrong);
+        }
+        let identity = identity(id, seconds);
+        if identity.expires.is_none_or(|expires| expires <= now) {
+            return Err(GuestRefusal::Expired);
+        }
+        Ok(identity)
+    }
+
+    fn code(&self, signed: &str) -> [u8; 32] {
+        code(&self.key, format!("guest cookie {signed}").as_bytes())
+    }
+}
+
+fn identity(id: &str, expiry: u64) -> Identity {
+    let expires = UtcTime::from_nanos(expiry.saturating_mul(NANOS_PER_SECOND));
+    Identity { credential: credential("guest", &[id]), origin: Origin::Guest, expires: Some(expires) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GuestOptions, GuestRefusal, Guests};
+    use crate::identity::Origin;
+    use crate::identity::hash::sha256;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+    use seawall_core::time::UtcTime;
+    use std::time::Duration;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn guests() -> Guests {
+        GuestOptions { lifetime: DAY, ..GuestOptions::new(vec![7; 32]) }.check().unwrap()
+    }
+
+    fn noon() -> UtcTime {
+        UtcTime::from_civil(2026, 11, 15) + DAY / 2
+    }
+
+    #[test]
+    fn a_cookie_holds_until_its_expiry() {
+        let (guests, now) = (guests(), noon());
+        let cookie = guests.issue(&[0; 16], now);
+        let expires = now + DAY;
+        assert!(cookie.value.starts_with(&format!("{}.1794830400.", "a".repeat(26))), "{}", cookie.value);
+        assert_eq!(cookie.identity.credential, sha256(format!("guest\0{}", "a".repeat(26)).as_bytes()));
+        assert_eq!((cookie.identity.origin, cookie.identity.expires), (Origin::Guest, Some(expires)));
+        assert_eq!(guests.verify(&cookie.value, now), Ok(cookie.identity));
+        let last = UtcTime::from_nanos(expires.as_nanos() - 1);
+        assert_eq!(guests.verify(&cookie.value, last), Ok(cookie.identity));
+        assert_eq!(guests.verify(&cookie.value, expires), Err(GuestRefusal::Expired));
+        assert!(!format!("{cookie:?}").contains(&cookie.value));
+    }
+
+    #[test]
+    fn a_browser_is_told_how_to_keep_it() {
+        let cookie = guests().issue(&[1; 16], noon());
+        let expected =
+            format!("seawall_guest={}; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure", cookie.value);
+        assert_eq!(cookie.header, expected);
+        let plain = GuestOptions { only_over_tls: false, ..GuestOptions::new(vec![7; 32]) }.check().unwrap();
+        assert!(plain.issue(&[1; 16], noon()).header.ends_with("Max-Age=2592000; HttpOnly; SameSite=Lax"));
+    }
+
+    #[test]
+    fn a_part_of_a_second_counts_as_a_whole_one() {
+        let now = noon() + Duration::from_nanos(1);
+        let cookie = guests().issue(&[1; 16], now);
+        assert_eq!(cookie.identity.expires, Some(noon() + DAY + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_was_not_issued_is_refused() {
+        let (guests, now) = (guests(), noon());
+        let cookie = guests.issue(&[0; 16], now).value;
+        let (signed, seal) = cookie.rsplit_once('.').unwrap();
+        let id = "a".repeat(26);
+        for (wrong, refusal) in [
+            (String::new(), GuestRefusal::Shape),
+            ("..".to_owned(), GuestRefusal::Shape),
+            (signed.to_owned(), GuestRefusal::Shape),
+            (format!("{id}.{seal}"), GuestRefusal::Shape),
+            (format!("{signed}.{seal}="), GuestRefusal::Shape),
+            (format!("{signed}.{seal}.{seal}"), GuestRefusal::Shape),
+            (format!("a{signed}.{seal}"), GuestRefusal::Shape),
+            (format!("{}.{seal}", &signed[1..]), GuestRefusal::Shape),
+            (format!("{}.{seal}", signed.replace('a', "A")), GuestRefusal::Shape),
+            (format!("{id}.-1.{seal}"), GuestRefusal::Shape),
+            (format!("{id}.99999999999999999999.{seal}"), GuestRefusal::Shape),
+            (format!("{id}.+1794830400.{seal}"), GuestRefusal::Wrong),
+            (format!("{id}.01794830400.{seal}"), GuestRefusal::Wrong),
+            (format!("{id}.1894830400.{seal}"), GuestRefusal::Wrong),
+            (format!("{signed}."), GuestRefusal::Wrong),
+            (format!("{signed}.{}", &seal[..40]), GuestRefusal::Wrong),
+            (format!("{}.{seal}", signed.replacen('a', "b", 1)), GuestRefusal::Wrong),
+        ] {
+            assert_eq!(guests.verify(&wrong, now), Err(refusal), "{wrong}");
+        }
+        let others = GuestOptions::new(vec![8; 32]).check().unwrap();
+        assert_eq!(others.verify(&cookie, now), Err(GuestRefusal::Wrong));
+    }
+
+    #[test]
+    fn a_secret_that_can_be_guessed_is_refused() {
+        let error = GuestOptions::new(vec![7; 31]).check().unwrap_err().to_string();
+        assert_eq!(error, "guest secret: must have at least 32 bytes");
+        let never = GuestOptions { lifetime: Duration::ZERO, ..GuestOptions::new(vec![7; 32]) };
+        assert!(!format!("{never:?}").contains('7'));
+        assert_eq!(never.check().unwrap_err().to_string(), "guest lifetime: must be longer than 0s");
+    }
+
+    proptest! {
+        #[test]
+        fn any_changed_bit_of_a_cookie_is_refused(random: [u8; 16], at: proptest::sample::Index, bit in 0_u8..7) {
+            let guests = guests();
+            let cookie = guests.issue(&random, noon());
+            prop_assert_eq!(guests.verify(&cookie.value, noon()), Ok(cookie.identity));
+            let mut changed = cookie.value.into_bytes();
+            let at = at.index(changed.len());
+            changed[at] ^= 1 << bit;
+            prop_assert!(guests.verify(&String::from_utf8(changed).unwrap(), noon()).is_err());
+        }
+
+        #[test]
+        fn any_text_is_answered(text: String) {
+            prop_assert!(guests().verify(&text, noon()).is_err());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Digests and message codes, by the one library that makes them.
+
+use aws_lc_rs::{constant_time, digest, hmac};
+
+/// SHA-256 of these bytes.
+pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    sha256_of(&[bytes])
+}
+
+/// SHA-256 of these pieces, one after the other. Nothing is put between them.
+pub(super) fn sha256_of(pieces: &[&[u8]]) -> [u8; 32] {
+    let mut hashing = digest::Context::new(&digest::SHA256);
+    for piece in pieces {
+        hashing.update(piece);
+    }
+    words(hashing.finish().as_ref())
+}
+
+/// The credential of a name of some kind. The NUL keeps it apart from every API key, which cannot hold one.
+pub(super) fn credential(kind: &str, names: &[&str]) -> [u8; 32] {
+    let mut pieces = vec![kind.as_bytes()];
+    for name in names {
+        pieces.extend([b"\0".as_slice(), name.as_bytes()]);
+    }
+    sha256_of(&pieces)
+}
+
+/// HMAC-SHA-256 of these bytes.
+pub(super) fn code(key: &hmac::Key, bytes: &[u8]) -> [u8; 32] {
+    words(hmac::sign(key, bytes).as_ref())
+}
+
+/// A key for [`code`].
+pub(super) fn code_key(secret: &[u8]) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, secret)
+}
+
+/// Whether both are the same, in a time that does not tell where they differ.
+pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
+    constant_time::verify_slices_are_equal(one, other).is_ok()
+}
+
+fn words(digest: &[u8]) -> [u8; 32] {
+    // Both algorithms give 32 bytes; a shorter answer would leave zeros that equal no digest.
+    let mut all = [0; 32];
+    for (to, from) in all.iter_mut().zip(digest) {
+        *to = *from;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, code_key, credential, same, sha256, sha256_of};
+    use crate::identity::encoding::hex;
+
+    #[test]
+    fn digests_and_codes_are_the_published_ones() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hex(&sha256(b"abc")), abc);
+        assert_eq!(hex(&sha256_of(&[b"a", b"", b"bc"])), abc);
+        let published = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(hex(&code(&code_key(b"Jefe"), b"what do ya want for nothing?")), published);
+    }
+
+    #[test]
+    fn names_of_different_kinds_and_splits_have_different_credentials() {
+        assert_eq!(credential("token", &["a", "b"]), sha256(b"token\0a\0b"));
+        assert_ne!(credential("token", &["ab"]), credential("token", &["a", "b"]));
+        assert_ne!(credential("guest", &["a"]), credential("token", &["a"]));
+    }
+
+    #[test]
+    fn only_equal_bytes_are_the_same() {
+        assert!(same(b"abc", b"abc") && same(b"", b""));
+        assert!(!same(b"abc", b"abd") && !same(b"abc", b"ab") && !same(b"", b"a"));
+    }
+}

@@ -1,0 +1,86 @@
+//! Who asks, proven.
+//!
+//! [`proof_of`] finds the one proof that a request carries; a verifier per kind of proof turns it into an [`Identity`],
+//! or into a refusal that says little to the caller and more to the log. It acts once per request, before anything is
+//! spent on it.
+//!
+//! It will not open a socket, read a clock or draw a random number: bytes, the moment and random bytes are handed in. It
+//! never says what a caller is entitled to. An identity is a hash to ask a directory about, on the server's side; nothing
+//! in a request can name a tier.
+//!
+//! | module | proof |
+//! | --- | --- |
+//! | `api_key` | a key of ours, or one that the settings list by its hash |
+//! | [`token`] | a signed JSON Web Token of an issuer that the settings name |
+//! | [`signature`] | an AWS signature (version 4) under a key that we issued |
+//! | `guest` | a cookie that we signed, for who has nothing else |
+//! | `address` | where a request came from, through the proxies that are trusted |
+//!
+//! Every credential is a SHA-256 digest. An API key's is that of its text, so that settings can list it without knowing it;
+//! the others hash a kind and a NUL before the name. No key holds a NUL, so no name can be made to look like a key.
+
+mod address;
+mod api_key;
+mod encoding;
+mod guest;
+mod hash;
+mod proof;
+mod refusal;
+pub mod signature;
+pub mod token;
+
+pub use address::{AddressRange, MonthSalt, address_key, client_address};
+pub use api_key::{KeyRefusal, NewKey, create_key, credential_of_key, identify_key, parse_key_hash};
+pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};
+pub use proof::{Proof, ProofError, RequestHead, proof_of};
+pub use refusal::Refusal;
+
+use seawall_core::time::UtcTime;
+
+/// A caller whose proof holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// What to ask the directory about. The only form in which a caller may be named in a log.
+    pub credential: [u8; 32],
+    /// What the proof was.
+    pub origin: Origin,
+    /// The moment from which the proof is worth nothing, where it has one.
+    pub expires: Option<UtcTime>,
+}
+
+/// What kind of proof an identity rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An API key.
+    Key,
+    /// A signed token.
+    Token,
+    /// A signature over the request.
+    Signature,
+    /// A guest's cookie.
+    Guest,
+}
+
+impl Origin {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Token => "token",
+            Self::Signature => "signature",
+            Self::Guest => "guest",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Origin;
+
+    #[test]
+    fn each_origin_has_a_name_of_its_own() {
+        let all = [Origin::Key, Origin::Token, Origin::Signature, Origin::Guest];
+        assert_eq!(all.map(Origin::name), ["key", "token", "signature", "guest"]);
+    }
+}

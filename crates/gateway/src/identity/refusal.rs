@@ -1,0 +1,129 @@
+//! Why a proof was refused.
+//!
+//! Each refusal has two texts. What is shown (`Display`) is for the caller: short, and the same for all that an attacker
+//! could learn from. [`logged`](Refusal::logged) is the exact cause, for the log. Neither holds anything from the request.
+
+use super::api_key::KeyRefusal;
+use super::guest::GuestRefusal;
+use super::proof::ProofError;
+use super::signature::SignatureRefusal;
+use super::token::TokenRefusal;
+
+/// For all that somebody who guesses could learn from.
+pub(super) const NOT_VALID: &str = "the credentials are not valid";
+/// Only who made a true proof once is told that it is over.
+pub(super) const EXPIRED: &str = "the credentials have expired";
+pub(super) const UNREADABLE: &str = "the credentials cannot be read";
+pub(super) const ONE_PROOF: &str = "send one kind of credentials, and send it once";
+/// Clients correct their clock when they are told.
+pub(super) const CLOCK: &str = "the date of the request is too far from the server's";
+
+/// Writes an enum of refusals: for each its name in the log and what the caller is told.
+macro_rules! refusals {
+    (
+        $(#[$about:meta])*
+        pub enum $type:ident {
+            $( $(#[$doc:meta])* $variant:ident = $logged:literal, $told:expr; )+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type {
+            $( $(#[$doc])* $variant, )+
+        }
+
+        impl $type {
+            /// The exact cause, for the log.
+            #[must_use]
+            pub const fn logged(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $logged, )+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            /// What the caller is told.
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(match self {
+                    $( Self::$variant => $told, )+
+                })
+            }
+        }
+
+        impl std::error::Error for $type {}
+    };
+}
+pub(super) use refusals;
+
+/// Any refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The request does not carry one readable proof.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    /// The API key.
+    #[error(transparent)]
+    Key(#[from] KeyRefusal),
+    /// The signed token.
+    #[error(transparent)]
+    Token(#[from] TokenRefusal),
+    /// The signature over the request.
+    #[error(transparent)]
+    Signature(#[from] SignatureRefusal),
+    /// The guest's cookie.
+    #[error(transparent)]
+    Guest(#[from] GuestRefusal),
+}
+
+impl Refusal {
+    /// The exact cause, for the log.
+    #[must_use]
+    pub const fn logged(self) -> &'static str {
+        match self {
+            Self::Proof(refusal) => refusal.logged(),
+            Self::Key(refusal) => refusal.logged(),
+            Self::Token(refusal) => refusal.logged(),
+            Self::Signature(refusal) => refusal.logged(),
+            Self::Guest(refusal) => refusal.logged(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXPIRED, NOT_VALID, ONE_PROOF, Refusal};
+    use crate::identity::signature::SignatureRefusal;
+    use crate::identity::token::TokenRefusal;
+    use crate::identity::{GuestRefusal, KeyRefusal, ProofError};
+
+    #[test]
+    fn the_caller_is_told_less_than_the_log() {
+        let cases: [(Refusal, &str, &str); 6] = [
+            (ProofError::TwoKinds.into(), ONE_PROOF, "proof_two_kinds"),
+            (KeyRefusal::Shape.into(), NOT_VALID, "key_shape"),
+            (TokenRefusal::KeyUnknown.into(), NOT_VALID, "token_key_unknown"),
+            (TokenRefusal::Expired.into(), EXPIRED, "token_expired"),
+            (SignatureRefusal::Wrong.into(), NOT_VALID, "signature_wrong"),
+            (GuestRefusal::Wrong.into(), NOT_VALID, "guest_wrong"),
+        ];
+        for (refusal, told, logged) in cases {
+            assert_eq!((refusal.to_string().as_str(), refusal.logged()), (told, logged));
+        }
+    }
+
+    /// Somebody who tries keys, issuers and signatures must not learn which of them was nearly right.
+    #[test]
+    fn all_that_a_guesser_meets_sounds_alike() {
+        use TokenRefusal as T;
+        for refusal in
+            [T::IssuerUnknown, T::KeyUnknown, T::SignatureWrong, T::AlgorithmNotAllowed, T::AudienceWrong]
+        {
+            assert_eq!(refusal.to_string(), NOT_VALID);
+        }
+        for refusal in [SignatureRefusal::KeyShape, SignatureRefusal::Wrong, SignatureRefusal::PayloadChanged]
+        {
+            assert_eq!(refusal.to_string(), NOT_VALID);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! AWS signatures (version 4) under keys that we issue.
+//!
+//! The vendor's own client will not send a key over plain HTTP; it signs each request instead. So that it can be pointed at
+//! us, we issue pairs of an access key id and a secret, and check signatures as the vendor would. The secret is the HMAC of
+//! the id under one master secret: nothing is stored, and whether an id is (still) known is the directory's word.
+//!
+//! It acts once the body has arrived, because the signature covers it. It is stricter than the vendor where that costs no
+//! real client anything: the body must be signed, `host` and every `x-amz-…` header too, the date must be within five minutes, and a
+//! path that means another path is refused, since what is signed must be what is routed. It will not take session tokens or
+//! signatures in the address, and will not remember signatures: within its five minutes a request can be sent again by who
+//! saw it, as with the vendor.
+
+mod authorization;
+mod canonical;
+
+#[cfg(test)]
+mod tests;
+
+use super::encoding::{base32, base64url, hex, read_hex};
+use super::hash::{code, code_key, credential, same, sha256};
+use super::refusal::{CLOCK, NOT_VALID, UNREADABLE, refusals};
+use super::{Identity, Origin};
+use authorization::{Authorization, signing_time};
+use aws_lc_rs::hmac;
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Method, Uri};
+use seawall_core::setting::SettingError;
+use seawall_core::time::UtcTime;
+use std::time::Duration;
+
+/// The scheme of the header, and the first line of what is signed.
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+const SERVICE: &str = "bedrock";
+const ID_PREFIX: &str = "SWAK";
+const ID_LENGTH: usize = 20;
+const SHORTEST_SECRET: usize = 32;
+
+/// How far the date of a request may be from ours, in either direction.
+const LARGEST_SKEW: Duration = Duration::from_secs(5 * 60);
+
+const DATE: &str = "x-amz-date";
+const PAYLOAD_HASH: &str = "x-amz-content-sha256";
+const SESSION: &str = "x-amz-security-token";
+
+/// A request that carries a signature.
+#[derive(Clone, Copy)]
+pub struct SignedRequest<'a> {
+    /// The header `authorization` after its scheme.
+    pub authorization: &'a str,
+    /// As it came.
+    pub method: &'a Method,
+    /// As it came: neither decoded nor tidied.
+    pub uri: &'a Uri,
+    /// As they came.
+    pub headers: &'a HeaderMap,
+}
+
+/// A key that was just made.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    /// What a client calls the access key id.
+    pub id: String,
+    /// What a client calls the secret access key. It can be derived anew, so it is kept nowhere.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for AccessKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AccessKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+refusals! {
+    /// Why a signature was refused.
+    pub enum SignatureRefusal {
+        /// The header does not have its three parts, each once.
+        Shape = "signature_shape", UNREADABLE;
+        /// The access key id is none of ours by its looks.
+        KeyShape = "signature_key_shape", NOT_VALID;
+        /// The scope names another service, no region, or no end.
+        Scope = "signature_scope", NOT_VALID;
+        /// The scope is of another day than the request.
+        ScopeDay = "signature_scope_day", NOT_VALID;
+        /// `host`, `x-amz-date` or another header that the service acts on is not signed.
+        HeadersMissing = "signature_headers_missing", NOT_VALID;
+        /// The list of signed headers is not in order, names one twice, or one that is not there.
+        HeadersWrong = "signature_headers_wrong", NOT_VALID;
+        /// A signed header holds what is not text.
+        HeaderUnreadable = "signature_header_unreadable", UNREADABLE;
+        /// There is no date, two of them, or one that no calendar has.
+        DateUnreadable = "signature_date_unreadable", UNREADABLE;
+        /// The date is more than five minutes from ours.
+        DateFar = "signature_date_far", CLOCK;
+        /// There is a session token; we issue none.
+        Session = "signature_session", NOT_VALID;
+        /// The client did not sign the body.
+        PayloadUnsigned = "signature_payload_unsigned", NOT_VALID;
+        /// The body is not the one that its hash was made of.
+        PayloadChanged = "signature_payload_changed", NOT_VALID;
+        /// The path holds `.`, `..` or an empty segment, and so means another.
+        Path = "signature_path", NOT_VALID;
+        /// The signature is not the one that the secret makes.
+        Wrong = "signature_wrong", NOT_VALID;
+    }
+}
+
+/// Issues access keys and checks what is signed with them.
+pub struct Signatures {
+    master: hmac::Key,
+}
+
+impl std::fmt::Debug for Signatures {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Signatures")
+    }
+}
+
+impl Signatures {
+    /// Under this master secret. Whoever has it has every key.
+    pub fn new(master: &[u8]) -> Result<Self, SettingError> {
+        if master.len() < SHORTEST_SECRET {
+            return Err(SettingError::new(
+                "master secret",
+                format!("must have at least {SHORTEST_SECRET} bytes"),
+            ));
+        }
+        Ok(Self { master: code_key(master) })
+    }
+
+    /// A new key of these random bytes, which must come from the operating system.
+    #[must_use]
+    pub fn create(&self, random: &[u8; 10]) -> AccessKey {
+        let id = format!("{ID_PREFIX}{}", base32(random).to_ascii_uppercase());
+        AccessKey { secret: self.secret_of(&id), id }
+    }
+
+    /// Whose request this is. `body` is all of it, as it came.
+    pub fn verify(
+        &self,
+        request: &SignedRequest<'_>,
+        body: &[u8],
+        now: UtcTime,
+    ) -> Result<Identity, SignatureRefusal> {
+        use SignatureRefusal as No;
+        let Authorization { id, day, region, signed_headers, signature, .. } =
+            Authorization::read(request.authorization)?;
+        if !is_ours(id) {
+            return Err(No::KeyShape);
+        }
+        let signature = read_hex(signature).ok_or(No::Shape)?;
+        if request.headers.contains_key(SESSION) {
+            return Err(No::Session);
+        }
+        let (date, moment) = signing_time(request.headers)?;
+        if date.get(..8) != Some(day) {
+            return Err(No::ScopeDay);
+        }
+        if moment.since(now).max(now.since(moment)) > LARGEST_SKEW {
+            return Err(No::DateFar);
+        }
+        let payload = payload_hash(request.headers, body)?;
+        let canonical = canonical::request(request, signed_headers, &payload)?;
+        let scope = format!("{day}/{region}/{SERVICE}/aws4_request");
+        let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex(&sha256(canonical.as_bytes())));
+        let right = signature_of(&self.secret_of(id), [day, region, SERVICE], &to_sign);
+        if !same(&right, &signature) {
+            return Err(No::Wrong);
+        }
+        Ok(Identity { credential: credential_of_access_key(id), origin: Origin::Signature, expires: None })
+    }
+
+    fn secret_of(&self, id: &str) -> String {
+        base64url(&code(&self.master, id.as_bytes()))
+    }
+}
+
+/// What the directory keeps of an access key.
+#[must_use]
+pub fn credential_of_access_key(id: &str) -> [u8; 32] {
+    credential("signature", &[id])
+}
+
+/// The chain of codes from a secret to a signature: one per part of the scope, and the last over the text.
+fn signature_of(secret: &str, scope: [&str; 3], to_sign: &str) -> [u8; 32] {
+    let mut key = code_key(format!("AWS4{secret}").as_bytes());
+    for part in scope.into_iter().chain(["aws4_request"]) {
+        key = code_key(&code(&key, part.as_bytes()));
+    }
+    code(&key, to_sign.as_bytes())
+}
+
+fn is_ours(id: &str) -> bool {
+    let name = id.strip_prefix(ID_PREFIX);
+    id.len() == ID_LENGTH
+        && name.is_some_and(|name| name.bytes().all(|sign| matches!(sign, b'A'..=b'Z' | b'2'..=b'7')))
+}
+
+/// The hash of the body. Where the client states it, too, it must be the same: a client that states another one has
+/// either sent another body or does not want it covered.
+fn payload_hash(headers: &HeaderMap, body: &[u8]) -> Result<String, SignatureRefusal> {
+    let hash = hex(&sha256(body));
+    let mut stated = headers.get_all(PAYLOAD_HASH).iter().map(HeaderValue::as_bytes);
+    match (stated.next(), stated.next()) {
+        (None, _) => Ok(hash),
+        (Some(stated), None) if stated == hash.as_bytes() => Ok(hash),
+        (Some(stated), None) if read_hex(&String::from_utf8_lossy(stated)).is_none() => {
+            Err(SignatureRefusal::PayloadUnsigned)
+        }
+        _ => Err(SignatureRefusal::PayloadChanged),
+    }
+}

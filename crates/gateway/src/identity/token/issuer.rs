@@ -1,0 +1,135 @@
+//! Whose tokens count, and on what terms.
+
+use super::key::{Algorithm, Key};
+use super::key_ring::KeyRing;
+use super::parts::is_fit;
+use seawall_core::setting::SettingError;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SHORTEST_SECRET: usize = 32;
+const LONGEST_LEEWAY: Duration = Duration::from_secs(5 * 60);
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3_600);
+const SHORTEST_AGE: Duration = Duration::from_secs(10);
+
+/// An issuer, as settings describe it.
+#[derive(Clone)]
+pub struct IssuerOptions {
+    /// What its tokens say as `iss`, sign for sign.
+    pub name: String,
+    /// What they may say as `aud`: our names.
+    pub audiences: Vec<String>,
+    /// How they may be signed. HS256 stands alone and needs a secret.
+    pub algorithms: Vec<Algorithm>,
+    /// What is shared with the issuer, for HS256 only.
+    pub secret: Option<Vec<u8>>,
+    /// How far its clock may be from ours.
+    pub leeway: Duration,
+    /// How long a key works after the issuer took it off its list.
+    pub grace: Duration,
+    /// How old its list of keys may grow.
+    pub oldest_keys: Duration,
+}
+
+impl std::fmt::Debug for IssuerOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("IssuerOptions");
+        shown.field("name", &self.name).field("algorithms", &self.algorithms).finish_non_exhaustive()
+    }
+}
+
+impl IssuerOptions {
+    /// An issuer with public keys: RS256 and ES256, no leeway, a minute of grace, a list at most five minutes old.
+    #[must_use]
+    pub fn new(name: impl Into<String>, audience: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            audiences: vec![audience.into()],
+            algorithms: vec![Algorithm::Rs256, Algorithm::Es256],
+            secret: None,
+            leeway: Duration::ZERO,
+            grace: Duration::from_secs(60),
+            oldest_keys: Duration::from_secs(300),
+        }
+    }
+
+    /// An issuer with whom a secret is shared.
+    #[must_use]
+    pub fn with_secret(name: impl Into<String>, audience: impl Into<String>, secret: Vec<u8>) -> Self {
+        Self { algorithms: vec![Algorithm::Hs256], secret: Some(secret), ..Self::new(name, audience) }
+    }
+
+    /// Whether these make sense.
+    pub fn check(self) -> Result<Issuer, SettingError> {
+        let wrong = |setting, problem: &str| Err(SettingError::new(setting, problem));
+        if !is_fit(&self.name) {
+            return wrong("issuer name", "must have 1 to 512 bytes and no control characters");
+        }
+        if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
+            return wrong("issuer audiences", "must name at least one, and none may be empty");
+        }
+        if self.algorithms.is_empty() {
+            return wrong("issuer algorithms", "must name at least one");
+        }
+        let takes_secret = self.algorithms.contains(&Algorithm::Hs256);
+        // One issuer with both would let a public key be tried as a secret.
+        if takes_secret && self.algorithms.iter().any(|algorithm| *algorithm != Algorithm::Hs256) {
+            return wrong("issuer algorithms", "HS256 cannot stand beside others");
+        }
+        if takes_secret != self.secret.is_some() {
+            return wrong("issuer secret", "must be there with HS256, and only then");
+        }
+        if self.secret.as_ref().is_some_and(|secret| secret.len() < SHORTEST_SECRET) {
+            return wrong("issuer secret", "must have at least 32 bytes");
+        }
+        if self.leeway > LONGEST_LEEWAY {
+            return wrong("issuer leeway", "must not be longer than 5 minutes");
+        }
+        if self.grace > LONGEST_GRACE {
+            return wrong("issuer grace", "must not be longer than a day");
+        }
+        if self.oldest_keys < SHORTEST_AGE {
+            return wrong("issuer oldest_keys", "must not be shorter than 10 seconds");
+        }
+        let Self { name, audiences, algorithms, secret, leeway, grace, oldest_keys } = self;
+        let keys = match secret {
+            Some(secret) => Keys::Secret(Arc::new(Key::secret(&secret))),
+            None => Keys::Public(KeyRing::new(grace, oldest_keys)),
+        };
+        Ok(Issuer { name, audiences, algorithms, leeway, keys })
+    }
+}
+
+/// An issuer whose tokens count.
+#[derive(Debug)]
+pub struct Issuer {
+    pub(super) name: String,
+    pub(super) audiences: Vec<String>,
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) leeway: Duration,
+    pub(super) keys: Keys,
+}
+
+/// Where an issuer's keys come from.
+#[derive(Debug)]
+pub(super) enum Keys {
+    Public(KeyRing),
+    Secret(Arc<Key>),
+}
+
+impl Issuer {
+    /// What its tokens say as `iss`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its public keys, if it has any.
+    #[must_use]
+    pub fn ring(&self) -> Option<&KeyRing> {
+        match &self.keys {
+            Keys::Public(ring) => Some(ring),
+            Keys::Secret(_) => None,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! An issuer's public keys, as it publishes them.
+//!
+//! Keys of kinds that we do not use are passed over, so that an issuer can add them without asking us. What is passed over
+//! can sign nothing. Weak keys are among them, and secrets: a secret that is published is none.
+
+use super::key::{Algorithm, Key};
+use super::strict::{StrictError, object};
+use crate::identity::encoding::read_base64url;
+use serde_json::{Map, Value};
+
+/// The longest text that is read, in bytes.
+const LONGEST: usize = 256 * 1024;
+/// More keys than any issuer has.
+const MOST_KEYS: usize = 64;
+/// The longest name of a key, in bytes.
+pub(super) const LONGEST_NAME: usize = 256;
+
+const SMALLEST_MODULUS: usize = 2_048;
+const LARGEST_MODULUS: usize = 8_192;
+const SMALLEST_EXPONENT: u64 = 65_537;
+const LARGEST_EXPONENT: u64 = u32::MAX as u64;
+
+/// Why a key set was refused as a whole. The one before it stays in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySetError {
+    /// It is longer than any key set.
+    #[error("the key set is longer than {LONGEST} bytes")]
+    TooLong,
+    /// It is not a JSON object with a list of objects as `keys`.
+    #[error("the key set is not JSON of the right shape")]
+    Unreadable,
+    /// A name comes twice in one object.
+    #[error("the key set has a name twice in one object")]
+    Twice,
+    /// It has more keys than any issuer.
+    #[error("the key set has more than {MOST_KEYS} keys")]
+    TooMany,
+    /// Two keys for one algorithm have the same name.
+    #[error("two keys of the key set have the same name")]
+    SameName,
+    /// No key in it can be used. Taking it would refuse everybody.
+    #[error("the key set has no key that can be used")]
+    NoKey,
+}
+
+/// Why one key was passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkippedKey {
+    /// A kind, curve or algorithm that is not used here, or a secret.
+    Unknown,
+    /// It is not for checking signatures.
+    OtherUse,
+    /// It could be broken: RSA below 2048 bits, or with an exponent below 65537.
+    Weak,
+    /// A part of it is missing or makes no sense.
+    Malformed,
+}
+
+/// Keys that can be used.
+#[derive(Debug)]
+pub struct KeySet {
+    pub(super) keys: Vec<Key>,
+    skipped: Vec<SkippedKey>,
+}
+
+impl KeySet {
+    /// Reads a JSON Web Key Set.
+    pub fn parse(json: &[u8]) -> Result<Self, KeySetError> {
+        if json.len() > LONGEST {
+            return Err(KeySetError::TooLong);
+        }
+        let set = object(json).map_err(|error| match error {
+            StrictError::Twice => KeySetError::Twice,
+            StrictError::Unreadable | StrictError::NoObject => KeySetError::Unreadable,
+        })?;
+        let listed = set.get("keys").and_then(Value::as_array).ok_or(KeySetError::Unreadable)?;
+        if listed.len() > MOST_KEYS {
+            return Err(KeySetError::TooMany);
+        }
+        let (mut keys, mut skipped) = (Vec::new(), Vec::new());
+        for key in listed {
+            match read(key.as_object().ok_or(KeySetError::Unreadable)?) {
+                Ok(read) => keys.extend(read),
+                Err(why) => skipped.push(why),
+            }
+        }
+        let same =
+            |one: &Key, other: &Key| one.name() == other.name() && one.algorithm() == other.algorithm();
+        // Keys without a name are told apart by nothing; a token without a name then finds too many.
+        let named = |key: &&Key| key.name().is_some();
+        if keys.iter().filter(named).any(|one| keys.iter().filter(|other| same(one, other)).count() > 1) {
+            return Err(KeySetError::SameName);
+        }
+        if keys.is_empty() {
+            return Err(KeySetError::NoKey);
+        }
+        Ok(Self { keys, skipped })
+    }
+
+    /// Why keys were passed over, in their order; for the log.
+    #[must_use]
+    pub fn skipped(&self) -> &[SkippedKey] {
+        &self.skipped
+    }
+}
+
+/// One key for each algorithm that it may be used with.
+fn read(key: &Map<String, Value>) -> Result<Vec<Key>, SkippedKey> {
+    let text = |name: &str| match key.get(name) {
+        None => Ok(None),
+        Some(value) => value.as_str().map(Some).ok_or(SkippedKey::Malformed),
+    };
+    let bytes = |name: &str| text(name)?.and_then(read_base64url).ok_or(SkippedKey::Malformed);
+    if text("use")?.is_some_and(|its_use| its_use != "sig") {
+        return Err(SkippedKey::OtherUse);
+    }
+    if let Some(operations) = key.get("key_ops") {
+        let operations = operations.as_array().ok_or(SkippedKey::Malformed)?;
+        if !operations.iter().any(|operation| operation == "verify") {
+            return Err(SkippedKey::OtherUse);
+        }
+    }
+    let name = text("kid")?;
+    if name.is_some_and(|name| !is_name(name)) {
+        return Err(SkippedKey::Malformed);
+    }
+    use Algorithm::{EdDsa, Es256, Es384, Ps256, Rs256, Rs384, Rs512};
+    let mut fitting: Vec<Algorithm> = match (text("kty")?, text("crv")?) {
+        (Some("RSA"), _) => vec![Rs256, Rs384, Rs512, Ps256],
+        (Some("EC"), Some("P-256")) => vec![Es256],
+        (Some("EC"), Some("P-384")) => vec![Es384],
+        (Some("OKP"), Some("Ed25519")) => vec![EdDsa],
+        _ => return Err(SkippedKey::Unknown),
+    };
+    // A key that names its algorithm is for that one alone.
+    if let Some(stated) = text("alg")? {
+        fitting.retain(|algorithm| algorithm.name() == stated);
+    }
+    if fitting.is_empty() {
+        return Err(SkippedKey::Unknown);
+    }
+    let made: Option<Vec<Key>> = match fitting[0] {
+        Rs256 | Rs384 | Rs512 | Ps256 => {
+            let (modulus, exponent) = (bytes("n")?, bytes("e")?);
+            check_rsa(&modulus, &exponent)?;
+            fitting.into_iter().map(|algorithm| Key::rsa(name, algorithm, &modulus, &exponent)).collect()
+        }
+        EdDsa => {
+            fitting.into_iter().map(|algorithm| Key::curve(name, algorithm, &bytes("x").ok()?)).collect()
+        }
+        _ => {
+            let width = if fitting[0] == Es256 { 32 } else { 48 };
+            let (x, y) = (bytes("x")?, bytes("y")?);
+            if x.len() != width || y.len() != width {
+                return Err(SkippedKey::Malformed);
+            }
+            let point = [&[4][..], &x, &y].concat();
+            fitting.into_iter().map(|algorithm| Key::curve(name, algorithm, &point)).collect()
+        }
+    };
+    made.ok_or(SkippedKey::Malformed)
+}
+
+fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), SkippedKey> {
+    let (Some(&[first, ..]), Some(&[lowest, ..])) = (modulus.first_chunk::<1>(), modulus.last_chunk::<1>())
+    else {
+        return Err(SkippedKey::Malformed);
+    };
+    // Numbers are written without leading zeros; an even modulus or exponent belongs to no key.
+    if first == 0 || lowest % 2 == 0 || exponent.is_empty() || exponent[0] == 0 || exponent.len() > 8 {
+        return Err(SkippedKey::Malformed);
+    }
+    let exponent = exponent.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+    let bits = modulus.len() * 8 - first.leading_zeros() as usize;
+    if bits > LARGEST_MODULUS || exponent > LARGEST_EXPONENT || exponent % 2 == 0 {
+        return Err(SkippedKey::Malformed);
+    }
+    if bits < SMALLEST_MODULUS || exponent < SMALLEST_EXPONENT {
+        return Err(SkippedKey::Weak);
+    }
+    Ok(())
+}
+
+/// Whether a key can be called this: it is only ever compared, and still should be fit for a log.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+}

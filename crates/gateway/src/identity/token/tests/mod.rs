@@ -1,0 +1,6 @@
+mod algorithms;
+mod claims;
+mod cost;
+mod key_sets;
+mod rings;
+mod signer;

@@ -1,0 +1,154 @@
+//! An issuer to test with: keys, key sets and tokens.
+
+use crate::identity::encoding::base64url;
+use crate::identity::token::{Algorithm, Issuer, IssuerOptions, Issuers};
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
+    KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256,
+};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+pub(super) const ISSUER: &str = "https://login.example.com/";
+pub(super) const AUDIENCE: &str = "seawall";
+pub(super) const SECRET: &[u8] = b"a secret that is shared, of 32 bytes or more";
+/// A round number of seconds.
+pub(super) const NOW: u64 = 1_800_000_000;
+
+/// One key of each kind, made once: RSA keys take a while.
+pub(super) struct Keys {
+    pub(super) rsa: RsaKeyPair,
+    pub(super) other_rsa: RsaKeyPair,
+    p256: EcdsaKeyPair,
+    p384: EcdsaKeyPair,
+    ed25519: Ed25519KeyPair,
+}
+
+pub(super) static KEYS: LazyLock<Keys> = LazyLock::new(|| Keys {
+    rsa: RsaKeyPair::generate(KeySize::Rsa2048).unwrap(),
+    other_rsa: RsaKeyPair::generate(KeySize::Rsa2048).unwrap(),
+    p256: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
+    p384: EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).unwrap(),
+    ed25519: Ed25519KeyPair::generate().unwrap(),
+});
+
+/// This many seconds after [`NOW`].
+pub(super) fn later(seconds: u64) -> Now {
+    let start = Now::new(Timestamp::from_nanos(1_000), UtcTime::from_nanos(NOW * 1_000_000_000));
+    start + Duration::from_secs(seconds)
+}
+
+pub(super) fn now() -> Now {
+    later(0)
+}
+
+/// The modulus of a 2048-bit key: what stands between the fixed beginning and end of its public form.
+pub(super) fn modulus(key: &RsaKeyPair) -> Vec<u8> {
+    let public = key.public_key().as_ref();
+    let inner = public.strip_prefix(&[0x30, 0x82, 1, 10, 2, 0x82, 1, 1, 0]).unwrap();
+    inner.strip_suffix(&[2, 3, 1, 0, 1]).unwrap().to_vec()
+}
+
+pub(super) fn rsa_entry(name: &str, key: &RsaKeyPair) -> Value {
+    json!({ "kty": "RSA", "kid": name, "use": "sig", "n": base64url(&modulus(key)), "e": "AQAB" })
+}
+
+/// The entries of a key set: `rsa`, `p256`, `p384` and `ed25519`.
+pub(super) fn entries() -> Vec<Value> {
+    let point = |name: &str, curve: &str, key: &EcdsaKeyPair| {
+        let point = key.public_key().as_ref();
+        let (x, y) = point[1..].split_at(point.len() / 2);
+        json!({ "kty": "EC", "crv": curve, "kid": name, "x": base64url(x), "y": base64url(y) })
+    };
+    let ed25519 = base64url(KEYS.ed25519.public_key().as_ref());
+    vec![
+        rsa_entry("rsa", &KEYS.rsa),
+        point("p256", "P-256", &KEYS.p256),
+        point("p384", "P-384", &KEYS.p384),
+        json!({ "kty": "OKP", "crv": "Ed25519", "kid": "ed25519", "x": ed25519 }),
+    ]
+}
+
+pub(super) fn key_set(entries: &[Value]) -> Vec<u8> {
+    json!({ "keys": entries }).to_string().into_bytes()
+}
+
+/// The name of the key that signs with this.
+pub(super) fn key_of(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Es256 => "p256",
+        Algorithm::Es384 => "p384",
+        Algorithm::EdDsa => "ed25519",
+        _ => "rsa",
+    }
+}
+
+pub(super) fn sign(algorithm: Algorithm, message: &str) -> Vec<u8> {
+    let (random, message) = (SystemRandom::new(), message.as_bytes());
+    let rsa = |encoding| {
+        let mut signature = vec![0; 256];
+        KEYS.rsa.sign(encoding, &random, message, &mut signature).unwrap();
+        signature
+    };
+    match algorithm {
+        Algorithm::Rs256 => rsa(&RSA_PKCS1_SHA256),
+        Algorithm::Rs384 => rsa(&RSA_PKCS1_SHA384),
+        Algorithm::Rs512 => rsa(&RSA_PKCS1_SHA512),
+        Algorithm::Ps256 => rsa(&RSA_PSS_SHA256),
+        Algorithm::Es256 => KEYS.p256.sign(&random, message).unwrap().as_ref().to_vec(),
+        Algorithm::Es384 => KEYS.p384.sign(&random, message).unwrap().as_ref().to_vec(),
+        Algorithm::EdDsa => KEYS.ed25519.sign(message).as_ref().to_vec(),
+        Algorithm::Hs256 => code(SECRET, message),
+    }
+}
+
+pub(super) fn code(secret: &[u8], message: &[u8]) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec()
+}
+
+/// The first two parts of a token, of texts that need not be JSON.
+pub(super) fn message(header: &str, claims: &str) -> String {
+    format!("{}.{}", base64url(header.as_bytes()), base64url(claims.as_bytes()))
+}
+
+/// A token of these texts, signed as this algorithm does whatever the header says.
+pub(super) fn raw_token(algorithm: Algorithm, header: &str, claims: &str) -> String {
+    let message = message(header, claims);
+    format!("{message}.{}", base64url(&sign(algorithm, &message)))
+}
+
+pub(super) fn claims() -> Value {
+    json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": NOW + 60, "tier": "prime" })
+}
+
+pub(super) fn token(algorithm: Algorithm, claims: &Value) -> String {
+    let header = json!({ "alg": algorithm.name(), "kid": key_of(algorithm), "typ": "JWT" });
+    raw_token(algorithm, &header.to_string(), &claims.to_string())
+}
+
+pub(super) fn options() -> IssuerOptions {
+    let public = Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Hs256);
+    IssuerOptions { algorithms: public.collect(), ..IssuerOptions::new(ISSUER, AUDIENCE) }
+}
+
+/// The issuer with these keys on its list.
+pub(super) fn with_keys(options: IssuerOptions, entries: &[Value]) -> Issuers {
+    let issuer: Issuer = options.check().unwrap();
+    let set = super::super::KeySet::parse(&key_set(entries)).unwrap();
+    issuer.ring().unwrap().replace(set, now().monotonic);
+    Issuers::new(vec![issuer]).unwrap()
+}
+
+pub(super) fn issuers() -> Issuers {
+    with_keys(options(), &entries())
+}
+
+pub(super) fn with_secret() -> Issuers {
+    let issuer = IssuerOptions::with_secret(ISSUER, AUDIENCE, SECRET.to_vec()).check().unwrap();
+    Issuers::new(vec![issuer]).unwrap()
+}
