@@ -113,11 +113,10 @@ mod tests {
     use crate::shape::Leaf;
     use crate::tree::{Value, parse_value};
 
-    fn leaves(
-        shape: &SectionShape,
-        path: &str,
-        each: &mut dyn FnMut(&str, &Leaf, bool, Option<&'static str>),
-    ) {
+    /// Gets the path of a leaf, the leaf, whether it is a list, and its default.
+    type Each<'a> = dyn FnMut(&str, &Leaf, bool, Option<&'static str>) + 'a;
+
+    fn leaves(shape: &SectionShape, path: &str, each: &mut Each<'_>) {
         for key in &shape.keys {
             let path = format!("{path}.{}", key.name);
             match &key.shape {
@@ -164,7 +163,7 @@ mod tests {
                 }
             }
         }
-        walk(&shape());
+        walk(shape());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `SEAWALL_BLESS=1` writes what is said now; look at it before you keep it. Lines of a file that begin with `#$` are
 //! environment variables and those with `#!` are arguments.
 
-use super::today;
+use super::reading::today;
 use seawall_config::{Code, Input, Problems, Source, load};
 use std::collections::BTreeSet;
 use std::fs;

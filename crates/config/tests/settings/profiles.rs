@@ -1,6 +1,6 @@
 //! The profiles are complete and say what `core` says; the schema and the reference know every key.
 
-use super::{accepted, read, today};
+use super::reading::{accepted, read, today};
 use seawall_config::{
     CoresValue, Input, LogPlaceValue, Per, Provider, RateValue, Runtime, SectionShape, Shape, StoreKind,
     load, profile_names, profile_text, reference, schema, shape, show,
@@ -319,7 +319,7 @@ fn the_reference_has_every_key_with_what_the_usual_profile_says() {
         for key in &shape.keys {
             match &key.shape {
                 Shape::Leaf(_) | Shape::List(_) => {
-                    assert!(page.contains(&format!("\n| `{}` |", key.name)), "{}", key.name)
+                    assert!(page.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
                 }
                 Shape::Section(section) | Shape::Named(section) => walk(section, page),
             }

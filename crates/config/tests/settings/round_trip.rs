@@ -1,7 +1,7 @@
 //! What is shown can be read again, and variables say the same as files.
 
+use super::reading::{accepted, read, today};
 use super::strategies::{choices, dotted, overlay, variable};
-use super::{accepted, read, today};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use seawall_config::{Input, Loaded, Needs, Problems, Source, diff, load, show};
 
@@ -132,7 +132,7 @@ fn a_profile_can_be_chosen_by_every_layer_and_the_last_word_counts() {
     let variable = |name: &str| vec![("SEAWALL__PROFILE".to_owned(), name.to_owned())];
     let file = Input::of_file("a.toml", "profile = \"demo\"", today());
     assert_eq!(folder(&file), "seawall-demo");
-    let over = Input { environment: variable("mangaassist"), ..file.clone() };
+    let over = Input { environment: variable("mangaassist"), ..file };
     assert_eq!(folder(&over), "seawall-data");
     let arguments = vec![("profile".to_owned(), "demo".to_owned())];
     assert_eq!(folder(&Input { arguments, ..over }), "seawall-demo");

@@ -1,7 +1,7 @@
 //! Whatever is handed in, there are settings or a problem with a place, and never a panic.
 
+use super::reading::{read, today};
 use super::strategies::nonsense;
-use super::{read, today};
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use proptest::sample::Index;
 use seawall_config::{Code, Input, Problems, load, profile_text, read_file, show};
