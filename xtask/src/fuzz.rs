@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: throws bytes at the readers of dialects for a while.
+//! `cargo xtask fuzz`: throws bytes at the readers of dialects and settings for a while.
 //!
 //! cargo-fuzz steers by coverage, which needs a nightly compiler; the property tests do the same blindly with the
 //! usual one. What it finds is kept under `fuzz/artifacts`, what it learns under `fuzz/corpus`.
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-const TARGETS: [&str; 3] = ["requests", "answers", "streams"];
+const TARGETS: [&str; 4] = ["requests", "answers", "streams", "settings"];
 
 /// Runs each target for so many seconds.
 pub(crate) fn run(seconds: u32) -> anyhow::Result<()> {
@@ -30,6 +30,14 @@ fn corpus(target: &str) -> PathBuf {
     root().join("fuzz/corpus").join(target)
 }
 
+/// What a target begins with: files of the kind that it reads.
+fn beginnings(target: &str) -> &'static [&'static str] {
+    match target {
+        "settings" => &["crates/config/profiles", "crates/config/tests/settings/mistakes"],
+        _ => &["crates/wire/tests/golden/anthropic", "crates/wire/tests/golden/openai"],
+    }
+}
+
 fn fuzz(target: &str, seconds: u32) -> Command {
     // By its name through rustup: the compiler that runs xtask is another one.
     let mut command = Command::new("cargo");
@@ -40,7 +48,8 @@ fn fuzz(target: &str, seconds: u32) -> Command {
         .arg(target)
         // What is learnt goes into the first folder; the others are where to begin.
         .arg(corpus(target))
-        .args(["crates/wire/tests/golden/anthropic", "crates/wire/tests/golden/openai", "--"])
+        .args(beginnings(target))
+        .arg("--")
         .arg(format!("-max_total_time={seconds}"))
         // Longer than any golden file, short enough to be quick.
         .arg("-max_len=8192")

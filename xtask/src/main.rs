@@ -62,7 +62,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
-    /// Throws bytes at the readers of dialects, steered by coverage.
+    /// Throws bytes at the readers of dialects and settings, steered by coverage.
     ///
     /// Needs a nightly compiler. Installs cargo-fuzz when it is missing.
     Fuzz {

@@ -103,14 +103,19 @@ fn default_node(spot: &Spot<'_>) -> Option<Node> {
 }
 
 /// What was written, or the default; a complaint if there is neither.
-fn present(found: Option<&Entry>, spot: &Spot<'_>, expected: &str, reader: &mut Reader<'_>) -> Option<Node> {
+fn present(
+    found: Option<&Entry>,
+    spot: &Spot<'_>,
+    advice: impl FnOnce() -> String,
+    reader: &mut Reader<'_>,
+) -> Option<Node> {
     if let Some(entry) = found {
         return Some(entry.node.clone());
     }
     let node = default_node(spot);
     if node.is_none() {
         let message = format!("{} is missing", spot.path);
-        reader.report(Problem::error(Code::MissingKey, message, spot.section).help(expected));
+        reader.report(Problem::error(Code::MissingKey, message, spot.section).help(advice()));
         reader.stand_ins.push(spot.section);
     }
     node
@@ -148,7 +153,7 @@ impl<K: Kind> Field for K {
     }
 
     fn read(found: Option<&Entry>, spot: &Spot<'_>, reader: &mut Reader<'_>) -> Self::Raw {
-        match present(found, spot, &K::form().advice(), reader) {
+        match present(found, spot, || K::form().advice(), reader) {
             Some(node) => read_value::<K>(&node, spot.path, reader),
             None => stand_in::<K>(spot.section, reader),
         }
@@ -167,9 +172,11 @@ impl<K: Kind> Field for List<K> {
     }
 
     fn read(found: Option<&Entry>, spot: &Spot<'_>, reader: &mut Reader<'_>) -> Self::Raw {
-        let example = K::form().examples.into_iter().next().unwrap_or_default();
-        let advice = format!("write a list such as [{example}]");
-        let Some(node) = present(found, spot, &advice, reader) else {
+        let advice = || {
+            let example = K::form().examples.into_iter().next().unwrap_or_default();
+            format!("write a list such as [{example}]")
+        };
+        let Some(node) = present(found, spot, advice, reader) else {
             return Located { value: Vec::new(), origin: spot.section };
         };
         match &node.value {
@@ -181,7 +188,7 @@ impl<K: Kind> Field for List<K> {
                 let message = format!("{}: expected a list, found {}", spot.path, other.noun());
                 let help = match canonical::<K>(other) {
                     Some(one) => format!("write [{one}]"),
-                    None => advice,
+                    None => advice(),
                 };
                 reader.report(Problem::error(Code::WrongType, message, node.origin).help(help));
                 reader.stand_ins.push(node.origin);
@@ -220,7 +227,7 @@ impl<S: Section> Field for Named<S> {
         let mut named = BTreeMap::new();
         let Some(entry) = found else { return named };
         let Value::Table(table) = &entry.node.value else {
-            not_a_table(entry, spot.path, reader);
+            not_a_table(entry, spot.path, &format!("{}.NAME", spot.path), reader);
             return named;
         };
         for (name, entry) in table.iter().filter(|(_, entry)| !entry.node.value.is_none_word()) {
@@ -239,6 +246,9 @@ impl<S: Section> Field for Named<S> {
 
 /// A table with known keys; written by the macro of the same name.
 pub(crate) trait Section: Sized {
+    /// The names of its keys.
+    const KEYS: &'static [&'static str];
+
     /// What it looks like.
     fn section_shape() -> SectionShape;
 
@@ -265,10 +275,10 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
-fn not_a_table(entry: &Entry, path: &str, reader: &mut Reader<'_>) {
+fn not_a_table(entry: &Entry, path: &str, header: &str, reader: &mut Reader<'_>) {
     let message = format!("{path}: expected a table, found {}", entry.node.value.noun());
     let problem = Problem::error(Code::WrongType, message, entry.node.origin);
-    reader.report(problem.help(format!("write [{path}] and its keys below it")));
+    reader.report(problem.help(format!("write [{header}] and its keys below it")));
     reader.stand_ins.push(entry.node.origin);
 }
 
@@ -276,24 +286,40 @@ fn not_a_table(entry: &Entry, path: &str, reader: &mut Reader<'_>) {
 pub(crate) fn read_section<S: Section>(found: Option<&Entry>, spot: &Spot<'_>, reader: &mut Reader<'_>) -> S {
     match found {
         Some(Entry { node: Node { value: Value::Table(table), origin }, .. }) => {
-            report_unknown(table, spot.path, &S::section_shape(), reader);
+            if table.keys().any(|key| !S::KEYS.contains(&key.as_str())) {
+                report_unknown(table, spot.path, &S::section_shape(), reader);
+            }
             S::read_keys(table, spot.path, *origin, reader)
         }
         other => {
             let origin = match other {
                 Some(entry) => {
-                    not_a_table(entry, spot.path, reader);
+                    not_a_table(entry, spot.path, spot.path, reader);
                     entry.node.origin
                 }
-                None => spot.section,
+                None => {
+                    missing_section(spot, &S::section_shape(), reader);
+                    spot.section
+                }
             };
-            let was_silent = reader.is_silent;
-            // One complaint is enough where the whole table is not one; where it is missing, each key is named.
-            reader.is_silent |= other.is_some();
+            // One complaint is enough for a whole section.
+            let was_silent = std::mem::replace(&mut reader.is_silent, true);
             let section = S::read_keys(&Table::new(), spot.path, origin, reader);
             reader.is_silent = was_silent;
             section
         }
+    }
+}
+
+/// Complains about a section that is not there, unless none of its keys must be.
+fn missing_section(spot: &Spot<'_>, shape: &SectionShape, reader: &mut Reader<'_>) {
+    let must = shape.keys.iter().filter(|key| !key.is_optional && key.default.is_none());
+    let must: Vec<&str> = must.map(|key| key.name).collect();
+    if !must.is_empty() {
+        let message = format!("the section [{}] is missing", spot.path);
+        let help = format!("it needs {}", must.join(", "));
+        reader.report(Problem::error(Code::MissingKey, message, spot.section).help(help));
+        reader.stand_ins.push(spot.section);
     }
 }
 

@@ -54,12 +54,8 @@ pub fn load(input: &Input) -> Result<Loaded, Problems> {
     let file = input.file.clone().unwrap_or_else(|| Source::file("(no file)", ""));
     let source = sources.add(file);
     let mut over = parse(sources.text(source), source, &mut problems);
-    let broken_at = problems
-        .list
-        .iter()
-        .filter_map(|problem| problem.places.first())
-        .map(|place| place.origin.start)
-        .min();
+    let broken = problems.list.iter().filter(|problem| matches!(problem.code, Code::Syntax | Code::TooLarge));
+    let broken_at = broken.flat_map(|problem| &problem.places).map(|place| place.origin.start).min();
     let variables = from_variables(&input.environment, &mut sources, &mut problems);
     let arguments = from_arguments(&input.arguments, &mut sources, &mut problems);
     let in_file = take_profile(&mut over, &mut problems);
@@ -73,24 +69,35 @@ pub fn load(input: &Input) -> Result<Loaded, Problems> {
     let mut tree = profile(&name, origin, &mut sources, &mut problems);
     merge(&mut tree, over);
     for one in variables.iter().chain(&arguments).filter(|one| one.profile().is_none()) {
-        assign(one, &shape, &mut tree, &mut problems);
+        assign(one, shape, &mut tree, &mut problems);
     }
+    let unread: Vec<Origin> =
+        problems.list.iter().flat_map(|problem| &problem.places).map(|place| place.origin).collect();
     let mut reader = Reader::new(&mut problems);
-    report_unknown(&tree, "", &shape, &mut reader);
+    reader.stand_ins = unread;
+    report_unknown(&tree, "", shape, &mut reader);
     let raw = Raw::read_keys(&tree, "", Origin::beginning(source), &mut reader);
     let stand_ins = reader.stand_ins;
     let settings = match broken_at {
         None => check::all(&raw, stand_ins, input.today, &mut problems),
         Some(broken_at) => {
-            // After what is no TOML nothing is what it seems.
+            // In a line that is no TOML, and after it, nothing is what it seems.
+            let line_start =
+                sources.text(source).get(..broken_at).and_then(|text| text.rfind('\n')).unwrap_or(0);
             problems.list.retain(|problem| {
-                let first = problem.places.first().map(|place| place.origin);
+                let sound = |origin: Origin| {
+                    origin.source != source || (origin.start < origin.end && origin.end <= line_start)
+                };
                 matches!(problem.code, Code::Syntax | Code::TooLarge)
-                    || first.is_some_and(|first| first.source != source || first.start < broken_at)
+                    || problem.places.first().is_some_and(|first| sound(first.origin))
             });
             None
         }
     };
+    if problems.has_errors() {
+        // Half of the warnings would be about what an error has caused; the rest can wait.
+        problems.list.retain(|problem| problem.severity == Severity::Error);
+    }
     problems.sources = sources.clone();
     problems.sort();
     match settings {

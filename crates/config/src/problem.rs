@@ -203,7 +203,12 @@ pub struct Problems {
     pub(crate) list: Vec<Problem>,
     /// What must not be shown.
     pub(crate) covered: Vec<Origin>,
+    /// How many more there are than anybody reads.
+    pub(crate) left_off: usize,
 }
+
+/// So many problems are kept; of the rest it is only said how many there are.
+const MOST_PROBLEMS: usize = 200;
 
 impl Problems {
     /// All of them.
@@ -221,13 +226,18 @@ impl Problems {
     /// Whether settings with these problems must not be used.
     #[must_use]
     pub fn has_errors(&self) -> bool {
-        self.list.iter().any(|problem| problem.severity == Severity::Error)
+        self.left_off > 0 || self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
     pub(crate) fn add(&mut self, problem: Problem) {
         // Two ways to the same mistake say it once.
-        if !self.list.contains(&problem) {
+        if self.list.contains(&problem) {
+            return;
+        }
+        if self.list.len() < MOST_PROBLEMS {
             self.list.push(problem);
+        } else if problem.severity == Severity::Error {
+            self.left_off += 1;
         }
     }
 

@@ -13,7 +13,7 @@ const PROFILES: [(&str, &str); 3] = [
 ];
 
 /// The names of all profiles.
-pub fn profile_names() -> impl Iterator<Item = &'static str> {
+pub fn profile_names() -> impl Iterator<Item = &'static str> + Clone {
     PROFILES.iter().map(|(name, _)| *name)
 }
 

@@ -32,6 +32,9 @@ pub(crate) fn all(problems: &Problems, colours: bool) -> String {
         one(&mut out, problem, problems, &paint);
         out.push('\n');
     }
+    if problems.left_off > 0 {
+        let _ = writeln!(out, "and {} more of the same sort\n", problems.left_off);
+    }
     let count = |severity| problems.list.iter().filter(|problem| problem.severity == severity).count();
     let plural = |count: usize, word: &str| match count {
         0 => None,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The JSON Schema (draft 2020-12) of a file with settings.
 #[must_use]
 pub fn schema() -> Value {
-    let mut root = section(&shape());
+    let mut root = section(shape());
     if let Value::Object(root) = &mut root {
         root.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
         root.insert("title".into(), json!("Seawall settings"));

@@ -28,6 +28,8 @@ macro_rules! section {
         }
 
         impl $crate::field::Section for $type {
+            const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
+
             fn section_shape() -> $crate::shape::SectionShape {
                 #[allow(unused_mut, unused_assignments, reason = "most sections call their keys keys")]
                 let mut noun = ("key", $crate::problem::Code::UnknownKey);

@@ -75,7 +75,7 @@ fn line(key: &KeyShape, leaf: &Leaf, entry: Option<&Entry>) -> Option<Line> {
 #[must_use]
 pub fn show(loaded: &Loaded, with_origins: bool) -> String {
     let mut all = Vec::new();
-    blocks(&shape(), &loaded.tree, "", false, &mut all);
+    blocks(shape(), &loaded.tree, "", false, &mut all);
     let mut out = format!(
         "# Everything is written here, so that no profile is needed.\nprofile = \"{EMPTY_PROFILE}\"\n"
     );
@@ -109,7 +109,7 @@ pub struct Change {
 
 fn flat(loaded: &Loaded) -> BTreeMap<String, (String, Needs)> {
     let mut all = Vec::new();
-    blocks(&shape(), &loaded.tree, "", false, &mut all);
+    blocks(shape(), &loaded.tree, "", false, &mut all);
     let lines = all.into_iter().flat_map(|block| {
         let header = block.header;
         block.lines.into_iter().map(move |line| (join(&header, line.key), line)).collect::<Vec<_>>()

@@ -2,18 +2,24 @@
 
 use strsim::damerau_levenshtein;
 
-/// The one of `known` that is so near to `word` that it was probably meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The one of `known` that was probably meant by `word`: the nearest by letters, or the only one that shares a part.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     // Comparing costs the product of both lengths, and nobody mistypes a name that long.
     if word.len() > 100 {
         return None;
     }
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', ' ', '.'], "_");
     let wanted = plain(word);
-    let scored = known.map(|name| (damerau_levenshtein(&wanted, &plain(name)), name));
+    let scored = known.clone().map(|name| (damerau_levenshtein(&wanted, &plain(name)), name));
     let (distance, name) = scored.min()?;
     let most = (name.chars().count().max(word.chars().count()) / 3).max(1);
-    (distance <= most).then_some(name)
+    if distance <= most {
+        return Some(name);
+    }
+    let has_part = |text: &str, part: &str| part.len() > 2 && text.split('_').any(|one| one == part);
+    let mut alike = known.filter(|name| has_part(&wanted, &plain(name)) || has_part(&plain(name), &wanted));
+    let only = alike.next()?;
+    alike.next().is_none().then_some(only)
 }
 
 #[cfg(test)]
@@ -27,6 +33,9 @@ mod tests {
         assert_eq!(nearest("Run-Time", known()), Some("runtime"));
         assert_eq!(nearest("tsl", known()), Some("tls"));
         assert_eq!(nearest("budget", known()), None);
+        assert_eq!(nearest("api_key", ["key", "model"].into_iter()), Some("key"));
+        assert_eq!(nearest("burst", ["stage_burst", "rate"].into_iter()), Some("stage_burst"));
+        assert_eq!(nearest("burst", ["stage_burst", "connect_burst"].into_iter()), None);
         assert_eq!(nearest("x", [].into_iter()), None);
         assert_eq!(nearest(&"x".repeat(101), known()), None);
     }

@@ -4,13 +4,16 @@
 //! knows nothing of what keys mean.
 
 use crate::problem::{Code, Problem, Problems};
-use crate::source::Origin;
+use crate::source::{Origin, floor};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// No text with settings is longer than this.
 pub(crate) const LONGEST_TEXT: usize = 1 << 20;
+
+/// After so many mistakes in the grammar the rest is guesswork.
+const MOST_SYNTAX_ERRORS: usize = 20;
 
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +83,7 @@ pub(crate) fn parse(text: &str, source: usize, problems: &mut Problems) -> Table
         return Table::new();
     }
     let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
+    for error in errors.iter().take(MOST_SYNTAX_ERRORS) {
         let place = Origin::new(source, error.span().unwrap_or(0..0));
         cover_secrets(text, place, problems);
         let message = error.message().trim_end_matches('.').replace('\n', ", ");
@@ -118,7 +121,8 @@ fn cover_secrets(text: &str, place: Origin, problems: &mut Problems) {
     let start = text.get(..place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let line = text.get(start..).and_then(|rest| rest.split('\n').next()).unwrap_or_default();
     for (at, _) in line.match_indices('=') {
-        let key = line.get(..at).unwrap_or_default().trim_end();
+        // The last part of a key is short; a line need not be.
+        let key = line.get(floor(line, at.saturating_sub(40))..at).unwrap_or_default().trim_end();
         let value = line.get(at + 1..).unwrap_or_default().trim_start_matches([' ', '\t', '"', '\'']);
         if sounds_secret(key) && !value.starts_with("env:") && !value.starts_with("file:") {
             problems.cover(Origin { source: place.source, start: start + at + 1, end: start + line.len() });

@@ -74,7 +74,7 @@ impl Kind for ClockTime {
             let message = format!("{hour} is not a time of day");
             return Err(Misread::new(Code::MissingUnit, message, format!("write \"{hour:02}:00\"")));
         }
-        let text = expect_text(value, &form)?;
+        let text = expect_text(value, Self::form)?;
         parse_clock(text).ok_or_else(|| refuse_text(text, &form))
     }
 
@@ -106,15 +106,14 @@ impl Kind for UtcOffset {
     }
 
     fn read(value: &Value) -> Result<i32, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
+        let text = expect_text(value, Self::form)?;
         let parsed =
             text.strip_prefix('-').map(|rest| (-1, rest)).or(text.strip_prefix('+').map(|rest| (1, rest)));
         let minutes = parsed.and_then(|(sign, rest)| {
             let minutes = i32::try_from(parse_clock(rest)?).ok()?;
             Some(sign * minutes)
         });
-        minutes.ok_or_else(|| refuse_text(text, &form))
+        minutes.ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &i32) -> String {

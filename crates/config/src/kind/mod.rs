@@ -142,13 +142,14 @@ pub(crate) trait Kind {
 }
 
 /// The text of a value that must be one. A bare number is told which unit it lacks.
-pub(crate) fn expect_text<'a>(value: &'a Value, form: &Form) -> Result<&'a str, Misread> {
+pub(crate) fn expect_text(value: &Value, form: fn() -> Form) -> Result<&str, Misread> {
     let number = match value {
         Value::Text(text) => return Ok(text),
         Value::Integer(number) => number.to_string(),
         Value::Float(number) if number.is_finite() => number.to_string(),
-        other => return Err(form.wrong_type(other)),
+        other => return Err(form().wrong_type(other)),
     };
+    let form = form();
     match form.bare_number {
         None => Err(form.wrong_type(value)),
         Some(shown) => {

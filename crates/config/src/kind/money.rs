@@ -56,9 +56,8 @@ impl Kind for DayAmount {
     }
 
     fn read(value: &Value) -> Result<Money, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        parse_day_amount(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::form)?;
+        parse_day_amount(text).ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &Money) -> String {
@@ -76,9 +75,8 @@ impl Kind for TokenPrice {
     }
 
     fn read(value: &Value) -> Result<Money, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        parse_price(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::form)?;
+        parse_price(text).ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &Money) -> String {

@@ -24,7 +24,7 @@ impl Kind for Address {
             let help = format!("write \"127.0.0.1:{port}\", or \"0.0.0.0:{port}\" to be reached by others");
             return Err(Misread::new(Code::WrongType, message, help));
         }
-        let text = expect_text(value, &form)?;
+        let text = expect_text(value, Self::form)?;
         if let Some(port) = text.strip_prefix("localhost:") {
             let message = format!("{} is a name, not an address", quoted(text));
             return Err(Misread::new(Code::Unreadable, message, format!("write \"127.0.0.1:{port}\"")));
@@ -50,14 +50,13 @@ impl Kind for Url {
     }
 
     fn read(value: &Value) -> Result<String, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
+        let text = expect_text(value, Self::form)?;
         let refuse = |code, problem: &str, help: &str| {
             // What is wrong may be a password in it, so that only the problem is said.
             Err(Misread::new(code, format!("this URL {problem}"), help))
         };
         let Some(parts) = UrlParts::of(text) else {
-            return Err(Misread::new(Code::Unreadable, "this is not a URL", form.advice()));
+            return Err(Misread::new(Code::Unreadable, "this is not a URL", Self::form().advice()));
         };
         if parts.has_user {
             return refuse(
@@ -115,7 +114,7 @@ impl Kind for KeySet {
     }
 
     fn read(value: &Value) -> Result<KeySetValue, Misread> {
-        let text = expect_text(value, &Self::form())?;
+        let text = expect_text(value, Self::form)?;
         match text.strip_prefix("file:") {
             Some(path) if !path.is_empty() && !path.contains('\0') => Ok(KeySetValue::File(path.to_owned())),
             Some(_) => Err(Misread::new(Code::Unreadable, "file: needs a path", Self::form().advice())),

@@ -199,9 +199,8 @@ impl Kind for Percent {
     }
 
     fn read(value: &Value) -> Result<f64, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        parse_percent(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::form)?;
+        parse_percent(text).ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &f64) -> String {
@@ -239,9 +238,8 @@ impl Kind for Bytes {
     }
 
     fn read(value: &Value) -> Result<u64, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        parse_bytes(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::form)?;
+        parse_bytes(text).ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &u64) -> String {
@@ -322,9 +320,8 @@ impl Kind for Rate {
     }
 
     fn read(value: &Value) -> Result<RateValue, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        parse_rate(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::form)?;
+        parse_rate(text).ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &RateValue) -> String {

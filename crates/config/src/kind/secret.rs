@@ -41,7 +41,7 @@ impl Kind for Secret {
         // A number may be a secret as well as a text, so that nothing of it is repeated.
         let literal = || Misread::new(Code::LiteralSecret, "a secret must not be written here", help);
         let text = match value {
-            Value::Text(_) => expect_text(value, &form)?,
+            Value::Text(_) => expect_text(value, Self::form)?,
             Value::Table(_) | Value::Boolean(_) => return Err(form.wrong_type(value)),
             _ => return Err(literal()),
         };

@@ -37,7 +37,7 @@ impl Kind for Text {
     }
 
     fn read(value: &Value) -> Result<String, Misread> {
-        expect_text(value, &Self::form()).map(str::to_owned)
+        expect_text(value, Self::form).map(str::to_owned)
     }
 
     fn show(value: &String) -> String {
@@ -57,10 +57,9 @@ impl Kind for FilePath {
     }
 
     fn read(value: &Value) -> Result<String, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
+        let text = expect_text(value, Self::form)?;
         if text.is_empty() || text.contains('\0') {
-            return Err(refuse_text(text, &form));
+            return Err(refuse_text(text, &Self::form()));
         }
         Ok(text.to_owned())
     }
@@ -83,9 +82,8 @@ impl Kind for Locale {
     }
 
     fn read(value: &Value) -> Result<String, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        if is_locale(text) { Ok(text.to_owned()) } else { Err(refuse_text(text, &form)) }
+        let text = expect_text(value, Self::form)?;
+        if is_locale(text) { Ok(text.to_owned()) } else { Err(refuse_text(text, &Self::form())) }
     }
 
     fn show(value: &String) -> String {
@@ -130,7 +128,7 @@ impl Kind for LogPlace {
 
     fn read(value: &Value) -> Result<LogPlaceValue, Misread> {
         let form = Self::form();
-        match expect_text(value, &form)? {
+        match expect_text(value, Self::form)? {
             "none" => Ok(LogPlaceValue::Nowhere),
             "stdout" => Ok(LogPlaceValue::Stdout),
             text if text.is_empty() || text.contains('\0') => Err(refuse_text(text, &form)),

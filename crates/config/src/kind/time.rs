@@ -32,9 +32,8 @@ impl Kind for Span {
     }
 
     fn read(value: &Value) -> Result<Duration, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
-        parse_span(text).ok_or_else(|| refuse_text(text, &form))
+        let text = expect_text(value, Self::form)?;
+        parse_span(text).ok_or_else(|| refuse_text(text, &Self::form()))
     }
 
     fn show(value: &Duration) -> String {

@@ -32,7 +32,7 @@ macro_rules! words {
 
             fn read(value: &Value) -> Result<Self, Misread> {
                 let form = Self::form();
-                let text = expect_text(value, &form)?;
+                let text = expect_text(value, Self::form)?;
                 let found = Self::ALL.into_iter().find(|word| word.name() == text);
                 found.ok_or_else(|| unknown_word(text, form.name, &form.words))
             }
@@ -152,8 +152,7 @@ impl Kind for JitterText {
     }
 
     fn read(value: &Value) -> Result<Jitter, Misread> {
-        let form = Self::form();
-        let text = expect_text(value, &form)?;
+        let text = expect_text(value, Self::form)?;
         if let Some((_, jitter)) = JITTERS.iter().find(|(name, _)| *name == text) {
             return Ok(*jitter);
         }
@@ -163,7 +162,7 @@ impl Kind for JitterText {
             Some((low, high)) => Ok(Jitter::Multiplicative { low, high }),
             None => Err(Misread::new(
                 Code::UnknownWord,
-                format!("{} is not {}", quoted(text), form.name),
+                format!("{} is not {}", quoted(text), Self::form().name),
                 "write one of decorrelated, full, equal, none, or two factors such as \"0.5x to 1.5x\"",
             )),
         }

@@ -19,6 +19,7 @@ pub(crate) use spending::{Budget, Cost, Event, Tokens};
 use crate::field::{Named, Section as _};
 use crate::section::section;
 use crate::shape::{SectionShape, Shape};
+use std::sync::OnceLock;
 
 section! {
     /// Everything that can be set.
@@ -80,8 +81,9 @@ section! {
 
 /// What everything looks like.
 #[must_use]
-pub fn shape() -> SectionShape {
-    Raw::section_shape()
+pub fn shape() -> &'static SectionShape {
+    static SHAPE: OnceLock<SectionShape> = OnceLock::new();
+    SHAPE.get_or_init(Raw::section_shape)
 }
 
 /// The sections that have a key of this name.
@@ -101,6 +103,73 @@ pub(crate) fn sections_with(key: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    walk(&shape(), "", key, &mut found);
+    walk(shape(), "", key, &mut found);
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SectionShape, Shape, sections_with, shape};
+    use crate::shape::Leaf;
+    use crate::tree::{Value, parse_value};
+
+    /// Gets the path of a leaf, the leaf, whether it is a list, and its default.
+    type Each<'a> = dyn FnMut(&str, &Leaf, bool, Option<&'static str>) + 'a;
+
+    fn leaves(shape: &SectionShape, path: &str, each: &mut Each<'_>) {
+        for key in &shape.keys {
+            let path = format!("{path}.{}", key.name);
+            match &key.shape {
+                Shape::Leaf(leaf) => each(&path, leaf, false, key.default),
+                Shape::List(leaf) => each(&path, leaf, true, key.default),
+                Shape::Section(section) | Shape::Named(section) => leaves(section, &path, each),
+            }
+        }
+    }
+
+    #[test]
+    fn every_example_can_be_read_and_is_written_in_one_way() {
+        leaves(shape(), "", &mut |path, leaf, _, _| {
+            assert!(!leaf.form.examples.is_empty(), "{path}");
+            for example in &leaf.form.examples {
+                let shown = |text: &str| (leaf.canonical)(&parse_value(text, 0, 0)?.value);
+                let once = shown(example).unwrap_or_else(|| panic!("{path}: {example}"));
+                assert_eq!(shown(&once).as_ref(), Some(&once), "{path}: {example}");
+            }
+        });
+    }
+
+    #[test]
+    fn every_default_is_already_written_in_that_way() {
+        leaves(shape(), "", &mut |path, leaf, is_list, default| {
+            let Some(default) = default else { return };
+            let node = parse_value(default, 0, 0).unwrap();
+            let shown = match &node.value {
+                Value::List(items) if is_list && items.is_empty() => "[]".to_owned(),
+                value => (leaf.canonical)(value).unwrap(),
+            };
+            assert_eq!(shown, default, "{path}");
+        });
+    }
+
+    #[test]
+    fn every_section_and_key_says_what_it_means() {
+        fn walk(shape: &SectionShape) {
+            assert!(shape.doc.ends_with('.'), "{}", shape.doc);
+            for key in &shape.keys {
+                assert!(key.doc.ends_with('.') && !key.doc.contains("  "), "{}: {}", key.name, key.doc);
+                if let Shape::Section(section) | Shape::Named(section) = &key.shape {
+                    walk(section);
+                }
+            }
+        }
+        walk(shape());
+    }
+
+    #[test]
+    fn a_key_is_found_in_the_section_that_has_it() {
+        assert_eq!(sections_with("caller_day"), ["budget"]);
+        assert_eq!(sections_with("hash"), ["callers.keys.NAME"]);
+        assert!(sections_with("window").len() > 3 && sections_with("nothing").is_empty());
+    }
 }

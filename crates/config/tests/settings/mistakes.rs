@@ -1,0 +1,112 @@
+//! One file for each class of mistake, and exactly what is said about it.
+//!
+//! `SEAWALL_BLESS=1` writes what is said now; look at it before you keep it. Lines of a file that begin with `#$` are
+//! environment variables and those with `#!` are arguments.
+
+use super::reading::today;
+use seawall_config::{Code, Input, Problems, Source, load};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/settings/mistakes")
+}
+
+fn assignments(text: &str, mark: &str) -> Vec<(String, String)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(mark)?.trim().split_once('='));
+    lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    files
+}
+
+fn said_about(path: &Path) -> (String, Problems) {
+    let text = fs::read_to_string(path).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let input = Input {
+        environment: assignments(&text, "#$"),
+        arguments: assignments(&text, "#!"),
+        file: Some(Source::file(name, text)),
+        today: today(),
+    };
+    let problems = match load(&input) {
+        Ok(loaded) => loaded.warnings,
+        Err(problems) => problems,
+    };
+    (problems.render(false), problems)
+}
+
+#[test]
+fn each_mistake_is_explained_as_it_was_last_approved() {
+    let bless = std::env::var_os("SEAWALL_BLESS").is_some();
+    let mut differing = Vec::new();
+    for path in files() {
+        let (said, _) = said_about(&path);
+        let approved = path.with_extension("txt");
+        if bless {
+            fs::write(&approved, &said).unwrap();
+        } else if fs::read_to_string(&approved).unwrap_or_default() != said {
+            differing.push(format!("{}:\n{said}", path.display()));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn every_file_has_a_mistake_and_every_class_of_mistake_has_a_file() {
+    let mut seen = BTreeSet::new();
+    let files = files();
+    assert!(files.len() >= 35, "{}", files.len());
+    for path in &files {
+        let (_, problems) = said_about(path);
+        assert!(!problems.is_empty(), "{} is fine", path.display());
+        seen.extend(problems.list().iter().map(|problem| problem.code));
+    }
+    // These two are about files as a whole, and tested beside the reader.
+    let elsewhere = [Code::TooLarge, Code::UnreadableFile];
+    let missing: Vec<Code> =
+        Code::ALL.into_iter().filter(|code| !seen.contains(code) && !elsewhere.contains(code)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn no_secret_is_ever_repeated() {
+    for path in files() {
+        let (said, problems) = said_about(&path);
+        let text = [said, problems.render(true), problems.to_json().to_string()].concat();
+        assert!(!text.contains("hunter2"), "{}:\n{text}", path.display());
+    }
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    for path in files() {
+        let (plain, problems) = said_about(&path);
+        let mut coloured = problems.render(true);
+        assert!(coloured.contains("\u{1b}["));
+        while let Some(start) = coloured.find("\u{1b}[") {
+            let end = start + coloured[start..].find('m').unwrap();
+            coloured.replace_range(start..=end, "");
+        }
+        let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert_eq!(trimmed(&coloured), trimmed(&plain));
+    }
+}
+
+#[test]
+fn programs_get_the_same_as_people() {
+    let (_, problems) = said_about(&folder().join("several.toml"));
+    let json = problems.to_json();
+    assert_eq!(json.as_array().unwrap().len(), problems.list().len());
+    assert_eq!(json[0]["severity"], "error");
+    assert_eq!(json[0]["code"], "unknown-key");
+    assert_eq!(json[0]["places"][0]["source"], "several.toml");
+    assert_eq!((&json[0]["places"][0]["line"], &json[0]["places"][0]["column"]), (&3.into(), &1.into()));
+    assert_eq!(json[0]["help"], "did you mean \"listen\"?");
+}

@@ -1,0 +1,339 @@
+//! The profiles are complete and say what `core` says; the schema and the reference know every key.
+
+use super::reading::{accepted, read, today};
+use seawall_config::{
+    CoresValue, Input, LogPlaceValue, Per, Provider, RateValue, Runtime, SectionShape, Shape, StoreKind,
+    load, profile_names, profile_text, reference, schema, shape, show,
+};
+use seawall_core::breaker::BreakerProfile;
+use seawall_core::budget::{BudgetOptions, CostOptions, LeaseSizeOptions};
+use seawall_core::cache_policy::{CacheAgeOptions, FlightOptions, StoreOptions};
+use seawall_core::credit::RetryBudgetOptions;
+use seawall_core::deadline::{Phases, Reserves, TimeLimitOptions};
+use seawall_core::evaluator::{Protections, ShopHours};
+use seawall_core::framing::FramingOptions;
+use seawall_core::history::TokenLimitsOptions;
+use seawall_core::ladder::{ClassifierOptions, LadderOptions, SignalWindowOptions};
+use seawall_core::money::{ModelPriceOptions, Money};
+use seawall_core::pressure::PressureOptions;
+use seawall_core::queue::QueueOptions;
+use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+use seawall_core::retry::{HedgeOptions, RetryOptions};
+use seawall_core::strategy::StrategyOptions;
+use seawall_core::tokens::OverheadOptions;
+use seawall_core::vocabulary::Tier;
+use serde_json::Value;
+use std::time::Duration;
+
+#[test]
+fn without_a_file_the_usual_profile_holds_and_nothing_is_wrong_with_it() {
+    let loaded = load(&Input { today: today(), ..Input::default() }).unwrap();
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+    assert_eq!(loaded.settings, accepted("profile = \"mangaassist\"").settings);
+    let demo = accepted("profile = \"demo\"");
+    assert!(demo.warnings.is_empty(), "{}", demo.warnings);
+    assert!(demo.settings.targets.values().all(|target| target.provider == Provider::Simulated));
+    assert_eq!(
+        (demo.settings.store.kind, demo.settings.store.folder.as_str()),
+        (StoreKind::Embedded, "seawall-demo")
+    );
+}
+
+#[test]
+fn the_usual_profile_writes_every_key_of_every_section_itself() {
+    let shown = show(&accepted(""), true);
+    let mut header = "";
+    for line in shown.lines() {
+        if line.starts_with('[') {
+            header = line;
+        }
+        // A price list may leave out what costs nothing extra.
+        assert!(!line.ends_with("# default") || header.starts_with("[models."), "{header} {line}");
+        assert!(
+            !line.contains(" = ")
+                || line.starts_with("profile")
+                || line.ends_with("# profile mangaassist")
+                || line.ends_with("# default"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_usual_profile_is_what_the_machines_are_by_themselves() {
+    let settings = accepted("").settings;
+    for profile in BreakerProfile::ALL {
+        assert_eq!(settings.breakers[profile.name()], profile.options().check().unwrap(), "{profile:?}");
+    }
+    assert_eq!(settings.breakers.len(), BreakerProfile::ALL.len());
+    assert_eq!(settings.retry.interactive_options, RetryOptions::interactive());
+    assert_eq!(settings.retry.background_options, RetryOptions::background());
+    assert_eq!(settings.retry.interactive, RetryOptions::interactive().check().unwrap());
+    assert_eq!(settings.retry.background, RetryOptions::background().check().unwrap());
+    assert_eq!(settings.retry.budget, RetryBudgetOptions::default());
+    assert_eq!(settings.retry.hedge, HedgeOptions::default());
+    assert_eq!(settings.pressure, PressureOptions::default().check().unwrap());
+    assert_eq!(settings.deadlines.limits, TimeLimitOptions::default().check().unwrap());
+    assert_eq!(settings.deadlines.reserves.total(), Reserves::chat().total());
+    let whole =
+        seawall_core::deadline::Deadline::after(seawall_core::time::Timestamp::ZERO, Duration::from_secs(3));
+    assert_eq!(settings.deadlines.reserves.first(whole), Reserves::chat().first(whole));
+    for rung in 0..5 {
+        assert_eq!(settings.deadlines.reserves.at(rung, whole), Reserves::chat().at(rung, whole));
+    }
+    assert_eq!(settings.deadlines.strategy, StrategyOptions::default().check().unwrap());
+    assert_eq!(settings.deadlines.phases, Phases::default());
+    assert_eq!(settings.queue, QueueOptions::default().check().unwrap());
+    assert_eq!(settings.budget.limits, BudgetOptions::default().check().unwrap());
+    assert_eq!(settings.budget.cost, CostOptions::default().check().unwrap());
+    assert_eq!(settings.budget.lease, LeaseSizeOptions::default().check().unwrap());
+    assert_eq!(settings.tokens.limits, TokenLimitsOptions::default().check().unwrap());
+    assert_eq!(settings.tokens.overhead, OverheadOptions::default());
+    assert_eq!(settings.degradation.ladder, LadderOptions::default().check().unwrap());
+    assert_eq!(settings.degradation.window, SignalWindowOptions::default());
+    assert_eq!(settings.classifier.watch, ClassifierOptions::default());
+    assert_eq!(settings.classifier.time, Duration::from_millis(20));
+    assert_eq!(settings.hours, ShopHours::default());
+    let ages = CacheAgeOptions::default().check().unwrap();
+    assert_eq!(settings.cache.ages, ages);
+    assert_eq!(settings.cache.storing, StoreOptions::default().check(ages).unwrap());
+    assert_eq!(settings.cache.flights, FlightOptions::default());
+    assert_eq!(*settings.framing.options(), FramingOptions::default());
+    assert_eq!(settings.protections, Protections::default());
+    assert_eq!(
+        (settings.rollout.limits, settings.rollout.budget, settings.rollout.guest_lite),
+        (None, None, None)
+    );
+}
+
+fn tier(name: &str, [minute, burst, hour, day]: [u32; 4]) -> QuotaGroup {
+    let quotas = vec![
+        Quota::sliding("minute", Unit::Request, minute, Duration::from_secs(60), burst).unwrap(),
+        Quota::sliding("hour", Unit::Request, hour, Duration::from_secs(3_600), 0).unwrap(),
+        Quota::calendar("day", Unit::Request, day, CalendarPeriod::Day).unwrap(),
+    ];
+    QuotaGroup::new(name, quotas).unwrap()
+}
+
+fn smooth(name: &str, limit: u32, burst: u32) -> QuotaGroup {
+    let quota = Quota::rate(name, Unit::Request, limit, Duration::from_secs(1), burst).unwrap();
+    QuotaGroup::new(name, vec![quota]).unwrap()
+}
+
+#[test]
+fn the_usual_limits_are_those_that_are_documented() {
+    let limits = accepted("").settings.limits;
+    let tiers = [
+        tier("prime", [60, 10, 500, 15_000]),
+        tier("standard", [30, 5, 200, 5_000]),
+        tier("guest", [10, 2, 50, 5_000]),
+    ];
+    assert_eq!(limits.tiers, tiers);
+    assert_eq!(limits.guests_by_address, tier("guests_by_address", [50, 10, 250, 25_000]));
+    let everybody = vec![
+        Quota::sliding("minute", Unit::Request, 50_000, Duration::from_secs(60), 0).unwrap(),
+        Quota::rate("second", Unit::Request, 5_000, Duration::from_secs(1), 7_500).unwrap(),
+        Quota::calendar("month", Unit::Request, 50_000_000, CalendarPeriod::Month).unwrap(),
+    ];
+    assert_eq!(limits.everybody, QuotaGroup::new("everybody", everybody).unwrap());
+    assert_eq!(limits.account, smooth("account", 10_000, 10_000));
+    assert_eq!(limits.stage, smooth("stage", 5_000, 7_500));
+    assert_eq!(limits.connect, smooth("connect", 500, 1_000));
+    assert_eq!(limits.message, smooth("message", 2_000, 4_000));
+    assert_eq!(limits.ipv6_prefix, 64);
+    let hint = [limits.hint_spread, limits.hint_least, limits.no_retry_above].map(|time| time.as_secs());
+    assert_eq!(hint, [10, 1, 20]);
+}
+
+#[test]
+fn the_usual_models_server_and_store_are_those_that_are_documented() {
+    let settings = accepted("").settings;
+    let dollars = Money::from_dollars;
+    let sonnet = ModelPriceOptions::new("anthropic.claude-3-sonnet-20240229-v1:0", dollars(3), dollars(15));
+    let cents = |text| Money::parse(text).unwrap();
+    let haiku =
+        ModelPriceOptions::new("anthropic.claude-3-haiku-20240307-v1:0", cents("0.25"), cents("1.25"));
+    assert_eq!(settings.models.prices, [haiku, sonnet]);
+    assert!(settings.models.list().find("anthropic.claude-3-haiku-20240307-v1:0", today()).is_ok());
+    assert_eq!(settings.models.windows.values().collect::<Vec<_>>(), [&200_000, &200_000]);
+    assert_eq!(settings.routes["manga"].targets, ["sonnet", "haiku"]);
+    assert_eq!(settings.routes["manga"].start_time, Duration::from_secs(30));
+    let server = &settings.server;
+    assert_eq!(
+        (server.listen.to_string(), server.runtime, server.cores),
+        ("127.0.0.1:7700".into(), Runtime::PerCore, CoresValue::All)
+    );
+    assert_eq!(
+        [server.body_limit, server.nesting, server.fields, server.members],
+        [32 << 20, 64, 64, 10_000]
+    );
+    let times = [server.header_time, server.body_time, server.idle_time, server.drain_time];
+    assert_eq!(times.map(|time| time.as_secs()), [10, 30, 75, 120]);
+    assert_eq!((settings.store.kind, settings.store.session_turns), (StoreKind::Embedded, 10));
+    assert_eq!(settings.callers.tier_cache, Duration::from_secs(10));
+    assert_eq!(settings.callers.directory_time, Duration::from_millis(50));
+    assert_eq!(settings.telemetry.access_log, LogPlaceValue::Stdout);
+}
+
+#[test]
+fn what_is_written_is_what_comes_out() {
+    let settings = accepted(
+        "[callers.keys.shop]\nhash = \"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"\ntier = \"prime\"\nroutes = [\"manga\"]\n\
+         [routes.manga]\nrequests = \"1,000/min\"\ntokens = \"5,000,000/day\"\n\
+         [store]\nkind = \"redis\"\nredis = { url = \"redis://cache:6379\", cluster = true }\n\
+         [switches]\nguest_lite_pipeline_enabled = false\n\
+         [rollout]\nguest_lite = \"10%\"\nlimits = { from = 2.0, to = 1, starts = 2026-11-01, lasts = \"28d\" }\n",
+    )
+    .settings;
+    let key = &settings.callers.keys["shop"];
+    assert_eq!((key.hash[0], key.hash[31], key.tier), (0x9f, 0x08, Tier::Prime));
+    let route = &settings.routes["manga"];
+    assert_eq!(route.requests, Some(RateValue { limit: 1_000, per: Per::Minute }));
+    assert_eq!(route.quotas.as_ref().unwrap().quotas().len(), 2);
+    let redis = settings.store.redis.unwrap();
+    assert_eq!(
+        (redis.operation_time, redis.cluster, redis.prefix.as_str()),
+        (Duration::from_millis(25), true, "seawall")
+    );
+    assert!(settings.rollout.limits.is_some() && settings.rollout.guest_lite.is_some());
+    assert_ne!(settings.protections, Protections::default());
+}
+
+#[test]
+fn a_model_is_warned_of_ninety_days_before_it_retires() {
+    let retiring = |day: &str| {
+        let text = format!("[models.\"anthropic.claude-3-haiku-20240307-v1:0\"]\nretires = {day}");
+        read(&text).map(|loaded| loaded.has_warnings())
+    };
+    assert!(retiring("2026-11-16").is_err());
+    assert!(retiring("2026-11-17").unwrap());
+    assert!(retiring("2027-02-14").unwrap());
+    assert!(!retiring("2027-02-15").unwrap());
+}
+
+/// What does not fit the schema, as far as schemas of ours go.
+fn misfits(schema: &Value, value: &toml::Value, path: &str, out: &mut Vec<String>) {
+    if let Some(options) = schema["anyOf"].as_array() {
+        let fits = |option: &&Value| {
+            let mut inner = Vec::new();
+            misfits(option, value, path, &mut inner);
+            inner.is_empty()
+        };
+        if !options.iter().any(|option| fits(&option)) {
+            out.push(format!("{path} fits nothing"));
+        }
+        return;
+    }
+    if let Some(only) = schema.get("const") {
+        if value.as_str() != only.as_str() {
+            out.push(format!("{path} is not {only}"));
+        }
+        return;
+    }
+    let kind = match value {
+        toml::Value::Table(_) => "object",
+        toml::Value::Array(_) => "array",
+        toml::Value::Integer(_) => "integer",
+        toml::Value::Float(_) => "number",
+        toml::Value::Boolean(_) => "boolean",
+        _ => "string",
+    };
+    if schema["type"] != kind && !(schema["type"] == "number" && kind == "integer") {
+        out.push(format!("{path} is {kind}, not {}", schema["type"]));
+    }
+    if let (Some(words), Some(word)) = (schema["enum"].as_array(), value.as_str())
+        && !words.iter().any(|known| known == word)
+    {
+        out.push(format!("{path} is not among its words"));
+    }
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let path = format!("{path}.{key}");
+                let inner = schema["properties"].get(key).or(schema.get("additionalProperties"));
+                match inner {
+                    Some(Value::Bool(false)) | None => out.push(format!("{path} is not in the schema")),
+                    Some(inner) => misfits(inner, value, &path, out),
+                }
+            }
+        }
+        toml::Value::Array(items) => items.iter().for_each(|item| misfits(&schema["items"], item, path, out)),
+        _ => {}
+    }
+}
+
+#[test]
+fn both_profiles_fit_the_schema_and_mistakes_do_not() {
+    let schema = schema();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let check = |text: &str| {
+        let mut out = Vec::new();
+        misfits(&schema, &toml::Value::Table(text.parse().unwrap()), "", &mut out);
+        out
+    };
+    for name in profile_names() {
+        assert_eq!(check(profile_text(name).unwrap()), [""; 0], "{name}");
+        let shown =
+            show(&accepted(&format!("profile = {:?}", if name == "none" { "demo" } else { name })), false);
+        assert_eq!(check(&shown), [""; 0], "{name}");
+    }
+    assert_eq!(check("[server]\nlisen = 1"), [".server.lisen is not in the schema"]);
+    assert_eq!(check("[server]\nruntime = \"x\""), [".server.runtime is not among its words"]);
+    assert_eq!(check("[queue]\ncapacity = \"x\""), [".queue.capacity is string, not \"integer\""]);
+    assert_eq!(check("targets.x = 5"), [".targets.x fits nothing"]);
+}
+
+fn every_schema(schema: &Value, each: &mut dyn FnMut(&Value)) {
+    each(schema);
+    for inner in schema["properties"].as_object().into_iter().flat_map(|properties| properties.values()) {
+        every_schema(inner, each);
+    }
+    for inner in schema["anyOf"].as_array().into_iter().flatten() {
+        every_schema(inner, each);
+    }
+    for inner in [schema.get("additionalProperties"), schema.get("items")].into_iter().flatten() {
+        if inner.is_object() {
+            every_schema(inner, each);
+        }
+    }
+}
+
+#[test]
+fn every_object_of_the_schema_is_closed_and_every_key_is_described() {
+    every_schema(&schema(), &mut |one| {
+        if one["type"] == "object" {
+            assert!(one.get("additionalProperties").is_some(), "{one}");
+        }
+        for (key, property) in one["properties"].as_object().into_iter().flatten() {
+            assert!(property["description"].as_str().is_some_and(|text| text.len() > 5), "{key}");
+        }
+    });
+    let listen = &schema()["properties"]["server"]["properties"]["listen"];
+    assert_eq!((&listen["type"], &listen["examples"][0]), (&"string".into(), &"127.0.0.1:7700".into()));
+    assert!(listen["pattern"].as_str().is_some_and(|pattern| pattern.starts_with('^')));
+}
+
+#[test]
+fn the_reference_has_every_key_with_what_the_usual_profile_says() {
+    fn walk(shape: &SectionShape, page: &str) {
+        for key in &shape.keys {
+            match &key.shape {
+                Shape::Leaf(_) | Shape::List(_) => {
+                    assert!(page.contains(&format!("\n| `{}` |", key.name)), "{}", key.name);
+                }
+                Shape::Section(section) | Shape::Named(section) => walk(section, page),
+            }
+        }
+    }
+    let page = reference();
+    walk(shape(), &page);
+    for line in [
+        "## `[targets.NAME]`",
+        "| `day` | an amount a day | `\"$5,000/day\"` | What all may spend on one day, UTC. |",
+        "| `listen` | an address with a port | `\"127.0.0.1:7700\"` | The address and port that callers use. Port 0 takes a free one. *restart* |",
+        "| `credential` | where a secret is found | none | What operators must show. |",
+        "| `concurrency` | a whole number | `100` where left out | Calls that may be under way at once. |",
+    ] {
+        assert!(page.lines().any(|shown| shown == line), "{line}");
+    }
+}

@@ -1,0 +1,165 @@
+//! What is shown can be read again, and variables say the same as files.
+
+use super::reading::{accepted, read, today};
+use super::strategies::{choices, dotted, overlay, variable};
+use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
+use seawall_config::{Input, Loaded, Needs, Problems, Source, diff, load, show};
+
+fn with_variable(name: String, value: &str) -> Result<Loaded, Problems> {
+    load(&Input { environment: vec![(name, value.to_owned())], today: today(), ..Input::default() })
+}
+
+fn codes(problems: &Problems) -> Vec<&'static str> {
+    problems.list().iter().map(|problem| problem.code.name()).collect()
+}
+
+/// Both are accepted and equal, or both are refused for the same reasons.
+#[track_caller]
+fn assert_same(left: &Result<Loaded, Problems>, right: &Result<Loaded, Problems>, what: &str) {
+    match (left, right) {
+        (Ok(left), Ok(right)) => assert_eq!(left.settings, right.settings, "{what}"),
+        (Err(left), Err(right)) => assert_eq!(codes(left), codes(right), "{what}\n{left}\n{right}"),
+        (Ok(_), Err(problems)) | (Err(problems), Ok(_)) => panic!("{what}: only one is accepted\n{problems}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_shown_is_read_as_the_same(text in overlay()) {
+        let Ok(loaded) = read(&text) else { return Ok(()) };
+        for with_origins in [false, true] {
+            let shown = show(&loaded, with_origins);
+            let again = read(&shown);
+            prop_assert!(again.is_ok(), "{}\n{}", again.unwrap_err(), shown);
+            let again = again.unwrap();
+            prop_assert_eq!(&again.settings, &loaded.settings);
+            prop_assert_eq!(show(&again, false), show(&loaded, false));
+            prop_assert!(diff(&loaded, &again).is_empty());
+        }
+    }
+}
+
+#[test]
+fn most_single_changes_are_accepted_so_that_the_property_says_something() {
+    let (mut accepted, mut all) = (0, 0);
+    for choice in choices() {
+        for value in &choice.values {
+            all += 1;
+            accepted += usize::from(read(&format!("{} = {value}", dotted(&choice.steps))).is_ok());
+        }
+    }
+    assert!(all > 500 && accepted * 2 > all, "{accepted} of {all}");
+}
+
+#[test]
+fn a_variable_says_the_same_as_a_line_of_a_file() {
+    for choice in choices() {
+        // A name that is new, and that the environment cannot spell, becomes another name.
+        if choice.steps.iter().any(|step| step == "one two" || step == "新しい") {
+            continue;
+        }
+        for value in &choice.values {
+            let what = format!("{} = {value}", dotted(&choice.steps));
+            let in_file = read(&what);
+            let name = variable(&choice.steps);
+            assert_same(&in_file, &with_variable(name.clone(), value), &what);
+            assert_same(&in_file, &with_variable(name.to_lowercase(), value), &what);
+            // Without quotes, as people write variables.
+            let is_plain = value.starts_with('"') && !value.contains('\\');
+            if is_plain {
+                assert_same(&in_file, &with_variable(name.clone(), value.trim_matches('"')), &what);
+            }
+            let arguments = vec![(dotted(&choice.steps), value.clone())];
+            let argued = load(&Input { arguments, today: today(), ..Input::default() });
+            assert_same(&in_file, &argued, &what);
+        }
+    }
+}
+
+#[test]
+fn later_layers_overrule_earlier_ones_and_each_value_knows_its_place() {
+    let input = Input {
+        file: Some(Source::file(
+            "shop.toml",
+            "profile = \"demo\"\n\n[budget]\nday = \"$1/day\"\ncaller_day = \"$1/day\"\n[queue]\ncapacity = 5\n",
+        )),
+        environment: vec![
+            ("SEAWALL__BUDGET__DAY".into(), "$2/day".into()),
+            ("SEAWALL__QUEUE__CAPACITY".into(), "6".into()),
+            ("SEAWALL_QUEUE_CAPACITY".into(), "not ours".into()),
+            ("PATH".into(), "not ours".into()),
+        ],
+        arguments: vec![("queue.capacity".into(), "7".into())],
+        today: today(),
+    };
+    let shown = show(&load(&input).unwrap(), true);
+    for line in [
+        "capacity = 7 # --set queue.capacity",
+        "day = \"$2/day\" # SEAWALL__BUDGET__DAY",
+        "caller_day = \"$1/day\" # shop.toml:5",
+        "folder = \"seawall-demo\" # profile demo",
+        "kind = \"embedded\" # profile mangaassist",
+        "free = false # default",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+}
+
+#[test]
+fn the_word_none_takes_away_entries_and_optional_keys() {
+    let loaded = accepted(
+        "targets.sonnet = \"none\"\nroutes.manga.targets = [\"haiku\"]\nretry.budget.most = \"none\"",
+    );
+    assert_eq!(loaded.settings.targets.keys().collect::<Vec<_>>(), ["haiku"]);
+    assert_eq!(loaded.settings.retry.budget.rate_cap, None);
+    assert!(!show(&loaded, false).contains("[targets.sonnet]"));
+    // What was taken away can be given anew by a layer above.
+    let input = Input {
+        file: Some(Source::file("a.toml", "targets.sonnet = \"none\"\n")),
+        environment: vec![("SEAWALL__TARGETS__SONNET".into(), "{ provider = 'simulated', model = 'anthropic.claude-3-haiku-20240307-v1:0', grade = 'fast', breaker = 'haiku' }".into())],
+        today: today(),
+        ..Input::default()
+    };
+    let loaded = load(&input).unwrap();
+    assert_eq!(loaded.settings.targets["sonnet"].region, None);
+}
+
+#[test]
+fn a_profile_can_be_chosen_by_every_layer_and_the_last_word_counts() {
+    let folder = |input: &Input| load(input).unwrap().settings.store.folder;
+    let variable = |name: &str| vec![("SEAWALL__PROFILE".to_owned(), name.to_owned())];
+    let file = Input::of_file("a.toml", "profile = \"demo\"", today());
+    assert_eq!(folder(&file), "seawall-demo");
+    let over = Input { environment: variable("mangaassist"), ..file };
+    assert_eq!(folder(&over), "seawall-data");
+    let arguments = vec![("profile".to_owned(), "demo".to_owned())];
+    assert_eq!(folder(&Input { arguments, ..over }), "seawall-demo");
+}
+
+#[test]
+fn a_difference_names_the_key_both_values_and_what_it_needs() {
+    let old = accepted("");
+    let new = accepted(
+        "[server]\nlisten = \"127.0.0.1:9000\"\n[budget]\nday = \"$100/day\"\n[targets.sonnet]\nrole = \"r\"\n[retry.budget]\nmost = \"none\"",
+    );
+    let changes: Vec<String> = diff(&old, &new)
+        .iter()
+        .map(|change| {
+            let shown = |text: &Option<String>| text.clone().unwrap_or("-".to_owned());
+            format!("{} {} {} {}", change.key, shown(&change.old), shown(&change.new), change.needs.name())
+        })
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            "budget.day \"$5,000/day\" \"$100/day\" live",
+            "retry.budget.most \"100/min\" - live",
+            "server.listen \"127.0.0.1:7700\" \"127.0.0.1:9000\" restart",
+            "targets.sonnet.role - \"r\" live",
+        ]
+    );
+    assert!(diff(&old, &accepted("queue.time_to_live = \"30000ms\"")).is_empty());
+    assert!(diff(&old, &new).iter().any(|change| change.needs == Needs::Restart));
+}

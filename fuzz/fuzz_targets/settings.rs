@@ -1,0 +1,30 @@
+//! Any text is settings or problems with places, and settings that are shown are read as the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use seawall_config::{Input, load, show};
+use seawall_core::time::UtcTime;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let today = UtcTime::from_civil(2026, 11, 16);
+    let mut input = Input::of_file("fuzz.toml", text, today);
+    // The first line is also a variable and an argument.
+    if let Some((name, value)) = text.lines().next().and_then(|line| line.split_once('=')) {
+        input.environment.push((format!("SEAWALL__{name}"), value.to_owned()));
+        input.arguments.push((name.to_owned(), value.to_owned()));
+    }
+    match load(&input) {
+        Ok(loaded) => {
+            let _ = loaded.warnings.render(true);
+            let again = Input::of_file("shown.toml", &show(&loaded, true), today);
+            let again = load(&again).expect("what is shown can be read");
+            assert_eq!(again.settings, loaded.settings);
+        }
+        Err(problems) => {
+            assert!(problems.has_errors());
+            assert!(problems.list().iter().all(|problem| !problem.places.is_empty()));
+            let _ = (problems.render(true), problems.to_json());
+        }
+    }
+});
