@@ -25,7 +25,8 @@ pub(crate) fn admit<R: Runtime>(
     match path.book.reserve(&scopes, Cost::REQUEST, request.received) {
         Ok(QuotaDecision::Granted { .. }) => Ok(AdmittedRequest { request, caller }),
         Ok(QuotaDecision::RetryAfter(refusal)) => {
-            let limit = path.book.quota(refusal.binding.limit).map_or("limit", |quota| quota.name());
+            let quota = path.book.quota(refusal.binding.limit);
+            let limit = quota.as_ref().map_or("limit", |quota| quota.name());
             Err(Rejection::Limited {
                 limit: limit.into(),
                 come_back: come_back(refusal.wait, path.runtime.draw()),

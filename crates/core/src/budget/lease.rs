@@ -55,7 +55,7 @@ impl LentBooks {
     }
 
     /// Where the rest of a lease in this state is kept; a closed one has none.
-    const fn rests(&mut self, state: LeaseState) -> &mut Money {
+    pub(super) const fn rests(&mut self, state: LeaseState) -> &mut Money {
         match state {
             LeaseState::Running => &mut self.lent,
             LeaseState::WrittenOff | LeaseState::Closed => &mut self.written_off,
@@ -64,9 +64,9 @@ impl LentBooks {
 }
 
 #[derive(Debug, Default)]
-struct LentDay {
-    tiers: [LentBooks; 3],
-    used: Duration,
+pub(super) struct LentDay {
+    pub(super) tiers: [LentBooks; 3],
+    pub(super) used: Duration,
 }
 
 /// The authority's books.
@@ -93,11 +93,11 @@ struct LentDay {
 #[derive(Debug)]
 pub struct LeaseBook {
     limits: BudgetLimits,
-    days: BTreeMap<u64, LentDay>,
-    leases: BTreeMap<LeaseId, Lease>,
+    pub(super) days: BTreeMap<u64, LentDay>,
+    pub(super) leases: BTreeMap<LeaseId, Lease>,
     /// Running leases with a rest.
-    by_expiry: BTreeSet<(Timestamp, LeaseId)>,
-    uptime: Uptime,
+    pub(super) by_expiry: BTreeSet<(Timestamp, LeaseId)>,
+    pub(super) uptime: Uptime,
 }
 
 impl LeaseBook {

@@ -10,7 +10,8 @@
 //! ends. What cost more than was reserved is booked as it was: the account is in debt and refuses until its day is over.
 //!
 //! **After a crash.** Every change is an [`Entry`], decided first and applied then. Whoever writes entries down in between
-//! gets the same books back by applying them again; what was open is charged at its worst.
+//! gets the same books back by applying them again; what was open is charged at its worst. A [`BudgetSnapshot`] stands for
+//! all entries before it, so that a journal can be cut.
 //!
 //! **On a fleet.** One [`LeaseBook`] lends each node slices of the day. A node's own book then spends leases instead of
 //! caps, and a lease that is empty or has ended is a spent budget. Only tiers and the whole day are lent. What a caller has
@@ -58,17 +59,19 @@ mod day;
 mod entry;
 mod lease;
 mod lease_id;
+mod lease_saving;
 mod lease_size;
 mod limits;
 mod pace;
 mod sessions;
+mod snapshot;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 mod uptime;
 
 pub use account::{Account, SessionTokens};
-pub use book::BudgetBook;
+pub use book::{BudgetBook, BudgetSource};
 pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings};
 pub use day::HeldLease;
 pub use entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
@@ -77,3 +80,7 @@ pub use lease_id::{Lease, LeaseDecision, LeaseId, LeaseReport, LeaseState, Recal
 pub use lease_size::{LeaseSize, LeaseSizeOptions};
 pub use limits::{BudgetLimits, BudgetOptions, EventBudget};
 pub use pace::SpendPace;
+pub use snapshot::{
+    BudgetSnapshot, LeaseSnapshot, SavedCaller, SavedDay, SavedHolding, SavedLentDay, SavedSession,
+    SnapshotError,
+};

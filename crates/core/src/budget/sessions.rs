@@ -2,6 +2,7 @@
 
 use super::account::SessionTokens;
 use super::entry::Reservation;
+use super::snapshot::{SavedSession, SnapshotError};
 use super::uptime::{SLICE, Uptime};
 use crate::money::Usage;
 use std::collections::BTreeMap;
@@ -58,6 +59,59 @@ impl Sessions {
         // Names come from outside. Who used nothing leaves nothing behind.
         if session.tokens == SessionTokens::default() {
             self.all.remove(&number);
+        }
+    }
+
+    /// Where the round goes on, if one is under way.
+    pub(super) const fn round(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// All conversations as plain values.
+    pub(super) fn saved(&self) -> Vec<SavedSession> {
+        let saved = |(number, session): (&u64, &Session)| SavedSession {
+            session: *number,
+            used: session.used,
+            tokens: session.tokens,
+        };
+        self.all.iter().map(saved).collect()
+    }
+
+    pub(super) fn from_saved(
+        saved: &[SavedSession],
+        round: Option<u64>,
+        uptime: Duration,
+    ) -> Result<Self, SnapshotError> {
+        let mut all = BTreeMap::new();
+        for SavedSession { session, used, tokens } in saved.iter().copied() {
+            if used > uptime {
+                return Err(SnapshotError::UsedLater { what: "conversation", number: session });
+            }
+            if all.insert(session, Session { tokens, used }).is_some() {
+                return Err(SnapshotError::Twice { what: "conversation", number: session });
+            }
+        }
+        Ok(Self { all, next: round })
+    }
+
+    /// Whether every conversation holds what its open reservations come to.
+    pub(super) fn check<'a>(&self, open: impl Iterator<Item = &'a Reservation>) -> Result<(), SnapshotError> {
+        let mut held: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for one in open {
+            let Some(session) = one.session else { continue };
+            let (input, output) = held.entry(session).or_default();
+            *input = input.saturating_add(one.input);
+            *output = output.saturating_add(one.output);
+        }
+        for (number, session) in &self.all {
+            let expected = held.remove(number).unwrap_or_default();
+            if (session.tokens.input_held, session.tokens.output_held) != expected {
+                return Err(SnapshotError::SessionDoesNotAddUp(*number));
+            }
+        }
+        match held.into_iter().find(|(_, sums)| *sums != (0, 0)) {
+            Some((missing, _)) => Err(SnapshotError::SessionDoesNotAddUp(missing)),
+            None => Ok(()),
         }
     }
 

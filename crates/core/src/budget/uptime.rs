@@ -12,17 +12,29 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(3_600);
 pub(super) const SLICE: usize = 64;
 
 /// Time since the first moment that a book was told. Clocks of two processes have nothing in common, so what is read back
-/// from a journal is as old as the reading.
+/// from a journal is as old as the reading, and time in which no process ran does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Uptime {
     began: Option<Timestamp>,
+    /// What had passed before this process.
+    before: Duration,
     passed: Duration,
 }
 
 impl Uptime {
+    /// Of a book that had been in use for so long when it was written down.
+    pub(super) const fn since(before: Duration) -> Self {
+        Self { began: None, before, passed: before }
+    }
+
+    /// The latest moment that the book has been told, if it has been told one by this process.
+    pub(super) fn latest(self) -> Option<Timestamp> {
+        self.began.map(|began| began + self.passed.saturating_sub(self.before))
+    }
+
     pub(super) fn hear(&mut self, now: Timestamp) {
         let began = *self.began.get_or_insert(now);
-        self.passed = self.passed.max(now - began);
+        self.passed = self.passed.max(self.before.saturating_add(now - began));
     }
 
     pub(super) const fn get(self) -> Duration {

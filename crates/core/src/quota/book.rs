@@ -2,26 +2,20 @@
 
 use super::decision::{
     Cost, GroupId, LimitId, LimitView, MOST_LIMITS, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal,
-    Reservation, Scope, ScopeError,
+    Reservation, Scope, ScopeError, Taken,
 };
+use super::groups::{Group, Groups, SHARDS};
 use super::index::Slot;
 use super::rule::{Check, Quota, QuotaGroup};
+use super::rules::Limit;
 use super::shard::Shard;
 use crate::setting::SettingError;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Now;
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
-
-/// So that two threads seldom want the same one.
-const SHARDS: usize = 64;
-
-#[derive(Debug)]
-struct Group {
-    rules: QuotaGroup,
-    shards: Box<[Mutex<Shard>]>,
-}
 
 /// What everybody has used of every limit, in memory, for many threads.
 ///
@@ -53,8 +47,10 @@ struct Group {
 /// ```
 #[derive(Debug)]
 pub struct QuotaBook {
-    groups: Box<[Group]>,
+    pub(super) groups: Groups,
     hasher: FixedState,
+    /// Held by who changes the limits. No decision asks for it.
+    pub(super) changing: Mutex<()>,
 }
 
 /// How many callers a book knows and what they weigh.
@@ -69,7 +65,6 @@ pub struct BookMemory {
 /// A scope under decision: its group, its locked shard, and the caller's place if it is known.
 struct Opened<'book> {
     scope: Scope,
-    quotas: &'book [Quota],
     shard: MutexGuard<'book, Shard>,
     hash: u64,
     slot: Option<Slot>,
@@ -78,30 +73,25 @@ struct Opened<'book> {
 impl QuotaBook {
     /// A book with nothing used. The seed spreads keys over shards.
     pub fn new(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
-        if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
-            return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
-        }
-        for (index, group) in groups.iter().enumerate() {
-            if groups[..index].iter().any(|earlier| earlier.name() == group.name()) {
-                return Err(SettingError::new("groups", format!("two groups are named {}", group.name())));
-            }
-        }
-        let shards = || (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
-        let groups = groups.into_iter().map(|rules| Group { rules, shards: shards() }).collect();
-        Ok(Self { groups, hasher: FixedState::with_seed(seed) })
+        check_groups(&groups)?;
+        let groups = Groups::new(groups);
+        Ok(Self { groups, hasher: FixedState::with_seed(seed), changing: Mutex::new(()) })
     }
 
     /// The group of this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
-        let position = self.groups.iter().position(|group| group.rules.name() == name)?;
+        let (position, group) = self.groups.iter().enumerate().find(|(_, group)| *group.name == *name)?;
+        group.rules()?;
         u16::try_from(position).ok().map(GroupId)
     }
 
-    /// One limit of one group.
+    /// One limit of one group, as it was last asked for.
     #[must_use]
-    pub fn quota(&self, limit: LimitId) -> Option<&Quota> {
-        self.groups.get(usize::from(limit.group.0))?.rules.quotas().get(limit.quota)
+    pub fn quota(&self, limit: LimitId) -> Option<Quota> {
+        let rules = self.groups.get(limit.group)?.rules()?;
+        let found = rules.limits.iter().find(|one| one.number == limit.quota)?;
+        Some(found.quota.clone())
     }
 
     /// Takes `cost` from every limit of every scope, or from none.
@@ -114,19 +104,21 @@ impl QuotaBook {
             Verdict::Never { limit, capacity } => return Ok(QuotaDecision::TooLarge { limit, capacity }),
         };
         // Every scope gets its place before the first is charged: all or nothing, even when memory is full.
-        for Opened { scope, quotas, shard, hash, slot } in &mut opened {
+        for Opened { scope, shard, hash, slot } in &mut opened {
             if slot.is_none() {
-                *slot = shard.insert(*hash, scope.key, quotas, |key| self.hash(key));
+                *slot = shard.insert(*hash, scope.key, |key| self.hash(key));
             }
             if slot.is_none() {
                 return Err(ScopeError::Full(scope.group));
             }
         }
         let mut reservation = Reservation { cost, scopes: ArrayVec::new(), marks: ArrayVec::new() };
-        for Opened { scope, quotas, shard, slot, .. } in &mut opened {
-            if let Some(slot) = *slot {
-                shard.take(slot, quotas, now, cost, |mark| reservation.marks.push(mark));
-                reservation.scopes.push(*scope);
+        for Opened { scope, shard, slot, .. } in &mut opened {
+            if let (Some(slot), Some(rules)) = (*slot, shard.rules()) {
+                let limits = u8::try_from(rules.limits.len()).unwrap_or(u8::MAX);
+                let taken = Taken { key: scope.key, version: rules.version, group: scope.group, limits };
+                reservation.scopes.push(taken);
+                shard.take(slot, now, cost, |mark| reservation.marks.push(mark));
             }
         }
         Ok(QuotaDecision::Granted { reservation, tightest })
@@ -138,12 +130,12 @@ impl QuotaBook {
         self.open(scopes, &mut opened)?;
         let mut views = ArrayVec::new();
         for opened in &opened {
-            opened.check(Cost::NOTHING, now, |limit, check| {
+            opened.check(Cost::NOTHING, now, |limit, capacity, check| {
                 let remaining = match check {
                     Check::Fits { remaining } | Check::Wait { remaining, .. } => remaining,
                     Check::Never { .. } => 0,
                 };
-                views.push(LimitView { limit, capacity: opened.quotas[limit.quota].capacity(), remaining });
+                views.push(LimitView { limit, capacity, remaining });
             });
         }
         Ok(views)
@@ -154,22 +146,24 @@ impl QuotaBook {
     pub fn settle(&self, reservation: Reservation, actual: Cost, now: Now) {
         let Reservation { cost, scopes, marks } = reservation;
         let mut marks = marks.as_slice();
-        for Scope { group, key } in scopes {
-            let Some(group) = self.groups.get(usize::from(group.0)) else { return };
-            let quotas = group.rules.quotas();
-            let (own, rest) = marks.split_at(quotas.len().min(marks.len()));
+        for Taken { key, version, group, limits } in scopes {
+            let (own, rest) = marks.split_at(usize::from(limits).min(marks.len()));
             marks = rest;
+            let Some(group) = self.groups.get(group) else { continue };
             let hash = self.hash(key);
             let mut shard = lock(&group.shards[shard_of(hash)]);
+            if shard.rules().is_none() {
+                continue;
+            }
             // A caller swept meanwhile had nothing left in any window, this reservation included; only what went
             // beyond it is still to be booked.
-            let slot = shard.find(hash, key, quotas);
+            let slot = shard.find(hash, key);
             let beyond = actual.requests > cost.requests || actual.tokens > cost.tokens;
             match slot {
-                Some(slot) => shard.settle(slot, quotas, now, own, (cost, actual)),
+                Some(slot) => shard.settle(slot, now, (version, own), (cost, actual)),
                 None if beyond => {
-                    if let Some(slot) = shard.insert(hash, key, quotas, |key| self.hash(key)) {
-                        shard.settle(slot, quotas, now, own, (cost, actual));
+                    if let Some(slot) = shard.insert(hash, key, |key| self.hash(key)) {
+                        shard.settle(slot, now, (version, own), (cost, actual));
                     }
                 }
                 None => {}
@@ -185,7 +179,7 @@ impl QuotaBook {
     /// Forgets the callers of one shard, of 64, that have nothing left in any window. Call it for one shard after
     /// the other, a few a second; returns how many were forgotten.
     pub fn sweep(&self, shard: usize, now: Now) -> usize {
-        let sweep = |group: &Group| lock(&group.shards[shard % SHARDS]).sweep(group.rules.quotas(), now);
+        let sweep = |group: &Group| lock(&group.shards[shard % SHARDS]).sweep(now);
         self.groups.iter().map(sweep).sum()
     }
 
@@ -193,11 +187,11 @@ impl QuotaBook {
     #[must_use]
     pub fn memory(&self) -> BookMemory {
         let mut memory = BookMemory::default();
-        for group in &self.groups {
+        for group in self.groups.iter() {
             for shard in &group.shards {
                 let shard = lock(shard);
                 memory.callers += shard.len();
-                memory.bytes += shard.bytes(group.rules.quotas());
+                memory.bytes += shard.bytes();
             }
         }
         memory
@@ -225,17 +219,16 @@ impl QuotaBook {
         }
         let mut limits = 0;
         for scope in ordered {
-            let group =
-                self.groups.get(usize::from(scope.group.0)).ok_or(ScopeError::Unknown(scope.group))?;
-            limits += group.rules.quotas().len();
+            let unknown = ScopeError::Unknown(scope.group);
+            let group = self.groups.get(scope.group).ok_or(unknown)?;
+            let hash = self.hash(scope.key);
+            let shard = lock(&group.shards[shard_of(hash)]);
+            limits += shard.rules().ok_or(unknown)?.limits.len();
             if limits > MOST_LIMITS {
                 return Err(ScopeError::TooMany);
             }
-            let hash = self.hash(scope.key);
-            let shard = lock(&group.shards[shard_of(hash)]);
-            let quotas = group.rules.quotas();
-            let slot = shard.find(hash, scope.key, quotas);
-            opened.push(Opened { scope, quotas, shard, hash, slot });
+            let slot = shard.find(hash, scope.key);
+            opened.push(Opened { scope, shard, hash, slot });
         }
         Ok(())
     }
@@ -246,10 +239,24 @@ impl QuotaBook {
 }
 
 impl Opened<'_> {
-    fn check(&self, cost: Cost, now: Now, mut each: impl FnMut(LimitId, Check)) {
+    /// Asks every limit: its name, the most it admits, and what it says.
+    fn check(&self, cost: Cost, now: Now, mut each: impl FnMut(LimitId, u32, Check)) {
         let group = self.scope.group;
-        self.shard
-            .check(self.slot, self.quotas, now, cost, |quota, check| each(LimitId { group, quota }, check));
+        self.shard.check(self.slot, now, cost, |Limit { quota, number }, check| {
+            each(LimitId { group, quota: *number }, quota.capacity(), check);
+        });
+    }
+}
+
+/// Refuses too few groups, too many, and two of one name.
+pub(super) fn check_groups(groups: &[QuotaGroup]) -> Result<(), SettingError> {
+    if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
+        return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
+    }
+    let mut names = BTreeSet::new();
+    match groups.iter().find(|group| !names.insert(group.name())) {
+        Some(twice) => Err(SettingError::new("groups", format!("two groups are named {}", twice.name()))),
+        None => Ok(()),
     }
 }
 
@@ -266,21 +273,16 @@ fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Verdict {
     let mut refusal: Option<Refusal> = None;
     let mut never = None;
     for scope in opened {
-        let view = |limit: LimitId, remaining| LimitView {
-            limit,
-            capacity: scope.quotas[limit.quota].capacity(),
-            remaining,
-        };
-        scope.check(cost, now, |limit, check| match check {
+        scope.check(cost, now, |limit, capacity, check| match check {
             Check::Never { capacity } => never = never.or(Some((limit, capacity))),
             Check::Wait { wait, remaining } => {
                 if refusal.is_none_or(|worst| wait > worst.wait) {
-                    refusal = Some(Refusal { binding: view(limit, remaining), wait });
+                    refusal = Some(Refusal { binding: LimitView { limit, capacity, remaining }, wait });
                 }
             }
             Check::Fits { remaining } => {
                 if tightest.is_none_or(|least| remaining < least.remaining) {
-                    tightest = Some(view(limit, remaining));
+                    tightest = Some(LimitView { limit, capacity, remaining });
                 }
             }
         });

@@ -110,6 +110,11 @@ impl CalendarRule {
         }
     }
 
+    /// Units that count at this moment.
+    pub(super) fn used(&self, used: PeriodUse, utc: UtcTime) -> u32 {
+        if self.is_idle(used, utc) { 0 } else { used.units }
+    }
+
     pub(super) fn is_idle(&self, used: PeriodUse, utc: UtcTime) -> bool {
         used.units == 0 || used.period < self.period.number(utc)
     }

@@ -61,7 +61,8 @@ impl Cost {
 pub struct LimitId {
     /// The group.
     pub group: GroupId,
-    /// Its place among the group's quotas.
+    /// Its number in the group: its place in the order in which the group's limits first came. A name keeps its number,
+    /// whatever else changes.
     pub quota: usize,
 }
 
@@ -111,9 +112,20 @@ pub enum QuotaDecision {
 #[must_use = "a reservation that is not settled stays charged in full"]
 pub struct Reservation {
     pub(super) cost: Cost,
-    pub(super) scopes: ArrayVec<Scope, MOST_SCOPES>,
+    pub(super) scopes: ArrayVec<Taken, MOST_SCOPES>,
     /// Where the units were taken from, limit by limit in the order of the scopes.
     pub(super) marks: ArrayVec<u64, MOST_LIMITS>,
+}
+
+/// A scope that units were taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) key: QuotaKey,
+    /// Of the rules that were in force.
+    pub(super) version: u32,
+    pub(super) group: GroupId,
+    /// How many limits there were, each of which has a mark.
+    pub(super) limits: u8,
 }
 
 /// A set of scopes that no decision can be taken over.
@@ -131,7 +143,7 @@ pub enum ScopeError {
     /// Nobody new can be remembered: a thousand million callers are.
     #[error("the book has no room for another caller")]
     Full(GroupId),
-    /// A group of another book.
+    /// A group of another book, or one that is gone.
     #[error("the book has no such group")]
     Unknown(GroupId),
 }

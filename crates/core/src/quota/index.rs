@@ -98,6 +98,11 @@ impl SlotIndex {
         }
     }
 
+    /// Every place.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.lines.iter().flat_map(|line| line.0).filter_map(slot_of)
+    }
+
     /// New lines for what is live, with room to spare.
     fn lay_out(&mut self, hash_of: impl Fn(Slot) -> u64) {
         let lines = (self.live + 1).div_ceil(FRESHLY_FULL);

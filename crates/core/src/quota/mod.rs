@@ -12,11 +12,16 @@
 //! upper bound; settling gives back what was not used, to the window it came from, and books what went beyond
 //! as debt. Dropped unsettled, a reservation stays charged.
 //!
+//! **Limits may change** while requests go on ([`QuotaBook::change`]). What callers have used stays where it can be counted
+//! the new way, and otherwise counts as used at the change: changing limits gives nobody a fresh start.
+//!
 //! The book does not wait, does not know what a tier is, and never reads a clock.
 
 mod book;
 mod calendar;
+mod change;
 mod decision;
+mod groups;
 mod hint;
 mod index;
 mod packed;
@@ -24,6 +29,7 @@ mod pool;
 mod rate;
 mod ring;
 mod rule;
+mod rules;
 mod shard;
 mod sliding;
 
@@ -33,6 +39,7 @@ mod tests;
 
 pub use book::{BookMemory, QuotaBook};
 pub use calendar::CalendarPeriod;
+pub use change::{CountsDecision, LimitChange};
 pub use decision::{
     Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
 };

@@ -109,6 +109,13 @@ pub(super) fn shrink(words: &mut [u32], rings: &mut Pool<SliceRing>, present: u3
     words.copy_from_slice(&packed);
 }
 
+/// Gives a ring back that nobody will ask for again.
+pub(super) fn release(words: &[u32], rings: &mut Pool<SliceRing>) {
+    if let Some(id) = ring_of(words) {
+        rings.remove(id);
+    }
+}
+
 impl Packed<'_> {
     pub(super) fn newest(&self) -> Option<u32> {
         self.slices.iter().any(|slice| *slice != 0).then_some(self.newest)

@@ -13,7 +13,16 @@ use std::time::Duration;
 pub(super) struct RateRule {
     /// The time one unit takes at the even rate. Rounded up, so that the rate is never above what was asked.
     unit_nanos: u64,
+    /// The period in which the rate was written.
+    per_nanos: u64,
     burst: u32,
+}
+
+/// From the time that one unit took to the time that it takes now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RateScale {
+    from: u64,
+    to: u64,
 }
 
 /// The moment by which all that was admitted is used up at the even rate.
@@ -50,7 +59,7 @@ impl RateRule {
         if unit_nanos.checked_mul(u64::from(burst)).is_none() {
             return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
         }
-        Ok(Self { unit_nanos, burst })
+        Ok(Self { unit_nanos, per_nanos: nanos(per), burst })
     }
 
     pub(super) const fn kind(&self) -> QuotaKind {
@@ -94,11 +103,49 @@ impl RateRule {
         backlog.0 = backlog.0.saturating_sub(refund);
     }
 
+    pub(super) fn has_period_of(&self, other: &Self) -> bool {
+        self.per_nanos == other.per_nanos
+    }
+
+    /// How to go on from a rate of the same period that was faster or slower; `None` if it was neither, or of another
+    /// period.
+    pub(super) fn scale_from(&self, before: &Self) -> Option<RateScale> {
+        let is_other = self.has_period_of(before) && self.unit_nanos != before.unit_nanos;
+        is_other.then_some(RateScale { from: before.unit_nanos, to: self.unit_nanos })
+    }
+
+    /// Units that have not been worked off at this moment; one that is worked off in part counts.
+    pub(super) fn used(&self, backlog: Backlog, now: Timestamp) -> u32 {
+        let owed = backlog.0.saturating_sub(now.as_nanos());
+        u32::try_from(owed.div_ceil(self.unit_nanos)).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn is_idle(backlog: Backlog, now: Timestamp) -> bool {
         backlog.0 <= now.as_nanos()
     }
 
     fn units(&self, span: u64) -> u32 {
         u32::try_from(span / self.unit_nanos).unwrap_or(u32::MAX)
+    }
+}
+
+impl RateScale {
+    /// As many units as before.
+    pub(super) fn backlog(self, backlog: Backlog, now: Timestamp) -> Backlog {
+        Backlog(self.scaled(backlog.0, now, u128::div_ceil))
+    }
+
+    /// The moment by which a reservation's units are used up. Earlier is the careful side: less is given back.
+    pub(super) fn moment(self, moment: u64, now: Timestamp) -> u64 {
+        self.scaled(moment, now, |owed, from| owed / from)
+    }
+
+    fn scaled(self, moment: u64, now: Timestamp, divide: impl FnOnce(u128, u128) -> u128) -> u64 {
+        let owed = u128::from(moment.saturating_sub(now.as_nanos()));
+        if owed == 0 {
+            return moment;
+        }
+        let owed = divide(owed * u128::from(self.to), u128::from(self.from));
+        now.as_nanos().saturating_add(u64::try_from(owed).unwrap_or(u64::MAX))
     }
 }

@@ -4,7 +4,7 @@ use super::calendar::{self, CalendarPeriod, CalendarRule, PeriodUse};
 use super::decision::Cost;
 use super::packed;
 use super::pool::Pool;
-use super::rate::{self, Backlog, RateRule};
+use super::rate::{self, Backlog, RateRule, RateScale};
 use super::ring::SliceRing;
 use super::sliding::SlidingRule;
 use crate::setting::{SettingError, at_least_one};
@@ -33,7 +33,7 @@ pub enum Unit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    name: Box<str>,
+    name: std::sync::Arc<str>,
     unit: Unit,
     rule: Rule,
 }
@@ -166,7 +166,10 @@ impl Quota {
 
     /// Takes units whether they fit or not. The mark that comes back says where they were taken from.
     pub(super) fn take(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now, cost: Cost) -> u64 {
-        let units = cost.units(self.unit);
+        self.take_units(words, rings, now, cost.units(self.unit))
+    }
+
+    fn take_units(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now, units: u32) -> u64 {
         match &self.rule {
             Rule::Rate(rule) => change(words, |backlog| rule.take(backlog, now.monotonic, units)),
             Rule::Sliding(rule) => rule.take(words, rings, now.monotonic, units),
@@ -174,31 +177,41 @@ impl Quota {
         }
     }
 
-    /// Corrects what was taken at `mark` from `reserved` to `actual`.
+    /// Corrects what was taken at `mark` from `reserved` to `actual`. Without a mark nothing can be given back.
     pub(super) fn settle(
         &self,
         words: &mut [u32],
         rings: &mut Pool<SliceRing>,
         now: Now,
-        mark: u64,
+        mark: Option<u64>,
         (reserved, actual): (Cost, Cost),
     ) {
         let (reserved, actual) = (reserved.units(self.unit), actual.units(self.unit));
         let (refund, debt) = (reserved.saturating_sub(actual), actual.saturating_sub(reserved));
         match &self.rule {
             Rule::Rate(rule) => change(words, |backlog| {
-                rule.give_back(backlog, mark, refund, now.monotonic);
+                if let Some(mark) = mark {
+                    rule.give_back(backlog, mark, refund, now.monotonic);
+                }
                 if debt > 0 {
                     rule.take(backlog, now.monotonic, debt);
                 }
             }),
             Rule::Sliding(rule) => {
-                SlidingRule::give_back(words, rings, mark, refund);
+                if let Some(mark) = mark {
+                    SlidingRule::give_back(words, rings, mark, refund);
+                }
                 rule.take(words, rings, now.monotonic, debt);
             }
-            Rule::Calendar(_) => change_period(words, |used| {
-                CalendarRule::give_back(used, mark, refund);
-                CalendarRule::add_debt(used, mark, debt);
+            Rule::Calendar(rule) => change_period(words, |used| match mark {
+                Some(mark) => {
+                    CalendarRule::give_back(used, mark, refund);
+                    CalendarRule::add_debt(used, mark, debt);
+                }
+                None if debt > 0 => {
+                    rule.take(used, now.utc, debt);
+                }
+                None => {}
             }),
         }
     }
@@ -215,6 +228,85 @@ impl Quota {
     pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now) {
         if let Rule::Sliding(rule) = &self.rule {
             rule.compact(words, rings, now.monotonic);
+        }
+    }
+}
+
+/// How what was used of one limit goes on under another of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carry {
+    /// As it is.
+    Kept,
+    /// As many units, each of which takes another time at the even rate.
+    Rescaled { scale: RateScale },
+    /// As if it were used at the change.
+    AsCurrent,
+    /// Not at all.
+    Nothing,
+}
+
+impl Carry {
+    /// Where the units of a reservation are now that were taken at `mark`, if they are where they were.
+    pub(super) fn mark(self, mark: u64, at: Now) -> Option<u64> {
+        match self {
+            Self::Kept => Some(mark),
+            Self::Rescaled { scale } => Some(scale.moment(mark, at.monotonic)),
+            Self::AsCurrent | Self::Nothing => None,
+        }
+    }
+}
+
+/// How a limit takes the place of another.
+impl Quota {
+    pub(super) fn carry(&self, before: &Self) -> Carry {
+        if self.unit != before.unit {
+            return Carry::Nothing;
+        }
+        let is_same = match (&self.rule, &before.rule) {
+            (Rule::Rate(after), Rule::Rate(before)) => match after.scale_from(before) {
+                Some(scale) => return Carry::Rescaled { scale },
+                None => after.has_period_of(before),
+            },
+            (Rule::Sliding(after), Rule::Sliding(before)) => after.has_period_of(before),
+            (Rule::Calendar(after), Rule::Calendar(before)) => after.period == before.period,
+            (Rule::Rate(_) | Rule::Sliding(_) | Rule::Calendar(_), _) => false,
+        };
+        if is_same { Carry::Kept } else { Carry::AsCurrent }
+    }
+
+    /// Writes what a caller has used of `before` into the empty words of this limit.
+    pub(super) fn carry_words(
+        &self,
+        words: &mut [u32],
+        (before, carry, old): (&Self, Carry, &[u32]),
+        rings: &mut Pool<SliceRing>,
+        now: Now,
+    ) {
+        match carry {
+            Carry::Kept => words.copy_from_slice(old),
+            Carry::Rescaled { scale } => scale.backlog(Backlog::read(old), now.monotonic).write(words),
+            Carry::AsCurrent => {
+                let units = before.used(old, rings, now);
+                before.release(old, rings);
+                self.take_units(words, rings, now, units);
+            }
+            Carry::Nothing => before.release(old, rings),
+        }
+    }
+
+    /// Units that count at this moment.
+    fn used(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now) -> u32 {
+        match &self.rule {
+            Rule::Rate(rule) => rule.used(Backlog::read(words), now.monotonic),
+            Rule::Sliding(rule) => rule.used(words, rings, now.monotonic),
+            Rule::Calendar(rule) => rule.used(PeriodUse::read(words), now.utc),
+        }
+    }
+
+    /// Gives back all room that words which nobody will read again hold elsewhere.
+    pub(super) fn release(&self, words: &[u32], rings: &mut Pool<SliceRing>) {
+        if let Rule::Sliding(_) = &self.rule {
+            packed::release(words, rings);
         }
     }
 }

@@ -7,16 +7,19 @@ use super::decision::{Cost, QuotaKey};
 use super::index::{Slot, SlotIndex};
 use super::pool::Pool;
 use super::ring::SliceRing;
-use super::rule::{Check, Quota};
+use super::rule::{Carry, Check, Quota};
+use super::rules::{KEY_WORDS, Limit, Origin, Rules};
+use crate::sync::Arc;
 use crate::time::Now;
 
 /// Records that lie together. Pages never move, so growing costs one page and no copying.
 const PAGE: u32 = 128;
-/// The words of a record before the first limit's.
-const KEY_WORDS: usize = 2;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shard {
+    /// Under the same lock as the records, so that a decision never reads records by other rules than they were
+    /// written by. None in a group that is gone.
+    rules: Option<Arc<Rules>>,
     index: SlotIndex,
     records: Records,
     free: Vec<Slot>,
@@ -27,11 +30,6 @@ pub(super) struct Shard {
 #[derive(Debug, Default)]
 struct Records {
     pages: Vec<Box<[u32]>>,
-}
-
-/// Words of one record.
-fn record_words(quotas: &[Quota]) -> usize {
-    KEY_WORDS + quotas.iter().map(Quota::words).sum::<usize>()
 }
 
 impl Records {
@@ -52,8 +50,30 @@ impl Records {
 }
 
 impl Shard {
-    pub(super) fn find(&self, hash: u64, key: QuotaKey, quotas: &[Quota]) -> Option<Slot> {
-        let words = record_words(quotas);
+    pub(super) fn new(rules: Arc<Rules>) -> Self {
+        Self::of(Some(rules))
+    }
+
+    fn of(rules: Option<Arc<Rules>>) -> Self {
+        let (index, records, rings) = (SlotIndex::default(), Records::default(), Pool::default());
+        Self { rules, index, records, free: Vec::new(), used_slots: 0, rings }
+    }
+
+    /// The rules in force; none if the group is gone.
+    pub(super) fn rules(&self) -> Option<&Rules> {
+        self.rules.as_deref()
+    }
+
+    fn words(&self) -> usize {
+        self.rules().map_or(KEY_WORDS, |rules| rules.words)
+    }
+
+    fn limits(&self) -> &[Limit] {
+        self.rules().map_or(&[], |rules| &rules.limits)
+    }
+
+    pub(super) fn find(&self, hash: u64, key: QuotaKey) -> Option<Slot> {
+        let words = self.words();
         self.index.find(hash, |slot| self.records.key(slot, words) == key)
     }
 
@@ -62,10 +82,9 @@ impl Shard {
         &mut self,
         hash: u64,
         key: QuotaKey,
-        quotas: &[Quota],
         rehash: impl Fn(QuotaKey) -> u64,
     ) -> Option<Slot> {
-        let words = record_words(quotas);
+        let words = self.words();
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.new_slot(words)?,
@@ -82,7 +101,7 @@ impl Shard {
     fn new_slot(&mut self, words: usize) -> Option<Slot> {
         let slot = Slot::new(self.used_slots)?;
         if self.used_slots.is_multiple_of(PAGE) {
-            self.records.pages.push(vec![0; PAGE as usize * words].into());
+            self.records.pages.push(empty_page(words));
         }
         self.used_slots += 1;
         Some(slot)
@@ -92,61 +111,51 @@ impl Shard {
     pub(super) fn check(
         &self,
         slot: Option<Slot>,
-        quotas: &[Quota],
         now: Now,
         cost: Cost,
-        mut each: impl FnMut(usize, Check),
+        mut each: impl FnMut(&Limit, Check),
     ) {
-        let mut words = slot.map(|slot| &self.records.record(slot, record_words(quotas))[KEY_WORDS..]);
-        for (index, quota) in quotas.iter().enumerate() {
+        let mut words = slot.map(|slot| &self.records.record(slot, self.words())[KEY_WORDS..]);
+        for limit in self.limits() {
             let (own, rest) = words.map_or((&NOTHING_USED[..], None), |words| {
-                let (own, rest) = words.split_at(quota.words());
+                let (own, rest) = words.split_at(limit.quota.words());
                 (own, Some(rest))
             });
             words = rest;
-            each(index, quota.check(own, &self.rings, now, cost));
+            each(limit, limit.quota.check(own, &self.rings, now, cost));
         }
     }
 
-    pub(super) fn take(
-        &mut self,
-        slot: Slot,
-        quotas: &[Quota],
-        now: Now,
-        cost: Cost,
-        mut mark: impl FnMut(u64),
-    ) {
-        let Self { records, rings, .. } = self;
-        let record = records.record_mut(slot, record_words(quotas));
-        for_each_limit(record, quotas, |quota, words| mark(quota.take(words, rings, now, cost)));
+    pub(super) fn take(&mut self, slot: Slot, now: Now, cost: Cost, mut mark: impl FnMut(u64)) {
+        let Self { rules: Some(rules), records, rings, .. } = self else { return };
+        let record = records.record_mut(slot, rules.words);
+        for_each_limit(record, &rules.limits, |quota, words| mark(quota.take(words, rings, now, cost)));
     }
 
+    /// Corrects what a reservation took, which was made under rules of this version and has these marks.
     pub(super) fn settle(
         &mut self,
         slot: Slot,
-        quotas: &[Quota],
         now: Now,
-        marks: &[u64],
+        (version, marks): (u32, &[u64]),
         change: (Cost, Cost),
     ) {
-        let Self { records, rings, .. } = self;
-        let record = records.record_mut(slot, record_words(quotas));
-        let mut marks = marks.iter();
-        for_each_limit(record, quotas, |quota, words| {
-            if let Some(mark) = marks.next() {
-                quota.settle(words, rings, now, *mark, change);
-            }
+        let Self { rules: Some(rules), records, rings, .. } = self else { return };
+        let record = records.record_mut(slot, rules.words);
+        let mut marks = rules.marks_since(version, marks).into_iter();
+        for_each_limit(record, &rules.limits, |quota, words| {
+            quota.settle(words, rings, now, marks.next().flatten(), change);
         });
     }
 
     /// Forgets callers who have nothing left in any window, and takes room from those who calmed down.
-    pub(super) fn sweep(&mut self, quotas: &[Quota], now: Now) -> usize {
-        let Self { index, records, free, rings, .. } = self;
+    pub(super) fn sweep(&mut self, now: Now) -> usize {
+        let Self { rules: Some(rules), index, records, free, rings, .. } = self else { return 0 };
         let before = index.len();
         index.retain(|slot| {
-            let record = records.record_mut(slot, record_words(quotas));
+            let record = records.record_mut(slot, rules.words);
             let mut idle = true;
-            for_each_limit(record, quotas, |quota, words| {
+            for_each_limit(record, &rules.limits, |quota, words| {
                 quota.compact(words, rings, now);
                 idle &= quota.is_idle(words, rings, now);
             });
@@ -159,12 +168,61 @@ impl Shard {
         before - index.len()
     }
 
+    /// Has other limits from now on, or none. Callers keep what they have used as far as the limits say.
+    pub(super) fn change(&mut self, rules: Option<&Arc<Rules>>, now: Now) {
+        let origins = match (self.rules(), rules) {
+            (Some(before), Some(rules)) => rules.origins_in(before),
+            (None, _) | (_, None) => None,
+        };
+        let Some((rules, origins)) = rules.zip(origins) else {
+            *self = Self::of(rules.cloned());
+            return;
+        };
+        if !self.has_layout(origins) {
+            self.carry_records(rules, origins, now);
+        }
+        self.rules = Some(Arc::clone(rules));
+    }
+
+    /// Whether records that were written by the present rules can be read by what comes from them this way.
+    fn has_layout(&self, origins: &[Origin]) -> bool {
+        let is_same = |(place, origin): (usize, &Origin)| *origin == Some((place, Carry::Kept));
+        origins.len() == self.limits().len() && origins.iter().enumerate().all(is_same)
+    }
+
+    /// Writes all records anew. Every caller keeps its slot, so that the index stays as it is.
+    fn carry_records(&mut self, after: &Rules, origins: &[Origin], now: Now) {
+        let Self { rules: Some(before), index, records, rings, .. } = self else { return };
+        let pages = records.pages.iter().map(|_| empty_page(after.words)).collect();
+        let mut carried = Records { pages };
+        for slot in index.slots() {
+            let old = records.record(slot, before.words);
+            let new = carried.record_mut(slot, after.words);
+            new[..KEY_WORDS].copy_from_slice(&old[..KEY_WORDS]);
+            let mut origins_left = origins.iter();
+            for_each_limit(new, &after.limits, |quota, words| {
+                if let Some((place, carry)) = origins_left.next().copied().flatten() {
+                    let former = &before.limits[place].quota;
+                    let old = before.words_of(old, place);
+                    quota.carry_words(words, (former, carry, old), rings, now);
+                }
+            });
+            for (place, limit) in before.limits.iter().enumerate() {
+                let is_gone = !origins.iter().flatten().any(|(from, _)| *from == place);
+                if is_gone {
+                    limit.quota.release(before.words_of(old, place), rings);
+                }
+            }
+        }
+        *records = carried;
+    }
+
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
-    pub(super) fn bytes(&self, quotas: &[Quota]) -> usize {
-        let page = PAGE as usize * record_words(quotas) * size_of::<u32>();
+    pub(super) fn bytes(&self) -> usize {
+        let page = PAGE as usize * self.words() * size_of::<u32>();
         self.index.bytes()
             + self.records.pages.len() * page
             + self.records.pages.capacity() * size_of::<Box<[u32]>>()
@@ -176,9 +234,13 @@ impl Shard {
 /// The record of somebody who is not known, as long as the longest limit needs.
 const NOTHING_USED: [u32; 8] = [0; 8];
 
-fn for_each_limit(record: &mut [u32], quotas: &[Quota], mut each: impl FnMut(&Quota, &mut [u32])) {
+fn empty_page(words: usize) -> Box<[u32]> {
+    vec![0; PAGE as usize * words].into()
+}
+
+fn for_each_limit(record: &mut [u32], limits: &[Limit], mut each: impl FnMut(&Quota, &mut [u32])) {
     let mut words = &mut record[KEY_WORDS..];
-    for quota in quotas {
+    for Limit { quota, .. } in limits {
         let (own, rest) = words.split_at_mut(quota.words());
         each(quota, own);
         words = rest;

@@ -56,6 +56,10 @@ impl SlidingRule {
         self.limit
     }
 
+    pub(super) fn has_period_of(&self, other: &Self) -> bool {
+        self.slice_nanos == other.slice_nanos
+    }
+
     fn present(&self, now: Timestamp, newest: Option<u32>) -> Present {
         let (slice, into_slice) = (now.as_nanos() / self.slice_nanos, now.as_nanos() % self.slice_nanos);
         // Numbers wrap after 2^32 slices and are only ever compared over 61 of them.
@@ -144,6 +148,16 @@ impl SlidingRule {
     pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, mark: u64, units: u32) {
         let number = u32::try_from(mark).unwrap_or(u32::MAX);
         packed::give_back(words, rings, Slice { number, units });
+    }
+
+    /// Units that count at this moment.
+    pub(super) fn used(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> u32 {
+        let present = self.present(now, packed::newest(words, rings)).slice;
+        let used = match packed::stored(words, rings) {
+            Stored::Packed(packed) => packed.used(present),
+            Stored::Ring(ring) => ring.used(present),
+        };
+        u32::try_from(used).unwrap_or(u32::MAX)
     }
 
     pub(super) fn is_idle(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> bool {

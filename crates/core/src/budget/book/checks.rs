@@ -1,6 +1,6 @@
 //! Whether a request fits, from the narrowest limit to the widest.
 
-use super::{BudgetBook, Source};
+use super::{BudgetBook, BudgetSource};
 use crate::budget::entry::{Ask, BudgetRefusal};
 use crate::money::Money;
 use crate::time::{Now, UtcTime};
@@ -49,7 +49,7 @@ impl BudgetBook {
             return Err(BudgetRefusal::TierDay { tier, wanted, free, resets });
         }
         // Who lives on leases does not see what others spend; the leases are within the whole.
-        if self.source == Source::Caps {
+        if self.source == BudgetSource::Caps {
             let free = self.all(day).free(self.limits.day_cap(day));
             if wanted > free {
                 return Err(BudgetRefusal::GlobalDay { wanted, free, resets });

@@ -3,6 +3,7 @@
 mod checks;
 mod forgetting;
 mod leases;
+mod saving;
 
 use super::account::{Account, SessionTokens};
 use super::day::{Caller, Day};
@@ -21,11 +22,14 @@ const LAST_ID: u64 = 1 << 63;
 
 /// Where the money of a tier comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub enum BudgetSource {
     /// The caps themselves: this book is the only one.
     Caps,
     /// Leases: what other books spend is out of sight, and only what was leased may be spent here.
-    Leases { node: u64 },
+    Leases {
+        /// Whose they are; see [`LeaseId`](super::LeaseId).
+        node: u64,
+    },
 }
 
 /// How a reservation stood before what is said of it now.
@@ -40,7 +44,7 @@ enum Stood {
 #[derive(Debug)]
 pub struct BudgetBook {
     limits: BudgetLimits,
-    source: Source,
+    source: BudgetSource,
     days: BTreeMap<u64, Day>,
     /// Days that are forgotten, as far as they have not been taken apart yet.
     leaving: Vec<Day>,
@@ -58,17 +62,17 @@ impl BudgetBook {
     /// Empty books that may spend the caps.
     #[must_use]
     pub fn new(limits: BudgetLimits) -> Self {
-        Self::from_source(limits, Source::Caps)
+        Self::from_source(limits, BudgetSource::Caps)
     }
 
     /// Empty books that may spend what is leased to this node, and nothing yet. For what `node` means see
     /// [`LeaseId`](super::LeaseId).
     #[must_use]
     pub fn on_leases(limits: BudgetLimits, node: u64) -> Self {
-        Self::from_source(limits, Source::Leases { node })
+        Self::from_source(limits, BudgetSource::Leases { node })
     }
 
-    fn from_source(limits: BudgetLimits, source: Source) -> Self {
+    fn from_source(limits: BudgetLimits, source: BudgetSource) -> Self {
         Self {
             limits,
             source,
@@ -167,8 +171,8 @@ impl BudgetBook {
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
         match self.source {
-            Source::Caps => self.limits.tier_cap(day, tier),
-            Source::Leases { .. } => self.days.get(&day).map_or(Money::ZERO, |day| day.leased(tier)),
+            BudgetSource::Caps => self.limits.tier_cap(day, tier),
+            BudgetSource::Leases { .. } => self.days.get(&day).map_or(Money::ZERO, |day| day.leased(tier)),
         }
     }
 
@@ -238,8 +242,8 @@ impl BudgetBook {
 
     const fn node(&self) -> Option<u64> {
         match self.source {
-            Source::Caps => None,
-            Source::Leases { node } => Some(node),
+            BudgetSource::Caps => None,
+            BudgetSource::Leases { node } => Some(node),
         }
     }
 

@@ -8,6 +8,8 @@ mod lease;
 mod model;
 mod node;
 mod pace;
+mod snapshot;
+mod snapshot_model;
 
 use super::{Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, Entry, ReservationId};
 use crate::history::TokenLimits;

@@ -2,6 +2,8 @@
 
 mod book;
 mod calendar;
+mod change;
+mod change_model;
 mod hint;
 mod limits;
 mod model;

@@ -1,7 +1,7 @@
 //! Many threads at one book.
 
 use super::super::{Cost, QuotaBook};
-use super::{MINUTE, admitted, at, book, group, remaining, scope, sliding, take};
+use super::{HOUR, MINUTE, admitted, at, book, group, remaining, scope, sliding, take};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
@@ -58,4 +58,52 @@ fn what_threads_reserve_and_settle_adds_up() {
         }
     });
     assert_eq!(remaining(&book, &scopes, at(2_000)), [1_000_000 - 4 * 1_000 * 7]);
+}
+
+#[test]
+fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
+    let (smaller, larger) = (40, 60);
+    let minute = |limit| sliding("minute", limit, MINUTE, 0);
+    let other = || sliding("other", 10_000, HOUR, 0);
+    // Same counts under other numbers, at another place, beside another limit, and counted over another period.
+    let sets = [
+        vec![minute(smaller)],
+        vec![other(), minute(larger)],
+        vec![minute(smaller), other()],
+        vec![sliding("minute", larger, MINUTE * 2, 0)],
+    ];
+    let book = book(sets[0].clone());
+    let keys = 0..6_usize;
+    for round in 0..8_u32 {
+        let now = at(u64::from(round) * 3_600_000);
+        let passed: Vec<AtomicUsize> = keys.clone().map(|_| AtomicUsize::new(0)).collect();
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    for turn in 0..600 {
+                        let key = turn % keys.len();
+                        let scopes = [scope(&book, "caller", key as u64)];
+                        let Ok(held) = take(&book, &scopes, Cost::REQUEST, now) else { continue };
+                        if turn % 5 == 0 {
+                            book.refund(held, now);
+                        } else {
+                            passed[key].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            threads.spawn(|| {
+                for set in sets.iter().cycle().take(60) {
+                    book.change(vec![group("caller", set.clone())], now).unwrap();
+                    book.sweep(0, now);
+                }
+            });
+        });
+        for passed in passed {
+            let passed = passed.into_inner();
+            assert!(passed <= larger as usize, "{passed} in round {round}");
+            // Of what was given back into a window that was counted anew meanwhile, some is lost: the careful side.
+            assert!(passed >= smaller as usize / 4, "{passed} in round {round}");
+        }
+    }
 }
