@@ -130,16 +130,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
 /// A day's money for the tiers that somebody has a key of, in the proportions that they have by default. One caller may spend
 /// all that its tier has.
 fn daily(budget: Money, keys: &[(Tier, String)]) -> Result<BudgetLimits, SettingError> {
-    /// The least there is: a share is never nothing.
-    const LEAST: f64 = 0.0001;
+    /// A share is a number of millionths and never nothing, so that two tiers may take one each for nobody.
+    const MILLIONTHS: f64 = 999_998.0;
     let usual = BudgetOptions::default();
     let has_key = |tier: Tier| keys.iter().any(|(of, _)| *of == tier);
     let weigh = |tier: Tier| if has_key(tier) { usual.shares[tier.index()] } else { 0.0 };
     let whole: f64 = Tier::ALL.map(weigh).iter().sum();
     let shares = Tier::ALL.map(|tier| {
-        let share = weigh(tier) / whole * (100.0 - 2.0 * LEAST);
         // Rounded down, so that all of them together are not more than the whole.
-        ((share / LEAST).floor() * LEAST).max(LEAST)
+        (weigh(tier) / whole * MILLIONTHS).floor().max(1.0) / 10_000.0
     });
     BudgetOptions { day: budget, caller_day: budget, shares, ..usual }.check()
 }
@@ -207,7 +206,23 @@ fn is_metadata(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{endpoint, is_metadata};
+    use super::{daily, endpoint, is_metadata};
+    use seawall_core::money::Money;
+    use seawall_pipeline::Tier;
+
+    #[test]
+    fn tiers_without_a_key_leave_the_day_to_the_others() {
+        let caps = |tiers: &[Tier]| {
+            let keys: Vec<_> = tiers.iter().map(|tier| (*tier, String::new())).collect();
+            let limits = daily(Money::from_dollars(1_000), &keys).unwrap();
+            assert_eq!(limits.caller_cap(), limits.day_cap(0));
+            Tier::ALL.map(|tier| limits.tier_cap(0, tier).as_nanos() / 1_000_000)
+        };
+        assert_eq!(caps(&[Tier::Guest]), [1, 1, 999_998]);
+        assert_eq!(caps(&[Tier::Prime, Tier::Guest, Tier::Guest]), [769_229, 1, 230_768]);
+        assert_eq!(caps(&Tier::ALL), [499_999, 349_999, 149_999]);
+        assert!(daily(Money::ZERO, &[(Tier::Prime, String::new())]).is_err());
+    }
 
     #[test]
     fn an_address_is_a_host_and_a_port_and_nothing_else() {

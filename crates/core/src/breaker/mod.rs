@@ -15,6 +15,7 @@
 //! [`Breaker`] is the bare machine; [`SharedBreaker`] is the same behind a lock, with permits that report
 //! themselves abandoned when dropped.
 
+mod change;
 mod fleet;
 mod machine;
 mod settings;

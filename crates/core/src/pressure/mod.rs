@@ -226,6 +226,17 @@ impl PressureGauge {
         }
     }
 
+    /// Has other settings from now on. The outcomes stay, as far as the new window reaches back, and so does the pressure
+    /// until the next outcome is judged.
+    pub fn change(&mut self, settings: PressureSettings) {
+        let judged_by = |settings: &PressureSettings| (settings.sustained, settings.min_calls);
+        if judged_by(&settings) != judged_by(&self.settings) {
+            self.mostly_failing_since = None;
+        }
+        self.recovery = self.recovery.filter(|successes| *successes < settings.recovery_successes);
+        self.settings = settings;
+    }
+
     /// Takes in how an attempt ended. What says nothing of the target's faults changes nothing.
     pub fn record(&mut self, outcome: &Outcome, now: Timestamp) -> Option<PressureSignal> {
         let failed = match outcome.health(Duration::MAX) {

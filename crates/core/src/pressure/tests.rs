@@ -223,6 +223,53 @@ fn a_failure_in_recovery_starts_its_count_again() {
     assert_eq!(read(&gauge, at(0)), Pressure::Normal);
 }
 
+fn changed(gauge: &mut PressureGauge, change: impl FnOnce(&mut PressureOptions)) {
+    let mut options = PressureOptions::default();
+    change(&mut options);
+    gauge.change(options.check().unwrap());
+}
+
+#[test]
+fn other_settings_judge_the_same_outcomes_from_the_next_one_on() {
+    let mut gauge = gauge();
+    feed(&mut gauge, false, 18, at(0));
+    feed(&mut gauge, true, 3, at(1_000));
+    assert_eq!(read(&gauge, at(1_000)), Pressure::Slight);
+    changed(&mut gauge, |it| it.high_percent = 15.1);
+    assert_eq!(read(&gauge, at(1_000)), Pressure::Slight);
+    feed(&mut gauge, true, 1, at(1_000));
+    assert_eq!(read(&gauge, at(1_000)), Pressure::High);
+    // A shorter window reaches back less far at once, a longer one no further than what is there.
+    changed(&mut gauge, |it| it.window = Duration::from_secs(10));
+    assert_eq!((read(&gauge, at(10_999)), read(&gauge, at(11_000))), (Pressure::High, Pressure::Normal));
+    feed(&mut gauge, false, 1, at(10_500));
+    assert_eq!((gauge.outcomes.len(), gauge.failures), (5, 4));
+}
+
+#[test]
+fn a_recovery_ends_where_fewer_successes_are_needed_than_there_were() {
+    for (needed, pressure) in [(3, Pressure::Recovery), (2, Pressure::Recovery), (1, Pressure::Normal)] {
+        let mut gauge = gauge();
+        gauge.follow(BreakerPhase::HalfOpen { stage: 0 });
+        feed(&mut gauge, false, 1, at(0));
+        changed(&mut gauge, |it| it.recovery_successes = needed);
+        assert_eq!(read(&gauge, at(0)), pressure, "{needed}");
+    }
+}
+
+#[test]
+fn failing_for_long_is_counted_anew_where_it_means_something_else() {
+    let asks = |change: fn(&mut PressureOptions)| {
+        let mut gauge = gauge();
+        feed(&mut gauge, true, 20, at(0));
+        changed(&mut gauge, change);
+        feed(&mut gauge, true, 20, at(59_000));
+        gauge.record(&outcome(true), at(60_000)).is_some()
+    };
+    assert!(asks(|_| {}) && asks(|it| it.high_percent = 30.0));
+    assert!(!asks(|it| it.sustained_percent = 60.0) && !asks(|it| it.min_calls = 11));
+}
+
 #[test]
 fn settings_that_make_no_sense_cannot_be_built() {
     let refused = |change: fn(&mut PressureOptions)| {

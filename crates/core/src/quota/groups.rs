@@ -4,9 +4,9 @@ use super::decision::GroupId;
 use super::rule::QuotaGroup;
 use super::rules::{Limit, Rules};
 use super::shard::Shard;
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Mutex, lock};
 use crate::time::Now;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// So that two threads seldom want the same one.
 pub(super) const SHARDS: usize = 64;

@@ -9,6 +9,7 @@ use super::ring::SliceRing;
 use super::sliding::SlidingRule;
 use crate::setting::{SettingError, at_least_one};
 use crate::time::Now;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a limit counts.
@@ -33,7 +34,7 @@ pub enum Unit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    name: std::sync::Arc<str>,
+    name: Arc<str>,
     unit: Unit,
     rule: Rule,
 }

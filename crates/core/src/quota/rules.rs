@@ -5,9 +5,9 @@
 //! counts as used at the change. Nothing here is ever generous: what nobody can tell any more is not given back.
 
 use super::rule::{Carry, Quota, QuotaGroup};
-use crate::sync::Arc;
 use crate::time::Now;
 use arrayvec::ArrayVec;
+use std::sync::Arc;
 
 /// How many changes a reservation may outlive and still be refunded. Calls last minutes, and operators are slower.
 const REMEMBERED: usize = 16;

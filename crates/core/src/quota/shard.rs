@@ -9,8 +9,8 @@ use super::pool::Pool;
 use super::ring::SliceRing;
 use super::rule::{Carry, Check, Quota};
 use super::rules::{KEY_WORDS, Limit, Origin, Rules};
-use crate::sync::Arc;
 use crate::time::Now;
+use std::sync::Arc;
 
 /// Records that lie together. Pages never move, so growing costs one page and no copying.
 const PAGE: u32 = 128;

@@ -10,7 +10,7 @@ use seawall_core::money::Money;
 use seawall_core::quota::{LimitView, QuotaBook, QuotaDecision, QuotaGroup, Reservation, Scope, ScopeError};
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// What a caller has spent on a day is remembered for so long after it last changed: today, and some more for what is
@@ -22,8 +22,7 @@ const DAY_LIFE: Duration = Duration::from_secs(48 * 3_600);
 /// What asks for neither a name nor money costs what the [`QuotaBook`] costs. What does is decided behind one lock.
 #[derive(Debug)]
 pub struct MemoryQuotas {
-    book: RwLock<QuotaBook>,
-    seed: u64,
+    book: QuotaBook,
     named: Mutex<Named>,
 }
 
@@ -94,12 +93,13 @@ impl MemoryQuotas {
     /// Nothing is used. The seed spreads callers over the book's shards.
     pub fn new(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
         let named = Named { claims: ClaimTable::new(), days: CallerDays(Fading::new()) };
-        Ok(Self { book: RwLock::new(QuotaBook::new(groups, seed)?), seed, named: Mutex::new(named) })
+        Ok(Self { book: QuotaBook::new(groups, seed)?, named: Mutex::new(named) })
     }
 
-    /// Looks something up in the book, such as a group or the name of a limit.
-    pub fn with_book<T>(&self, look: impl FnOnce(&QuotaBook) -> T) -> T {
-        look(&self.book.read().unwrap_or_else(PoisonError::into_inner))
+    /// The book, to look up a group or the name of a limit.
+    #[must_use]
+    pub const fn book(&self) -> &QuotaBook {
+        &self.book
     }
 
     fn reserve_limits(
@@ -107,7 +107,7 @@ impl MemoryQuotas {
         ask: &QuotaAsk<'_>,
         now: Now,
     ) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
-        let decision = self.with_book(|book| book.reserve(ask.scopes, ask.cost, now)).map_err(broken)?;
+        let decision = self.book.reserve(ask.scopes, ask.cost, now).map_err(broken)?;
         Ok(match decision {
             QuotaDecision::Granted { reservation, tightest } => {
                 let receipt = MemoryReceipt { limits: reservation, money: None, claim: None };
@@ -141,7 +141,7 @@ impl MemoryQuotas {
         if let Some(money) = &ask.money {
             let free = named.days.free(money, now);
             if money.worst > free {
-                self.with_book(|book| book.refund(receipt.limits, now));
+                self.book.refund(receipt.limits, now);
                 let resets = UtcTime::start_of_day(now.utc.day().saturating_add(1));
                 return Ok(AdmitDecision::DaySpent { free, resets });
             }
@@ -169,7 +169,7 @@ impl Quotas for MemoryQuotas {
 
     async fn settle(&self, receipt: MemoryReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
         let MemoryReceipt { limits, money, claim } = receipt;
-        self.with_book(|book| book.settle(limits, spent.cost, now));
+        self.book.settle(limits, spent.cost, now);
         if money.is_none() && claim.is_none() {
             return Ok(());
         }
@@ -191,14 +191,11 @@ impl Quotas for MemoryQuotas {
         scopes: &[Scope],
         now: Now,
     ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
-        self.with_book(|book| book.view(scopes, now)).map_err(broken)
+        self.book.view(scopes, now).map_err(broken)
     }
 
-    fn change(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
-        // To be replaced by the book's own change, which keeps the counts: this one begins with empty books.
-        let book = QuotaBook::new(groups, self.seed)?;
-        *self.book.write().unwrap_or_else(PoisonError::into_inner) = book;
-        Ok(())
+    fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+        self.book.change(groups, now).map(drop)
     }
 }
 

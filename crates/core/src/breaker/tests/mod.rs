@@ -1,5 +1,6 @@
 //! Tests of the breaker, by what they show.
 
+mod change;
 mod fleet;
 mod model;
 mod modes;

@@ -28,6 +28,7 @@ enum QuotaFlaw {
     HasNoMoneyLimit,
     LooksAtMoneyFirst,
     DecidesInTwoSteps,
+    IgnoresNewLimits,
 }
 
 struct BrokenQuotas(MemoryQuotas, QuotaFlaw);
@@ -86,7 +87,7 @@ impl Quotas for BrokenQuotas {
                     return Ok(decision);
                 }
             }
-            QuotaFlaw::RemembersWhatWasNotDone | QuotaFlaw::GivesNothingBack | QuotaFlaw::RoundsUp => {}
+            _ => {}
         }
         self.take(&ask, now).await
     }
@@ -111,7 +112,10 @@ impl Quotas for BrokenQuotas {
     }
 
     fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
-        self.0.change(groups, now)
+        match self.1 {
+            QuotaFlaw::IgnoresNewLimits => Ok(()),
+            _ => self.0.change(groups, now),
+        }
     }
 }
 
@@ -128,6 +132,7 @@ fn broken_quotas_are_noticed() {
         HasNoMoneyLimit,
         LooksAtMoneyFirst,
         DecidesInTwoSteps,
+        QuotaFlaw::IgnoresNewLimits,
     ];
     notices(&flaws, |flaw| {
         let make = |groups| BrokenQuotas(MemoryQuotas::new(groups, 1).unwrap(), flaw);

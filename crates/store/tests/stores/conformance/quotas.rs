@@ -15,11 +15,15 @@ use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk, Quotas, Spent};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The limits that every store is tried with: each kind, each unit, in two groups.
 fn groups() -> Vec<QuotaGroup> {
+    groups_with(8)
+}
+
+/// The limits that every store is tried with: each kind, each unit, in two groups. The first is what changes.
+fn groups_with(minute: u32) -> Vec<QuotaGroup> {
     let second = Duration::from_secs(1);
     let caller = vec![
-        Quota::sliding("minute", Unit::Request, 8, second * 60, 2).unwrap(),
+        Quota::sliding("minute", Unit::Request, minute, second * 60, 2).unwrap(),
         Quota::rate("smooth", Unit::Token, 10, second, 30).unwrap(),
         Quota::calendar("day", Unit::Request, 40, CalendarPeriod::Day).unwrap(),
     ];
@@ -43,10 +47,15 @@ struct Wish {
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Reserve(Wish),
-    Settle { which: usize, spent: Spent },
+    Settle {
+        which: usize,
+        spent: Spent,
+    },
     Refund(usize),
     Forget(usize),
     View(u64),
+    /// Another number for the first limit, which keeps its counts.
+    Change(u32),
 }
 
 const NAMES: [&str; 3] = ["a", "b", ""];
@@ -75,6 +84,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
         1 => (0_usize..8).prop_map(Deed::Refund),
         1 => (0_usize..8).prop_map(Deed::Forget),
         1 => (0_u64..3).prop_map(Deed::View),
+        1 => (1_u32..12).prop_map(Deed::Change),
     ];
     let passes = prop_oneof![
         8 => 0_u64..3,
@@ -235,6 +245,10 @@ fn play<S: Quotas>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                 let expected = judge.book.view(&scopes, now).unwrap();
                 let seen = drive.drive(store.view(caller, &scopes, now)).unwrap();
                 prop_assert_eq!(seen, expected, "turn {}", turn);
+            }
+            Deed::Change(minute) => {
+                let _ = judge.book.change(groups_with(minute), now).unwrap();
+                store.change(groups_with(minute), now).unwrap();
             }
             Deed::Settle { .. } | Deed::Refund(_) | Deed::Forget(_) => {}
         }
