@@ -9,6 +9,7 @@ mod model;
 mod policy;
 mod proxy;
 mod report;
+mod store;
 mod whole_path;
 
 use clap::{Args, Parser, Subcommand};
@@ -32,6 +33,8 @@ enum Benchmark {
     Decisions(DecisionsArguments),
     /// What the policy machines cost: estimates, plans, frames.
     Policy(PolicyArguments),
+    /// What keeping things costs: ledgers and journals.
+    Store(StoreArguments),
     /// How much a simulated model can bear.
     Model(model::ModelArguments),
     /// What a request through Seawall costs, beside nginx and a bare hop.
@@ -66,6 +69,16 @@ struct PolicyArguments {
 }
 
 #[derive(Args)]
+struct StoreArguments {
+    /// Rounds; every case runs once in each.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 struct DecisionsArguments {
     /// Rounds; every case runs once in each.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
@@ -85,6 +98,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(show(&decisions::run(rounds, callers), json))
         }
         Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
+        Benchmark::Store(StoreArguments { rounds, json }) => Ok(show(&store::run(rounds)?, json)),
         Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),

@@ -24,6 +24,8 @@ mod board;
 mod books;
 mod claims;
 mod directory;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod encoding;
 mod error;
 mod ledger;

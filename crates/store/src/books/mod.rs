@@ -152,15 +152,18 @@ impl Books {
             desk.expire(now.monotonic);
         }
         let entry = desk.book.decide(ask, now).map_err(ReserveError::Refused)?;
-        desk.write(&[JournalRecord::Entry(entry)]).map_err(ReserveError::Journal)?;
-        desk.apply(&entry);
-        drop(desk);
         let Entry::Reserved(reservation) = entry else {
             return Err(ReserveError::Journal(StoreError::broken(
                 "book",
                 "what was decided is no reservation",
             )));
         };
+        // With the name of the call: if it never ends, it is told of all the same.
+        let (id, model) = (attempt.id, Arc::clone(&attempt.model));
+        let named = JournalRecord::Attempt { reservation: reservation.id, id, model };
+        desk.write(&[JournalRecord::Entry(entry), named]).map_err(ReserveError::Journal)?;
+        desk.apply(&entry);
+        drop(desk);
         Ok(Hold::new(self.clone(), reservation, attempt))
     }
 

@@ -21,6 +21,7 @@ const EXPIRED: u8 = 3;
 const LEASED: u8 = 4;
 const RETURNED: u8 = 5;
 const EVENT: u8 = 6;
+const ATTEMPT: u8 = 7;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,15 @@ pub enum JournalRecord {
     Entry(Entry),
     /// A call that has ended.
     Event(UsageEvent),
+    /// What a reservation is for, written together with it: after a crash, what is charged at its worst still has a name.
+    Attempt {
+        /// Which reservation.
+        reservation: ReservationId,
+        /// The call that it pays for.
+        id: CallId,
+        /// The vendor's name of the model.
+        model: Arc<str>,
+    },
 }
 
 /// Bytes that are no record.
@@ -68,6 +78,12 @@ impl JournalRecord {
                 put_number(bytes, total.as_nanos());
             }
             Self::Event(event) => put_event(bytes, event),
+            Self::Attempt { reservation, id, model } => {
+                bytes.push(ATTEMPT);
+                put_number(bytes, reservation.0);
+                put_call(bytes, *id);
+                put_text(bytes, model);
+            }
         }
     }
 
@@ -82,10 +98,14 @@ fn read(mut reader: Reader<'_>) -> Option<JournalRecord> {
         return None;
     }
     let kind = reader.byte()?;
-    let record = if kind == EVENT {
-        JournalRecord::Event(read_event(&mut reader)?)
-    } else {
-        JournalRecord::Entry(read_entry(kind, &mut reader)?)
+    let record = match kind {
+        EVENT => JournalRecord::Event(read_event(&mut reader)?),
+        ATTEMPT => JournalRecord::Attempt {
+            reservation: ReservationId(reader.number()?),
+            id: read_call(&mut reader)?,
+            model: Arc::from(reader.text()?),
+        },
+        _ => JournalRecord::Entry(read_entry(kind, &mut reader)?),
     };
     reader.end()?;
     Some(record)
@@ -147,8 +167,7 @@ fn read_reservation(reader: &mut Reader<'_>) -> Option<Reservation> {
 fn put_event(bytes: &mut Vec<u8>, event: &UsageEvent) {
     let UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty } = event;
     bytes.push(EVENT);
-    bytes.extend_from_slice(&id.request.to_le_bytes());
-    put_number(bytes, id.attempt.into());
+    put_call(bytes, *id);
     put_number(bytes, at.as_nanos());
     put_number(bytes, *day);
     bytes.extend_from_slice(&caller.to_le_bytes());
@@ -164,9 +183,8 @@ fn put_event(bytes: &mut Vec<u8>, event: &UsageEvent) {
 }
 
 fn read_event(reader: &mut Reader<'_>) -> Option<UsageEvent> {
-    let request = u128::from_le_bytes(reader.array()?);
     Some(UsageEvent {
-        id: CallId { request, attempt: u32::try_from(reader.number()?).ok()? },
+        id: read_call(reader)?,
         at: UtcTime::from_nanos(reader.number()?),
         day: reader.number()?,
         caller: read_hash(reader)?,
@@ -176,6 +194,16 @@ fn read_event(reader: &mut Reader<'_>) -> Option<UsageEvent> {
         cost: read_money(reader)?,
         certainty: Certainty::ALL.get(usize::from(reader.byte()?)).copied()?,
     })
+}
+
+fn put_call(bytes: &mut Vec<u8>, id: CallId) {
+    bytes.extend_from_slice(&id.request.to_le_bytes());
+    put_number(bytes, id.attempt.into());
+}
+
+fn read_call(reader: &mut Reader<'_>) -> Option<CallId> {
+    let request = u128::from_le_bytes(reader.array()?);
+    Some(CallId { request, attempt: u32::try_from(reader.number()?).ok()? })
 }
 
 fn put_lease(bytes: &mut Vec<u8>, lease: &LeaseId) {
@@ -295,8 +323,12 @@ mod tests {
         )
     }
 
+    fn calls() -> impl Strategy<Value = CallId> {
+        (any::<u128>(), any::<u32>()).prop_map(|(request, attempt)| CallId { request, attempt })
+    }
+
     fn events() -> impl Strategy<Value = UsageEvent> {
-        let id = (any::<u128>(), any::<u32>()).prop_map(|(request, attempt)| CallId { request, attempt });
+        let id = calls();
         let certainty = select(Certainty::ALL.to_vec());
         (id, numbers(), numbers(), numbers(), tiers(), ".{0,30}", usages(), money(), certainty).prop_map(
             |(id, at, day, caller, tier, model, usage, cost, certainty)| UsageEvent {
@@ -329,6 +361,11 @@ mod tests {
             (leases(), money())
                 .prop_map(|(lease, total)| JournalRecord::Entry(Entry::Returned { lease, total })),
             events().prop_map(JournalRecord::Event),
+            (ids(), calls(), ".{0,30}").prop_map(|(reservation, id, model)| JournalRecord::Attempt {
+                reservation,
+                id,
+                model: model.into()
+            }),
         ]
     }
 

@@ -7,7 +7,7 @@ use crate::{StoreError, lock};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::budget::{
-    Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, BudgetRefusal, Lease, LeaseBook, LeaseId,
+    Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, BudgetRefusal, Entry, Lease, LeaseBook, LeaseId,
 };
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
@@ -167,7 +167,10 @@ fn an_event_says_whose_money_it_was_and_is_written_together_with_the_entry() {
     assert_eq!((&*event.model, event.usage, event.cost), ("strong", usage(), nanos(2)));
     assert_eq!(event.at, UtcTime::start_of_day(DAY + 1));
     let writes = journal.writes();
-    assert_eq!(writes.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(writes.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
+    let JournalRecord::Entry(Entry::Reserved(reservation)) = &writes[0][0] else { panic!("{writes:?}") };
+    let named = JournalRecord::Attempt { reservation: reservation.id, id: event.id, model: "strong".into() };
+    assert_eq!(writes[0][1], named);
     assert_eq!(writes[1][1], JournalRecord::Event(event.clone()));
     assert!(books.take_events(1).is_empty());
 }

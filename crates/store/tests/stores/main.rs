@@ -7,4 +7,7 @@ mod broken;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+#[cfg(feature = "embedded")]
+mod embedded;
+#[cfg(test)]
 mod memory;

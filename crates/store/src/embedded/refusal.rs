@@ -1,0 +1,81 @@
+//! Why a folder was not opened, and what to do about it.
+//!
+//! Every refusal names the file. A file that is refused is left exactly as it was found.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a folder was not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Another process works with it.
+    #[error("{}: another process has this store open; stop it, or give this one a folder of its own", path.display())]
+    InUse {
+        /// The file that says so.
+        path: PathBuf,
+    },
+    /// It cannot be read or written.
+    #[error("{}: {reason}; check that it is there, that this user may read and write it and that the disk has room", path.display())]
+    Unusable {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        reason: Box<str>,
+    },
+    /// Somebody else's file has our name.
+    #[error("{}: this is not a file of Seawall's ({reason}); choose another folder or move it away", path.display())]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// What it looks like instead.
+        reason: Box<str>,
+    },
+    /// A newer Seawall wrote it.
+    #[error("{}: written in format {found} and this program reads up to {known}; use the newer program", path.display())]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// The format it has.
+        found: u32,
+        /// The newest that is known.
+        known: u32,
+    },
+    /// It is ours, and broken.
+    #[error(
+        "{}: damaged ({reason}); restore the folder from a backup, or move it away to begin with empty books, \
+         which forgets what was spent today", path.display()
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What was seen.
+        reason: Box<str>,
+    },
+}
+
+impl OpenError {
+    pub(super) fn unusable(path: &Path, reason: &io::Error) -> Self {
+        Self::Unusable { path: path.into(), reason: reason.to_string().into() }
+    }
+
+    pub(super) fn foreign(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::Foreign { path: path.into(), reason: reason.to_string().into() }
+    }
+
+    pub(super) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::Damaged { path: path.into(), reason: reason.to_string().into() }
+    }
+
+    /// The file or folder that it is about.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::InUse { path }
+            | Self::Unusable { path, .. }
+            | Self::Foreign { path, .. }
+            | Self::Newer { path, .. }
+            | Self::Damaged { path, .. } => path,
+        }
+    }
+}

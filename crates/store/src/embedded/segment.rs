@@ -1,0 +1,182 @@
+//! The files of the journal.
+//!
+//! A segment begins with a header that says what it is and which it is; then come frames. A frame is the length of what it
+//! carries, a checksum over both, and what it carries. It is written with one call to the system, so that a process that is
+//! killed leaves whole frames or, at the very end, the beginning of one.
+//!
+//! **Reading.** The beginning of a frame at the end of the last segment is what a kill or a power cut leaves of a write that
+//! nobody was told of, and is cut. So are zeros there: a file that had been made longer, and not yet written. Anything else
+//! that is not a frame is damage, and refused: behind it are reservations that would be forgotten.
+
+use super::refusal::OpenError;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const MAGIC: [u8; 8] = *b"SEAWALLJ";
+/// The format that this program writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+/// Magic, format, number, checksum.
+pub(super) const HEADER: usize = 24;
+/// Length and checksum of a frame.
+const FRAME_HEAD: usize = 8;
+/// What a frame carries at most. A length that is larger is no length.
+pub(super) const MOST_IN_A_FRAME: usize = 1 << 20;
+
+/// The name of a segment.
+pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("journal-{number:020}.log"))
+}
+
+fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("journal-")?.strip_suffix(".log")?;
+    (digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// The numbers of all segments in a folder, in order.
+pub(super) fn list(folder: &Path) -> Result<Vec<u64>, OpenError> {
+    let unusable = |error: &io::Error| OpenError::unusable(folder, error);
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| unusable(&error))? {
+        let name = entry.map_err(|error| unusable(&error))?.file_name();
+        numbers.extend(name.to_str().and_then(segment_number));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// What a segment begins with.
+pub(super) fn header(number: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&FORMAT.to_be_bytes());
+    header[12..20].copy_from_slice(&number.to_be_bytes());
+    let sum = crc32fast::hash(&header[..20]);
+    header[20..].copy_from_slice(&sum.to_be_bytes());
+    header
+}
+
+/// Opens a frame at the end of `bytes`, which is closed by [`close_frame`].
+pub(super) fn open_frame(bytes: &mut Vec<u8>) -> usize {
+    let start = bytes.len();
+    bytes.extend([0; FRAME_HEAD]);
+    start
+}
+
+/// Closes a frame. Whether what it carries fits.
+pub(super) fn close_frame(bytes: &mut [u8], start: usize) -> bool {
+    let Some((head, carried)) = bytes[start..].split_at_mut_checked(FRAME_HEAD) else { return false };
+    let Ok(length) = u32::try_from(carried.len()) else { return false };
+    head[..4].copy_from_slice(&length.to_be_bytes());
+    head[4..].copy_from_slice(&checksum(length, carried).to_be_bytes());
+    carried.len() <= MOST_IN_A_FRAME
+}
+
+fn checksum(length: u32, carried: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&length.to_be_bytes());
+    sum.update(carried);
+    sum.finalize()
+}
+
+/// What was read of a segment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct SegmentText {
+    bytes: Vec<u8>,
+    /// Where what each frame carries begins and ends.
+    frames: Vec<(usize, usize)>,
+    /// How many bytes at the end were left of a write that never ended.
+    pub(super) cut: u64,
+}
+
+impl SegmentText {
+    /// What the frames carry, in order.
+    pub(super) fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.frames.iter().map(|&(start, end)| &self.bytes[start..end])
+    }
+}
+
+enum Frame {
+    /// Up to there.
+    Whole(usize),
+    /// It says that it ends behind the end of the file, or ends there and is not what it should be.
+    Incomplete,
+    Wrong,
+}
+
+fn frame_at(bytes: &[u8], start: usize) -> Frame {
+    let Some(head) = bytes[start..].first_chunk::<FRAME_HEAD>() else { return Frame::Incomplete };
+    let [a, b, c, d, sum @ ..] = *head;
+    let length = u32::from_be_bytes([a, b, c, d]);
+    let Some(end) = usize::try_from(length).ok().filter(|length| *length <= MOST_IN_A_FRAME) else {
+        return Frame::Wrong;
+    };
+    let carried = start + FRAME_HEAD;
+    let end = carried + end;
+    match bytes.get(carried..end) {
+        None => Frame::Incomplete,
+        Some(text) if checksum(length, text) == u32::from_be_bytes(sum) && length > 0 => Frame::Whole(end),
+        Some(_) if end == bytes.len() => Frame::Incomplete,
+        Some(_) => Frame::Wrong,
+    }
+}
+
+/// Reads a segment. Only the last may have an end that is cut.
+pub(super) fn read(path: &Path, number: u64, is_last: bool) -> Result<SegmentText, OpenError> {
+    let bytes = fs::read(path).map_err(|error| OpenError::unusable(path, &error))?;
+    let expected = header(number);
+    if bytes.len() < HEADER
+        && is_last
+        && (expected.starts_with(&bytes) || bytes.iter().all(|byte| *byte == 0))
+    {
+        return Ok(SegmentText { cut: bytes.len() as u64, ..SegmentText::default() });
+    }
+    check_header(path, &bytes, &expected)?;
+    let mut frames = Vec::new();
+    let mut start = HEADER;
+    while start < bytes.len() {
+        match frame_at(&bytes, start) {
+            Frame::Whole(end) => {
+                frames.push((start + FRAME_HEAD, end));
+                start = end;
+            }
+            Frame::Incomplete if is_last && !holds_a_frame(&bytes, start + 1) => break,
+            _ if is_last && bytes[start..].iter().all(|byte| *byte == 0) => break,
+            _ => return Err(OpenError::damaged(path, format_args!("no record at byte {start}"))),
+        }
+    }
+    let cut = (bytes.len() - start.min(bytes.len())) as u64;
+    Ok(SegmentText { bytes, frames, cut })
+}
+
+/// Whether a whole frame begins somewhere behind: then what is before it is no end.
+fn holds_a_frame(bytes: &[u8], from: usize) -> bool {
+    (from..bytes.len()).any(|start| matches!(frame_at(bytes, start), Frame::Whole(_)))
+}
+
+fn check_header(path: &Path, bytes: &[u8], expected: &[u8; HEADER]) -> Result<(), OpenError> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(if bytes.is_empty() || MAGIC.starts_with(bytes) {
+            OpenError::damaged(path, "the file is cut short")
+        } else {
+            OpenError::foreign(path, "it begins differently")
+        });
+    }
+    let Some(header) = bytes.first_chunk::<HEADER>() else {
+        return Err(OpenError::damaged(path, "the file is cut short"));
+    };
+    let sum = crc32fast::hash(&header[..20]).to_be_bytes();
+    if header[20..] != sum {
+        return Err(OpenError::damaged(path, "its header is wrong"));
+    }
+    let mut found = [0; 4];
+    found.copy_from_slice(&header[8..12]);
+    let found = u32::from_be_bytes(found);
+    if found > FORMAT {
+        return Err(OpenError::Newer { path: path.into(), found, known: FORMAT });
+    }
+    if header != expected {
+        return Err(OpenError::damaged(path, "it is another segment than its name says"));
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The store in a folder, looked at from inside.
+
+mod opening;
+mod power;
+mod recovery;
+mod segments;
+mod writing;
+
+use super::{EmbeddedOptions, EmbeddedStore, OpenError, Opened};
+use crate::directory::{CallerRecord, CredentialHash, Directory};
+use crate::ledger::{LeaseAsk, Ledger};
+use crate::sessions::{SessionKey, SessionUse, Sessions, StoredTurn};
+use crate::switches::{ChangeOrder, SwitchChange, Switches};
+use crate::usage::{CallId, Certainty, UsageEvent};
+use crate::{StoreError, verify_trail};
+use seawall_core::budget::{BudgetOptions, LeaseId};
+use seawall_core::evaluator::Switch;
+use seawall_core::history::Role;
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_core::vocabulary::Tier;
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread.
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut work = pin!(work);
+    loop {
+        match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// A folder that is gone when the test ends, however it ends; in memory where there is such a place.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let path = place.join(format!("seawall-embedded-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(super) fn noon() -> Now {
+    let noon = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(12 * 3_600);
+    Now::new(Timestamp::ZERO + Duration::from_secs(1_000), noon)
+}
+
+pub(super) fn options() -> EmbeddedOptions {
+    EmbeddedOptions::new(BudgetOptions::default().check().unwrap())
+}
+
+pub(super) fn open(folder: &Path) -> Result<Opened, OpenError> {
+    EmbeddedStore::open(folder, options(), noon())
+}
+
+/// Every file in a folder, with what it holds; but for the lock.
+pub(super) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.is_file() && path.file_name().is_none_or(|name| name != "lock"));
+    files.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
+}
+
+pub(super) fn event(number: u64) -> UsageEvent {
+    UsageEvent {
+        id: CallId { request: u128::from(number) << 64, attempt: 1 },
+        at: noon().utc + Duration::from_millis(number),
+        day: noon().utc.day(),
+        caller: number % 3,
+        tier: Tier::ALL[usize::try_from(number % 3).unwrap()],
+        model: ["strong", "fast"][usize::try_from(number % 2).unwrap()].into(),
+        usage: Usage { input: number, cache_read: 1, cache_write: 2, output: 3 },
+        cost: Money::from_nanos(number + 1),
+        certainty: Certainty::Told,
+    }
+}
+
+/// Puts something of every kind into a store.
+pub(super) fn fill(store: &EmbeddedStore) {
+    let events: Vec<UsageEvent> = (0..200).map(event).collect();
+    wait(Ledger::post(store, &events)).unwrap();
+    let lease = LeaseId { day: noon().utc.day(), tier: Tier::Prime, node: 4, generation: 0 };
+    let ask = LeaseAsk { lease, total: Money::from_nanos(500), lasts: Duration::from_secs(30) };
+    let _ = wait(Ledger::lease(store, &ask, noon())).unwrap();
+    let turn = StoredTurn { role: Role::User, text: "漫画".into(), tokens: 3, at: noon().utc };
+    for request in 0..30 {
+        let used = SessionUse { input: 3, output: 1 };
+        wait(store.append(&session(), request, std::slice::from_ref(&turn), used, noon())).unwrap();
+        let record = CallerRecord {
+            caller: 7,
+            name: "ann".into(),
+            tier: Tier::Guest,
+            clamp: None,
+            created: noon().utc,
+            revoked: None,
+        };
+        let credential = CredentialHash([u8::try_from(request).unwrap(); 32]);
+        let _ = wait(store.add(&credential, &record)).unwrap();
+        let order = ChangeOrder {
+            change: SwitchChange::Throw(Switch::OffPeak, request % 2 == 0),
+            who: "ann".into(),
+            role: "ops".into(),
+            why: "to try".into(),
+            at: noon().utc,
+            refused: false,
+        };
+        let seen = wait(Switches::read(store)).unwrap().version;
+        let _ = wait(store.order(&order, seen)).unwrap();
+    }
+}
+
+pub(super) fn session() -> SessionKey {
+    SessionKey { caller: 7, name: "a long talk".into() }
+}
+
+/// Everything that [`fill`] has put in, as text, or the first error.
+pub(super) fn read_all(store: &EmbeddedStore) -> Result<String, StoreError> {
+    let (day, now) = (noon().utc.day(), noon());
+    let time = UtcTime::from_nanos(0)..UtcTime::from_nanos(u64::MAX);
+    let trail = wait(store.trail(0, 100))?;
+    assert!(verify_trail(&trail).is_ok());
+    Ok(format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {trail:?}",
+        wait(store.day(day))?,
+        wait(store.caller(day, 1))?,
+        wait(store.top_spenders(day, 9))?,
+        wait(Ledger::events(store, time, None, 1_000))?,
+        wait(store.load(&session(), 100, now))?,
+        wait(store.tokens(&session(), now))?,
+        wait(store.list(None, 100))?,
+        wait(Switches::read(store))?,
+    ))
+}

@@ -1,0 +1,246 @@
+//! What is opened, what is refused, and that what is refused stays as it was.
+
+use super::{Scratch, contents, fill, noon, open, options, read_all, wait};
+use crate::embedded::codec::Output;
+use crate::embedded::folder::{BOOKS, FORMAT};
+use crate::embedded::rows::{Batch, Kind};
+use crate::embedded::segment::segment_path;
+use crate::embedded::writer::begin;
+use crate::embedded::{EmbeddedStore, OpenError};
+use crate::ledger::Ledger;
+use redb::{Database, ReadableDatabase, TableDefinition};
+use std::fs;
+use std::path::Path;
+
+/// A folder with something in it, closed.
+fn filled() -> (Scratch, String) {
+    let scratch = Scratch::new();
+    let opened = open(scratch.path()).unwrap();
+    fill(&opened.store);
+    let all = read_all(&opened.store).unwrap();
+    (scratch, all)
+}
+
+/// That it is refused, and that everything in the folder is as it was.
+fn refused(folder: &Path) -> OpenError {
+    let before = contents(folder);
+    let refusal = open(folder).unwrap_err();
+    assert_eq!(contents(folder), before, "{refusal}");
+    assert!(refusal.to_string().starts_with(&refusal.path().display().to_string()), "{refusal}");
+    refusal
+}
+
+#[test]
+fn a_folder_that_is_missing_is_made_and_what_is_kept_is_there_again() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("a/b/c");
+    let opened = open(&folder).unwrap();
+    assert!(opened.report.created && opened.report.cut.is_none() && opened.report.charged.is_empty());
+    fill(&opened.store);
+    let all = read_all(&opened.store).unwrap();
+    drop(opened);
+    let again = open(&folder).unwrap();
+    assert!(!again.report.created);
+    assert_eq!(read_all(&again.store).unwrap(), all);
+}
+
+#[test]
+fn one_process_has_the_folder_until_store_and_journal_are_dropped() {
+    let scratch = Scratch::new();
+    let opened = open(scratch.path()).unwrap();
+    let refusal = open(scratch.path()).unwrap_err();
+    assert_eq!(refusal, OpenError::InUse { path: scratch.path().join("lock") });
+    assert!(refusal.to_string().contains("another process has this store open"));
+    drop(opened.store);
+    assert!(matches!(open(scratch.path()), Err(OpenError::InUse { .. })));
+    drop(opened.journal);
+    assert!(open(scratch.path()).is_ok());
+}
+
+#[test]
+fn what_is_not_ours_is_refused_and_left_alone() {
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02".to_vec();
+    let noise: Vec<u8> =
+        (0..9_000_u32).map(|place| place.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    for (bytes, is_foreign) in [
+        (png, true),
+        (noise, true),
+        (b"not a database".to_vec(), true),
+        (Vec::new(), false),
+        (b"re".to_vec(), false),
+    ] {
+        let scratch = Scratch::new();
+        fs::write(scratch.path().join(BOOKS), &bytes).unwrap();
+        match refused(scratch.path()) {
+            OpenError::Foreign { .. } => assert!(is_foreign),
+            OpenError::Damaged { reason, .. } => {
+                assert!(!is_foreign);
+                assert_eq!(
+                    &*reason,
+                    if bytes.is_empty() { "the file is empty" } else { "the file is cut short" }
+                );
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_file_is_refused() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join(BOOKS)).unwrap();
+    assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join("lock")).unwrap();
+    assert!(matches!(refused(scratch.path()), OpenError::Unusable { .. }));
+    let scratch = Scratch::new();
+    let file = scratch.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let refusal = open(&file).unwrap_err();
+    assert!(matches!(&refusal, OpenError::Unusable { path, .. } if *path == file), "{refusal}");
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    const TABLE: TableDefinition<'_, &str, u64> = TableDefinition::new("theirs");
+    let scratch = Scratch::new();
+    let database = Database::create(scratch.path().join(BOOKS)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(TABLE).unwrap().insert("x", 1).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let refusal = refused(scratch.path());
+    assert!(matches!(&refusal, OpenError::Foreign { .. }), "{refusal}");
+    assert!(refusal.to_string().contains("a database of another program"));
+    let database = Database::open(scratch.path().join(BOOKS)).unwrap();
+    assert_eq!(
+        database.begin_read().unwrap().open_table(TABLE).unwrap().get("x").unwrap().unwrap().value(),
+        1
+    );
+}
+
+fn write_header(folder: &Path, row: &[u8]) {
+    let database = Database::open(folder.join(BOOKS)).unwrap();
+    let transaction = begin(&database).unwrap();
+    Batch::new(&transaction).put(Kind::Header, b"format", row).unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn a_newer_format_is_refused_by_its_number_and_another_word_is_foreign() {
+    let (scratch, _) = filled();
+    write_header(
+        scratch.path(),
+        &Output::default().text("seawall").short(FORMAT + 1).text("what else").row(),
+    );
+    let refusal = refused(scratch.path());
+    let path = scratch.path().join(BOOKS);
+    assert_eq!(refusal, OpenError::Newer { path, found: FORMAT + 1, known: FORMAT });
+    assert!(
+        refusal
+            .to_string()
+            .ends_with("written in format 2 and this program reads up to 1; use the newer program")
+    );
+    write_header(scratch.path(), &Output::default().text("seaweed").short(FORMAT).row());
+    assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));
+    write_header(scratch.path(), b"nonsense");
+    assert!(matches!(refused(scratch.path()), OpenError::Damaged { .. }));
+    write_header(scratch.path(), &Output::default().text("seawall").short(FORMAT).row());
+    assert!(open(scratch.path()).is_ok());
+}
+
+#[test]
+fn books_that_are_gone_while_their_journal_is_there_are_not_begun_anew() {
+    let (scratch, _) = filled();
+    fs::remove_file(scratch.path().join(BOOKS)).unwrap();
+    let refusal = refused(scratch.path());
+    assert!(refusal.to_string().contains("the journal is here and its books are gone"), "{refusal}");
+}
+
+#[test]
+fn books_that_were_never_finished_are_begun_anew() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("books.redb.new"), b"half a fi").unwrap();
+    assert!(open(scratch.path()).unwrap().report.created);
+    assert!(!scratch.path().join("books.redb.new").exists());
+}
+
+#[test]
+fn books_that_are_cut_short_are_refused_wherever_they_are_cut() {
+    let (scratch, _) = filled();
+    let path = scratch.path().join(BOOKS);
+    let whole = fs::read(&path).unwrap();
+    for part in 0..60 {
+        let length = (whole.len() * part / 60).max(usize::from(part > 0));
+        for length in [length, length + 1, length / 4_096 * 4_096] {
+            fs::write(&path, &whole[..length]).unwrap();
+            let refusal = refused(scratch.path());
+            assert!(matches!(refusal, OpenError::Damaged { .. }), "{length}: {refusal}");
+        }
+    }
+    fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    assert!(matches!(refused(scratch.path()), OpenError::Damaged { .. }));
+    fs::write(&path, &whole).unwrap();
+    assert!(open(scratch.path()).is_ok());
+}
+
+#[test]
+fn a_bit_that_was_turned_over_is_noticed_or_changes_nothing() {
+    let (scratch, all) = filled();
+    let path = scratch.path().join(BOOKS);
+    let (whole, before) = (fs::read(&path).unwrap(), contents(scratch.path()));
+    let written: Vec<usize> = (0..whole.len()).filter(|place| whole[*place] != 0).collect();
+    let (mut noticed, mut state) = (0, 1_u64);
+    for round in 0..250 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = usize::try_from(state >> 33).unwrap();
+        // The beginning is where most can go wrong.
+        let place = if round < 100 { random % 512 } else { written[random % written.len()] };
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << (random % 8);
+        fs::write(&path, &damaged).unwrap();
+        match open(scratch.path()) {
+            Ok(opened) => match read_all(&opened.store) {
+                Ok(read) => assert_eq!(read, all, "byte {place}"),
+                Err(_) => noticed += 1,
+            },
+            Err(_) => {
+                assert_eq!(fs::read(&path).unwrap(), damaged);
+                noticed += 1;
+            }
+        }
+        for (path, bytes) in &before {
+            fs::write(path, bytes).unwrap();
+        }
+        for path in contents(scratch.path()).keys().filter(|path| !before.contains_key(*path)) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    assert!(noticed > 30, "{noticed}");
+}
+
+#[test]
+fn a_segment_that_is_gone_is_missed() {
+    let (scratch, _) = filled();
+    fs::remove_file(segment_path(scratch.path(), 1)).unwrap();
+    let refusal = refused(scratch.path());
+    assert!(refusal.to_string().contains("it is gone"), "{refusal}");
+}
+
+#[test]
+fn a_lease_that_ran_has_a_fresh_term() {
+    let (scratch, _) = filled();
+    // The clock of another process, which says less.
+    let mut now = noon();
+    now.monotonic = seawall_core::time::Timestamp::ZERO;
+    let store = EmbeddedStore::open(scratch.path(), options(), now).unwrap().store;
+    let lent = |store: &EmbeddedStore| wait(store.day(now.utc.day())).unwrap().lent[0];
+    assert_eq!(lent(&store).lent.as_nanos(), 500);
+    let almost = now + std::time::Duration::from_millis(29_999);
+    assert_eq!(wait(store.expire(almost)).unwrap(), []);
+    assert_eq!(wait(store.expire(now + std::time::Duration::from_secs(30))).unwrap().len(), 1);
+    assert_eq!((lent(&store).lent.as_nanos(), lent(&store).written_off.as_nanos()), (0, 500));
+    drop(store);
+    let store = EmbeddedStore::open(scratch.path(), options(), now).unwrap().store;
+    assert_eq!(lent(&store).written_off.as_nanos(), 500);
+}

@@ -1,0 +1,152 @@
+//! Power cuts, played through: the books as a disk may have them at any moment.
+//!
+//! Everything that the database does to its file is recorded. Then the file is made as it was when the power went: all that
+//! was done before the last sync is there; of what came after it some is, some is not, and some is there in part.
+
+use super::{Scratch, contents, event, noon, open, wait};
+use crate::embedded::folder::BOOKS;
+use crate::embedded::ledger::post;
+use crate::embedded::rows::Batch;
+use crate::embedded::writer::begin;
+use crate::ledger::Ledger;
+use crate::lock;
+use redb::{Builder, StorageBackend};
+use std::fs;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// What a disk writes at once or not at all.
+const SECTOR: usize = 512;
+const TRANSACTIONS: u64 = 12;
+const CUTS: u64 = 300;
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Write(u64, Vec<u8>),
+    SetLength(u64),
+    Sync,
+}
+
+#[derive(Debug, Default)]
+struct Tape {
+    image: Vec<u8>,
+    deeds: Vec<Deed>,
+}
+
+#[derive(Clone, Debug)]
+struct Recorder(Arc<Mutex<Tape>>);
+
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
+fn apply(image: &mut Vec<u8>, deed: &Deed) {
+    match deed {
+        Deed::Write(offset, bytes) => {
+            let end = place(*offset) + bytes.len();
+            image.resize(image.len().max(end), 0);
+            image[place(*offset)..end].copy_from_slice(bytes);
+        }
+        Deed::SetLength(length) => image.resize(place(*length), 0),
+        Deed::Sync => {}
+    }
+}
+
+impl Recorder {
+    fn record(&self, deed: Deed) {
+        let mut tape = lock(&self.0);
+        apply(&mut tape.image, &deed);
+        tape.deeds.push(deed);
+    }
+}
+
+impl StorageBackend for Recorder {
+    fn len(&self) -> Result<u64, io::Error> {
+        Ok(lock(&self.0).image.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        let tape = lock(&self.0);
+        let found = tape.image.get(place(offset)..place(offset) + out.len());
+        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), io::Error> {
+        self.record(Deed::SetLength(length));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<(), io::Error> {
+        self.record(Deed::Sync);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
+        self.record(Deed::Write(offset, data.to_vec()));
+        Ok(())
+    }
+}
+
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*state >> 40).unwrap()
+}
+
+/// What the disk has when the power goes after so many deeds.
+fn image_at(first: &[u8], deeds: &[Deed], state: &mut u64) -> Vec<u8> {
+    let synced = deeds.iter().rposition(|deed| matches!(deed, Deed::Sync)).unwrap_or(0);
+    let mut image = first.to_vec();
+    for deed in &deeds[..synced] {
+        apply(&mut image, deed);
+    }
+    for deed in &deeds[synced..] {
+        match (next(state) % 3, deed) {
+            (0, _) => {}
+            (1, Deed::Write(offset, bytes)) => {
+                let kept = next(state) % (bytes.len() / SECTOR + 1) * SECTOR;
+                apply(&mut image, &Deed::Write(*offset, bytes[..kept].to_vec()));
+            }
+            (_, deed) => apply(&mut image, deed),
+        }
+    }
+    image
+}
+
+#[test]
+fn whenever_the_power_goes_the_books_open_and_have_what_was_answered() {
+    let scratch = Scratch::new();
+    drop(open(scratch.path()).unwrap());
+    let empty = contents(scratch.path());
+    let first = empty[&scratch.path().join(BOOKS)].clone();
+    let recorder = Recorder(Arc::new(Mutex::new(Tape { image: first.clone(), deeds: Vec::new() })));
+    let database = Builder::new().create_with_backend(recorder.clone()).unwrap();
+    let mut answered = Vec::new();
+    for number in 0..TRANSACTIONS {
+        let transaction = begin(&database).unwrap();
+        let events: Vec<_> = (number * 30..number * 30 + 30).map(event).collect();
+        post(&mut Batch::new(&transaction), &events).unwrap();
+        transaction.commit().unwrap();
+        answered.push(lock(&recorder.0).deeds.len());
+    }
+    let deeds = lock(&recorder.0).deeds.clone();
+    let mut state = 7;
+    for round in 0..CUTS {
+        let cut = next(&mut state) % (deeds.len() + 1);
+        let image = image_at(&first, &deeds[..cut], &mut state);
+        fs::remove_dir_all(scratch.path()).unwrap();
+        fs::create_dir_all(scratch.path()).unwrap();
+        for (path, bytes) in &empty {
+            fs::write(path, bytes).unwrap();
+        }
+        fs::write(scratch.path().join(BOOKS), image).unwrap();
+        let store =
+            open(scratch.path()).unwrap_or_else(|refusal| panic!("round {round}, {cut}: {refusal}")).store;
+        let day = wait(store.day(noon().utc.day())).unwrap();
+        let calls: u64 = day.tiers.iter().map(|tier| tier.calls).sum();
+        let least = answered.iter().filter(|end| **end <= cut).count() as u64;
+        assert!(calls == least * 30 || calls == (least + 1) * 30, "round {round}, {cut}: {calls}, {least}");
+        let cost: u64 = (0..calls).map(|number| number + 1).sum();
+        assert_eq!(day.tiers.iter().map(|tier| tier.cost.as_nanos()).sum::<u64>(), cost);
+    }
+}

@@ -1,0 +1,352 @@
+//! What a crash leaves of the journal, and what is made of it.
+
+use super::{Scratch, contents, noon, options, wait};
+use crate::books::{Journal, JournalRecord};
+use crate::embedded::segment::{HEADER, list, segment_path};
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, Opened};
+use crate::ledger::Ledger;
+use crate::usage::{CallId, Certainty, UsageEvent};
+use proptest::collection::vec;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use seawall_core::budget::{Ask, BudgetBook, BudgetLimits, BudgetOptions, Entry, ReservationId};
+use seawall_core::history::TokenLimits;
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Now, Timestamp};
+use seawall_core::vocabulary::Tier;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// A node's books over a journal, as plainly as can be.
+struct Node {
+    opened: Opened,
+}
+
+impl Node {
+    fn open(folder: &Path) -> Self {
+        Self::with(folder, options())
+    }
+
+    fn with(folder: &Path, options: EmbeddedOptions) -> Self {
+        Self { opened: EmbeddedStore::open(folder, options, noon()).unwrap() }
+    }
+
+    fn write(&mut self, records: &[JournalRecord]) {
+        self.opened.journal.write(records).unwrap();
+        for record in records {
+            if let JournalRecord::Entry(entry) = record {
+                let _ = self.opened.book.apply(entry);
+            }
+        }
+    }
+
+    fn reserve(&mut self, number: u128, worst: u64, now: Now) -> ReservationId {
+        let entry = self.opened.book.decide(&ask(number, worst), now).unwrap();
+        let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
+        let attempt =
+            JournalRecord::Attempt { reservation: reservation.id, id: call(number), model: "strong".into() };
+        self.write(&[JournalRecord::Entry(entry), attempt]);
+        reservation.id
+    }
+
+    fn post(&mut self, number: u128, id: ReservationId, cost: u64) {
+        let (usage, cost) = (Usage { input: 1, ..Usage::default() }, Money::from_nanos(cost));
+        let event = told(number, usage, cost);
+        self.write(&[JournalRecord::Entry(Entry::Posted { id, usage, cost }), JournalRecord::Event(event)]);
+    }
+
+    fn void(&mut self, id: ReservationId) {
+        self.write(&[JournalRecord::Entry(Entry::Voided(id))]);
+    }
+}
+
+fn call(number: u128) -> CallId {
+    CallId { request: number, attempt: 2 }
+}
+
+fn told(number: u128, usage: Usage, cost: Money) -> UsageEvent {
+    UsageEvent {
+        id: call(number),
+        at: noon().utc,
+        day: noon().utc.day(),
+        caller: 7,
+        tier: Tier::Standard,
+        model: "strong".into(),
+        usage,
+        cost,
+        certainty: Certainty::Told,
+    }
+}
+
+fn ask(number: u128, worst: u64) -> Ask {
+    Ask {
+        caller: 7,
+        tier: Tier::Standard,
+        session: Some(u64::try_from(number % 3).unwrap()),
+        limits: TokenLimits::default(),
+        input: 10,
+        output: 20,
+        worst: Money::from_nanos(worst),
+        expires: Timestamp::NEVER,
+    }
+}
+
+fn cost_of_day(opened: &Opened) -> (u64, u64) {
+    let totals = wait(opened.store.day(noon().utc.day())).unwrap().tiers[Tier::Standard.index()];
+    (totals.calls, totals.cost.as_nanos())
+}
+
+fn posted(book: &BudgetBook) -> (u64, u64) {
+    let account = book.all(noon().utc.day());
+    (account.posted.as_nanos(), account.held.as_nanos())
+}
+
+#[test]
+fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
+    let scratch = Scratch::new();
+    let mut node = Node::open(scratch.path());
+    let [paid, free, open] = [1, 2, 3].map(|number| node.reserve(number, 100, noon()));
+    node.post(1, paid, 30);
+    node.void(free);
+    assert_eq!(posted(&node.opened.book), (30, 100));
+    // Nothing was settled: this is what a crash looks like to the journal.
+    drop(node);
+    for round in 0..3 {
+        let node = Node::open(scratch.path());
+        let report = &node.opened.report;
+        let worst = UsageEvent {
+            certainty: Certainty::Worst,
+            ..told(3, Usage { input: 10, output: 20, ..Usage::default() }, Money::from_nanos(100))
+        };
+        let charged = if round == 0 { vec![worst] } else { vec![] };
+        assert_eq!((&report.charged, report.replayed), (&charged, if round == 0 { 9 } else { 0 }));
+        assert_eq!(posted(&node.opened.book), (130, 0));
+        assert_eq!(cost_of_day(&node.opened), (2, 130));
+        assert_eq!(node.opened.book.open(), 0);
+    }
+    // A number is never used twice.
+    assert!(Node::open(scratch.path()).reserve(4, 1, noon()) > open);
+}
+
+#[test]
+fn a_reservation_without_a_name_is_charged_under_one_of_its_own() {
+    let scratch = Scratch::new();
+    let mut node = Node::open(scratch.path());
+    for _ in 0..2 {
+        let entry = node.opened.book.decide(&ask(0, 5), noon()).unwrap();
+        node.write(&[JournalRecord::Entry(entry)]);
+    }
+    drop(node);
+    let node = Node::open(scratch.path());
+    let [first, second] = &node.opened.report.charged[..] else { panic!() };
+    assert_ne!(first.id, second.id);
+    assert_eq!((&*first.model, first.cost.as_nanos()), ("unknown", 5));
+    assert_eq!(cost_of_day(&node.opened), (2, 10));
+}
+
+#[test]
+fn a_call_that_had_passed_its_time_is_told_of_though_it_is_charged_already() {
+    for is_late in [false, true] {
+        let scratch = Scratch::new();
+        // So small that the reservation and its end lie in different segments.
+        let small = EmbeddedOptions { segment: 30, ..options() };
+        let mut node = Node::with(scratch.path(), small.clone());
+        let id = node.reserve(1, 100, noon());
+        node.write(&[JournalRecord::Entry(Entry::Expired(id))]);
+        assert_eq!(posted(&node.opened.book), (100, 0));
+        node.reserve(2, 1, noon());
+        if is_late {
+            node.post(1, id, 30);
+        }
+        drop(node);
+        let node = Node::with(scratch.path(), small);
+        let total = if is_late { 31 } else { 101 };
+        assert_eq!(node.opened.report.charged.len(), if is_late { 1 } else { 2 });
+        assert_eq!((cost_of_day(&node.opened), posted(&node.opened.book)), ((2, total), (total, 0)));
+    }
+}
+
+#[test]
+fn recovery_that_is_interrupted_comes_to_the_same() {
+    let scratch = Scratch::new();
+    let mut node = Node::open(scratch.path());
+    let paid = node.reserve(1, 100, noon());
+    node.post(1, paid, 30);
+    node.reserve(2, 100, noon());
+    drop(node);
+    let crashed = contents(scratch.path());
+    let end = {
+        let node = Node::open(scratch.path());
+        (cost_of_day(&node.opened), posted(&node.opened.book))
+    };
+    assert_eq!(end, ((2, 130), (130, 0)));
+    // Before the transaction: the books as they were, and perhaps a segment that had just been begun, or only half.
+    for begun in [None, Some(0), Some(5), Some(HEADER)] {
+        fs::remove_dir_all(scratch.path()).unwrap();
+        fs::create_dir_all(scratch.path()).unwrap();
+        for (path, bytes) in &crashed {
+            fs::write(path, bytes).unwrap();
+        }
+        if let Some(length) = begun {
+            let next = list(scratch.path()).unwrap().last().unwrap() + 1;
+            fs::write(segment_path(scratch.path(), next), &crate::embedded::segment::header(next)[..length])
+                .unwrap();
+        }
+        for _ in 0..2 {
+            let node = Node::open(scratch.path());
+            assert_eq!((cost_of_day(&node.opened), posted(&node.opened.book)), end, "{begun:?}");
+        }
+    }
+    // After the transaction, before the old segments were deleted.
+    for (path, bytes) in &crashed {
+        if path.extension().is_some_and(|extension| extension == "log") {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+    let node = Node::open(scratch.path());
+    assert_eq!((cost_of_day(&node.opened), posted(&node.opened.book)), end);
+    assert_eq!(list(scratch.path()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_torn_end_is_cut_and_told_of_and_damage_before_it_is_refused() {
+    let scratch = Scratch::new();
+    let mut node = Node::open(scratch.path());
+    node.reserve(1, 100, noon());
+    let path = segment_path(scratch.path(), 1);
+    let before = fs::metadata(&path).unwrap().len();
+    node.reserve(2, 50, noon());
+    drop(node);
+    let crashed = contents(scratch.path());
+    let whole = fs::read(&path).unwrap();
+    let restore = || {
+        fs::remove_dir_all(scratch.path()).unwrap();
+        fs::create_dir_all(scratch.path()).unwrap();
+        for (path, bytes) in &crashed {
+            fs::write(path, bytes).unwrap();
+        }
+    };
+    for length in [before + 1, before + 9, whole.len() as u64 - 1] {
+        restore();
+        fs::write(&path, &whole[..usize::try_from(length).unwrap()]).unwrap();
+        let node = Node::open(scratch.path());
+        assert_eq!(node.opened.report.cut, Some((path.clone(), length - before)));
+        assert_eq!(posted(&node.opened.book), (100, 0), "what was never told of was not under way");
+    }
+    for place in HEADER..usize::try_from(before).unwrap() {
+        restore();
+        let mut damaged = whole.clone();
+        damaged[place] ^= 4;
+        fs::write(&path, &damaged).unwrap();
+        let found = contents(scratch.path());
+        let refusal = EmbeddedStore::open(scratch.path(), options(), noon()).unwrap_err();
+        assert!(matches!(&refusal, OpenError::Damaged { path: named, .. } if *named == path), "{refusal}");
+        assert_eq!(contents(scratch.path()), found);
+    }
+}
+
+#[test]
+fn full_segments_are_taken_into_the_books_and_deleted() {
+    let scratch = Scratch::new();
+    let small = EmbeddedOptions { segment: 400, ..options() };
+    let mut node = Node::with(scratch.path(), small.clone());
+    let open = node.reserve(1_000, 7, noon());
+    for number in 0..200 {
+        let id = node.reserve(number, 10, noon());
+        node.post(number, id, 4);
+    }
+    // A write of another kind is answered after all that was ordered before it.
+    wait(node.opened.store.post(&[])).unwrap();
+    let segments = list(scratch.path()).unwrap();
+    assert!(segments.len() <= 2 && segments[0] > 50, "{segments:?}");
+    assert!(cost_of_day(&node.opened).0 > 190, "the calls have arrived in the ledger");
+    assert_eq!(posted(&node.opened.book), (800, 7));
+    drop(node);
+    let mut node = Node::with(scratch.path(), small);
+    assert!(node.opened.report.replayed < 10);
+    assert_eq!(node.opened.report.charged[0].id, call(1_000));
+    assert_eq!((posted(&node.opened.book), cost_of_day(&node.opened)), ((807, 0), (201, 807)));
+    assert!(node.reserve(1, 1, noon()) > open);
+}
+
+#[test]
+fn days_and_conversations_of_long_ago_are_not_written_down_for_ever() {
+    let scratch = Scratch::new();
+    let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
+    let mut node = Node::open(scratch.path());
+    let kept = node.reserve(999, 3, day(0));
+    for number in 0..10 {
+        let id = node.reserve(u128::from(number), 10, day(number));
+        node.post(u128::from(number), id, 4);
+    }
+    node.void(kept);
+    drop(node);
+    let node = Node::open(scratch.path());
+    drop(node);
+    let node = Node::open(scratch.path());
+    let posted_on = |number: u64| node.opened.book.all(day(number).utc.day()).posted.as_nanos();
+    assert_eq!([0, 5, 6, 9].map(posted_on), [0, 0, 4, 4]);
+}
+
+fn limits() -> BudgetLimits {
+    let day = Money::from_nanos(1_000);
+    BudgetOptions { day, caller_day: day, shares: [10.0, 80.0, 10.0], ..BudgetOptions::default() }
+        .check()
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 40, ..Default::default() })]
+
+    /// Reserves, settles and crashes at random; beside it, books that never crash but give up what is open.
+    #[test]
+    fn books_that_are_read_back_are_the_books_that_were_written(
+        steps in vec((0_u8..12, any::<usize>(), 1_u64..200), 1..60),
+    ) {
+        let scratch = Scratch::new();
+        let small = EmbeddedOptions { segment: 300, ..EmbeddedOptions::new(limits()) };
+        let mut node = Node::with(scratch.path(), small.clone());
+        let mut model = BudgetBook::new(limits());
+        let (mut open, mut next, mut total) = (Vec::new(), 0_u128, 0_u64);
+        for (step, which, amount) in steps {
+            match step {
+                0..5 => {
+                    let wanted = model.reserve(&ask(next, amount), noon());
+                    if let Ok(id) = wanted {
+                        prop_assert_eq!(node.reserve(next, amount, noon()), id);
+                        open.push((next, id, amount));
+                    } else {
+                        prop_assert!(node.opened.book.decide(&ask(next, amount), noon()).is_err());
+                    }
+                    next += 1;
+                }
+                5..11 if !open.is_empty() => {
+                    let (number, id, worst) = open.swap_remove(which % open.len());
+                    if step < 9 {
+                        let cost = amount.min(worst);
+                        node.post(number, id, cost);
+                        total += cost;
+                        let usage = Usage { input: 1, ..Usage::default() };
+                        let _ = model.apply(&Entry::Posted { id, usage, cost: Money::from_nanos(cost) });
+                    } else {
+                        node.void(id);
+                        let _ = model.apply(&Entry::Voided(id));
+                    }
+                }
+                _ => {
+                    drop(node);
+                    node = Node::with(scratch.path(), small.clone());
+                    let _ = model.recover();
+                    total += open.drain(..).map(|(_, _, worst)| worst).sum::<u64>();
+                    prop_assert_eq!(cost_of_day(&node.opened).1, total);
+                }
+            }
+            let (day, book) = (noon().utc.day(), &node.opened.book);
+            prop_assert_eq!((book.all(day), book.caller(day, 7), book.open()), (model.all(day), model.caller(day, 7), model.open()));
+            for session in 0..3 {
+                prop_assert_eq!(book.session(session), model.session(session));
+            }
+            prop_assert!(book.all(day).committed() <= Money::from_nanos(800));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The files of the journal, byte by byte.
+
+use super::Scratch;
+use crate::embedded::OpenError;
+use crate::embedded::segment::{
+    HEADER, MOST_IN_A_FRAME, close_frame, header, list, open_frame, read, segment_path,
+};
+use proptest::collection::vec;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use std::fs;
+
+fn segment(number: u64, frames: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = header(number).to_vec();
+    for frame in frames {
+        let start = open_frame(&mut bytes);
+        bytes.extend_from_slice(frame);
+        assert!(close_frame(&mut bytes, start));
+    }
+    bytes
+}
+
+fn read_back(bytes: &[u8], is_last: bool) -> Result<(Vec<Vec<u8>>, u64), OpenError> {
+    let scratch = Scratch::new();
+    let path = segment_path(scratch.path(), 7);
+    fs::write(&path, bytes).unwrap();
+    let text = read(&path, 7, is_last)?;
+    Ok((text.frames().map(<[u8]>::to_vec).collect(), text.cut))
+}
+
+#[test]
+fn only_names_of_segments_are_listed_and_in_order() {
+    let scratch = Scratch::new();
+    for name in ["journal-1.log", "journal-00000000000000000002.txt", "x", "journal-0000000000000000000x.log"]
+    {
+        fs::write(scratch.path().join(name), "").unwrap();
+    }
+    for number in [10, 9, u64::MAX] {
+        fs::write(segment_path(scratch.path(), number), "").unwrap();
+    }
+    assert_eq!(list(scratch.path()).unwrap(), [9, 10, u64::MAX]);
+}
+
+#[test]
+fn a_frame_holds_so_much_and_no_more() {
+    let close = |length: usize| {
+        let mut bytes = Vec::new();
+        let start = open_frame(&mut bytes);
+        bytes.resize(start + 8 + length, 7);
+        close_frame(&mut bytes, start)
+    };
+    assert!(close(MOST_IN_A_FRAME) && !close(MOST_IN_A_FRAME + 1));
+    let large = vec![7; MOST_IN_A_FRAME];
+    assert_eq!(read_back(&segment(7, &[&large]), false).unwrap().0, [large]);
+}
+
+#[test]
+fn the_end_of_the_last_segment_is_cut_and_of_no_other() {
+    let whole = segment(7, &[b"first", b"second"]);
+    let last = whole.len() - 8 - b"second".len();
+    for length in last + 1..whole.len() {
+        let (frames, cut) = read_back(&whole[..length], true).unwrap();
+        assert_eq!((frames, cut), (vec![b"first".to_vec()], (length - last) as u64));
+        assert!(matches!(read_back(&whole[..length], false), Err(OpenError::Damaged { .. })));
+    }
+    for is_last in [true, false] {
+        assert_eq!(read_back(&whole, is_last).unwrap().1, 0);
+        assert_eq!(read_back(&whole[..last], is_last).unwrap(), (vec![b"first".to_vec()], 0));
+        assert_eq!(read_back(&whole[..HEADER], is_last).unwrap(), (vec![], 0));
+    }
+}
+
+#[test]
+fn zeros_at_the_end_of_the_last_segment_are_cut() {
+    let mut whole = segment(7, &[b"first"]);
+    whole.extend([0; 5_000]);
+    assert_eq!(read_back(&whole, true).unwrap(), (vec![b"first".to_vec()], 5_000));
+    assert!(read_back(&whole, false).is_err());
+    whole.push(1);
+    assert!(read_back(&whole, true).is_err());
+}
+
+#[test]
+fn a_segment_that_had_just_been_begun_is_empty_if_it_is_the_last() {
+    let whole = segment(7, &[]);
+    for length in 0..HEADER {
+        assert_eq!(read_back(&whole[..length], true).unwrap(), (vec![], length as u64));
+        assert!(matches!(read_back(&whole[..length], false), Err(OpenError::Damaged { .. })), "{length}");
+        assert_eq!(read_back(&vec![0; length], true).unwrap().1, length as u64);
+    }
+}
+
+#[test]
+fn a_header_says_whose_it_is_which_and_how_new() {
+    assert!(matches!(read_back(b"\x89PNG and some more that follows", true), Err(OpenError::Foreign { .. })));
+    assert!(matches!(read_back(&[1], true), Err(OpenError::Foreign { .. })));
+    let refusal = read_back(&segment(8, &[b"x"]), true).unwrap_err();
+    assert!(refusal.to_string().contains("another segment than its name says"));
+    let mut newer = segment(7, &[]);
+    newer[11] = 2;
+    assert!(matches!(read_back(&newer, true), Err(OpenError::Damaged { .. })));
+    let sum = crc32fast::hash(&newer[..20]);
+    newer[20..HEADER].copy_from_slice(&sum.to_be_bytes());
+    assert!(matches!(read_back(&newer, true), Err(OpenError::Newer { found: 2, known: 1, .. })));
+}
+
+proptest! {
+    #[test]
+    fn damage_before_the_last_frame_is_refused(
+        frames in vec(vec(any::<u8>(), 1..40), 2..6), place in any::<usize>(), bit in 0_u32..8,
+    ) {
+        let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        let mut bytes = segment(7, &frames);
+        let last = bytes.len() - 8 - frames[frames.len() - 1].len();
+        bytes[place % last] ^= 1 << bit;
+        prop_assert!(read_back(&bytes, true).is_err());
+    }
+
+    #[test]
+    fn damage_in_the_last_frame_is_cut_or_refused_and_never_read(
+        frames in vec(vec(any::<u8>(), 1..40), 1..4), place in any::<usize>(), bit in 0_u32..8,
+    ) {
+        let whole: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        let mut bytes = segment(7, &whole);
+        let length = 8 + whole[whole.len() - 1].len();
+        let last = bytes.len() - length;
+        bytes[last + place % length] ^= 1 << bit;
+        if let Ok((read, cut)) = read_back(&bytes, true) {
+            prop_assert_eq!(&read[..], &frames[..frames.len() - 1]);
+            prop_assert_eq!(cut, length as u64);
+        }
+        prop_assert!(read_back(&bytes, false).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
+        let mut begun = header(7).to_vec();
+        begun.extend(&bytes);
+        let _ = (read_back(&bytes, true), read_back(&begun, true), read_back(&begun, false));
+    }
+}

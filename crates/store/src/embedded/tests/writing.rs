@@ -1,0 +1,123 @@
+//! The thread that writes.
+
+use super::{Scratch, event, fill, noon, open, options, read_all, wait};
+use crate::StoreError;
+use crate::books::{Journal, JournalRecord};
+use crate::embedded::codec::{Output, STORE};
+use crate::embedded::rows::Kind;
+use crate::embedded::{EmbeddedOptions, EmbeddedStore};
+use crate::ledger::{Ledger, Posted};
+use seawall_core::budget::{Entry, ReservationId};
+use std::time::Duration;
+
+#[test]
+fn what_fails_before_it_changes_something_fails_alone() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    let failing = store.write::<()>(|_, _| Err(StoreError::broken(STORE, "of its own accord")));
+    let working = store.write(|batch, _| batch.put(Kind::Trail, b"x", b"y"));
+    assert_eq!(wait(working), Ok(()));
+    assert_eq!(wait(failing), Err(StoreError::broken(STORE, "of its own accord")));
+    assert_eq!(wait(store.post(&[event(1)])), Ok(Posted { new: 1, known: 0 }));
+}
+
+#[test]
+fn after_a_transaction_that_failed_nothing_is_written_until_the_folder_is_opened_again() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    fill(&store);
+    let before = read_all(&store).unwrap();
+    let error = StoreError::broken(STORE, "in the middle");
+    let half = store.write::<()>(|batch, _| {
+        batch.put(Kind::Totals, &Output::default().number(0).key(), b"half")?;
+        Err(StoreError::broken(STORE, "in the middle"))
+    });
+    assert_eq!(wait(half), Err(error.clone()));
+    assert_eq!(wait(store.post(&[event(500)])), Err(error));
+    assert_eq!(read_all(&store).unwrap(), before);
+    drop(store);
+    let store = open(scratch.path()).unwrap().store;
+    assert_eq!(read_all(&store).unwrap(), before);
+    assert_eq!(wait(store.post(&[event(500), event(1), event(500)])), Ok(Posted { new: 1, known: 2 }));
+}
+
+#[test]
+fn a_panic_inside_a_transaction_is_an_error() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    let panicking = store.write::<()>(|_, _| panic!("a page that makes no sense"));
+    assert!(wait(panicking).is_err());
+    let error = wait(store.post(&[event(1)])).unwrap_err();
+    assert_eq!(error.to_string(), "the embedded store is broken: the books on disk cannot be read");
+    assert!(store.read::<()>(|_| panic!("another")).is_err());
+}
+
+#[test]
+fn a_row_that_was_damaged_is_an_error_and_not_a_number() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    let day = noon().utc.day();
+    wait(store.post(&[event(1)])).unwrap();
+    let damage = store.write(move |batch, _| {
+        let key = Output::default().number(day).byte(3).number(1).key();
+        batch.put(Kind::Totals, &key, &[1; 52])
+    });
+    wait(damage).unwrap();
+    assert!(matches!(wait(store.caller(day, 1)), Err(StoreError::Broken { .. })));
+    assert!(matches!(wait(store.post(&[event(4)])), Err(StoreError::Broken { .. })));
+    // It has changed nothing, so that the others go on.
+    assert_eq!(wait(store.post(&[event(2)])), Ok(Posted { new: 1, known: 0 }));
+}
+
+#[test]
+fn many_who_post_at_once_are_all_answered_and_nothing_is_counted_twice() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    std::thread::scope(|scope| {
+        for thread in 0..16_u64 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..40 {
+                    // Half of them are everybody's.
+                    let own = event(1_000 * (thread + 1) + number);
+                    wait(store.post(&[event(number), own])).unwrap();
+                }
+            });
+        }
+    });
+    let day = wait(store.day(noon().utc.day())).unwrap();
+    assert_eq!(day.tiers.iter().map(|tier| tier.calls).sum::<u64>(), 40 * 17);
+    assert_eq!((day.callers, day.models.len()), (3, 2));
+    let spenders = wait(store.top_spenders(noon().utc.day(), 5)).unwrap();
+    assert_eq!(spenders.iter().map(|(_, totals)| totals.calls).sum::<u64>(), 40 * 17);
+    assert!(spenders.is_sorted_by(|one, next| one.1.cost >= next.1.cost));
+}
+
+#[test]
+fn the_journal_is_made_durable_without_being_asked() {
+    let scratch = Scratch::new();
+    let mut opened = open(scratch.path()).unwrap();
+    opened.journal.write(&[JournalRecord::Entry(Entry::Voided(ReservationId(1)))]).unwrap();
+    let mut waits = 0;
+    while opened.journal.is_unsynced() {
+        std::thread::park_timeout(Duration::from_millis(1));
+        waits += 1;
+        assert!(waits < 10_000, "it never was");
+    }
+}
+
+#[test]
+fn a_journal_takes_no_more_than_fits_a_frame_and_goes_on() {
+    let scratch = Scratch::new();
+    let mut opened =
+        EmbeddedStore::open(scratch.path(), EmbeddedOptions { segment: 64, ..options() }, noon()).unwrap();
+    let large = event(1);
+    let large = JournalRecord::Event(crate::UsageEvent { model: "x".repeat(2 << 20).into(), ..large });
+    assert!(matches!(opened.journal.write(&[large]), Err(StoreError::Broken { .. })));
+    opened.journal.write(&[]).unwrap();
+    opened.journal.write(&[JournalRecord::Event(event(2))]).unwrap();
+    drop(opened);
+    let opened = open(scratch.path()).unwrap();
+    assert_eq!((opened.report.replayed, opened.report.cut), (1, None));
+    assert_eq!(wait(opened.store.post(&[event(2)])), Ok(Posted { new: 0, known: 1 }));
+}

@@ -1,0 +1,159 @@
+//! What parent and child have in common.
+
+use seawall_core::budget::BudgetOptions;
+use seawall_core::money::Money;
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_store::embedded::EmbeddedOptions;
+use std::fs;
+use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// What a child should do.
+pub(crate) const ROLE: &str = "SEAWALL_CHILD_ROLE";
+/// The folder it should do it in.
+pub(crate) const FOLDER: &str = "SEAWALL_CHILD_FOLDER";
+/// How many processes have worked there before it.
+pub(crate) const ROUND: &str = "SEAWALL_CHILD_ROUND";
+/// What begins a line that a child has written, and not the test program around it.
+pub(crate) const MARK: &str = "@ ";
+
+/// What all may spend on a day: little enough to run out.
+pub(crate) const CAP: u64 = 400_000;
+/// So many rounds share a day.
+pub(crate) const ROUNDS_A_DAY: u64 = 8;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread.
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut work = pin!(work);
+    loop {
+        match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// A folder that is gone when the test ends.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("seawall-store-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Numbers that look random and are the same each time.
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// The moment at which a round takes place.
+pub(crate) fn moment(round: u64) -> Now {
+    let day = UtcTime::from_civil(2026, 11, 15).day() + round / ROUNDS_A_DAY;
+    let utc = UtcTime::start_of_day(day) + Duration::from_secs(3_600);
+    Now::new(Timestamp::ZERO + Duration::from_secs(100), utc)
+}
+
+pub(crate) fn options() -> EmbeddedOptions {
+    let day = Money::from_nanos(CAP);
+    let limits = BudgetOptions {
+        day,
+        caller_day: day,
+        shares: [0.01, 99.98, 0.01],
+        session_input: u64::MAX,
+        session_output: u64::MAX,
+        ..BudgetOptions::default()
+    };
+    // So small that the journal is taken into the books all the time.
+    EmbeddedOptions { segment: 20_000, ..EmbeddedOptions::new(limits.check().unwrap()) }
+}
+
+/// This program again, in a role.
+pub(crate) fn command(role: &str, folder: &Path, round: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child::plays_its_role", "--nocapture"]);
+    command.env(ROLE, role).env(FOLDER, folder).env(ROUND, round.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+/// A process that ends with the test, however that ends.
+pub(crate) struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// The next line that the child itself has written; none when it has ended.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        // A line that was cut short has told nobody anything.
+        while self.lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
+            if let Some(own) = line.split_once(MARK).map(|(_, own)| own.trim_end()) {
+                return Some(own.to_owned());
+            }
+            line.clear();
+        }
+        None
+    }
+
+    /// Ends it at once, with no chance to say or settle anything. Returns what it had still told.
+    pub(crate) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        std::iter::from_fn(|| self.line()).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,125 @@
+//! Folders that cannot be written, and disks that are full.
+
+use crate::child::tell;
+use crate::support::{Running, Scratch, command, moment, options, wait};
+use seawall_store::embedded::EmbeddedStore;
+use seawall_store::{CredentialHash, Directory};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Somebody who may do nothing special.
+const NOBODY: u32 = 65_534;
+
+/// What a child that is not the administrator says to a folder.
+fn opened_by_nobody(folder: &Path) -> String {
+    let mut command = command("open", folder, 0);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    Running::start(command).line().expect("the child has said nothing")
+}
+
+fn with_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// A folder whose owner is whoever the child runs as.
+fn folder_of_nobody() -> Scratch {
+    let scratch = Scratch::new();
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        chown(scratch.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    scratch
+}
+
+#[test]
+fn a_folder_or_file_that_may_not_be_written_is_refused_by_name() {
+    let scratch = folder_of_nobody();
+    with_mode(scratch.path(), 0o500);
+    let said = opened_by_nobody(scratch.path());
+    with_mode(scratch.path(), 0o700);
+    assert!(said.starts_with("refused ") && said.contains("lock: Permission denied"), "{said}");
+    assert!(said.contains("this user may read and write it"), "{said}");
+    assert_eq!(opened_by_nobody(scratch.path()), "opened");
+    for mode in [0o000, 0o400] {
+        let books = scratch.path().join("books.redb");
+        with_mode(&books, mode);
+        let before = fs::read(&books).ok();
+        let said = opened_by_nobody(scratch.path());
+        assert!(said.starts_with("refused ") && said.contains("books.redb: Permission denied"), "{said}");
+        assert_eq!(fs::read(&books).ok(), before);
+        with_mode(&books, 0o600);
+    }
+    let inside = scratch.path().join("inside");
+    with_mode(scratch.path(), 0o500);
+    let said = opened_by_nobody(&inside);
+    with_mode(scratch.path(), 0o700);
+    assert!(said.contains("inside: Permission denied"), "{said}");
+}
+
+/// The child: keeps callers until that fails, and tells of each.
+pub(crate) fn fill_the_disk(folder: &Path) {
+    let opened = match EmbeddedStore::open(folder, options(), moment(0)) {
+        Ok(opened) => opened,
+        Err(refusal) => return tell(format_args!("refused {refusal}")),
+    };
+    for number in 0_u64.. {
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        let record = seawall_store::CallerRecord {
+            caller: number,
+            name: "x".repeat(1_000).into(),
+            tier: seawall_core::vocabulary::Tier::Guest,
+            clamp: None,
+            created: moment(0).utc,
+            revoked: None,
+        };
+        match wait(opened.store.add(&CredentialHash(hash), &record)) {
+            Ok(_) => tell(number),
+            Err(error) => {
+                assert!(error.may_pass(), "{error}");
+                let again = wait(opened.store.add(&CredentialHash([9; 32]), &record)).unwrap_err();
+                assert!(again.may_pass());
+                return tell(format_args!("failed {error}"));
+            }
+        }
+    }
+}
+
+/// The child under a limit on the length of its files, in blocks of 512 or 1,024 bytes, as a disk that is full. The signal
+/// that comes with it is ignored, so that writing fails as it does there.
+fn with_small_files(scratch: &Scratch, blocks: u32) -> Vec<String> {
+    let child = command("fill the disk", scratch.path(), 0);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
+    shell.arg(child.get_program()).args(child.get_args());
+    for (name, value) in child.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut running = Running::start(shell);
+    std::iter::from_fn(|| running.line()).collect()
+}
+
+#[test]
+fn a_disk_that_is_full_fails_cleanly_and_loses_nothing_that_was_told() {
+    let scratch = Scratch::new();
+    let lines = with_small_files(&scratch, 8_000);
+    let (last, told) = lines.split_last().unwrap();
+    assert!(last.starts_with("failed the embedded store is away: "), "{last}");
+    let store = EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().store;
+    assert!(told.len() > 100, "{}", told.len());
+    let kept = wait(store.list(None, usize::MAX)).unwrap();
+    assert!((told.len()..=told.len() + 1).contains(&kept.len()), "{} of {}", kept.len(), told.len());
+}
+
+#[test]
+fn a_disk_without_room_for_empty_books_is_refused_and_later_usable() {
+    let scratch = Scratch::new();
+    let lines = with_small_files(&scratch, 1);
+    assert!(matches!(&lines[..], [only] if only.starts_with("refused ")), "{lines:?}");
+    assert!(EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().report.created);
+}

@@ -1,0 +1,87 @@
+//! The store in a folder, before the judge.
+
+use crate::conformance::{self, Effort, Parked};
+use seawall_core::budget::{BudgetLimits, BudgetOptions};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Every store that a test makes, in a folder that is gone when the test ends. In memory where there is such a place: what
+/// a disk does has tests of its own.
+struct Stores {
+    root: PathBuf,
+    made: Cell<u64>,
+}
+
+impl Stores {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let root = place.join(format!("seawall-conformance-{}-{number}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        Self { root, made: Cell::new(0) }
+    }
+
+    fn with_limits(&self, limits: BudgetLimits) -> EmbeddedStore {
+        // The one before has been dropped: it is not needed any more.
+        let before = self.root.join(self.made.get().to_string());
+        let _ = fs::remove_dir_all(before);
+        self.made.set(self.made.get() + 1);
+        let folder = self.root.join(self.made.get().to_string());
+        // Shortly before the judge begins: a ledger that has been open for days forgets the first of them.
+        let now = Now::new(Timestamp::ZERO + Duration::from_secs(999_999), UtcTime::from_civil(2026, 11, 15));
+        EmbeddedStore::open(&folder, EmbeddedOptions::new(limits), now).unwrap().store
+    }
+
+    fn make(&self) -> EmbeddedStore {
+        self.with_limits(BudgetOptions::default().check().unwrap())
+    }
+}
+
+impl Drop for Stores {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// Files take longer than memory.
+fn effort() -> Effort {
+    let effort = Effort::default();
+    Effort { cases: effort.cases.div_ceil(4), ..effort }
+}
+
+#[test]
+fn the_ledger_in_a_folder_conforms() {
+    let stores = Stores::new();
+    conformance::ledger(effort(), &Parked, |limits| stores.with_limits(limits)).unwrap();
+}
+
+#[test]
+fn sessions_in_a_folder_conform() {
+    let stores = Stores::new();
+    conformance::sessions(effort(), &Parked, || stores.make()).unwrap();
+}
+
+#[test]
+fn the_directory_in_a_folder_conforms() {
+    let stores = Stores::new();
+    conformance::directory(effort(), &Parked, || stores.make()).unwrap();
+}
+
+#[test]
+fn switches_in_a_folder_conform() {
+    let stores = Stores::new();
+    conformance::switches(effort(), &Parked, || stores.make()).unwrap();
+}
+
+#[test]
+fn claims_in_a_folder_conform() {
+    let stores = Stores::new();
+    conformance::claims(effort(), &Parked, || stores.make()).unwrap();
+}
