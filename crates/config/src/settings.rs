@@ -99,12 +99,10 @@ pub struct ServerSettings {
     pub fields: u64,
     /// How many members its lists may have.
     pub members: u64,
-    /// How long the head of a request may take.
+    /// How long the head of a request may take, the wait before it included.
     pub header_time: Duration,
     /// How long its body may take.
     pub body_time: Duration,
-    /// How long a connection may be idle.
-    pub idle_time: Duration,
     /// How long requests may take to finish at the end.
     pub drain_time: Duration,
     /// To be reached by HTTPS.

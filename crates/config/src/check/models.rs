@@ -127,8 +127,8 @@ fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
     let name = target.provider.value;
     let needs = match name {
         Provider::Anthropic | Provider::OpenAi => {
-            // What listens on this machine is ours, and may want no key.
-            let is_ours = target.url.as_ref().is_some_and(|url| is_local(&url.value));
+            // Who serves the models of its own may want no key; the vendor always does.
+            let is_ours = target.url.as_ref().is_some_and(|url| !is_vendors(&url.value));
             (target.key.is_none() && !is_ours).then_some(("key", "key = \"env:NAME\""))
         }
         Provider::Bedrock => target.region.is_none().then_some(("region", "region = \"ap-northeast-1\"")),
@@ -171,12 +171,21 @@ fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
 
 /// Whether a URL stays on this machine.
 pub(super) fn is_local(url: &str) -> bool {
+    let host = host(url);
+    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+/// Whether an address is a vendor's own.
+fn is_vendors(url: &str) -> bool {
+    ["api.anthropic.com", "api.openai.com"].contains(&host(url))
+}
+
+fn host(url: &str) -> &str {
     let authority = url.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
+    match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    }
 }
 
 fn settings(target: &raw::Target) -> TargetSettings {

@@ -10,11 +10,7 @@ use std::net::SocketAddr;
 const LARGEST_BODY: u64 = 256 << 20;
 
 pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<ServerSettings> {
-    for (key, span) in [
-        ("header_time", &server.header_time),
-        ("body_time", &server.body_time),
-        ("idle_time", &server.idle_time),
-    ] {
+    for (key, span) in [("header_time", &server.header_time), ("body_time", &server.body_time)] {
         checker.positive(server, key, span);
     }
     if !(1_024..=LARGEST_BODY).contains(&server.body_limit.value) {
@@ -43,7 +39,6 @@ pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<
         members: server.members.value,
         header_time: server.header_time.value,
         body_time: server.body_time.value,
-        idle_time: server.idle_time.value,
         drain_time: server.drain_time.value,
         tls,
     })

@@ -24,12 +24,10 @@ section! {
         fields: Count,
         /// How many turns, tools or parts of one turn a body may have.
         members: Count,
-        /// How long the head of a request may take to arrive.
+        /// How long a connection may take to send the head of a request, the wait before it included.
         header_time: Span,
         /// How long the body of a request may take to arrive.
         body_time: Span,
-        /// How long a connection may be idle between requests.
-        idle_time: Span,
         /// How long requests under way may take to finish once it is told to stop.
         drain_time: Span,
         /// A certificate, to be reached by HTTPS.
