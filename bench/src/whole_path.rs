@@ -10,7 +10,7 @@ use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
-use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::setting::SettingError;
 use seawall_gateway::{AccessLog, Counters, TokioRuntime};
@@ -72,6 +72,7 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         directory,
         tiers: [group("prime")?, group("standard")?, group("guest")?],
         everybody: QuotaGroup::new("everybody", everybody)?,
+        come_back: ComeBackRule::default(),
         routes: vec![Route::new(
             "manga",
             Duration::from_secs(30),

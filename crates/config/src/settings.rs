@@ -19,7 +19,7 @@ use seawall_core::ladder::{ClassifierOptions, LadderSettings, SignalWindowOption
 use seawall_core::money::{ModelPriceOptions, PriceList};
 use seawall_core::pressure::PressureSettings;
 use seawall_core::queue::QueueSettings;
-use seawall_core::quota::QuotaGroup;
+use seawall_core::quota::{ComeBackRule, QuotaGroup};
 use seawall_core::retry::{HedgeOptions, RetryOptions, RetryPolicy};
 use seawall_core::rollout::{Experiment, Ramp};
 use seawall_core::strategy::Strategy;
@@ -200,12 +200,8 @@ pub struct LimitSettings {
     pub guests_by_address: QuotaGroup,
     /// Bits of an IPv6 address that stand for one network.
     pub ipv6_prefix: u8,
-    /// Over how long waits are spread.
-    pub hint_spread: Duration,
-    /// The shortest wait that is told.
-    pub hint_least: Duration,
-    /// Above this a client is told not to try again by itself.
-    pub no_retry_above: Duration,
+    /// What callers are told whom a limit refuses.
+    pub come_back: ComeBackRule,
 }
 
 /// Models and what their tokens cost.
@@ -368,6 +364,8 @@ pub struct AssistantSettings {
     pub faq: Option<String>,
     /// The file with prepared answers.
     pub templates: Option<String>,
+    /// The file that says what questions of each kind look like.
+    pub intents: Option<String>,
     /// Texts that no question may hold, none of them empty.
     pub deny: Vec<String>,
     /// How freely the model words its answers: 0 to 1.

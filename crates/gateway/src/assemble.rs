@@ -158,6 +158,7 @@ impl Made {
             directory,
             tiers: settings.limits.tiers.clone(),
             everybody: settings.limits.everybody.clone(),
+            come_back: settings.limits.come_back,
             routes,
             retry: settings.retry.interactive,
             retry_budget: Arc::clone(&retry_budget.1),

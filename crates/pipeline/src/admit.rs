@@ -5,7 +5,7 @@ use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
 use seawall_core::handle::Runtime;
-use seawall_core::quota::{Cost, QuotaDecision, QuotaKey, Scope, come_back};
+use seawall_core::quota::{Cost, QuotaDecision, QuotaKey, Scope};
 
 /// A request that every limit has let through. What it took of request limits stays taken.
 pub(crate) struct AdmittedRequest {
@@ -29,7 +29,7 @@ pub(crate) fn admit<R: Runtime>(
             let limit = quota.as_ref().map_or("limit", |quota| quota.name());
             Err(Rejection::Limited {
                 limit: limit.into(),
-                come_back: come_back(refusal.wait, path.runtime.draw()),
+                come_back: request.rules.come_back.hint(refusal.wait, path.runtime.draw()),
             })
         }
         // Of one request and these scopes neither can be; refusing is the careful answer.

@@ -7,7 +7,7 @@ use crate::identify::Directory;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
-use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
+use seawall_core::quota::{ComeBackRule, GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::RetryPolicy;
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
@@ -33,6 +33,8 @@ pub struct RuleOptions {
     pub tiers: [QuotaGroup; 3],
     /// The limits of everybody together.
     pub everybody: QuotaGroup,
+    /// What callers are told whom a limit refuses.
+    pub come_back: ComeBackRule,
     /// The names callers use, and the targets behind each.
     pub routes: Vec<Route>,
     /// How to retry.
@@ -73,6 +75,7 @@ impl RuleOptions {
 pub(crate) struct Rules {
     pub(crate) directory: Directory,
     pub(crate) groups: Groups,
+    pub(crate) come_back: ComeBackRule,
     pub(crate) routes: BTreeMap<Box<str>, Arc<Route>>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: Arc<RetryBudget>,
@@ -88,7 +91,7 @@ impl Rules {
             options;
         let groups = Groups::new(book, &tiers, &everybody)?;
         let routes = routes.into_iter().map(|route| (route.alias.as_str().into(), Arc::new(route))).collect();
-        Ok(Self { directory, groups, routes, retry, retry_budget, time, request, arrival })
+        Ok(Self { directory, groups, come_back, routes, retry, retry_budget, time, request, arrival })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::problem::{Code, Problem};
 use crate::raw;
 use crate::settings::LimitSettings;
 use crate::source::Located;
-use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::setting::SettingError;
 use std::time::Duration;
 
@@ -133,9 +133,11 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
         message: message?,
         guests_by_address: by_address?,
         ipv6_prefix: bits?,
-        hint_spread: hint.spread.value,
-        hint_least: hint.least.value,
-        no_retry_above: hint.no_retry_above.value,
+        come_back: ComeBackRule {
+            least: hint.least.value,
+            spread: hint.spread.value,
+            longest_worth_waiting: hint.no_retry_above.value,
+        },
     })
 }
 

@@ -39,6 +39,7 @@ pub(super) fn assistant(raw: &raw::Assistant, checker: &mut Checker<'_>) -> Assi
         catalogue_version: raw.catalogue_version.value.clone(),
         faq: text(&raw.faq),
         templates: text(&raw.templates),
+        intents: text(&raw.intents),
         deny: raw.deny.value.iter().map(|pattern| pattern.value.clone()).collect(),
         temperature: raw.temperature.value,
         retrieved_items: raw.retrieved_items.value,

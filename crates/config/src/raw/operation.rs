@@ -24,6 +24,8 @@ section! {
         faq: Option<FilePath>,
         /// The file with prepared answers.
         templates: Option<FilePath>,
+        /// The file that says what questions of each kind look like.
+        intents: Option<FilePath>,
         /// Texts that no question may hold; they are looked for whatever their case.
         deny: List<Text>,
         /// How freely the model words its answers.

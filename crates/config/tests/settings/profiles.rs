@@ -17,7 +17,7 @@ use seawall_core::ladder::{ClassifierOptions, LadderOptions, SignalWindowOptions
 use seawall_core::money::{ModelPriceOptions, Money};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
-use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::retry::{HedgeOptions, RetryOptions};
 use seawall_core::strategy::StrategyOptions;
 use seawall_core::tokens::OverheadOptions;
@@ -141,8 +141,7 @@ fn the_usual_limits_are_those_that_are_documented() {
     assert_eq!(limits.connect, smooth("connect", 500, 1_000));
     assert_eq!(limits.message, smooth("message", 2_000, 4_000));
     assert_eq!(limits.ipv6_prefix, 64);
-    let hint = [limits.hint_spread, limits.hint_least, limits.no_retry_above].map(|time| time.as_secs());
-    assert_eq!(hint, [10, 1, 20]);
+    assert_eq!(limits.come_back, ComeBackRule::default());
 }
 
 #[test]

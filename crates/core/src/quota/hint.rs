@@ -13,25 +13,43 @@ pub struct ComeBack {
     pub worth_waiting: bool,
 }
 
-const LEAST: Duration = Duration::from_secs(1);
-const SPREAD: Duration = Duration::from_secs(10);
-const LONGEST_WORTH_WAITING: Duration = Duration::from_secs(20);
-
-/// Turns the exact wait into a hint: at least a second, and spread over ten more, so that those who were refused
-/// together do not come back together.
+/// Turns the exact wait into a hint, spread so that those who were refused together do not come back together. Any
+/// durations will do.
 ///
 /// ```
 /// use seawall_core::chance::Draw;
-/// use seawall_core::quota::come_back;
+/// use seawall_core::quota::ComeBackRule;
 /// use std::time::Duration;
 ///
-/// let hint = come_back(Duration::from_millis(200), Draw::MIDDLE);
+/// let rule = ComeBackRule::default();
+/// let hint = rule.hint(Duration::from_millis(200), Draw::MIDDLE);
 /// assert_eq!(hint.after, Duration::from_secs(6));
 /// assert!(hint.worth_waiting);
-/// assert!(!come_back(Duration::from_secs(3_600), Draw::LOWEST).worth_waiting);
+/// assert!(!rule.hint(Duration::from_secs(3_600), Draw::LOWEST).worth_waiting);
 /// ```
-#[must_use]
-pub fn come_back(wait: Duration, draw: Draw) -> ComeBack {
-    let after = wait.max(LEAST).saturating_add(draw.between(Duration::ZERO, SPREAD));
-    ComeBack { after, worth_waiting: wait <= LONGEST_WORTH_WAITING }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComeBackRule {
+    /// The shortest wait that is told.
+    pub least: Duration,
+    /// Up to this much is added.
+    pub spread: Duration,
+    /// A longer wait is not for a client to sleep through.
+    pub longest_worth_waiting: Duration,
+}
+
+impl Default for ComeBackRule {
+    /// At least a second, spread over ten more; above twenty a person is better asked.
+    fn default() -> Self {
+        let [least, spread, longest_worth_waiting] = [1, 10, 20].map(Duration::from_secs);
+        Self { least, spread, longest_worth_waiting }
+    }
+}
+
+impl ComeBackRule {
+    /// What to tell who would have room after exactly this wait.
+    #[must_use]
+    pub fn hint(&self, wait: Duration, draw: Draw) -> ComeBack {
+        let after = wait.max(self.least).saturating_add(draw.between(Duration::ZERO, self.spread));
+        ComeBack { after, worth_waiting: wait <= self.longest_worth_waiting }
+    }
 }

@@ -43,7 +43,7 @@ pub use change::{CountsDecision, LimitChange};
 pub use decision::{
     Cost, GroupId, LimitId, LimitView, QuotaDecision, QuotaKey, Refusal, Reservation, Scope, ScopeError,
 };
-pub use hint::{ComeBack, come_back};
+pub use hint::{ComeBack, ComeBackRule};
 pub(crate) use ring::SliceRing;
 pub use rule::{Quota, QuotaGroup, QuotaKind, Unit};
 pub(crate) use sliding::SlidingRule;

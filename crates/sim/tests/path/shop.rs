@@ -7,7 +7,7 @@ use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
-use seawall_core::quota::{Quota, QuotaGroup, Unit};
+use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{
@@ -105,6 +105,7 @@ impl Shop {
                 tier("guest", 10, 2, 50),
             ],
             everybody: QuotaGroup::new("everybody", everybody).unwrap(),
+            come_back: ComeBackRule::default(),
             routes: vec![Route::new("manga", Duration::from_secs(30), targets).unwrap()],
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions::default().check().unwrap(),

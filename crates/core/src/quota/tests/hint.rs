@@ -1,6 +1,10 @@
-use super::super::come_back;
+use super::super::{ComeBack, ComeBackRule};
 use crate::chance::Draw;
 use std::time::Duration;
+
+fn come_back(wait: Duration, draw: Draw) -> ComeBack {
+    ComeBackRule::default().hint(wait, draw)
+}
 
 #[test]
 fn a_thousand_refused_together_come_back_apart() {
@@ -23,4 +27,12 @@ fn a_long_wait_is_told_in_full_and_not_slept_through() {
     assert!(!come_back(second * 20 + Duration::from_nanos(1), Draw::LOWEST).worth_waiting);
     assert_eq!(come_back(Duration::ZERO, Draw::HIGHEST).after, second * 11);
     assert_eq!(come_back(Duration::MAX, Draw::HIGHEST).after, Duration::MAX);
+}
+
+#[test]
+fn another_rule_has_its_own_numbers() {
+    let second = Duration::from_secs(1);
+    let rule = ComeBackRule { least: second * 3, spread: Duration::ZERO, longest_worth_waiting: second * 5 };
+    assert_eq!(rule.hint(second, Draw::HIGHEST), ComeBack { after: second * 3, worth_waiting: true });
+    assert_eq!(rule.hint(second * 6, Draw::HIGHEST), ComeBack { after: second * 6, worth_waiting: false });
 }
