@@ -15,12 +15,14 @@ use seawall_pipeline::{
     Directory, GuardedTarget, KeyError, Path, PathOptions, Route, RuleOptions, Runtime as _, TargetOptions,
     Tier,
 };
-use seawall_provider::AnthropicTarget;
-use seawall_provider::http1::{Endpoint, Limits, TokioTimer};
+use seawall_provider::way::TlsOptions;
+use seawall_provider::{
+    AnthropicKey, AnthropicOptions, AnthropicTarget, Client, ClientOptions, Secret, Surroundings,
+};
 use seawall_store::MemoryLedger;
 use seawall_wire::RequestLimits;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +33,7 @@ pub struct TargetAddress {
     pub name: String,
     /// What the provider calls the model.
     pub model: String,
-    /// `http://host:port`.
+    /// `http://host:port` or `https://host`, and a base path if there is one.
     pub url: String,
     /// Our key there.
     pub api_key: String,
@@ -106,9 +108,8 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         Shape::Shared(_) => 1,
     };
     let runtime = TokioRuntime::new();
-    let timer = runtime.timer();
     let targets =
-        targets.into_iter().map(|target| connect(target, cores, timer)).collect::<Result<_, _>>()?;
+        targets.into_iter().map(|target| connect(target, cores, runtime)).collect::<Result<_, _>>()?;
     let counters = Arc::new(Counters::default());
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
     let scaled = |limit: u32| limit.saturating_mul(scale_limits.get());
@@ -160,18 +161,15 @@ fn everybody([minute, second, burst]: [u32; 3]) -> Result<QuotaGroup, SettingErr
 fn connect(
     target: TargetAddress,
     cores: usize,
-    timer: TokioTimer,
+    runtime: TokioRuntime,
 ) -> Result<Arc<GuardedTarget>, SettingError> {
     let TargetAddress { name, model, url, api_key, price, breaker } = target;
-    let limits = Limits {
-        connect: Duration::from_secs(5),
-        write: Duration::from_secs(10),
-        // The path has the shorter limits; these only bound a connection nobody waits for any more.
-        head: Duration::from_secs(60),
-        gap: Duration::from_secs(60),
-        body_bytes: 64 << 20,
-    };
-    let upstream = AnthropicTarget::new(&endpoint(&url)?, cores, api_key, limits, timer);
+    let around = Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
+    // Certificates are read only where one will be looked at.
+    let is_secure = url.starts_with("https:");
+    let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&around.date))).transpose()?;
+    let client = Client::new(&ClientOptions { cores, tls, ..ClientOptions::new(url) }, &around)?;
+    let key = AnthropicKey::ApiKey(Secret::new(api_key));
     let target = GuardedTarget::new(TargetOptions {
         name,
         model,
@@ -179,62 +177,7 @@ fn connect(
         concurrency: 1_000,
         breaker: breaker.options().check()?,
         pressure: PressureOptions::default().check()?,
-        upstream: Arc::new(upstream),
+        upstream: Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?),
     });
     target.map(Arc::new)
-}
-
-fn endpoint(url: &str) -> Result<Endpoint, SettingError> {
-    let wrong = |problem: &str| SettingError::new("url", format!("{url}: {problem}"));
-    let authority = url.strip_prefix("http://").ok_or_else(|| wrong("must begin with http://"))?;
-    let authority = authority.trim_end_matches('/');
-    if authority.contains(['/', '?', '#', '@']) {
-        return Err(wrong("must be http://host:port and nothing after it"));
-    }
-    let (host, port) = authority.rsplit_once(':').ok_or_else(|| wrong("must name a port"))?;
-    let port: u16 = port.parse().map_err(|_| wrong("must name a port from 1 to 65535"))?;
-    let address = authority.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    let address = address.ok_or_else(|| wrong("cannot be resolved"))?;
-    if is_metadata(address.ip()) {
-        return Err(wrong("is a cloud metadata address"));
-    }
-    Endpoint::new(host, port, address)
-}
-
-/// Where clouds keep the credentials of a machine: never a model.
-fn is_metadata(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => {
-            let mapped = address.to_ipv4_mapped().is_some_and(|address| address.is_link_local());
-            mapped || address.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{endpoint, is_metadata};
-
-    #[test]
-    fn an_address_is_a_host_and_a_port_and_nothing_else() {
-        for (url, problem) in [
-            ("127.0.0.1:80", "must begin with http://"),
-            ("https://127.0.0.1:80", "must begin with http://"),
-            ("http://127.0.0.1", "must name a port"),
-            ("http://127.0.0.1:x", "must name a port from 1 to 65535"),
-            ("http://127.0.0.1:80/v1", "must be http://host:port and nothing after it"),
-            ("http://user@127.0.0.1:80", "must be http://host:port and nothing after it"),
-            ("http://169.254.169.254:80", "is a cloud metadata address"),
-            ("http://[::ffff:169.254.169.254]:80", "is a cloud metadata address"),
-        ] {
-            assert_eq!(
-                endpoint(url).err().map(|error| error.to_string()),
-                Some(format!("url: {url}: {problem}"))
-            );
-        }
-        assert!(endpoint("http://127.0.0.1:7710").is_ok());
-        assert!(endpoint("http://localhost:7710/").is_ok());
-        assert!(is_metadata("fd00:ec2::254".parse().unwrap()) && !is_metadata("::1".parse().unwrap()));
-    }
 }

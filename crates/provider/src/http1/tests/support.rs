@@ -1,7 +1,7 @@
 //! A clock that is moved by hand, a server that is written in the test, and a stream that plays a script.
 
 use crate::http1::{
-    BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, TcpConnect, Timer,
+    BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, Scheme, TcpConnect, Timer,
 };
 use bytes::Bytes;
 use seawall_core::time::Timestamp;
@@ -85,11 +85,11 @@ impl Timer for HandTimer {
 }
 
 pub(super) fn endpoint(address: SocketAddr) -> Endpoint {
-    Endpoint::new("localhost", address.port(), address).unwrap()
+    Endpoint::new(Scheme::Http, "localhost", address.port()).unwrap()
 }
 
 pub(super) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Pool<TcpConnect, HandTimer> {
-    Pool::new(endpoint(address), TcpConnect, timer.clone(), PoolOptions::default())
+    Pool::new(endpoint(address), TcpConnect(address), timer.clone(), PoolOptions::default())
 }
 
 /// A listener on loopback, a pool that leads to it, and the pool's clock.
@@ -213,7 +213,7 @@ pub(super) struct Scripts {
 impl Connect for Scripts {
     type Stream = Script;
 
-    async fn connect(&self, _: &Endpoint) -> io::Result<Script> {
+    async fn connect(&self) -> io::Result<Script> {
         self.scripts.lock().unwrap().pop_front().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 }
