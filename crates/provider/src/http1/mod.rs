@@ -57,7 +57,7 @@ mod pool;
 mod request;
 mod send;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timer;
 
 pub use body::Body;

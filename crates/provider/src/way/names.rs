@@ -11,6 +11,9 @@
 //! **What it will not do.** It asks the system and no name server itself, so it does not know how long an answer holds. It
 //! never gives an address at which a cloud keeps credentials.
 
+#[cfg(test)]
+mod tests;
+
 use super::metadata::is_metadata;
 use crate::tasks::TokioTasks;
 use seawall_core::time::Timestamp;
