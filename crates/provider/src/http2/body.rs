@@ -42,7 +42,9 @@ impl<T: Timer> Body<T> {
             }
             match Pin::new(incoming).poll_frame(wake) {
                 Poll::Ready(None) => {
-                    self.arriving = None;
+                    if let Some((_, mut lease)) = self.arriving.take() {
+                        lease.ended();
+                    }
                     return Poll::Ready(None);
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(self.fail(read_body_failure(&error))),
@@ -73,11 +75,6 @@ impl<T: Timer> Body<T> {
     }
 
     fn fail(&mut self, failure: BodyFailure) -> Option<Result<Bytes, BodyFailure>> {
-        let (_, lease) = self.arriving.take()?;
-        if failure == BodyFailure::TimedOut {
-            // The line may be dead; others on it find out by themselves.
-            lease.retire_connection();
-        }
-        Some(Err(failure))
+        self.arriving.take().map(|_| Err(failure))
     }
 }

@@ -1,5 +1,6 @@
 //! The connections to one server, each with its streams counted.
 
+use super::heard::{HeardLine, LastHeard};
 use super::outgoing::Outgoing;
 use crate::http1::{HEAD_LIMIT, PoolOptions, SendFailure};
 use crate::tasks::TokioTasks;
@@ -19,6 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// How much of one answer may wait to be read, and of all answers on a connection together.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// A request that was given up in such a silence takes its connection with it: a new one costs less than a dead one.
+const SUSPECT_AFTER: Duration = Duration::from_secs(2);
 
 /// Connections with their streams.
 pub(crate) struct Pool<T> {
@@ -44,6 +47,7 @@ struct State {
     /// Gets no further request.
     is_retired: AtomicBool,
     has_answered: AtomicBool,
+    heard: LastHeard,
     /// When the last stream ended, in nanoseconds.
     idle_since: AtomicU64,
 }
@@ -53,6 +57,9 @@ pub(crate) struct Lease<T: Timer> {
     pub(super) sender: SendRequest<Outgoing<T>>,
     state: Arc<State>,
     pub(super) timer: T,
+    began: Timestamp,
+    /// Whether the exchange came to its end, whatever end that was.
+    has_ended: bool,
 }
 
 impl<T: Timer + Unpin> Pool<T> {
@@ -88,12 +95,13 @@ impl<T: Timer + Unpin> Pool<T> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let heard = LastHeard::new(self.timer.monotonic());
         let head_limit = u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX);
         let handshake = Builder::new(TokioTasks)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(head_limit)
-            .handshake(TokioIo::new(stream));
+            .handshake(TokioIo::new(HeardLine { stream, timer: self.timer.clone(), heard: heard.clone() }));
         let (sender, connection) =
             handshake.await.map_err(|error| SendFailure::Connect(io::Error::other(error)))?;
         let state = Arc::new(State {
@@ -102,6 +110,7 @@ impl<T: Timer + Unpin> Pool<T> {
             peer_takes: AtomicUsize::new(connection.current_max_send_streams()),
             is_retired: AtomicBool::new(false),
             has_answered: AtomicBool::new(false),
+            heard,
             idle_since: AtomicU64::new(self.timer.monotonic().as_nanos()),
         });
         let watched = Arc::clone(&state);
@@ -122,7 +131,13 @@ impl<T: Timer + Unpin> Pool<T> {
 
     fn lease(&self, kept: &Kept<T>) -> Lease<T> {
         kept.state.streams.fetch_add(1, Ordering::Relaxed);
-        Lease { sender: kept.sender.clone(), state: Arc::clone(&kept.state), timer: self.timer.clone() }
+        Lease {
+            sender: kept.sender.clone(),
+            state: Arc::clone(&kept.state),
+            timer: self.timer.clone(),
+            began: self.timer.monotonic(),
+            has_ended: false,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept<T>>> {
@@ -141,9 +156,9 @@ impl State {
 }
 
 impl<T: Timer> Lease<T> {
-    /// Leaves the connection to the requests that it has.
-    pub(super) fn retire_connection(&self) {
-        self.state.is_retired.store(true, Ordering::Relaxed);
+    /// The exchange came to its end by the peer's doing.
+    pub(super) const fn ended(&mut self) {
+        self.has_ended = true;
     }
 
     /// Whether the connection has carried a response before.
@@ -158,7 +173,12 @@ impl<T: Timer> Lease<T> {
 
 impl<T: Timer> Drop for Lease<T> {
     fn drop(&mut self) {
-        self.state.idle_since.store(self.timer.monotonic().as_nanos(), Ordering::Relaxed);
+        let now = self.timer.monotonic();
+        let silent_since = self.began.max(self.state.heard.moment());
+        if !self.has_ended && now - silent_since >= SUSPECT_AFTER {
+            self.state.is_retired.store(true, Ordering::Relaxed);
+        }
+        self.state.idle_since.store(now.as_nanos(), Ordering::Relaxed);
         self.state.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }

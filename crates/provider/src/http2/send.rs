@@ -49,8 +49,6 @@ pub(crate) async fn send<T: Timer + Unpin, Text: AsRef<str>>(
         let taken = progress.poll_taken(wake);
         let until = taken.map_or(began + limits.write, |taken| taken + limits.head);
         alarm.poll(wake, &lease.timer, until).map(|()| {
-            // The line may be dead; others on it find out by themselves.
-            lease.retire_connection();
             Err(match taken {
                 Some(_) => SendFailure::HeadTimedOut { response_began: false },
                 None => SendFailure::WriteTimedOut { began: true },

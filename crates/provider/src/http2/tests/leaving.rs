@@ -150,10 +150,11 @@ async fn a_line_that_ends_soon_after_sending_was_idle_too_long_but_not_later() {
 async fn a_connection_that_was_idle_too_long_is_not_used() {
     let timer = HandTimer::default();
     let pool = pool(&timer, 10);
-    let (_server, lease) = connect(&pool, &h2::server::Builder::new()).await;
+    let (_server, mut lease) = connect(&pool, &h2::server::Builder::new()).await;
     timer.advance(IDLE * 2);
     // As long as a stream is open, it is not idle.
     assert!(pool.take(timer.monotonic()).is_some());
+    lease.ended();
     drop(lease);
     timer.advance(IDLE - Duration::from_nanos(1));
     assert!(pool.take(timer.monotonic()).is_some());
@@ -179,6 +180,40 @@ async fn streams_are_limited_by_us_and_by_the_peer() {
         assert_eq!(leases.len(), most);
         leases.pop();
         assert!(pool.take(timer.monotonic()).is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_line_over_which_nothing_came_when_a_request_was_given_up_is_not_used() {
+    let two = SECOND * 2;
+    for (silence, sign_of_life, is_used) in [
+        (two, false, false),
+        (two - Duration::from_nanos(1), false, true),
+        // Another answer, or only an acknowledgement, shows that it lives.
+        (two, true, true),
+    ] {
+        let timer = HandTimer::default();
+        let pool = pool(&timer, 10);
+        let (mut server, lease) = connect(&pool, &h2::server::Builder::new()).await;
+        drop(lease);
+        timer.advance(SECOND);
+        warm(&mut server, &pool, &timer).await;
+        let lease = pool.take(timer.monotonic()).unwrap();
+        let serve = async {
+            let held = accept(&mut server).await;
+            settle(&mut server).await;
+            timer.advance(silence);
+            if sign_of_life {
+                server.ping_pong().unwrap().send_ping(h2::Ping::opaque()).unwrap();
+                settle(&mut server).await;
+            }
+            held
+        };
+        tokio::select! {
+            _ = ask(lease, Bytes::from_static(b"{}"), true) => panic!("it answered"),
+            _held = serve => {}
+        }
+        assert_eq!(pool.take(timer.monotonic()).is_some(), is_used, "{silence:?} {sign_of_life}");
     }
 }
 
