@@ -85,6 +85,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
 mod tests {
     use super::BaseUrl;
     use crate::http1::Scheme;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
     fn an_address_is_read_into_its_parts() {
@@ -132,6 +133,36 @@ mod tests {
         ] {
             let refusal = BaseUrl::parse(url).err().map(|error| error.to_string());
             assert_eq!(refusal, Some(format!("url: {url}: {problem}")));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(
+            is_secure: bool,
+            host in "[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?(\\.[a-z]{1,5}){0,3}",
+            port in proptest::option::of(1_u16..),
+            base in "(/[!-.0->A-Z^-~]{1,6}){0,3}",
+            slashes in "/{0,2}",
+        ) {
+            let scheme = if is_secure { Scheme::Https } else { Scheme::Http };
+            let named = port.map_or_else(String::new, |port| format!(":{port}"));
+            let base: String = base.chars().filter(|byte| !"#".contains(*byte)).collect();
+            let base = base.replace("//", "/");
+            let base = base.trim_end_matches('/');
+            let url = BaseUrl::parse(&format!("{}://{host}{named}{base}{slashes}", scheme.name())).unwrap();
+            prop_assert_eq!((url.endpoint().scheme(), url.endpoint().host()), (scheme, host.as_str()));
+            prop_assert_eq!(url.endpoint().port(), port.unwrap_or(scheme.usual_port()));
+            prop_assert_eq!(url.path("/x"), format!("{base}/x"));
+        }
+
+        #[test]
+        fn whatever_is_read_fits_into_a_request(url in "(http|https)://\\PC{0,30}") {
+            if let Ok(url) = BaseUrl::parse(&url) {
+                prop_assert!(url.path("/x").bytes().all(|byte| byte.is_ascii_graphic()));
+                prop_assert!(url.path("/x").starts_with('/'));
+                prop_assert!(url.endpoint().authority().bytes().all(|byte| byte.is_ascii_graphic()));
+            }
         }
     }
 }

@@ -174,7 +174,7 @@ fn nonsense_about_when_to_come_back_is_ignored() {
 }
 
 #[test]
-fn a_request_that_could_be_read_as_two_is_not_sent() {
+fn nothing_in_a_body_is_read_as_another_request() {
     run(async {
         let (listener, address) = listen().await;
         let target = target(MESSAGES, options(address));
