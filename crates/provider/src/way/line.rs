@@ -92,24 +92,9 @@ impl LineConnect {
         Ok(Self { names, secure, timer, limit })
     }
 
-    async fn open(&self, place: Place) -> io::Result<Line> {
-        let stream = TcpConnect(place.address).connect().await?;
-        let stream = match &self.secure {
-            None => LineStream::Plain(stream),
-            Some((connector, name)) => {
-                LineStream::Secure(Box::new(connector.connect(name.clone(), stream).await?))
-            }
-        };
-        Ok(Line { stream, place })
-    }
-}
-
-impl Connect for LineConnect {
-    type Stream = Line;
-
     /// Tries one address after the other, each with an even share of the time that is left. The last one is limited by
     /// who called, so that running out of time reads as that.
-    async fn connect(&self) -> io::Result<Line> {
+    async fn open_any(&self) -> io::Result<Line> {
         let began = self.timer.monotonic();
         let until = began + self.limit;
         let places = self.names.places(began).await?;
@@ -137,6 +122,26 @@ impl Connect for LineConnect {
         }
         self.names.doubt(self.timer.monotonic());
         Err(failure)
+    }
+
+    async fn open(&self, place: Place) -> io::Result<Line> {
+        let stream = TcpConnect(place.address).connect().await?;
+        let stream = match &self.secure {
+            None => LineStream::Plain(stream),
+            Some((connector, name)) => {
+                LineStream::Secure(Box::new(connector.connect(name.clone(), stream).await?))
+            }
+        };
+        Ok(Line { stream, place })
+    }
+}
+
+impl Connect for LineConnect {
+    type Stream = Line;
+
+    async fn connect(&self) -> io::Result<Line> {
+        // In a box of its own: a handshake is large, and every request would carry the room for one.
+        Box::pin(self.open_any()).await
     }
 
     fn is_current(&self, line: &Line, now: Timestamp) -> bool {
