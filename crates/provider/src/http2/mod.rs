@@ -1,6 +1,6 @@
 //! HTTP/2 to a model, where both sides agreed on it.
 //!
-//! The protocol itself is hyper's. Here is what it leaves open: which connection carries the next request ([`Pool`]), how
+//! The protocol itself is hyper's. Here is what it leaves open: which connection carries the next request (`pool.rs`), how
 //! long each phase may take, and what a failure means; limits and failures are those of [`http1`](crate::http1), so that
 //! whoever asked cannot tell the difference.
 //!
