@@ -18,7 +18,7 @@ use seawall_pipeline::{
     ArrivalLimits, Directory, GuardedTarget, InboundRequest, Path, PathOptions, Reply, Route, RuleOptions,
     TargetOptions, Tier,
 };
-use seawall_provider::{Answer, Call, Calling, Target};
+use seawall_provider::{Answer, Call, Calling, Target, TargetDialect};
 use seawall_store::{Books, NoJournal};
 use seawall_wire::RequestLimits;
 use std::pin::pin;
@@ -34,6 +34,10 @@ const ANSWER: &[u8] = br#"{"id":"msg_1","type":"message","role":"assistant","mod
 struct AtOnce;
 
 impl Target for AtOnce {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
     fn call(&self, _: Call) -> Calling<'_> {
         Box::pin(std::future::ready(Ok(Answer::Whole(Bytes::from_static(ANSWER)))))
     }

@@ -10,7 +10,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use seawall_provider::http1::{
-    Body, BodyFailure, Endpoint, Limits, Pool, PoolOptions, Request as Outgoing, TcpConnect, TokioTimer, send,
+    Body, BodyFailure, Endpoint, Limits, Pool, PoolOptions, Request as Outgoing, Scheme, TcpConnect,
+    TokioTimer, send,
 };
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -20,8 +21,8 @@ use tokio::net::TcpListener;
 
 /// Hands on until it is killed.
 pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<()> {
-    let endpoint = Endpoint::new(&upstream.ip().to_string(), upstream.port(), upstream)?;
-    let pool = Pool::new(endpoint, TcpConnect, TokioTimer::new(), PoolOptions::default());
+    let endpoint = Endpoint::new(Scheme::Http, &upstream.ip().to_string(), upstream.port())?;
+    let pool = Pool::new(endpoint, TcpConnect(upstream), TokioTimer::new(), PoolOptions::default());
     let listener = TcpListener::bind(listen).await.context("cannot listen")?;
     loop {
         let (stream, _) = listener.accept().await.context("cannot accept")?;

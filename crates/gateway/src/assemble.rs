@@ -92,7 +92,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     };
     let pools = if matches!(shape, Shape::PerCore(_)) { cores } else { 1 };
     let runtime = TokioRuntime::new();
-    let around = Surroundings { cores: pools, timer: runtime.timer(), simulated };
+    let around = Surroundings { cores: pools, runtime, simulated };
     let retry_budget =
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
     let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };

@@ -1,15 +1,17 @@
 //! From a target's settings to a way there.
 
+use crate::runtime::TokioRuntime;
 use crate::secret::{Secret, SecretError};
 use seawall_config::{Provider, Settings, TargetSettings};
 use seawall_core::money::Price;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Timestamp, UtcTime};
-use seawall_pipeline::{GuardedTarget, TargetOptions};
-use seawall_provider::http1::{Endpoint, Limits, TokioTimer};
-use seawall_provider::{AnthropicTarget, Target};
+use seawall_pipeline::{GuardedTarget, Runtime as _, TargetOptions};
+use seawall_provider::http1::Limits;
+use seawall_provider::way::TlsOptions;
+use seawall_provider::{AnthropicKey, AnthropicOptions, AnthropicTarget, Client, ClientOptions, Target};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ pub enum TargetError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) cores: usize,
-    pub(crate) timer: TokioTimer,
+    pub(crate) runtime: TokioRuntime,
     /// Where simulated models are served.
     pub(crate) simulated: Option<SocketAddr>,
 }
@@ -120,76 +122,26 @@ fn price(settings: &Settings, model: &str) -> Result<Price, TargetError> {
     listed.map(|listed| *listed.price()).map_err(|_| TargetError::NoPrice(model.to_owned()))
 }
 
+/// Where Anthropic serves its models.
+const ANTHROPIC: &str = "https://api.anthropic.com";
+
 impl Way {
     fn open(&self, around: Surroundings) -> Result<Arc<dyn Target>, TargetError> {
-        let limits = Limits {
-            connect: self.connect,
-            write: Duration::from_secs(10),
-            // The path has the shorter limits; these only bound a connection nobody waits for any more.
-            head: Duration::from_secs(60),
-            gap: Duration::from_secs(60),
-            body_bytes: 64 << 20,
-        };
         let url = match (self.settings.provider, around.simulated) {
             (Provider::Simulated, Some(address)) => format!("http://{address}"),
-            (Provider::Anthropic, _) => self.settings.url.clone().unwrap_or_default(),
+            (Provider::Anthropic, _) => self.settings.url.clone().unwrap_or_else(|| ANTHROPIC.to_owned()),
             (provider, _) => return Err(TargetError::Provider(provider.name())),
         };
-        let key = self.key.as_ref().map_or("simulated", Secret::reveal).to_owned();
-        Ok(Arc::new(AnthropicTarget::new(&endpoint(&url)?, around.cores, key, limits, around.timer)))
-    }
-}
-fn endpoint(url: &str) -> Result<Endpoint, SettingError> {
-    let wrong = |problem: &str| SettingError::new("url", format!("{url}: {problem}"));
-    let authority = url.strip_prefix("http://").ok_or_else(|| wrong("must begin with http://"))?;
-    let authority = authority.trim_end_matches('/');
-    if authority.contains(['/', '?', '#', '@']) {
-        return Err(wrong("must be http://host:port and nothing after it"));
-    }
-    let (host, port) = authority.rsplit_once(':').ok_or_else(|| wrong("must name a port"))?;
-    let port: u16 = port.parse().map_err(|_| wrong("must name a port from 1 to 65535"))?;
-    let address = authority.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    let address = address.ok_or_else(|| wrong("cannot be resolved"))?;
-    if is_metadata(address.ip()) {
-        return Err(wrong("is a cloud metadata address"));
-    }
-    Endpoint::new(host, port, address)
-}
-
-/// Where clouds keep the credentials of a machine: never a model.
-fn is_metadata(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => {
-            let mapped = address.to_ipv4_mapped().is_some_and(|address| address.is_link_local());
-            mapped || address.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{endpoint, is_metadata};
-
-    #[test]
-    fn an_address_is_a_host_and_a_port_and_nothing_else() {
-        for (url, problem) in [
-            ("127.0.0.1:80", "must begin with http://"),
-            ("https://127.0.0.1:80", "must begin with http://"),
-            ("http://127.0.0.1", "must name a port"),
-            ("http://127.0.0.1:x", "must name a port from 1 to 65535"),
-            ("http://127.0.0.1:80/v1", "must be http://host:port and nothing after it"),
-            ("http://user@127.0.0.1:80", "must be http://host:port and nothing after it"),
-            ("http://169.254.169.254:80", "is a cloud metadata address"),
-            ("http://[::ffff:169.254.169.254]:80", "is a cloud metadata address"),
-        ] {
-            assert_eq!(
-                endpoint(url).err().map(|error| error.to_string()),
-                Some(format!("url: {url}: {problem}"))
-            );
-        }
-        assert!(endpoint("http://127.0.0.1:7710").is_ok());
-        assert!(endpoint("http://localhost:7710/").is_ok());
-        assert!(is_metadata("fd00:ec2::254".parse().unwrap()) && !is_metadata("::1".parse().unwrap()));
+        let runtime = around.runtime;
+        let world = seawall_provider::Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
+        // Certificates are read only where one will be looked at.
+        let is_secure = url.starts_with("https:");
+        let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&world.date))).transpose()?;
+        let usual = ClientOptions::new(url);
+        let limits = Limits { connect: self.connect, ..usual.limits };
+        let client = Client::new(&ClientOptions { cores: around.cores, limits, tls, ..usual }, &world)?;
+        let key = self.key.as_ref().map_or("none", Secret::reveal).to_owned();
+        let key = AnthropicKey::ApiKey(seawall_provider::Secret::new(key));
+        Ok(Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?))
     }
 }

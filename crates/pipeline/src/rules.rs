@@ -87,8 +87,18 @@ pub(crate) struct Rules {
 impl Rules {
     /// Of rules that were [checked](RuleOptions::check). The book must have their limits already.
     pub(crate) fn new(options: RuleOptions, book: &QuotaBook) -> Result<Self, SettingError> {
-        let RuleOptions { directory, tiers, everybody, routes, retry, retry_budget, time, request, arrival } =
-            options;
+        let RuleOptions {
+            directory,
+            tiers,
+            everybody,
+            come_back,
+            routes,
+            retry,
+            retry_budget,
+            time,
+            request,
+            arrival,
+        } = options;
         let groups = Groups::new(book, &tiers, &everybody)?;
         let routes = routes.into_iter().map(|route| (route.alias.as_str().into(), Arc::new(route))).collect();
         Ok(Self { directory, groups, come_back, routes, retry, retry_budget, time, request, arrival })

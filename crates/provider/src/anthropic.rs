@@ -1,100 +1,83 @@
 //! Anthropic Messages over HTTP.
 
-use crate::http1::{
-    Body, BodyFailure, Endpoint, Limits, Pool, PoolOptions, Request, Response, TcpConnect, TokioTimer, send,
-};
-use crate::target::{Answer, Call, Calling, Frames, Target};
-use bytes::{Bytes, BytesMut};
+use crate::answer::conclude;
+use crate::client::Client;
+use crate::headers::{FixedHeaders, Secret};
+use crate::http1::Request;
+use crate::target::{Answer, Call, Calling, Target, TargetDialect};
 use seawall_core::failure::Failure;
-use seawall_wire::anthropic::read_error;
-use std::cell::Cell;
-use std::task::{Context, Poll};
+use seawall_core::setting::SettingError;
 
-thread_local! {
-    static CORE: Cell<usize> = const { Cell::new(0) };
+/// In which header a key is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnthropicKey {
+    /// The vendor's own header, `x-api-key`.
+    ApiKey(Secret),
+    /// `authorization: Bearer`, as gateways and tokens of limited life want it.
+    Bearer(Secret),
 }
 
-/// Says which core this thread is. Connections belong to the core that opened them, so that no core waits for
-/// another's.
-pub fn enter_core(core: usize) {
-    CORE.with(|own| own.set(core));
+/// How to ask an Anthropic Messages endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnthropicOptions {
+    /// Our key there.
+    pub key: AnthropicKey,
+    /// The version of the dialect.
+    pub version: String,
+    /// Further headers with every request.
+    pub headers: Vec<(String, String)>,
 }
 
-/// A model behind an Anthropic Messages endpoint.
+impl AnthropicOptions {
+    /// The usual version of the dialect and no further headers.
+    #[must_use]
+    pub fn new(key: AnthropicKey) -> Self {
+        Self { key, version: "2023-06-01".to_owned(), headers: Vec::new() }
+    }
+}
+
+/// A model behind an Anthropic Messages endpoint: `POST {base}/v1/messages`.
 pub struct AnthropicTarget {
-    /// One per core.
-    pools: Box<[Pool]>,
-    api_key: String,
-    limits: Limits,
+    client: Client,
+    path: String,
+    headers: FixedHeaders,
 }
 
 impl AnthropicTarget {
-    /// Connections to `endpoint` for so many cores, with our key there.
-    #[must_use]
-    pub fn new(
-        endpoint: &Endpoint,
-        cores: usize,
-        api_key: String,
-        limits: Limits,
-        timer: TokioTimer,
-    ) -> Self {
-        let pool = || Pool::new(endpoint.clone(), TcpConnect, timer, PoolOptions::default());
-        Self { pools: (0..cores.max(1)).map(|_| pool()).collect(), api_key, limits }
-    }
-
-    fn pool(&self) -> &Pool {
-        &self.pools[CORE.with(Cell::get) % self.pools.len()]
+    /// Asks through this client.
+    pub fn new(client: Client, options: &AnthropicOptions) -> Result<Self, SettingError> {
+        let key = match &options.key {
+            AnthropicKey::ApiKey(key) => ("x-api-key", key.expose().to_owned()),
+            AnthropicKey::Bearer(key) => ("authorization", format!("Bearer {}", key.expose())),
+        };
+        let own = vec![
+            ("content-type", "application/json".to_owned()),
+            key,
+            ("anthropic-version", options.version.clone()),
+        ];
+        let headers = FixedHeaders::new(own, &options.headers)?;
+        Ok(Self { path: client.url().path("/v1/messages"), client, headers })
     }
 
     async fn ask(&self, call: Call) -> Result<Answer, Failure> {
         let request = Request {
             method: "POST",
-            path: "/v1/messages",
-            headers: &[
-                ("content-type", "application/json"),
-                ("x-api-key", &self.api_key),
-                ("anthropic-version", "2023-06-01"),
-            ],
+            path: &self.path,
+            headers: self.headers.pairs(),
             body: call.body,
             resend_on_stale: true,
         };
-        let response = send(self.pool(), request, &self.limits).await.map_err(|failure| failure.failure())?;
-        let Response { status, headers, body, .. } = response;
-        if status == 200 && call.stream {
-            return Ok(Answer::Stream(Box::new(HttpFrames(body))));
-        }
-        let body = collect(body).await.map_err(BodyFailure::failure)?;
-        if status == 200 {
-            return Ok(Answer::Whole(body));
-        }
-        let header = |name: &str| headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
-        Err(read_error(status, header, &body))
+        let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
+        conclude(response, call.stream, TargetDialect::AnthropicMessages).await
     }
 }
 
 impl Target for AnthropicTarget {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
     fn call(&self, call: Call) -> Calling<'_> {
         Box::pin(self.ask(call))
     }
-}
-
-struct HttpFrames(Body);
-
-impl Frames for HttpFrames {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        self.0.poll_frame(context).map(|frame| frame.map(|frame| frame.map_err(BodyFailure::failure)))
-    }
-}
-
-/// A body in one piece. Most arrive in one read and are not copied.
-async fn collect(mut body: Body) -> Result<Bytes, BodyFailure> {
-    let Some(first) = body.frame().await else { return Ok(Bytes::new()) };
-    let first = first?;
-    let Some(second) = body.frame().await else { return Ok(first) };
-    let mut whole = BytesMut::from(first.as_ref());
-    whole.extend_from_slice(&second?);
-    while let Some(frame) = body.frame().await {
-        whole.extend_from_slice(&frame?);
-    }
-    Ok(whole.freeze())
 }

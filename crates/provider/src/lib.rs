@@ -1,12 +1,44 @@
 //! Carrying one attempt to one vendor, and bringing the answer back as it arrives.
 //!
-//! A [`Target`] makes one attempt and says how it went; [`AnthropicTarget`] makes it over [`http1`], the HTTP/1.1 client
-//! that every attempt over a socket goes through. Nothing here retries, and limits, budgets and breakers are not known:
-//! who asked for the attempt decides what a failure leads to.
+//! A [`Target`] makes one attempt and says how it went: [`AnthropicTarget`], [`OpenAiTarget`] or [`BedrockTarget`], each in
+//! its own dialect, which whoever calls must speak. All of them go through a [`Client`]: [`way`] finds the server and opens
+//! a line to it, encrypted or not, [`http1`] or [`http2`] carry the request. Nothing here retries, and limits, budgets and
+//! breakers are not known: who asked for the attempt decides what a failure leads to.
+//!
+//! Without the feature `client` there is only what a target is, and no network.
 
+#[cfg(feature = "client")]
+mod answer;
+#[cfg(feature = "client")]
 mod anthropic;
+#[cfg(feature = "client")]
+mod bedrock;
+#[cfg(feature = "client")]
+mod client;
+#[cfg(feature = "client")]
+mod headers;
+#[cfg(feature = "client")]
 pub mod http1;
+#[cfg(feature = "client")]
+pub mod http2;
+#[cfg(feature = "client")]
+mod openai;
 mod target;
+#[cfg(feature = "client")]
+mod tasks;
+#[cfg(feature = "client")]
+pub mod way;
 
-pub use anthropic::{AnthropicTarget, enter_core};
-pub use target::{Answer, Call, Calling, Frames, Target};
+#[cfg(feature = "client")]
+pub use anthropic::{AnthropicKey, AnthropicOptions, AnthropicTarget};
+#[cfg(feature = "client")]
+pub use bedrock::{BedrockOptions, BedrockTarget, EnvironmentCredentials, StaticCredentials};
+#[cfg(feature = "client")]
+pub use client::{
+    Client, ClientOptions, Http2Use, Response, ResponseBody, ResponseHeaders, Surroundings, enter_core,
+};
+#[cfg(feature = "client")]
+pub use headers::Secret;
+#[cfg(feature = "client")]
+pub use openai::{OpenAiOptions, OpenAiTarget};
+pub use target::{Answer, Call, Calling, Frames, Target, TargetDialect};

@@ -2,9 +2,40 @@
 
 use bytes::Bytes;
 use seawall_core::failure::Failure;
+use seawall_wire::Dialect;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// What a target takes and answers in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetDialect {
+    /// Anthropic Messages.
+    AnthropicMessages,
+    /// OpenAI chat completions.
+    OpenAiChat,
+    /// Amazon Bedrock's InvokeModel with an Anthropic model: its body without the model's name; a stream in the
+    /// service's binary frames around Anthropic's events.
+    BedrockInvoke,
+    /// Amazon Bedrock's Converse; a stream in binary frames.
+    BedrockConverse,
+}
+
+impl TargetDialect {
+    /// Every dialect, in a fixed order.
+    pub const ALL: [Self; 4] =
+        [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse];
+
+    /// Whose errors and headers come with it.
+    #[must_use]
+    pub const fn vendor(self) -> Dialect {
+        match self {
+            Self::AnthropicMessages => Dialect::Anthropic,
+            Self::OpenAiChat => Dialect::OpenAi,
+            Self::BedrockInvoke | Self::BedrockConverse => Dialect::Bedrock,
+        }
+    }
+}
 
 /// What is asked of a target.
 #[derive(Clone, Debug)]
@@ -34,6 +65,9 @@ pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Se
 
 /// A target: makes one attempt per call, and never a second one by itself.
 pub trait Target: Send + Sync {
+    /// What it takes and answers in. Whoever calls translates.
+    fn dialect(&self) -> TargetDialect;
+
     /// Starts an attempt.
     fn call(&self, call: Call) -> Calling<'_>;
 }

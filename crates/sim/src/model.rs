@@ -6,7 +6,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::time::Timestamp;
 use seawall_model::bill::Bill;
 use seawall_model::engine::{Act, Ask, Ending, Engine, Head, ModelCall, Profile, Script, Step};
-use seawall_provider::{Answer, Call, Calling, Frames, Target};
+use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_wire::anthropic::read_error;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -71,6 +71,10 @@ impl ModelTarget {
 }
 
 impl Target for ModelTarget {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
     fn call(&self, call: Call) -> Calling<'_> {
         let mut play = self.play(&call.body);
         Box::pin(async move {

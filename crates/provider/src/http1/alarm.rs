@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     armed: Option<Armed>,
 }
 
@@ -25,7 +25,7 @@ struct Armed {
 
 impl Alarm {
     /// Ready at `deadline`, and then again only for a new one. Call it after the thing waited for was pending.
-    pub(super) fn poll(
+    pub(crate) fn poll(
         &mut self,
         wake: &mut Context<'_>,
         timer: &impl Timer,
@@ -52,7 +52,7 @@ impl Alarm {
     }
 
     /// Lets go of the task that waited last, whose memory the timer would hold on to.
-    pub(super) fn release_waker(&mut self) {
+    pub(crate) fn release_waker(&mut self) {
         let mut nobody = Context::from_waker(Waker::noop());
         if let Some(armed) = &mut self.armed
             && armed.sleep.as_mut().poll(&mut nobody).is_ready()

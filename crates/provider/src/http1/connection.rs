@@ -15,23 +15,23 @@ const READ_SIZE: usize = 16 * 1024;
 const LEAST_ROOM: usize = READ_SIZE / 2;
 
 /// A stream, and what travels with it from request to request.
-pub(super) struct Connection<S> {
-    pub(super) stream: S,
+pub(crate) struct Connection<S> {
+    pub(crate) stream: S,
     /// Received and not yet taken. Frames are cut from it without copying; once all of them are dropped, the same
     /// memory is used again.
-    pub(super) received: BytesMut,
+    pub(crate) received: BytesMut,
     /// The head of the request being sent; kept for its memory.
-    pub(super) outgoing: Vec<u8>,
-    pub(super) alarm: Alarm,
+    pub(crate) outgoing: Vec<u8>,
+    pub(crate) alarm: Alarm,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(super) fn new(stream: S, alarm: Alarm) -> Self {
+    pub(crate) fn new(stream: S, alarm: Alarm) -> Self {
         Self { stream, received: BytesMut::new(), outgoing: Vec::new(), alarm }
     }
 
     /// Reads once, behind what was received before. Zero bytes mean that the peer has closed.
-    pub(super) fn poll_read(&mut self, wake: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(&mut self, wake: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.received.capacity() - self.received.len() < LEAST_ROOM {
             self.received.reserve(READ_SIZE);
         }
@@ -41,7 +41,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Whether the connection can carry a request: nothing was received that nobody asked for, and the peer has not
     /// closed, as far as is known without waiting. Asks the kernel only where something has happened.
-    pub(super) fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         let mut unasked = [0; 1];
         let mut nobody = Context::from_waker(Waker::noop());
         let read = Pin::new(&mut self.stream).poll_read(&mut nobody, &mut ReadBuf::new(&mut unasked));

@@ -1,28 +1,55 @@
-//! Where a request goes, and how a connection to there is made.
+//! By which name a server is called, and how a connection to it is made.
 
 use seawall_core::setting::SettingError;
+use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// One server: the name it is called by and the address it was found at.
-///
-/// The address is resolved by who makes the endpoint. A name that moves to another address is another endpoint with
-/// a pool of its own, so that connections to the old one are never mixed in.
+/// Whether what is said can be overheard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Encrypted, to a server that proves its name.
+    Https,
+}
+
+impl Scheme {
+    /// What an address begins with.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port that need not be named.
+    #[must_use]
+    pub const fn usual_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// One server, by the name it is called by. Where it is found is the business of a [`Connect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    scheme: Scheme,
     host: String,
     port: u16,
-    address: SocketAddr,
     authority: String,
 }
 
 impl Endpoint {
-    /// A server called `host` (a name or a bare address, without brackets) on `port`, found at `address`. Refuses a
-    /// host that could not stand in a `host` header.
-    pub fn new(host: &str, port: u16, address: SocketAddr) -> Result<Self, SettingError> {
+    /// A server called `host` (a name or a bare address, without brackets) on `port`. Refuses a host that could not
+    /// stand in a `host` header.
+    pub fn new(scheme: Scheme, host: &str, port: u16) -> Result<Self, SettingError> {
         let is_ipv6 = host.parse::<Ipv6Addr>().is_ok();
         let is_name = !host.is_empty()
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
@@ -30,11 +57,17 @@ impl Endpoint {
             return Err(SettingError::new("host", format!("{host:?} is neither a name nor an address")));
         }
         let bracketed = if is_ipv6 { format!("[{host}]") } else { host.to_owned() };
-        let authority = if port == 80 { bracketed } else { format!("{bracketed}:{port}") };
-        Ok(Self { host: host.to_owned(), port, address, authority })
+        let authority = if port == scheme.usual_port() { bracketed } else { format!("{bracketed}:{port}") };
+        Ok(Self { scheme, host: host.to_owned(), port, authority })
     }
 
-    /// The server's name, as a certificate would carry it.
+    /// Whether it is spoken to in the clear.
+    #[must_use]
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The server's name, as its certificate carries it.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -46,12 +79,6 @@ impl Endpoint {
         self.port
     }
 
-    /// Where connections go.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// What the `host` header says.
     #[must_use]
     pub fn authority(&self) -> &str {
@@ -59,25 +86,31 @@ impl Endpoint {
     }
 }
 
-/// Makes connections. Encryption is another implementation of this, whose stream ends its handshake before it is
-/// handed over; the connect time limit covers both.
+/// Makes connections. One that encrypts ends its handshake before it hands a stream over; the connect time limit covers
+/// both.
 pub trait Connect: Send + Sync + 'static {
     /// What is read from and written to.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// A new connection to the endpoint.
-    fn connect(&self, endpoint: &Endpoint) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// A new connection.
+    fn connect(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Whether a kept connection still leads where a new one would. Asked before each use.
+    fn is_current(&self, stream: &Self::Stream, now: Timestamp) -> bool {
+        let _ = (stream, now);
+        true
+    }
 }
 
-/// Plain TCP, with small writes sent at once.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TcpConnect;
+/// Plain TCP to one address, with small writes sent at once.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpConnect(pub SocketAddr);
 
 impl Connect for TcpConnect {
     type Stream = TcpStream;
 
-    async fn connect(&self, endpoint: &Endpoint) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(endpoint.address()).await?;
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.0).await?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -85,26 +118,28 @@ impl Connect for TcpConnect {
 
 #[cfg(test)]
 mod tests {
-    use super::Endpoint;
-    use std::net::SocketAddr;
+    use super::{Endpoint, Scheme};
 
-    fn authority(host: &str, port: u16) -> Result<String, String> {
-        let endpoint = Endpoint::new(host, port, SocketAddr::from(([127, 0, 0, 1], port)));
+    fn authority(scheme: Scheme, host: &str, port: u16) -> Result<String, String> {
+        let endpoint = Endpoint::new(scheme, host, port);
         endpoint.map(|endpoint| endpoint.authority().to_owned()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn the_authority_names_the_port_where_it_is_not_the_usual_one() {
-        assert_eq!(authority("api.example.com", 80).as_deref(), Ok("api.example.com"));
-        assert_eq!(authority("api.example.com", 8080).as_deref(), Ok("api.example.com:8080"));
-        assert_eq!(authority("::1", 8080).as_deref(), Ok("[::1]:8080"));
+        let (plain, secure) = (Scheme::Http, Scheme::Https);
+        assert_eq!(authority(plain, "api.example.com", 80).as_deref(), Ok("api.example.com"));
+        assert_eq!(authority(plain, "api.example.com", 443).as_deref(), Ok("api.example.com:443"));
+        assert_eq!(authority(secure, "api.example.com", 443).as_deref(), Ok("api.example.com"));
+        assert_eq!(authority(secure, "api.example.com", 80).as_deref(), Ok("api.example.com:80"));
+        assert_eq!(authority(plain, "::1", 8080).as_deref(), Ok("[::1]:8080"));
     }
 
     #[test]
     fn a_host_that_would_break_the_header_is_refused() {
         for host in ["", "a b", "a\r\nx: y", "[::1]", "user@host", "a/b"] {
             let refusal = format!("host: {host:?} is neither a name nor an address");
-            assert_eq!(authority(host, 80), Err(refusal));
+            assert_eq!(authority(Scheme::Http, host, 80), Err(refusal));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! byte was written; perhaps all of it, afterwards. That decides what is owed and whether sending again is safe.
 
 use super::head::HeadFault;
-use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::failure::{Failure, FailureKind, Retryability};
 use std::io;
 
 /// Why there is no response.
@@ -16,6 +16,10 @@ pub enum SendFailure {
     /// No connection.
     #[error("cannot connect")]
     Connect(#[source] io::Error),
+    /// The server was reached and no encrypted session came of it: its certificate is not trusted, or there is nothing
+    /// both sides speak.
+    #[error("no trusted session")]
+    Untrusted(#[source] io::Error),
     /// No connection within its time limit.
     #[error("connecting took too long")]
     ConnectTimedOut,
@@ -51,6 +55,9 @@ pub enum SendFailure {
         /// What the system said, where the connection was not closed in good order.
         source: Option<io::Error>,
     },
+    /// The peer takes no further request on this connection now, and says that it did nothing about this one (HTTP/2).
+    #[error("the peer refused the stream")]
+    RefusedStream,
     /// The response head is not one that can be trusted.
     #[error("bad response head: {0}")]
     BadHead(HeadFault),
@@ -60,13 +67,23 @@ pub enum SendFailure {
 }
 
 impl SendFailure {
+    /// Why connecting failed, by what the connecting said.
+    pub(crate) fn from_connecting(error: io::Error) -> Self {
+        if error.get_ref().is_some_and(|inside| inside.is::<rustls::Error>()) {
+            Self::Untrusted(error)
+        } else {
+            Self::Connect(error)
+        }
+    }
+
     /// Whether any byte of the request was handed to the system. If not, the peer knows nothing of it.
     #[must_use]
     pub const fn request_began(&self) -> bool {
         match self {
-            Self::Unsendable(_) | Self::Connect(_) | Self::ConnectTimedOut => false,
+            Self::Unsendable(_) | Self::Connect(_) | Self::Untrusted(_) | Self::ConnectTimedOut => false,
             Self::Write { began, .. } | Self::WriteTimedOut { began } => *began,
             Self::StaleConnection
+            | Self::RefusedStream
             | Self::HeadTimedOut { .. }
             | Self::ClosedBeforeHead { .. }
             | Self::BadHead(_)
@@ -84,8 +101,10 @@ impl SendFailure {
             Self::BadHead(_) | Self::HeadTooLarge => true,
             Self::Unsendable(_)
             | Self::Connect(_)
+            | Self::Untrusted(_)
             | Self::ConnectTimedOut
             | Self::StaleConnection
+            | Self::RefusedStream
             | Self::Write { .. }
             | Self::WriteTimedOut { .. } => false,
         }
@@ -96,15 +115,24 @@ impl SendFailure {
     pub const fn failure(&self) -> Failure {
         let kind = match self {
             Self::Unsendable(_) => FailureKind::BadRequest,
-            Self::Connect(_) | Self::StaleConnection | Self::Write { .. } | Self::ClosedBeforeHead { .. } => {
-                FailureKind::Unreachable
-            }
+            Self::Connect(_)
+            | Self::Untrusted(_)
+            | Self::StaleConnection
+            | Self::Write { .. }
+            | Self::ClosedBeforeHead { .. } => FailureKind::Unreachable,
+            Self::RefusedStream => FailureKind::Overloaded,
             Self::ConnectTimedOut | Self::WriteTimedOut { .. } | Self::HeadTimedOut { .. } => {
                 FailureKind::NotStarted
             }
             Self::BadHead(_) | Self::HeadTooLarge => FailureKind::Unrecognised,
         };
-        Failure { not_executed: !self.request_began(), ..Failure::of(kind) }
+        let mut failure = Failure::of(kind);
+        failure.not_executed = !self.request_began() || matches!(self, Self::RefusedStream);
+        if matches!(self, Self::Untrusted(_)) {
+            // A certificate that is wrong now is wrong in a second, too.
+            failure.retryability = Retryability::Elsewhere;
+        }
+        failure
     }
 }
 
@@ -140,7 +168,7 @@ impl BodyFailure {
 mod tests {
     use super::{BodyFailure, SendFailure};
     use crate::http1::HeadFault;
-    use seawall_core::failure::FailureKind;
+    use seawall_core::failure::{FailureKind, Retryability};
     use std::io;
 
     fn error() -> io::Error {
@@ -172,6 +200,27 @@ mod tests {
                 "{failure}"
             );
         }
+    }
+
+    #[test]
+    fn a_stream_that_the_peer_refused_was_not_carried_out() {
+        let failure = SendFailure::RefusedStream;
+        assert!(failure.request_began() && !failure.response_began());
+        let failure = failure.failure();
+        assert_eq!((failure.kind, failure.not_executed), (FailureKind::Overloaded, true));
+    }
+
+    #[test]
+    fn a_server_that_is_not_trusted_is_not_asked_again() {
+        let wrong = rustls::Error::General("wrong name".to_owned());
+        let failure = SendFailure::from_connecting(io::Error::new(io::ErrorKind::InvalidData, wrong));
+        assert!(matches!(failure, SendFailure::Untrusted(_)) && !failure.request_began());
+        let failure = failure.failure();
+        assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unreachable, true));
+        assert_eq!(failure.retryability, Retryability::Elsewhere);
+        let failure = SendFailure::from_connecting(error());
+        assert!(matches!(failure, SendFailure::Connect(_)));
+        assert_eq!(failure.failure().retryability, Retryability::Here);
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub enum HeadFault {
     /// One interim response after the other.
     #[error("too many interim responses")]
     TooManyInterim,
+    /// The peer breaks the rules of HTTP/2.
+    #[error("not HTTP/2")]
+    NotHttp2,
 }
 
 /// The headers of a response, in their order.

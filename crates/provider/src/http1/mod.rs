@@ -16,13 +16,14 @@
 //! ```no_run
 //! use bytes::Bytes;
 //! use seawall_provider::http1::{
-//!     Endpoint, Limits, Pool, PoolOptions, Request, TcpConnect, TokioTimer, send,
+//!     Endpoint, Limits, Pool, PoolOptions, Request, Scheme, TcpConnect, TokioTimer, send,
 //! };
 //! use std::time::Duration;
 //!
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! let endpoint = Endpoint::new("localhost", 8080, ([127, 0, 0, 1], 8080).into())?;
-//! let pool = Pool::new(endpoint, TcpConnect, TokioTimer::new(), PoolOptions::default());
+//! let endpoint = Endpoint::new(Scheme::Http, "localhost", 8080)?;
+//! let connect = TcpConnect(([127, 0, 0, 1], 8080).into());
+//! let pool = Pool::new(endpoint, connect, TokioTimer::new(), PoolOptions::default());
 //! let limits = Limits {
 //!     connect: Duration::from_secs(2),
 //!     write: Duration::from_secs(5),
@@ -45,10 +46,10 @@
 //! # }
 //! ```
 
-mod alarm;
+pub(crate) mod alarm;
 mod body;
 mod chunked;
-mod connection;
+pub(crate) mod connection;
 mod endpoint;
 mod failure;
 mod head;
@@ -56,15 +57,16 @@ mod pool;
 mod request;
 mod send;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timer;
 
 pub use body::Body;
-pub use endpoint::{Connect, Endpoint, TcpConnect};
+pub use endpoint::{Connect, Endpoint, Scheme, TcpConnect};
 pub use failure::{BodyFailure, SendFailure};
 pub use head::{HEAD_LIMIT, HEADER_LIMIT, HeadFault, Headers};
 pub use pool::{Pool, PoolOptions};
 pub use request::Request;
 pub use seawall_core::handle::Timer;
+pub(crate) use send::{KeptDecision, STALE_WITHIN, connect, send_kept, send_over};
 pub use send::{Limits, Response, send};
 pub use timer::TokioTimer;

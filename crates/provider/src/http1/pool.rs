@@ -89,7 +89,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
         &self.shared.connect
     }
 
-    pub(super) fn timer(&self) -> &T {
+    pub(crate) fn timer(&self) -> &T {
         &self.shared.timer
     }
 
@@ -102,7 +102,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
                 idle.clear();
                 return None;
             }
-            if newest.connection.is_quiet() {
+            if self.connect().is_current(&newest.connection.stream, now) && newest.connection.is_quiet() {
                 return Some(newest.connection);
             }
         }
@@ -116,6 +116,9 @@ impl<C: Connect, T: Timer> Pool<C, T> {
         }
         connection.alarm.release_waker();
         let now = self.timer().monotonic();
+        if !self.connect().is_current(&connection.stream, now) {
+            return;
+        }
         let mut idle = self.lock();
         self.drop_expired(&mut idle, now);
         if idle.len() >= self.shared.options.max_idle {

@@ -7,13 +7,13 @@ use std::io::Write as _;
 
 /// One request. The client adds `host` and `content-length`; every other header is the caller's.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct Request<'a, Text = &'a str> {
     /// `GET`, `POST` and so on.
     pub method: &'static str,
     /// Path and query, beginning with a slash.
     pub path: &'a str,
     /// Names and values, in the order in which they are sent.
-    pub headers: &'a [(&'a str, &'a str)],
+    pub headers: &'a [(Text, Text)],
     /// The whole body. Empty with `GET` means none.
     pub body: Bytes,
     /// Whether to send once more when a kept connection turns out to have been closed; see [`super::send`].
@@ -23,13 +23,17 @@ pub struct Request<'a> {
 /// Written by the client itself; from a caller they could contradict what is sent.
 const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
 
-impl Request<'_> {
+impl<Text: AsRef<str>> Request<'_, Text> {
     pub(super) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
     /// Refuses what would read as something else than was meant: a line break in a value is another header.
-    pub(super) fn check(&self) -> Result<(), SendFailure> {
+    pub(crate) fn check(&self) -> Result<(), SendFailure> {
         let refuse = |problem| Err(SendFailure::Unsendable(problem));
         if self.method.is_empty() || !self.method.bytes().all(|byte| byte.is_ascii_uppercase()) {
             return refuse("the method is not a word in capitals");
@@ -37,7 +41,7 @@ impl Request<'_> {
         if !self.path.starts_with('/') || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return refuse("the path does not begin with a slash or holds what a path cannot");
         }
-        for (name, value) in self.headers {
+        for (name, value) in self.headers() {
             if name.is_empty() || !name.bytes().all(is_name_byte) {
                 return refuse("a header's name holds what a name cannot");
             }
@@ -57,7 +61,7 @@ impl Request<'_> {
         let mut append =
             |parts: &[&str]| parts.iter().for_each(|part| head.extend_from_slice(part.as_bytes()));
         append(&[self.method, " ", self.path, " HTTP/1.1\r\nhost: ", endpoint.authority(), "\r\n"]);
-        for (name, value) in self.headers {
+        for (name, value) in self.headers() {
             append(&[name, ": ", value, "\r\n"]);
         }
         // Without a length of zero, some servers wait for the body of a POST.
@@ -77,9 +81,8 @@ const fn is_name_byte(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Request;
-    use crate::http1::{Endpoint, SendFailure};
+    use crate::http1::{Endpoint, Scheme, SendFailure};
     use bytes::Bytes;
-    use std::net::SocketAddr;
 
     fn request<'a>(path: &'a str, headers: &'a [(&'a str, &'a str)]) -> Request<'a> {
         Request { method: "POST", path, headers, body: Bytes::from_static(b"{}"), resend_on_stale: true }
@@ -87,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_head_is_written_as_http() {
-        let endpoint = Endpoint::new("api.example.com", 80, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
+        let endpoint = Endpoint::new(Scheme::Http, "api.example.com", 80).unwrap();
         let mut head = b"what was there".to_vec();
         let headers = [("x-api-key", "secret"), ("accept", "text/event-stream")];
         request("/v1/messages?beta=true", &headers).write_head(&endpoint, &mut head);
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn only_a_request_that_can_have_a_body_tells_its_length() {
-        let endpoint = Endpoint::new("localhost", 80, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
+        let endpoint = Endpoint::new(Scheme::Http, "localhost", 80).unwrap();
         let mut head = Vec::new();
         Request { body: Bytes::new(), ..request("/", &[]) }.write_head(&endpoint, &mut head);
         assert!(head.ends_with(b"content-length: 0\r\n\r\n"));

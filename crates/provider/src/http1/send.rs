@@ -47,7 +47,7 @@ pub struct Response<C: Connect = TcpConnect, T: Timer = TokioTimer> {
 
 /// A close that crossed our request on the way is seen within a round trip. Later than this, the peer had the request
 /// in its hands.
-const STALE_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const STALE_WITHIN: Duration = Duration::from_secs(1);
 /// Interim responses to skip before calling it nonsense.
 const INTERIM_LIMIT: u32 = 16;
 
@@ -65,35 +65,67 @@ const INTERIM_LIMIT: u32 = 16;
 /// large, unauthorised). The response is taken and the rest of the request is not sent.
 ///
 /// Dropping the future closes the connection.
-pub async fn send<C: Connect, T: Timer>(
+pub async fn send<C: Connect, T: Timer, Text: AsRef<str>>(
     pool: &Pool<C, T>,
-    request: Request<'_>,
+    request: Request<'_, Text>,
     limits: &Limits,
 ) -> Result<Response<C, T>, SendFailure> {
     request.check()?;
-    let now = pool.timer().monotonic();
-    let mut resent = false;
-    if let Some(kept) = pool.take(now) {
-        match exchange(pool, &request, limits, kept, Some(now)).await {
-            Err(SendFailure::StaleConnection) if request.resend_on_stale => resent = true,
-            outcome => return outcome,
-        }
-    }
+    let resent = match send_kept(pool, &request, limits).await {
+        KeptDecision::Ended(outcome) => return outcome,
+        KeptDecision::None => false,
+        KeptDecision::Resend => true,
+    };
     let connection = connect(pool, limits).await?;
-    let response = exchange(pool, &request, limits, connection, None).await?;
+    let response = send_over(pool, &request, limits, connection).await?;
     Ok(Response { resent, ..response })
 }
 
-async fn connect<C: Connect, T: Timer>(
+/// What came of trying a kept connection.
+pub(crate) enum KeptDecision<R> {
+    /// There was none.
+    None,
+    /// It had been closed; the request goes over a new one.
+    Resend,
+    /// It carried the request.
+    Ended(R),
+}
+
+/// Sends a checked request over a kept connection, if there is one.
+pub(crate) async fn send_kept<C: Connect, T: Timer, Text: AsRef<str>>(
+    pool: &Pool<C, T>,
+    request: &Request<'_, Text>,
+    limits: &Limits,
+) -> KeptDecision<Result<Response<C, T>, SendFailure>> {
+    let now = pool.timer().monotonic();
+    let Some(kept) = pool.take(now) else { return KeptDecision::None };
+    match exchange(pool, request, limits, kept, Some(now)).await {
+        Err(SendFailure::StaleConnection) if request.resend_on_stale => KeptDecision::Resend,
+        outcome => KeptDecision::Ended(outcome),
+    }
+}
+
+/// Sends a checked request over a new connection.
+pub(crate) async fn send_over<C: Connect, T: Timer, Text: AsRef<str>>(
+    pool: &Pool<C, T>,
+    request: &Request<'_, Text>,
+    limits: &Limits,
+    connection: Connection<C::Stream>,
+) -> Result<Response<C, T>, SendFailure> {
+    exchange(pool, request, limits, connection, None).await
+}
+
+/// A new connection, within its time limit.
+pub(crate) async fn connect<C: Connect, T: Timer>(
     pool: &Pool<C, T>,
     limits: &Limits,
 ) -> Result<Connection<C::Stream>, SendFailure> {
     let mut alarm = Alarm::default();
     let mut deadline = None;
-    let mut connecting = pin!(pool.connect().connect(pool.endpoint()));
+    let mut connecting = pin!(pool.connect().connect());
     let stream = poll_fn(|wake| {
         if let Poll::Ready(connected) = connecting.as_mut().poll(wake) {
-            return Poll::Ready(connected.map_err(SendFailure::Connect));
+            return Poll::Ready(connected.map_err(SendFailure::from_connecting));
         }
         let deadline = *deadline.get_or_insert_with(|| pool.timer().monotonic() + limits.connect);
         alarm.poll(wake, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
@@ -103,9 +135,9 @@ async fn connect<C: Connect, T: Timer>(
 }
 
 /// Sends over one connection. `kept_at` is the moment of sending over a connection that was kept.
-async fn exchange<C: Connect, T: Timer>(
+async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
     pool: &Pool<C, T>,
-    request: &Request<'_>,
+    request: &Request<'_, Text>,
     limits: &Limits,
     mut connection: Connection<C::Stream>,
     kept_at: Option<Timestamp>,
@@ -129,9 +161,9 @@ async fn exchange<C: Connect, T: Timer>(
 }
 
 /// A request on its way out and a head on its way in. Both go on at once, because a server may answer early.
-struct Exchange<'a, S> {
+struct Exchange<'a, S, Text> {
     connection: Connection<S>,
-    request: &'a Request<'a>,
+    request: &'a Request<'a, Text>,
     kept_at: Option<Timestamp>,
     written: usize,
     writing: Writing,
@@ -148,7 +180,7 @@ enum Writing {
     Failed(io::Error),
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> {
     fn poll_head(
         &mut self,
         wake: &mut Context<'_>,

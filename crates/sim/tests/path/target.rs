@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
 use seawall_core::time::Timestamp;
-use seawall_provider::{Answer, Call, Calling, Frames, Target};
+use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_sim::{Sleep, World};
 use seawall_wire::anthropic::{
     Answer as WireAnswer, AnswerStart, write_answer, write_block_start, write_block_stop,
@@ -90,6 +90,10 @@ pub(crate) fn whole() -> Bytes {
 }
 
 impl Target for ObedientTarget {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
     fn call(&self, call: Call) -> Calling<'_> {
         let deed = self.deeds.lock().unwrap().pop_front().unwrap_or(self.then);
         self.diary.lock().unwrap().calls.push((self.world.now(), call.body));

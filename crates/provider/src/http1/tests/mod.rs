@@ -8,4 +8,4 @@ mod heads;
 mod keeping;
 mod limits;
 mod plain;
-mod support;
+pub(crate) mod support;

@@ -186,8 +186,12 @@ async fn ten_thousand_requests_share_eight_connections() {
     const REQUESTS: usize = 1_250;
     let (listener, _, _) = listen().await;
     let address = listener.local_addr().unwrap();
-    let pool =
-        Pool::new(super::support::endpoint(address), TcpConnect, TokioTimer::new(), PoolOptions::default());
+    let pool = Pool::new(
+        super::support::endpoint(address),
+        TcpConnect(address),
+        TokioTimer::new(),
+        PoolOptions::default(),
+    );
     let accepted = AtomicUsize::new(0);
     let server = async {
         let mut connections = JoinSet::new();

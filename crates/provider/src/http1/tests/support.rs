@@ -1,7 +1,7 @@
 //! A clock that is moved by hand, a server that is written in the test, and a stream that plays a script.
 
 use crate::http1::{
-    BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, TcpConnect, Timer,
+    BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, Scheme, TcpConnect, Timer,
 };
 use bytes::Bytes;
 use seawall_core::time::Timestamp;
@@ -17,10 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Every phase has another limit, so that a test can tell which one acted.
-pub(super) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     connect: Duration::from_secs(10),
     write: Duration::from_secs(20),
     head: Duration::from_secs(30),
@@ -30,7 +30,7 @@ pub(super) const LIMITS: Limits = Limits {
 
 /// A clock that stands still until it is moved. Clones are the same clock.
 #[derive(Clone, Default)]
-pub(super) struct HandTimer {
+pub(crate) struct HandTimer {
     clock: Arc<Mutex<Clock>>,
 }
 
@@ -43,11 +43,11 @@ struct Clock {
 
 impl HandTimer {
     /// How many sleeps were ever started.
-    pub(super) fn started(&self) -> usize {
+    pub(crate) fn started(&self) -> usize {
         self.clock.lock().unwrap().started
     }
 
-    pub(super) fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         let waiting = {
             let mut clock = self.clock.lock().unwrap();
             clock.now = clock.now + by;
@@ -57,7 +57,7 @@ impl HandTimer {
     }
 
     /// Moves the clock once somebody waits.
-    pub(super) async fn advance_when_awaited(&self, by: Duration) {
+    pub(crate) async fn advance_when_awaited(&self, by: Duration) {
         while self.clock.lock().unwrap().waiting.is_empty() {
             yield_now().await;
         }
@@ -84,32 +84,32 @@ impl Timer for HandTimer {
     }
 }
 
-pub(super) fn endpoint(address: SocketAddr) -> Endpoint {
-    Endpoint::new("localhost", address.port(), address).unwrap()
+pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
+    Endpoint::new(Scheme::Http, "localhost", address.port()).unwrap()
 }
 
-pub(super) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Pool<TcpConnect, HandTimer> {
-    Pool::new(endpoint(address), TcpConnect, timer.clone(), PoolOptions::default())
+pub(crate) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Pool<TcpConnect, HandTimer> {
+    Pool::new(endpoint(address), TcpConnect(address), timer.clone(), PoolOptions::default())
 }
 
 /// A listener on loopback, a pool that leads to it, and the pool's clock.
-pub(super) async fn listen() -> (TcpListener, Pool<TcpConnect, HandTimer>, HandTimer) {
+pub(crate) async fn listen() -> (TcpListener, Pool<TcpConnect, HandTimer>, HandTimer) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let timer = HandTimer::default();
     let pool = pool_to(listener.local_addr().unwrap(), &timer);
     (listener, pool, timer)
 }
 
-pub(super) fn get() -> Request<'static> {
+pub(crate) fn get() -> Request<'static> {
     Request { method: "GET", path: "/", headers: &[], body: Bytes::new(), resend_on_stale: true }
 }
 
-pub(super) fn post(body: impl Into<Bytes>) -> Request<'static> {
+pub(crate) fn post(body: impl Into<Bytes>) -> Request<'static> {
     Request { method: "POST", body: body.into(), ..get() }
 }
 
 /// Everything a body brings.
-pub(super) async fn collect<C: Connect, T: Timer>(
+pub(crate) async fn collect<C: Connect, T: Timer>(
     response: &mut Response<C, T>,
 ) -> Result<Vec<u8>, BodyFailure> {
     let mut whole = Vec::new();
@@ -123,7 +123,7 @@ pub(super) async fn collect<C: Connect, T: Timer>(
 }
 
 /// Reads one request, head and body; none when the client has closed.
-pub(super) async fn read_request(stream: &mut TcpStream) -> Option<String> {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut received = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&received);
@@ -140,7 +140,7 @@ pub(super) async fn read_request(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Accepts a connection, reads a request, sends `answer` and gives the connection.
-pub(super) async fn answer_one(listener: &TcpListener, answer: impl AsRef<[u8]>) -> TcpStream {
+pub(crate) async fn answer_one(listener: &TcpListener, answer: impl AsRef<[u8]>) -> TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.set_nodelay(true).unwrap();
     read_request(&mut stream).await.unwrap();
@@ -149,7 +149,7 @@ pub(super) async fn answer_one(listener: &TcpListener, answer: impl AsRef<[u8]>)
 }
 
 /// Lets everything that is ready happen.
-pub(super) async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..8 {
         yield_now().await;
     }
@@ -157,16 +157,16 @@ pub(super) async fn settle() {
 
 /// What a scripted stream does when its pieces are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(crate) enum Then {
     Close,
     Reset,
     Wait,
 }
 
 /// A peer that says these pieces, one for each read, whatever it is sent.
-pub(super) struct Script {
-    pub(super) pieces: VecDeque<Bytes>,
-    pub(super) then: Then,
+pub(crate) struct Script {
+    pub(crate) pieces: VecDeque<Bytes>,
+    pub(crate) then: Then,
 }
 
 impl AsyncRead for Script {
@@ -206,20 +206,20 @@ impl AsyncWrite for Script {
 
 /// Hands out scripted streams, one for each connection.
 #[derive(Default)]
-pub(super) struct Scripts {
+pub(crate) struct Scripts {
     scripts: Mutex<VecDeque<Script>>,
 }
 
 impl Connect for Scripts {
     type Stream = Script;
 
-    async fn connect(&self, _: &Endpoint) -> io::Result<Script> {
+    async fn connect(&self) -> io::Result<Script> {
         self.scripts.lock().unwrap().pop_front().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 }
 
 /// A pool whose first connection plays this script.
-pub(super) fn scripted(pieces: &[&[u8]], then: Then) -> Pool<Scripts, HandTimer> {
+pub(crate) fn scripted(pieces: &[&[u8]], then: Then) -> Pool<Scripts, HandTimer> {
     let pieces = pieces.iter().filter(|piece| !piece.is_empty());
     let script = Script { pieces: pieces.map(|piece| Bytes::copy_from_slice(piece)).collect(), then };
     let scripts = Scripts { scripts: Mutex::new(VecDeque::from([script])) };
@@ -228,7 +228,7 @@ pub(super) fn scripted(pieces: &[&[u8]], then: Then) -> Pool<Scripts, HandTimer>
 }
 
 /// Runs what never has to wait.
-pub(super) fn at_once<F: Future>(future: F) -> F::Output {
+pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("waits for something that never comes"),

@@ -1,0 +1,139 @@
+//! Amazon Bedrock runtime over HTTP: InvokeModel with an Anthropic body, and Converse, each whole or as a stream.
+//!
+//! Every request is signed (see `sign.rs`). The model's name stands in the path; a stream's binary frames are passed on as
+//! they come.
+//!
+//! It takes its keys from settings, from the environment, or from any other source that implements the vendor's
+//! [`ProvideCredentials`](aws_credential_types::provider::ProvideCredentials). Roles that are assumed, and the metadata
+//! services of machines and containers, are not built in.
+
+mod credentials;
+mod sign;
+#[cfg(test)]
+mod tests;
+
+pub use credentials::{EnvironmentCredentials, StaticCredentials};
+
+use crate::answer::conclude;
+use crate::client::Client;
+use crate::headers::FixedHeaders;
+use crate::http1::Request;
+use crate::target::{Answer, Call, Calling, Target, TargetDialect};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use credentials::CredentialCache;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::setting::SettingError;
+use seawall_wire::bedrock::{BedrockOperation, write_path};
+
+/// How to ask Bedrock.
+#[derive(Clone, Debug)]
+pub struct BedrockOptions {
+    /// The region that signatures name.
+    pub region: String,
+    /// The model's id, or the ARN of one.
+    pub model: String,
+    /// Whether to ask in the dialect that all models have in common, rather than in Anthropic's.
+    pub converse: bool,
+    /// Where our keys come from.
+    pub credentials: SharedCredentialsProvider,
+    /// Further headers with every request.
+    pub headers: Vec<(String, String)>,
+}
+
+impl BedrockOptions {
+    /// Where the service is found in a region.
+    #[must_use]
+    pub fn usual_url(region: &str) -> String {
+        let china = if region.starts_with("cn-") { ".cn" } else { "" };
+        format!("https://bedrock-runtime.{region}.amazonaws.com{china}")
+    }
+}
+
+/// A model at Bedrock.
+pub struct BedrockTarget {
+    client: Client,
+    region: String,
+    credentials: CredentialCache,
+    dialect: TargetDialect,
+    whole: Operation,
+    stream: Operation,
+}
+
+/// One of the service's operations.
+struct Operation {
+    path: String,
+    /// The address as signatures see it.
+    address: String,
+    headers: FixedHeaders,
+}
+
+impl BedrockTarget {
+    /// Asks through this client.
+    pub fn new(client: Client, options: &BedrockOptions) -> Result<Self, SettingError> {
+        let BedrockOptions { region, model, converse, credentials, headers } = options;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if region.is_empty() || !region.bytes().all(is_name) {
+            return Err(SettingError::new("region", format!("{region:?} is no name of a region")));
+        }
+        if model.is_empty() {
+            return Err(SettingError::new("model", "must not be empty"));
+        }
+        let (dialect, whole, stream) = if *converse {
+            let operations = (BedrockOperation::Converse, BedrockOperation::ConverseStream);
+            (TargetDialect::BedrockConverse, operations.0, operations.1)
+        } else {
+            let operations = (BedrockOperation::Invoke, BedrockOperation::InvokeStream);
+            (TargetDialect::BedrockInvoke, operations.0, operations.1)
+        };
+        let operation = |operation: BedrockOperation| {
+            let accept = if operation.is_stream() { STREAM_TYPE } else { "application/json" };
+            let own = vec![("content-type", "application/json".to_owned()), ("accept", accept.to_owned())];
+            let path = client.url().path(&write_path(operation, model));
+            let endpoint = client.url().endpoint();
+            let address = format!("{}://{}{path}", endpoint.scheme().name(), endpoint.authority());
+            Ok::<_, SettingError>(Operation { path, address, headers: FixedHeaders::new(own, headers)? })
+        };
+        Ok(Self {
+            region: region.clone(),
+            credentials: CredentialCache::new(credentials.clone()),
+            dialect,
+            whole: operation(whole)?,
+            stream: operation(stream)?,
+            client,
+        })
+    }
+
+    async fn ask(&self, call: Call) -> Result<Answer, Failure> {
+        // Without keys nothing can be asked, and asking again here does not help.
+        let no_key = || Failure::of(FailureKind::Unauthorized);
+        let Operation { path, address, headers } = if call.stream { &self.stream } else { &self.whole };
+        let date = self.client.date();
+        let credentials = match self.credentials.present(date) {
+            Some(credentials) => credentials,
+            None => {
+                let renewed = self.client.prepare(self.credentials.renew()).await.flatten();
+                renewed.or_else(|| self.credentials.remaining(date)).ok_or_else(no_key)?
+            }
+        };
+        let seal = sign::Seal { region: &self.region, service: "bedrock", date };
+        let signed = seal.sign(credentials, ("POST", address), headers.pairs(), &call.body);
+        let signed = signed.map_err(|_| no_key())?;
+        let request =
+            Request { method: "POST", path, headers: &signed, body: call.body, resend_on_stale: true };
+        let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
+        conclude(response, call.stream, self.dialect).await
+    }
+}
+
+/// What a stream comes in.
+const STREAM_TYPE: &str = "application/vnd.amazon.eventstream";
+
+impl Target for BedrockTarget {
+    fn dialect(&self) -> TargetDialect {
+        self.dialect
+    }
+
+    fn call(&self, call: Call) -> Calling<'_> {
+        Box::pin(self.ask(call))
+    }
+}

@@ -1,0 +1,340 @@
+//! One client for one server: connections per core, the protocol that both sides agreed on.
+//!
+//! **When it acts.** A server without encryption is spoken to in HTTP/1.1, unless settings say that it knows HTTP/2. With
+//! encryption both are offered and the server chooses; from then on its kept connections come first. A crowd that finds
+//! no HTTP/2 connection opens one, not one each.
+//!
+//! **What it will not do.** It makes one attempt per call (but for the one case in [`http1::send`]). It follows no
+//! redirects, decompresses nothing and stores no cookies.
+
+use crate::http1::connection::Connection;
+use crate::http1::{
+    self, BodyFailure, Headers, KeptDecision, Limits, PoolOptions, Request, SendFailure, TokioTimer,
+};
+use crate::http2::{self, Lease};
+use crate::way::{BaseUrl, DateClock, Line, LineConnect, Names, Offer, Resolve, SystemNames, TlsSettings};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use seawall_core::deadline::Deadline;
+use seawall_core::handle::{Timer as _, within};
+use seawall_core::setting::SettingError;
+use seawall_core::time::UtcTime;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+thread_local! {
+    static CORE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Says which core this thread is. Connections belong to the core that opened them, so that no core waits for
+/// another's.
+pub fn enter_core(core: usize) {
+    CORE.with(|own| own.set(core));
+}
+
+/// When HTTP/2 is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http2Use {
+    /// Where the server chooses it in the encrypted handshake.
+    #[default]
+    WhereAgreed,
+    /// Always: the server is known to speak it, encrypted or not.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What a client needs to know.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// Where the server is; see [`BaseUrl`].
+    pub url: String,
+    /// How many cores have connections of their own.
+    pub cores: usize,
+    /// How long each phase may take, and how much may come.
+    pub limits: Limits,
+    /// How connections are kept.
+    pub pool: PoolOptions,
+    /// When HTTP/2 is spoken.
+    pub http2: Http2Use,
+    /// The most requests at once over one HTTP/2 connection; the server may take fewer.
+    pub streams_per_connection: usize,
+    /// Whom to trust; needed where the address begins with `https`.
+    pub tls: Option<TlsSettings>,
+}
+
+impl ClientOptions {
+    /// The usual client for this address, for one core.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            cores: 1,
+            limits: Limits {
+                connect: Duration::from_secs(5),
+                write: Duration::from_secs(10),
+                // Who waits has the shorter limits; these only bound a connection nobody waits for any more.
+                head: Duration::from_secs(60),
+                gap: Duration::from_secs(60),
+                body_bytes: 64 << 20,
+            },
+            pool: PoolOptions::default(),
+            http2: Http2Use::default(),
+            streams_per_connection: 100,
+            tls: None,
+        }
+    }
+}
+
+/// What a client takes from the world it runs in.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Its clock.
+    pub timer: TokioTimer,
+    /// The date, for signatures.
+    pub date: DateClock,
+    /// Who looks names up.
+    pub names: Arc<dyn Resolve>,
+}
+
+impl Surroundings {
+    /// This clock, this date, and the system's names.
+    #[must_use]
+    pub fn new(timer: TokioTimer, date: DateClock) -> Self {
+        Self { timer, date, names: Arc::new(SystemNames) }
+    }
+}
+
+/// See the module.
+pub struct Client {
+    url: BaseUrl,
+    http2: Http2Use,
+    limits: Limits,
+    date: DateClock,
+    /// One per core.
+    pools: Box<[Pools]>,
+}
+
+struct Pools {
+    http1: http1::Pool<LineConnect>,
+    http2: http2::Pool<TokioTimer>,
+    /// Whether the server chose HTTP/2 the last time.
+    chose_http2: AtomicBool,
+}
+
+/// A response whose head has arrived.
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers.
+    pub headers: ResponseHeaders,
+    /// The body, which may still be arriving.
+    pub body: ResponseBody,
+    /// Whether the request was sent twice because the first connection had been closed.
+    pub resent: bool,
+}
+
+/// The headers of a response.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and a box would be an allocation"
+)]
+pub enum ResponseHeaders {
+    /// As HTTP/1.1 brings them.
+    Http1(Headers),
+    /// As HTTP/2 brings them.
+    Http2(HeaderMap),
+}
+
+impl ResponseHeaders {
+    /// The first header of this name, whatever its case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        match self {
+            Self::Http1(headers) => headers.get(name),
+            Self::Http2(headers) => headers.get(name).map(|value| value.as_bytes()),
+        }
+    }
+}
+
+/// The body of a response. Dropped before its end, it is no longer wanted, and the server is told so.
+pub enum ResponseBody {
+    /// Over a connection of its own.
+    Http1(http1::Body<LineConnect>),
+    /// Over a stream among others.
+    Http2(http2::Body<TokioTimer>),
+}
+
+impl ResponseBody {
+    /// The next frame, or none at the end.
+    pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+        match self {
+            Self::Http1(body) => body.poll_frame(wake),
+            Self::Http2(body) => body.poll_frame(wake),
+        }
+    }
+
+    /// All of it in one piece. Most arrive in one read and are not copied.
+    pub async fn collect(mut self) -> Result<Bytes, BodyFailure> {
+        let Some(first) = self.frame().await else { return Ok(Bytes::new()) };
+        let first = first?;
+        let Some(second) = self.frame().await else { return Ok(first) };
+        let mut whole = BytesMut::from(first.as_ref());
+        whole.extend_from_slice(&second?);
+        while let Some(frame) = self.frame().await {
+            whole.extend_from_slice(&frame?);
+        }
+        Ok(whole.freeze())
+    }
+
+    async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
+        poll_fn(|wake| self.poll_frame(wake)).await
+    }
+}
+
+impl Client {
+    /// A client without connections. Nothing is looked up or opened before the first request.
+    pub fn new(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
+        let url = BaseUrl::parse(&options.url)?;
+        let endpoint = url.endpoint();
+        let names = Names::new(endpoint.host(), endpoint.port(), Arc::clone(&around.names));
+        let offer = match options.http2 {
+            Http2Use::WhereAgreed => Offer::Either,
+            Http2Use::Always => Offer::Http2,
+            Http2Use::Never => Offer::Http1,
+        };
+        let pools = |_| {
+            let timing = (around.timer, options.limits.connect);
+            let connect = LineConnect::new(endpoint, names.clone(), offer, options.tls.as_ref(), timing)?;
+            Ok(Pools {
+                http1: http1::Pool::new(endpoint.clone(), connect, around.timer, options.pool),
+                http2: http2::Pool::new(around.timer, options.streams_per_connection, options.pool),
+                chose_http2: AtomicBool::new(options.http2 == Http2Use::Always),
+            })
+        };
+        let pools = (0..options.cores.max(1)).map(pools).collect::<Result<_, SettingError>>()?;
+        let http2 = match (endpoint.scheme(), options.http2) {
+            // Nobody could agree.
+            (http1::Scheme::Http, Http2Use::WhereAgreed) => Http2Use::Never,
+            (_, http2) => http2,
+        };
+        Ok(Self { url, http2, limits: options.limits, date: Arc::clone(&around.date), pools })
+    }
+
+    /// The server's address.
+    #[must_use]
+    pub const fn url(&self) -> &BaseUrl {
+        &self.url
+    }
+
+    /// What must be there before a request can be sent, within the time limit for connecting.
+    pub(crate) async fn prepare<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let timer = self.pools[0].http1.timer();
+        within(timer, Deadline::after(timer.monotonic(), self.limits.connect), work).await
+    }
+
+    pub(crate) fn date(&self) -> UtcTime {
+        (self.date)()
+    }
+
+    /// Sends a request and waits for the head of its response. Dropping the future takes the request back as far as
+    /// that can be done: the connection or its stream is closed.
+    pub async fn send<Text: AsRef<str>>(&self, request: Request<'_, Text>) -> Result<Response, SendFailure> {
+        let pools = &self.pools[CORE.with(Cell::get) % self.pools.len()];
+        if self.http2 == Http2Use::Never {
+            return http1::send(&pools.http1, request, &self.limits).await.map(Response::from);
+        }
+        // Apart, so that what only this way needs is not carried by every request.
+        Box::pin(self.send_either(pools, request)).await
+    }
+
+    async fn send_either<Text: AsRef<str>>(
+        &self,
+        pools: &Pools,
+        request: Request<'_, Text>,
+    ) -> Result<Response, SendFailure> {
+        request.check()?;
+        let mut resent = false;
+        let mut kept = pools.http2.take(pools.http1.timer().monotonic());
+        loop {
+            let (lease, is_kept) = match kept.take() {
+                Some(lease) => (lease, true),
+                None => {
+                    if !resent {
+                        match http1::send_kept(&pools.http1, &request, &self.limits).await {
+                            KeptDecision::Ended(outcome) => return outcome.map(Response::from),
+                            KeptDecision::Resend => resent = true,
+                            KeptDecision::None => {}
+                        }
+                    }
+                    match self.open(pools, resent).await? {
+                        Opened::Http1(connection) => {
+                            let sent = http1::send_over(&pools.http1, &request, &self.limits, connection);
+                            return Ok(Response { resent, ..Response::from(sent.await?) });
+                        }
+                        Opened::Http2 { lease, is_kept } => (lease, is_kept),
+                    }
+                }
+            };
+            match http2::send(self.url.endpoint(), &request, &self.limits, lease, is_kept).await {
+                Err(SendFailure::StaleConnection) if request.resend_on_stale && is_kept && !resent => {
+                    resent = true;
+                }
+                outcome => return outcome.map(|response| Response { resent, ..Response::from(response) }),
+            }
+        }
+    }
+
+    /// A new connection, or a stream on one that somebody else opened while we waited for our turn; but only a new one
+    /// for what was sent already: it must not meet a second one that is closing.
+    async fn open(&self, pools: &Pools, resent: bool) -> Result<Opened, SendFailure> {
+        let timer = pools.http1.timer();
+        let until = Deadline::after(timer.monotonic(), self.limits.connect);
+        let _turn = if pools.chose_http2.load(Ordering::Relaxed) {
+            let turn = within(timer, until, pools.http2.opening.lock()).await;
+            let turn = turn.ok_or(SendFailure::ConnectTimedOut)?;
+            if !resent && let Some(lease) = pools.http2.take(timer.monotonic()) {
+                return Ok(Opened::Http2 { lease, is_kept: true });
+            }
+            Some(turn)
+        } else {
+            None
+        };
+        let connection = http1::connect(&pools.http1, &self.limits).await?;
+        let is_http2 = self.http2 == Http2Use::Always || connection.stream.chose_http2();
+        pools.chose_http2.store(is_http2, Ordering::Relaxed);
+        if !is_http2 {
+            return Ok(Opened::Http1(connection));
+        }
+        let place = connection.stream.place().clone();
+        let begun = within(timer, until, pools.http2.begin(connection.stream, Some(place))).await;
+        let lease = begun.ok_or(SendFailure::ConnectTimedOut)??;
+        Ok(Opened::Http2 { lease, is_kept: false })
+    }
+}
+
+/// What was opened to send over.
+enum Opened {
+    Http1(Connection<Line>),
+    Http2 { lease: Lease<TokioTimer>, is_kept: bool },
+}
+
+impl From<http1::Response<LineConnect>> for Response {
+    fn from(response: http1::Response<LineConnect>) -> Self {
+        let http1::Response { status, headers, body, resent } = response;
+        let (headers, body) = (ResponseHeaders::Http1(headers), ResponseBody::Http1(body));
+        Self { status, headers, body, resent }
+    }
+}
+
+impl From<http2::Response<TokioTimer>> for Response {
+    fn from(response: http2::Response<TokioTimer>) -> Self {
+        let http2::Response { status, headers, body } = response;
+        let (headers, body) = (ResponseHeaders::Http2(headers), ResponseBody::Http2(body));
+        Self { status, headers, body, resent: false }
+    }
+}

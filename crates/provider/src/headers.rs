@@ -1,0 +1,100 @@
+//! The headers that go with every request of a target, checked once.
+
+use crate::http1::{Request, SendFailure};
+use bytes::Bytes;
+use seawall_core::setting::SettingError;
+use std::fmt;
+
+/// A key, which no message, log or dump shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A key by its text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret")
+    }
+}
+
+/// Names and values in the order in which they are sent.
+pub(crate) struct FixedHeaders(Box<[(String, String)]>);
+
+impl FixedHeaders {
+    /// Our own headers, then those that settings add. One that would change what ours say is refused.
+    pub(crate) fn new(own: Vec<(&str, String)>, extra: &[(String, String)]) -> Result<Self, SettingError> {
+        let wrong = |name: &str, problem: &str| SettingError::new("headers", format!("{name}: {problem}"));
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let mut all: Vec<(String, String)> = own.collect();
+        for (name, value) in extra {
+            if all.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                return Err(wrong(name, "is there already"));
+            }
+            if name.eq_ignore_ascii_case("accept-encoding") {
+                return Err(wrong(name, "compressed answers are not read"));
+            }
+            all.push((name.clone(), value.clone()));
+        }
+        let request = |headers| Request {
+            method: "POST",
+            path: "/",
+            headers,
+            body: Bytes::new(),
+            resend_on_stale: false,
+        };
+        for header in &all {
+            if let Err(SendFailure::Unsendable(problem)) = request(std::slice::from_ref(header)).check() {
+                // Without the value, which may be a key.
+                return Err(wrong(&header.0, problem));
+            }
+        }
+        Ok(Self(all.into()))
+    }
+
+    pub(crate) const fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FixedHeaders, Secret};
+
+    fn extra(name: &str, value: &str) -> Result<Vec<(String, String)>, String> {
+        let extra = [(name.to_owned(), value.to_owned())];
+        let headers = FixedHeaders::new(vec![("x-api-key", "k".to_owned())], &extra);
+        headers.map(|headers| headers.pairs().to_vec()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings_add_headers_behind_ours() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(extra("x-title", "Seawall"), Ok(vec![pair("x-api-key", "k"), pair("x-title", "Seawall")]));
+    }
+
+    #[test]
+    fn a_header_that_would_change_what_ours_say_is_refused() {
+        assert_eq!(extra("X-Api-Key", "other"), Err("headers: X-Api-Key: is there already".to_owned()));
+        let refusal = "headers: Accept-Encoding: compressed answers are not read";
+        assert_eq!(extra("Accept-Encoding", "gzip"), Err(refusal.to_owned()));
+        let refusal = "headers: host: a header that the client writes itself is given";
+        assert_eq!(extra("host", "elsewhere"), Err(refusal.to_owned()));
+        let refusal = extra("x-key", "hush\r\nx: y").unwrap_err();
+        assert_eq!(refusal, "headers: x-key: a header's value holds a control character");
+    }
+
+    #[test]
+    fn a_key_is_not_shown() {
+        assert_eq!(format!("{:?}", Secret::new("hush")), "Secret");
+    }
+}

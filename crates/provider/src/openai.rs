@@ -1,0 +1,104 @@
+//! OpenAI chat completions over HTTP, at OpenAI or at whatever speaks the same (vLLM, Ollama, llama.cpp).
+
+use crate::answer::conclude;
+use crate::client::Client;
+use crate::headers::{FixedHeaders, Secret};
+use crate::http1::Request;
+use crate::target::{Answer, Call, Calling, Target, TargetDialect};
+use bytes::Bytes;
+use seawall_core::failure::Failure;
+use seawall_core::setting::SettingError;
+use seawall_wire::RequestLimits;
+use seawall_wire::openai::{for_upstream, read_request};
+
+/// How to ask an OpenAI chat completions endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenAiOptions {
+    /// Our key there, if one is needed.
+    pub key: Option<Secret>,
+    /// Whether to ask for the usage of streams. Without it a stream's cost is only estimated; but some servers do not
+    /// know the wish and refuse it.
+    pub ask_for_usage: bool,
+    /// Further headers with every request.
+    pub headers: Vec<(String, String)>,
+}
+
+impl OpenAiOptions {
+    /// Asks for usage, with no further headers.
+    #[must_use]
+    pub const fn new(key: Option<Secret>) -> Self {
+        Self { key, ask_for_usage: true, headers: Vec::new() }
+    }
+}
+
+/// A model behind a chat completions endpoint: `POST {base}/chat/completions`, where the base usually ends in `/v1`.
+pub struct OpenAiTarget {
+    client: Client,
+    path: String,
+    headers: FixedHeaders,
+    ask_for_usage: bool,
+}
+
+impl OpenAiTarget {
+    /// Asks through this client.
+    pub fn new(client: Client, options: &OpenAiOptions) -> Result<Self, SettingError> {
+        let mut own = vec![("content-type", "application/json".to_owned())];
+        if let Some(key) = &options.key {
+            own.push(("authorization", format!("Bearer {}", key.expose())));
+        }
+        let headers = FixedHeaders::new(own, &options.headers)?;
+        let path = client.url().path("/chat/completions");
+        Ok(Self { client, path, headers, ask_for_usage: options.ask_for_usage })
+    }
+
+    async fn ask(&self, call: Call) -> Result<Answer, Failure> {
+        let Call { body, stream } = call;
+        let body = if stream && self.ask_for_usage { asking_for_usage(body) } else { body };
+        let request = Request {
+            method: "POST",
+            path: &self.path,
+            headers: self.headers.pairs(),
+            body,
+            resend_on_stale: true,
+        };
+        let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
+        conclude(response, stream, TargetDialect::OpenAiChat).await
+    }
+}
+
+/// The same request, asking for its usage; untouched where it asks already, or cannot be read: then the vendor says what
+/// is wrong with it.
+fn asking_for_usage(body: Bytes) -> Bytes {
+    match read_request(&body, &RequestLimits::default()) {
+        Ok(head) => for_upstream(&body, &head, &head.model),
+        Err(_) => body,
+    }
+}
+
+impl Target for OpenAiTarget {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::OpenAiChat
+    }
+
+    fn call(&self, call: Call) -> Calling<'_> {
+        Box::pin(self.ask(call))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::asking_for_usage;
+    use bytes::Bytes;
+
+    #[test]
+    fn usage_is_asked_for_once() {
+        let body =
+            Bytes::from_static(br#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#);
+        let asking = asking_for_usage(body);
+        let read: serde_json::Value = serde_json::from_slice(&asking).unwrap();
+        assert_eq!(read["stream_options"]["include_usage"], true);
+        assert_eq!((&read["model"], &read["messages"][0]["content"]), (&"m".into(), &"hi".into()));
+        assert_eq!(asking_for_usage(asking.clone()), asking);
+        assert_eq!(asking_for_usage(Bytes::from_static(b"{")), "{");
+    }
+}

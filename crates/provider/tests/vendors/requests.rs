@@ -1,0 +1,204 @@
+//! What each target says, byte by byte.
+
+use crate::support::{LIMITS, around, beside, credentials, listen, question, read, run, say, target};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use seawall_core::failure::FailureKind;
+use seawall_model::engine::Pace;
+use seawall_provider::{
+    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
+    ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, Secret, Target, TargetDialect,
+};
+use std::net::SocketAddr;
+
+/// The head of what a target sends, line by line, and the body.
+async fn sent(
+    make: impl FnOnce(Client) -> Box<dyn Target>,
+    base: &str,
+    stream: bool,
+) -> (Vec<String>, String) {
+    let (listener, address) = listen().await;
+    let options = ClientOptions { limits: LIMITS, ..ClientOptions::new(format!("http://{address}{base}")) };
+    let target = make(Client::new(&options, &around()).unwrap());
+    let words = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let call = target.call(question(target.dialect(), stream));
+    let ((_held, request), answer) = tokio::join!(say(&listener, words), call);
+    assert!(answer.is_ok());
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let head = head.replace(&address.to_string(), "SERVER").replace(&body.len().to_string(), "LENGTH");
+    (head.lines().map(str::to_owned).collect(), body.to_owned())
+}
+
+fn key() -> Secret {
+    Secret::new("hush")
+}
+
+#[test]
+fn anthropic_is_asked_with_its_own_header_or_with_a_token() {
+    run(async {
+        let make = |client| -> Box<dyn Target> {
+            let options = AnthropicOptions::new(AnthropicKey::ApiKey(key()));
+            Box::new(AnthropicTarget::new(client, &options).unwrap())
+        };
+        let (head, body) = sent(make, "", false).await;
+        let expected = [
+            "POST /v1/messages HTTP/1.1",
+            "host: SERVER",
+            "content-type: application/json",
+            "x-api-key: hush",
+            "anthropic-version: 2023-06-01",
+            "content-length: LENGTH",
+        ];
+        assert_eq!(head, expected);
+        assert_eq!(body, question(TargetDialect::AnthropicMessages, false).body);
+
+        let make = |client| -> Box<dyn Target> {
+            let mut options = AnthropicOptions::new(AnthropicKey::Bearer(key()));
+            options.version = "2099-01-01".to_owned();
+            options.headers = vec![("anthropic-beta".to_owned(), "one,two".to_owned())];
+            Box::new(AnthropicTarget::new(client, &options).unwrap())
+        };
+        let (head, _) = sent(make, "/proxy/anthropic/", true).await;
+        let expected = [
+            "POST /proxy/anthropic/v1/messages HTTP/1.1",
+            "host: SERVER",
+            "content-type: application/json",
+            "authorization: Bearer hush",
+            "anthropic-version: 2099-01-01",
+            "anthropic-beta: one,two",
+            "content-length: LENGTH",
+        ];
+        assert_eq!(head, expected);
+    });
+}
+
+#[test]
+fn openai_is_asked_below_its_base_and_for_usage() {
+    run(async {
+        let make = |client| -> Box<dyn Target> {
+            let mut options = OpenAiOptions::new(Some(key()));
+            options.headers = vec![("openai-organization".to_owned(), "harbour".to_owned())];
+            Box::new(OpenAiTarget::new(client, &options).unwrap())
+        };
+        let (head, body) = sent(make, "/v1", true).await;
+        let expected = [
+            "POST /v1/chat/completions HTTP/1.1",
+            "host: SERVER",
+            "content-type: application/json",
+            "authorization: Bearer hush",
+            "openai-organization: harbour",
+            "content-length: LENGTH",
+        ];
+        assert_eq!(head, expected);
+        assert!(body.contains(r#""stream_options":{"include_usage":true}"#), "{body}");
+
+        // A server of one's own needs no key, and may not know the wish.
+        let make = |client| -> Box<dyn Target> {
+            let options = OpenAiOptions { ask_for_usage: false, ..OpenAiOptions::new(None) };
+            Box::new(OpenAiTarget::new(client, &options).unwrap())
+        };
+        let (head, body) = sent(make, "/v1", true).await;
+        assert!(!head.iter().any(|line| line.starts_with("authorization")), "{head:?}");
+        assert_eq!(body, question(TargetDialect::OpenAiChat, true).body);
+        // And where there is no stream, there is nothing to wish for.
+        let make = |client| -> Box<dyn Target> {
+            Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(None)).unwrap())
+        };
+        let (_, body) = sent(make, "/v1", false).await;
+        assert_eq!(body, question(TargetDialect::OpenAiChat, false).body);
+    });
+}
+
+fn bedrock_options(credentials: SharedCredentialsProvider, converse: bool) -> BedrockOptions {
+    BedrockOptions {
+        region: "eu-west-1".to_owned(),
+        model: "arn:aws:bedrock:eu-west-1:1:inference-profile/x".to_owned(),
+        converse,
+        credentials,
+        headers: vec![],
+    }
+}
+
+#[test]
+fn bedrock_is_asked_by_path_with_a_signature() {
+    run(async {
+        let model = "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Fx";
+        for (converse, stream, operation, accept) in [
+            (false, false, "invoke", "application/json"),
+            (false, true, "invoke-with-response-stream", "application/vnd.amazon.eventstream"),
+            (true, false, "converse", "application/json"),
+            (true, true, "converse-stream", "application/vnd.amazon.eventstream"),
+        ] {
+            let make = |client| -> Box<dyn Target> {
+                Box::new(BedrockTarget::new(client, &bedrock_options(credentials(), converse)).unwrap())
+            };
+            let (head, _) = sent(make, "", stream).await;
+            let expected = [
+                format!("POST {model}/{operation} HTTP/1.1"),
+                "host: SERVER".to_owned(),
+                "content-type: application/json".to_owned(),
+                format!("accept: {accept}"),
+                "x-amz-date: 20260701T000000Z".to_owned(),
+            ];
+            assert_eq!(head[..5], expected);
+            let seal = "authorization: AWS4-HMAC-SHA256 \
+                        Credential=AKIDEXAMPLE/20260701/eu-west-1/bedrock/aws4_request, \
+                        SignedHeaders=accept;content-type;host;x-amz-date;x-amz-security-token, Signature=";
+            assert!(head[5].starts_with(seal), "{}", head[5]);
+            assert_eq!(head[6], "x-amz-security-token: session");
+        }
+    });
+}
+
+#[test]
+fn without_keys_nothing_is_asked() {
+    run(async {
+        let (_listener, address) = listen().await;
+        let nothing = SharedCredentialsProvider::new(EnvironmentCredentials::read_by(|_| None));
+        let client = Client::new(&crate::support::options(address), &around()).unwrap();
+        let target = BedrockTarget::new(client, &bedrock_options(nothing, true)).unwrap();
+        let failure = target.call(question(target.dialect(), false)).await.err().unwrap();
+        assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unauthorized, true));
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_asked() {
+    let client = || Client::new(&ClientOptions::new("http://localhost"), &around()).unwrap();
+    for (options, problem) in [
+        (
+            BedrockOptions { region: String::new(), ..bedrock_options(credentials(), true) },
+            "region: \"\" is no name of a region",
+        ),
+        (
+            BedrockOptions { region: "eu/1".to_owned(), ..bedrock_options(credentials(), true) },
+            "region: \"eu/1\" is no name of a region",
+        ),
+        (
+            BedrockOptions { model: String::new(), ..bedrock_options(credentials(), true) },
+            "model: must not be empty",
+        ),
+    ] {
+        assert_eq!(BedrockTarget::new(client(), &options).err().unwrap().to_string(), problem);
+    }
+    let options = AnthropicOptions::new(AnthropicKey::ApiKey(Secret::new("hush\nhush")));
+    let refusal = AnthropicTarget::new(client(), &options).err().unwrap().to_string();
+    assert_eq!(refusal, "headers: x-api-key: a header's value holds a control character");
+    let secure = Client::new(&ClientOptions::new("https://localhost"), &around()).err().unwrap();
+    assert_eq!(secure.to_string(), "tls: an https address needs to know whom to trust");
+    assert_eq!(BedrockOptions::usual_url("eu-west-1"), "https://bedrock-runtime.eu-west-1.amazonaws.com");
+    assert_eq!(
+        BedrockOptions::usual_url("cn-north-1"),
+        "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"
+    );
+}
+
+#[test]
+fn the_simulated_model_understands_a_base_path_of_openais() {
+    beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
+        let target = target(TargetDialect::OpenAiChat, crate::support::options(address));
+        let Call { body, .. } = question(TargetDialect::OpenAiChat, false);
+        let answer = target.call(Call { body, stream: false }).await.unwrap_or_else(|_| panic!("refused"));
+        let (whole, _) = read(answer).await;
+        assert!(String::from_utf8_lossy(&whole).contains("chat.completion"));
+    });
+}

@@ -1,0 +1,65 @@
+//! Signatures before a server that checks them, such as ministack with `AUTH=true` for a user that was made there (it does
+//! not check those of its root). Not run by default: it needs that server at the address in `SEAWALL_SIGNED_AT`, and the
+//! user's key in the usual variables of the environment.
+
+use crate::support::{ask, options, refusal, run};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use seawall_core::failure::FailureKind;
+use seawall_core::time::UtcTime;
+use seawall_provider::http1::TokioTimer;
+use seawall_provider::{
+    BedrockOptions, BedrockTarget, Client, ClientOptions, EnvironmentCredentials, Secret, StaticCredentials,
+    Surroundings,
+};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+#[expect(clippy::disallowed_methods, reason = "the server compares the signature's date with the real one")]
+fn today() -> UtcTime {
+    UtcTime::from_nanos(0) + SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+fn target(
+    url: &str,
+    credentials: SharedCredentialsProvider,
+    date: fn() -> UtcTime,
+    converse: bool,
+) -> BedrockTarget {
+    let around = Surroundings::new(TokioTimer::new(), Arc::new(date));
+    let limits = options(([127, 0, 0, 1], 1).into()).limits;
+    let mut client = ClientOptions { limits, ..ClientOptions::new(url) };
+    client.limits.head = Duration::from_secs(10);
+    let options = BedrockOptions {
+        region: "us-east-1".to_owned(),
+        // With a colon, which is encoded for the path and once more for the signature.
+        model: "anthropic.claude-3-haiku-20240307-v1:0".to_owned(),
+        converse,
+        credentials,
+        headers: vec![("x-amzn-bedrock-trace".to_owned(), "DISABLED".to_owned())],
+    };
+    BedrockTarget::new(Client::new(&client, &around).unwrap(), &options).unwrap()
+}
+
+#[test]
+#[ignore = "needs a server that checks signatures"]
+fn a_server_that_checks_signatures_takes_ours_and_refuses_a_wrong_one() {
+    let url = std::env::var("SEAWALL_SIGNED_AT").unwrap();
+    let ours = || SharedCredentialsProvider::new(EnvironmentCredentials::of_process());
+    let wrong = || {
+        let id = std::env::var("AWS_ACCESS_KEY_ID").unwrap();
+        SharedCredentialsProvider::new(StaticCredentials::new(id, Secret::new("wrong"), None))
+    };
+    run(async {
+        for converse in [false, true] {
+            for stream in [false, true] {
+                let answer = ask(&target(&url, ours(), today, converse), stream).await;
+                assert!(answer.unwrap_or_else(|failure| panic!("{failure:?}")).1.is_ok());
+            }
+            let failure = refusal(&target(&url, wrong(), today, converse), false).await;
+            assert_eq!(failure.kind, FailureKind::Unauthorized);
+            let long_ago = || UtcTime::from_civil(2020, 1, 1);
+            let failure = refusal(&target(&url, ours(), long_ago, converse), false).await;
+            assert_eq!(failure.kind, FailureKind::Unauthorized);
+        }
+    });
+}

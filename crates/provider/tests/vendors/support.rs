@@ -1,0 +1,211 @@
+//! A simulated model on a free port, targets that lead to it, and servers that say what a test tells them to.
+
+use aws_credential_types::provider::SharedCredentialsProvider;
+use bytes::Bytes;
+use seawall_core::failure::Failure;
+use seawall_core::time::UtcTime;
+use seawall_model::engine::{Engine, Fault, FaultRule, ModelOptions, Pace};
+use seawall_model::server::{Meter, ModelServer};
+use seawall_provider::http1::{Limits, Request, TokioTimer};
+use seawall_provider::{
+    Answer, AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
+    ClientOptions, Frames, Http2Use, OpenAiOptions, OpenAiTarget, Secret, StaticCredentials, Surroundings,
+    Target, TargetDialect,
+};
+use std::future::{Future, pending, poll_fn};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Long enough for everything that comes at all, short enough for what does not.
+pub(crate) const LIMITS: Limits = Limits {
+    connect: Duration::from_millis(1_000),
+    write: Duration::from_millis(2_000),
+    head: Duration::from_millis(400),
+    gap: Duration::from_millis(400),
+    body_bytes: 1 << 20,
+};
+
+pub(crate) const DATE: fn() -> UtcTime = || UtcTime::from_civil(2026, 7, 1);
+
+pub(crate) fn around() -> Surroundings {
+    Surroundings::new(TokioTimer::new(), Arc::new(DATE))
+}
+
+pub(crate) fn options(address: SocketAddr) -> ClientOptions {
+    ClientOptions { limits: LIMITS, ..ClientOptions::new(format!("http://{address}")) }
+}
+
+pub(crate) fn over_http2(address: SocketAddr) -> ClientOptions {
+    ClientOptions { http2: Http2Use::Always, ..options(address) }
+}
+
+/// The address with the path under which a vendor's paths lie.
+pub(crate) fn below(mut options: ClientOptions, dialect: TargetDialect) -> ClientOptions {
+    if dialect == TargetDialect::OpenAiChat {
+        options.url.push_str("/v1");
+    }
+    options
+}
+
+pub(crate) fn credentials() -> SharedCredentialsProvider {
+    let token = Some(Secret::new("session"));
+    SharedCredentialsProvider::new(StaticCredentials::new("AKIDEXAMPLE", Secret::new("hush"), token))
+}
+
+pub(crate) fn target(dialect: TargetDialect, options: ClientOptions) -> Box<dyn Target> {
+    target_around(dialect, options, &around())
+}
+
+pub(crate) fn target_around(
+    dialect: TargetDialect,
+    options: ClientOptions,
+    around: &Surroundings,
+) -> Box<dyn Target> {
+    let client = Client::new(&below(options, dialect), around).unwrap();
+    let key = Secret::new("hush");
+    match dialect {
+        TargetDialect::AnthropicMessages => {
+            let options = AnthropicOptions::new(AnthropicKey::ApiKey(key));
+            Box::new(AnthropicTarget::new(client, &options).unwrap())
+        }
+        TargetDialect::OpenAiChat => {
+            Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(Some(key))).unwrap())
+        }
+        TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => {
+            let options = BedrockOptions {
+                region: "us-east-1".to_owned(),
+                model: "anthropic.claude-3-haiku-20240307-v1:0".to_owned(),
+                converse: dialect == TargetDialect::BedrockConverse,
+                credentials: credentials(),
+                headers: vec![],
+            };
+            Box::new(BedrockTarget::new(client, &options).unwrap())
+        }
+    }
+}
+
+/// A small question in a dialect.
+pub(crate) fn question(dialect: TargetDialect, stream: bool) -> Call {
+    let body = match dialect {
+        TargetDialect::AnthropicMessages => format!(
+            r#"{{"model":"haiku","max_tokens":60,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#
+        ),
+        TargetDialect::OpenAiChat => format!(
+            r#"{{"model":"haiku","max_tokens":60,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}]}}"#
+        ),
+        TargetDialect::BedrockInvoke => {
+            r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":60,"messages":[{"role":"user","content":"hi"}]}"#
+                .to_owned()
+        }
+        TargetDialect::BedrockConverse => {
+            r#"{"inferenceConfig":{"maxTokens":60},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
+                .to_owned()
+        }
+    };
+    Call { body: Bytes::from(body), stream }
+}
+
+pub(crate) async fn frame(frames: &mut dyn Frames) -> Option<Result<Bytes, Failure>> {
+    poll_fn(|context| frames.poll_frame(context)).await
+}
+
+/// Everything an answer brings, and how it ended.
+pub(crate) async fn read(answer: Answer) -> (Vec<u8>, Result<(), Failure>) {
+    match answer {
+        Answer::Whole(bytes) => (bytes.to_vec(), Ok(())),
+        Answer::Stream(mut frames) => {
+            let mut whole = Vec::new();
+            while let Some(next) = frame(frames.as_mut()).await {
+                match next {
+                    Ok(bytes) => whole.extend_from_slice(&bytes),
+                    Err(failure) => return (whole, Err(failure)),
+                }
+            }
+            (whole, Ok(()))
+        }
+    }
+}
+
+pub(crate) async fn ask(
+    target: &dyn Target,
+    stream: bool,
+) -> Result<(Vec<u8>, Result<(), Failure>), Failure> {
+    Ok(read(target.call(question(target.dialect(), stream)).await?).await)
+}
+
+/// Why a call failed before its answer began.
+pub(crate) async fn refusal(target: &dyn Target, stream: bool) -> Failure {
+    match target.call(question(target.dialect(), stream)).await {
+        Ok(_) => panic!("it answered"),
+        Err(failure) => failure,
+    }
+}
+
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+/// Runs `talk` beside a simulated model, and stops the model when it is done.
+pub(crate) fn beside<T>(pace: Pace, faults: Vec<Fault>, talk: impl AsyncFnOnce(SocketAddr, Meter) -> T) -> T {
+    let faults = faults.into_iter().map(FaultRule::always).collect();
+    let engine = Engine::new(ModelOptions { seed: 1, faults, pace }).unwrap();
+    run(async {
+        let server = ModelServer::bind(engine, (Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let (address, meter) = (server.address().unwrap(), server.meter());
+        tokio::select! {
+            said = talk(address, meter) => said,
+            () = server.run(pending(), Duration::ZERO) => panic!("the server stopped"),
+        }
+    })
+}
+
+/// The list of calls as the model keeps it.
+pub(crate) async fn calls(address: SocketAddr) -> serde_json::Value {
+    let client = Client::new(&options(address), &around()).unwrap();
+    let request: Request<'_> = Request {
+        method: "GET",
+        path: "/admin/calls",
+        headers: &[],
+        body: Bytes::new(),
+        resend_on_stale: false,
+    };
+    let response = client.send(request).await.unwrap();
+    let mut list: serde_json::Value =
+        serde_json::from_slice(&response.body.collect().await.unwrap()).unwrap();
+    list["calls"].take()
+}
+
+pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Reads one request, head and body; none when the client has closed.
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut received = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&received);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return Some(text.into_owned());
+            }
+        }
+        if stream.read_buf(&mut received).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    }
+}
+
+/// Accepts one connection, reads one request, says `words`, and gives both.
+pub(crate) async fn say(listener: &TcpListener, words: impl AsRef<[u8]>) -> (TcpStream, String) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let request = read_request(&mut stream).await.unwrap();
+    // Whoever hangs up in the middle of it has heard enough.
+    let _ = stream.write_all(words.as_ref()).await;
+    (stream, request)
+}
