@@ -20,6 +20,7 @@
 //! is away says so at once; what to do without it is for whoever asked.
 
 mod answers;
+mod away;
 mod board;
 mod claims;
 mod directory;
@@ -28,11 +29,14 @@ mod ledger;
 mod line;
 mod memory;
 mod quotas;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod sessions;
 mod switches;
 mod usage;
 
 pub use answers::{Answers, StoredAnswer};
+pub use away::{Admitted, AwayReport, SharedStore};
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
 pub use claims::{ClaimAsk, ClaimDecision, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};

@@ -1,0 +1,115 @@
+-- Decides over a request: its name, every limit, its caller's money of the day. Writes nothing unless it is granted.
+-- ask: 1, 2 the time or -1; 3 requests, 4 tokens; 5 which record has the money or 0, 6 worst, 7 cap, 8 lasts; 9 a
+-- random number; 10 the request's fingerprint or '', 11 the claim lasts; 12 how many records; then for every limit: its
+-- record, name, shape, most units, and 3 or 4 for what it counts.
+local ask = cmsgpack.unpack(ARGV[1])
+--COMMON
+local function decide()
+  local count = ask[12]
+  if ask[10] ~= '' then
+    local claim = redis.call('GET', KEYS[count + 1])
+    if claim then
+      if #claim ~= 22 then error('another claim') end
+      local _, expires = unpack_one('>I6I7', claim, 10)
+      if expires > mono then
+        if sub(claim, 2, 9) ~= ask[10] then return { 6 } end
+        return { sub(claim, 1, 1) == 'd' and 5 or 4 }
+      end
+    end
+  end
+  local records, guesses = {}, {}
+  for index = 1, count do
+    records[index] = load(KEYS[index])
+    guesses[index] = 7
+  end
+  local places, never, never_cap, longest, bound, bound_left, tight, least = {}, nil, 0, -1, 0, 0, 0, MOST + 1
+  local limit = 0
+  for from = 13, #ask, 5 do
+    limit = limit + 1
+    local record, shape, most, units = records[ask[from]], ask[from + 2], ask[from + 3], ask[ask[from + 4]]
+    local at = find(record, ask[from + 1], guesses[ask[from]])
+    guesses[ask[from]] = at + 6
+    places[limit] = at
+    if not record[at] then
+      begin(record, at, ask[from + 1], shape)
+    elseif record[at + 1] ~= shape then
+      reshape(record, at, shape)
+    end
+    local left, wait
+    local kind = shape % 4
+    if kind == 0 then
+      local slice = shape / 4
+      local present, now_units, sum, older, into = slices(record, at, slice)
+      left = max(most - sum, 0)
+      if units > left and units <= most then
+        local still, number = sum, present
+        for place = 1, #older, 10 do
+          local used
+          number, used = unpack_one('>I6I4', older, place)
+          still = still - used
+          if units <= max(most - still, 0) then break end
+          number = present
+        end
+        wait = (61 - present + number) * slice - into
+      end
+    elseif kind == 1 then
+      local unit = (shape - 1) / 4
+      local before = max(record[at + 2] - mono, 0)
+      left = floor(max(unit * most - before, 0) / unit)
+      local after = before + unit * units
+      if units > 0 and after > unit * most then wait = after - unit * most end
+    else
+      local period = max(period_of(shape, utc), record[at + 2])
+      left = max(most - (period == record[at + 2] and record[at + 3] or 0), 0)
+      if units > left then wait = max(begins(shape, period + 1) - utc, 0) end
+    end
+    if units > most then
+      if not never then never, never_cap = limit, most end
+    elseif wait then
+      if wait > longest then longest, bound, bound_left = wait, limit, left end
+    else
+      left = max(left - units, 0)
+      if left < least then tight, least = limit, left end
+    end
+  end
+  if never then return { 2, never } end
+  if longest >= 0 then return { 1, bound, bound_left, longest } end
+  local day = 0
+  if ask[5] > 0 then
+    local record = records[ask[5]]
+    day = max(floor(utc / DAY), record[3])
+    if day > record[3] then record[3], record[4], record[5], record[6] = day, 0, 0, '' end
+    local free = max(ask[7] - record[4] - record[5], 0)
+    if ask[6] > free then return { 3, free, (day + 1) * DAY } end
+    local holds = record[6]
+    if #holds >= 640 then
+      -- What has lasted stays charged at its worst; only the first of many cannot be corrected any more.
+      local kept = {}
+      for place = 1, #holds, 20 do
+        local _, worst, expires = unpack_one('>I6I7I7', holds, place)
+        if expires > mono then
+          kept[#kept + 1] = sub(holds, place, place + 19)
+        else
+          record[4], record[5] = record[4] + worst, record[5] - worst
+        end
+      end
+      holds = table.concat(kept)
+    end
+    record[5] = record[5] + ask[6]
+    record[6] = holds .. pack('>I6I7I7', ask[9], ask[6], mono + ask[8])
+    record[2] = max(record[2], mono + (day + 1) * DAY - utc + 3600000000)
+  end
+  local answer = { 0, tight, least, day }
+  limit = 0
+  for from = 13, #ask, 5 do
+    limit = limit + 1
+    answer[limit + 4] = take(records[ask[from]], places[limit], ask[from + 2], ask[ask[from + 4]])
+  end
+  for index = 1, count do save(KEYS[index], records[index]) end
+  if ask[10] ~= '' then
+    local claim = 'p' .. ask[10] .. pack('>I6I7', ask[9], mono + ask[11])
+    redis.call('SET', KEYS[count + 1], claim, 'PX', max(math.ceil(ask[11] / 1000), 1))
+  end
+  return answer
+end
+--GUARD

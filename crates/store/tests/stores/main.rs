@@ -1,0 +1,4 @@
+//! What every store must do, and what each must do besides.
+
+#[cfg(feature = "redis")]
+mod redis;

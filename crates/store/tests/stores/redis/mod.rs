@@ -1,0 +1,5 @@
+//! Stores on real servers, each on a free port of this machine.
+
+mod agree;
+mod server;
+mod world;
