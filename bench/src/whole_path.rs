@@ -13,7 +13,7 @@ use seawall_core::setting::SettingError;
 use seawall_gateway::{AccessLog, Counters, TokioRuntime};
 use seawall_pipeline::{Directory, InboundRequest, Path, PathOptions, Reply, Route, TargetOptions, Tier};
 use seawall_provider::{Answer, Call, Calling, Target};
-use seawall_store::MemoryLedger;
+use seawall_store::DayLedger;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -63,7 +63,7 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         directory,
         tiers: [group("prime")?, group("standard")?, group("guest")?],
         everybody: QuotaGroup::new("everybody", everybody)?,
-        ledger: MemoryLedger::new(Money::MAX),
+        ledger: DayLedger::new(Money::MAX),
         route: Route::new("manga", vec![target])?,
         retry: RetryOptions::interactive(),
         retry_budget: RetryBudgetOptions::default(),

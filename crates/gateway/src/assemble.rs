@@ -12,7 +12,7 @@ use seawall_core::setting::SettingError;
 use seawall_pipeline::{Directory, KeyError, Path, PathOptions, Route, Runtime as _, TargetOptions, Tier};
 use seawall_provider::AnthropicTarget;
 use seawall_provider::http1::{Endpoint, Limits, TokioTimer};
-use seawall_store::MemoryLedger;
+use seawall_store::DayLedger;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroU32;
@@ -114,7 +114,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
             tier("guest", [10, 2, 50, 5_000].map(scaled))?,
         ],
         everybody: everybody([50_000, 5_000, 7_500].map(scaled))?,
-        ledger: MemoryLedger::new(budget),
+        ledger: DayLedger::new(budget),
         route: Route::new(&alias, targets)?,
         retry: RetryOptions::interactive(),
         retry_budget: RetryBudgetOptions::default(),

@@ -15,7 +15,7 @@ use seawall_core::quota::{GroupId, QuotaBook, QuotaGroup};
 use seawall_core::retry::{RetryCounters, RetryOptions, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
-use seawall_store::{DayBooks, MemoryLedger};
+use seawall_store::{DayBooks, DayLedger};
 use seawall_wire::RequestLimits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct PathOptions {
     /// The limits of everybody together.
     pub everybody: QuotaGroup,
     /// The day's money.
-    pub ledger: MemoryLedger,
+    pub ledger: DayLedger,
     /// The name callers use, and the targets behind it.
     pub route: Route,
     /// How to retry.
@@ -66,7 +66,7 @@ pub struct Path<R> {
     pub(crate) directory: Directory,
     pub(crate) book: QuotaBook,
     pub(crate) groups: Groups,
-    pub(crate) ledger: MemoryLedger,
+    pub(crate) ledger: DayLedger,
     pub(crate) route: Route,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: RetryBudget,

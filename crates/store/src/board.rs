@@ -21,7 +21,8 @@ pub type Fleet = BTreeMap<NodeId, NodeView>;
 
 /// The board that all nodes read.
 pub trait Board: Send + Sync {
-    /// Tells how this node stands, and that it lives: for so long.
+    /// Tells how this node stands, and that it lives: for so long. An older view than the one on the board changes
+    /// nothing, not even how long the node lives. A node that has not lived, or has left, may begin with any number.
     fn publish(
         &self,
         node: NodeId,
@@ -62,7 +63,7 @@ pub trait Probes: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<ProbeLease, StoreError>> + Send;
 
-    /// This node sends no more of these.
+    /// This node sends no more of these. Of another episode or stage than the latest it changes nothing.
     fn give_back(
         &self,
         target: &str,

@@ -51,9 +51,10 @@ pub trait Claims: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<ClaimDecision<Self::Claim>, StoreError>> + Send;
 
-    /// It has been done; it will not be done again while it is remembered. A claim that was lost meanwhile changes nothing.
+    /// It has been done; it will not be done again while it is remembered. A claim that was lost meanwhile changes
+    /// nothing; it is lost from the moment on at which it has lasted.
     fn finish(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// It was not done, and is free again.
+    /// It was not done, and is free again. A claim that was lost meanwhile changes nothing.
     fn give_up(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

@@ -36,6 +36,19 @@ pub struct Totals {
     pub cost: Money,
 }
 
+impl Totals {
+    /// One more call.
+    pub fn add(&mut self, event: &UsageEvent) {
+        let UsageEvent { usage, cost, .. } = event;
+        self.calls = self.calls.saturating_add(1);
+        self.usage.input = self.usage.input.saturating_add(usage.input);
+        self.usage.cache_read = self.usage.cache_read.saturating_add(usage.cache_read);
+        self.usage.cache_write = self.usage.cache_write.saturating_add(usage.cache_write);
+        self.usage.output = self.usage.output.saturating_add(usage.output);
+        self.cost = self.cost.saturating_add(*cost);
+    }
+}
+
 /// The books of one day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DayTotals {
@@ -45,7 +58,7 @@ pub struct DayTotals {
     pub models: Vec<(Arc<str>, Totals)>,
     /// What is lent and written off, by tier.
     pub lent: [LentBooks; 3],
-    /// How many callers have spent something.
+    /// How many callers there were.
     pub callers: u64,
 }
 
@@ -119,7 +132,7 @@ pub trait Ledger: Send + Sync {
         how_many: usize,
     ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
 
-    /// The calls that ended in this time, in pages of at most `most`.
+    /// The calls that ended in this time, in pages of at most `most`. The page begins with `from`, or at the beginning.
     fn events(
         &self,
         time: Range<UtcTime>,

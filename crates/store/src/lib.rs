@@ -22,8 +22,10 @@
 mod answers;
 mod away;
 mod board;
+mod books;
 mod claims;
 mod directory;
+mod encoding;
 mod error;
 mod ledger;
 mod line;
@@ -33,20 +35,27 @@ mod quotas;
 pub mod redis;
 mod sessions;
 mod switches;
+mod trail;
 mod usage;
 
 pub use answers::{Answers, StoredAnswer};
 pub use away::{Admitted, AwayReport, SharedStore};
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
+pub use books::{Journal, JournalRecord, NoJournal, NoRecord};
 pub use claims::{ClaimAsk, ClaimDecision, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 pub use error::StoreError;
 pub use ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
 pub use line::Line;
-pub use memory::{BudgetSpent, DayBooks, Hold, MemoryLedger};
+pub use memory::{
+    BudgetSpent, DayBooks, DayLedger, Hold, MemoryAnswers, MemoryBoard, MemoryClaim, MemoryClaims,
+    MemoryDirectory, MemoryLedger, MemoryLine, MemoryProbes, MemoryQuotas, MemoryReceipt, MemorySessions,
+    MemorySwitches,
+};
 pub use quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
-pub use sessions::{SessionKey, SessionUse, Sessions, StoredTurn};
+pub use sessions::{MOST_TURNS, SESSION_LIFE, SessionKey, SessionUse, Sessions, StoredTurn};
 pub use switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Switches};
+pub use trail::{BrokenTrail, verify as verify_trail};
 pub use usage::{CallId, Certainty, UsageEvent};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

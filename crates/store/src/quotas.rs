@@ -42,7 +42,8 @@ pub struct MoneyAsk {
     pub worst: Money,
     /// What the caller may spend on a day.
     pub cap: Money,
-    /// Nobody can still be at work on it after this; then it is charged at its worst.
+    /// Nobody can still be at work on it after this; then it is charged at its worst. A settlement that comes later
+    /// puts the truth in its place as long as the day is remembered.
     pub lasts: Duration,
 }
 

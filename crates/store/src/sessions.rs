@@ -5,6 +5,12 @@ use seawall_core::budget::SessionTokens;
 use seawall_core::history::Role;
 use seawall_core::time::{Now, UtcTime};
 use std::future::Future;
+use std::time::Duration;
+
+/// A conversation to which nothing was added for this long is forgotten: its turns, its tokens and its requests.
+pub const SESSION_LIFE: Duration = Duration::from_secs(24 * 3_600);
+/// So many of a conversation's last turns are kept, and so many of its last requests are known when they come again.
+pub const MOST_TURNS: usize = 256;
 
 /// A conversation as its caller named it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +36,8 @@ pub struct StoredTurn {
 
 /// The turns of conversations, and what they have used.
 pub trait Sessions: Send + Sync {
-    /// Adds what was said for one request, and the tokens it took, all or nothing. The same request again changes nothing.
+    /// Adds what was said for one request, and the tokens it took, all or nothing. The same request again changes nothing,
+    /// not even how long the conversation is remembered.
     fn append(
         &self,
         session: &SessionKey,
@@ -40,7 +47,7 @@ pub trait Sessions: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The last `most` turns, oldest first. Of a conversation that is unknown or forgotten, none.
+    /// The last `most` turns that are kept, oldest first. Of a conversation that is unknown or forgotten, none.
     fn load(
         &self,
         session: &SessionKey,

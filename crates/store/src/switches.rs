@@ -76,7 +76,8 @@ pub trait Switches: Send + Sync {
     /// How everything is switched.
     fn read(&self) -> impl Future<Output = Result<SwitchState, StoreError>> + Send;
 
-    /// Carries an order out if everything still is as in version `seen`.
+    /// Carries an order out if everything still is as in version `seen`. One that was refused is written down whatever
+    /// was seen; it changes nothing else, and no version.
     fn order(
         &self,
         order: &ChangeOrder,

@@ -12,7 +12,7 @@ use seawall_pipeline::{
 };
 use seawall_provider::Target;
 use seawall_sim::World;
-use seawall_store::{DayBooks, MemoryLedger};
+use seawall_store::{DayBooks, DayLedger};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Observer for Records {
 pub(crate) struct Shop {
     pub(crate) world: World,
     pub(crate) path: Arc<Path<World>>,
-    pub(crate) ledger: MemoryLedger,
+    pub(crate) ledger: DayLedger,
     records: Arc<Records>,
     /// When each request arrived; its place is its id.
     arrivals: Mutex<Vec<Timestamp>>,
@@ -86,7 +86,7 @@ impl Shop {
             target("fast", fast, BreakerProfile::Haiku),
         ];
         let records = Arc::new(Records::default());
-        let ledger = MemoryLedger::new(cap);
+        let ledger = DayLedger::new(cap);
         let options = PathOptions {
             directory,
             tiers: [

@@ -48,9 +48,9 @@ struct Books {
 /// ```
 /// use seawall_core::money::Money;
 /// use seawall_core::time::UtcTime;
-/// use seawall_store::MemoryLedger;
+/// use seawall_store::DayLedger;
 ///
-/// let ledger = MemoryLedger::new(Money::from_dollars(1));
+/// let ledger = DayLedger::new(Money::from_dollars(1));
 /// let now = UtcTime::from_civil(2026, 11, 15);
 /// let hold = ledger.reserve(Money::from_dollars(1), now).unwrap();
 /// assert!(ledger.reserve(Money::from_nanos(1), now).is_err());
@@ -58,20 +58,20 @@ struct Books {
 /// assert_eq!(ledger.day(now).posted.to_string(), "$0.40");
 /// ```
 #[derive(Clone, Debug)]
-pub struct MemoryLedger(Arc<Mutex<Books>>);
+pub struct DayLedger(Arc<Mutex<Books>>);
 
 /// Money that is held for one call. Dropped without a word, it is posted in full: what a call has cost and nobody can
 /// say is its worst case.
 #[derive(Debug)]
 #[must_use = "dropping a hold posts it in full"]
 pub struct Hold {
-    ledger: MemoryLedger,
+    ledger: DayLedger,
     day: u64,
     amount: Money,
     settled: bool,
 }
 
-impl MemoryLedger {
+impl DayLedger {
     /// Books with this cap on every day.
     #[must_use]
     pub fn new(cap: Money) -> Self {
@@ -144,7 +144,7 @@ impl Drop for Hold {
 
 #[cfg(test)]
 mod tests {
-    use super::{BudgetSpent, DayBooks, Hold, MemoryLedger};
+    use super::{BudgetSpent, DayBooks, DayLedger, Hold};
     use proptest::collection::vec;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
     use seawall_core::money::Money;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_cap_is_a_wall_and_the_refusal_says_what_is_left() {
-        let ledger = MemoryLedger::new(nanos(10));
+        let ledger = DayLedger::new(nanos(10));
         let held = ledger.reserve(nanos(7), today()).unwrap();
         assert_eq!(held.amount(), nanos(7));
         let refusal = ledger.reserve(nanos(4), today()).unwrap_err();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_hold_that_is_dropped_is_posted_in_full_and_an_overrun_is_booked() {
-        let ledger = MemoryLedger::new(nanos(10));
+        let ledger = DayLedger::new(nanos(10));
         drop(ledger.reserve(nanos(4), today()));
         assert_eq!(ledger.day(today()).posted, nanos(4));
         ledger.reserve(nanos(1), today()).unwrap().post(nanos(9));
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_hold_belongs_to_the_day_it_was_made_on() {
-        let ledger = MemoryLedger::new(nanos(10));
+        let ledger = DayLedger::new(nanos(10));
         let evening = ledger.reserve(nanos(10), today()).unwrap();
         let tomorrow = today() + Duration::from_secs(86_400);
         let morning = ledger.reserve(nanos(10), tomorrow).unwrap();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_lowered_cap_refuses_until_enough_is_given_back() {
-        let ledger = MemoryLedger::new(nanos(10));
+        let ledger = DayLedger::new(nanos(10));
         let held = ledger.reserve(nanos(8), today()).unwrap();
         ledger.set_cap(nanos(5));
         assert_eq!(ledger.reserve(nanos(1), today()).unwrap_err().free, Money::ZERO);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn two_hundred_threads_worth_of_calls_never_pass_a_tiny_budget() {
-        let ledger = MemoryLedger::new(nanos(100));
+        let ledger = DayLedger::new(nanos(100));
         std::thread::scope(|scope| {
             for thread in 0..8_u64 {
                 let ledger = &ledger;
@@ -239,7 +239,7 @@ mod tests {
     proptest! {
         #[test]
         fn posted_and_held_are_what_was_done(steps in vec((0_u8..4, 0_u64..40, proptest::num::usize::ANY), 1..80)) {
-            let ledger = MemoryLedger::new(nanos(100));
+            let ledger = DayLedger::new(nanos(100));
             let (mut open, mut posted): (Vec<Hold>, u64) = (Vec::new(), 0);
             for (step, amount, which) in steps {
                 if step == 0 || open.is_empty() {

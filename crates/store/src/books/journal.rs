@@ -1,0 +1,23 @@
+//! Where the books are written down before they change.
+
+use super::record::JournalRecord;
+use crate::StoreError;
+
+/// A journal of one node's books.
+///
+/// Records of one write belong together: after a crash either all of them are read back or none. A write that has returned
+/// is as safe as the journal makes anything; one that has failed may be there in part and is not counted on.
+pub trait Journal: Send {
+    /// Writes these down.
+    fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError>;
+}
+
+/// For books that live in memory alone: after a crash there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJournal;
+
+impl Journal for NoJournal {
+    fn write(&mut self, _: &[JournalRecord]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers in memory.
+
+use crate::answers::{Answers, StoredAnswer};
+use crate::{StoreError, lock};
+use seawall_core::cache_policy::{
+    CacheAges, CacheKey, KeptAnswer, NewAnswer, StoreDecision, StoreOptions, StoreRule,
+};
+use seawall_core::setting::SettingError;
+use seawall_core::time::UtcTime;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+type Key = [u8; 32];
+
+/// Answers in the memory of one process: a bounded number of them, of which the oldest goes first.
+#[derive(Debug)]
+pub struct MemoryAnswers {
+    ages: CacheAges,
+    rule: StoreRule,
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// With the place in the order in which they were stored.
+    answers: BTreeMap<Key, (u64, StoredAnswer)>,
+    order: BTreeMap<u64, Key>,
+    next: u64,
+}
+
+impl MemoryAnswers {
+    /// Keeps up to `most` answers by these rules.
+    pub fn new(ages: CacheAges, options: StoreOptions, most: usize) -> Result<Self, SettingError> {
+        if most == 0 {
+            return Err(SettingError::new("most", "must be at least 1"));
+        }
+        Ok(Self { ages, rule: options.check(ages)?, most, kept: Mutex::default() })
+    }
+}
+
+impl Kept {
+    fn put(&mut self, key: Key, answer: StoredAnswer, most: usize) {
+        let place = self.next;
+        self.next = self.next.saturating_add(1);
+        if let Some((before, _)) = self.answers.insert(key, (place, answer)) {
+            self.order.remove(&before);
+        }
+        self.order.insert(place, key);
+        while self.answers.len() > most {
+            let Some((_, oldest)) = self.order.pop_first() else { return };
+            self.answers.remove(&oldest);
+        }
+    }
+}
+
+/// All keys are of one length, whatever was asked.
+fn hash(key: &CacheKey) -> Key {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+impl Answers for MemoryAnswers {
+    async fn load(&self, key: &CacheKey, now: UtcTime) -> Result<Option<StoredAnswer>, StoreError> {
+        let key = hash(key);
+        let kept = lock(&self.kept);
+        let answer = kept.answers.get(&key).map(|(_, answer)| answer);
+        Ok(answer.filter(|answer| self.ages.is_alive(&answer.kept, now)).cloned())
+    }
+
+    async fn store(
+        &self,
+        key: &CacheKey,
+        answer: &NewAnswer<'_>,
+        now: UtcTime,
+    ) -> Result<StoreDecision, StoreError> {
+        let key = hash(key);
+        let mut kept = lock(&self.kept);
+        let there = kept.answers.get(&key).map(|(_, answer)| &answer.kept);
+        let decision = self.rule.decide(answer, there, now);
+        if decision == StoreDecision::Store {
+            let stored = KeptAnswer { grade: answer.grade, stored_at: now };
+            kept.put(key, StoredAnswer { text: answer.text.into(), kept: stored }, self.most);
+        }
+        Ok(decision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kept, Key};
+    use crate::answers::StoredAnswer;
+    use seawall_core::cache_policy::KeptAnswer;
+    use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Grade;
+
+    #[test]
+    fn the_oldest_goes_first_and_one_that_was_replaced_is_new() {
+        let answer = |text: &str| StoredAnswer {
+            text: text.into(),
+            kept: KeptAnswer { grade: Grade::Fast, stored_at: UtcTime::default() },
+        };
+        let key = |number: u8| -> Key { [number; 32] };
+        let mut kept = Kept::default();
+        for (number, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d")] {
+            kept.put(key(number), answer(text), 2);
+        }
+        let texts: Vec<_> = kept.answers.values().map(|(_, answer)| &*answer.text).collect();
+        assert_eq!((texts, kept.order.len()), (vec!["c", "d"], 2));
+    }
+}

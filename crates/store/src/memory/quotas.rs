@@ -1,0 +1,208 @@
+//! Limits, claims and callers' money of the day in memory.
+
+use super::claims::{ClaimTable, MemoryClaim, hash_name};
+use super::fading::Fading;
+use crate::claims::ClaimDecision;
+use crate::quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
+use crate::{StoreError, lock};
+use arrayvec::ArrayVec;
+use seawall_core::money::Money;
+use seawall_core::quota::{LimitView, QuotaBook, QuotaDecision, QuotaGroup, Reservation, Scope, ScopeError};
+use seawall_core::setting::SettingError;
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+/// What a caller has spent on a day is remembered for so long after it last changed: today, and some more for what is
+/// settled late.
+const DAY_LIFE: Duration = Duration::from_secs(48 * 3_600);
+
+/// Quotas in the memory of one process.
+///
+/// What asks for neither a name nor money costs what the [`QuotaBook`] costs. What does is decided behind one lock.
+#[derive(Debug)]
+pub struct MemoryQuotas {
+    book: RwLock<QuotaBook>,
+    seed: u64,
+    named: Mutex<Named>,
+}
+
+/// What only some requests touch.
+#[derive(Debug)]
+struct Named {
+    claims: ClaimTable,
+    days: CallerDays,
+}
+
+/// What was taken by one request. Dropped, it stays charged, and its name stays claimed for as long as that lasts.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "what was granted is to be settled"]
+pub struct MemoryReceipt {
+    limits: Reservation,
+    money: Option<Taken>,
+    claim: Option<MemoryClaim>,
+}
+
+/// Money that was taken of a caller's day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Taken {
+    day: u64,
+    caller: u64,
+    worst: Money,
+}
+
+/// What callers have spent and may still spend on a day: held and posted are one sum here, because both count the same
+/// until the truth is known. So nothing needs to happen when a request has passed its time: it is charged at its worst
+/// from the beginning.
+#[derive(Debug)]
+struct CallerDays(Fading<(u64, u64), Money>);
+
+impl CallerDays {
+    fn committed(&self, day: u64, caller: u64, now: Timestamp) -> Money {
+        self.0.get(&(day, caller), now).copied().unwrap_or_default()
+    }
+
+    fn free(&self, ask: &MoneyAsk, now: Now) -> Money {
+        ask.cap.saturating_sub(self.committed(now.utc.day(), ask.caller, now.monotonic))
+    }
+
+    fn take(&mut self, ask: &MoneyAsk, now: Now) -> Taken {
+        let taken = Taken { day: now.utc.day(), caller: ask.caller, worst: ask.worst };
+        let committed = self.committed(taken.day, taken.caller, now.monotonic).saturating_add(taken.worst);
+        self.set(taken, committed, now.monotonic);
+        taken
+    }
+
+    /// Puts the truth in the place of the worst, unless the day is forgotten.
+    fn settle(&mut self, taken: Taken, spent: Money, now: Timestamp) {
+        if let Some(committed) = self.0.get(&(taken.day, taken.caller), now) {
+            let committed = committed.saturating_sub(taken.worst).saturating_add(spent);
+            self.set(taken, committed, now);
+        }
+    }
+
+    fn set(&mut self, Taken { day, caller, .. }: Taken, committed: Money, now: Timestamp) {
+        // Names come from outside. Who spent nothing leaves nothing behind.
+        if committed == Money::ZERO {
+            self.0.remove(&(day, caller), now);
+        } else {
+            self.0.insert((day, caller), committed, now + DAY_LIFE);
+        }
+    }
+}
+
+impl MemoryQuotas {
+    /// Nothing is used. The seed spreads callers over the book's shards.
+    pub fn new(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
+        let named = Named { claims: ClaimTable::new(), days: CallerDays(Fading::new()) };
+        Ok(Self { book: RwLock::new(QuotaBook::new(groups, seed)?), seed, named: Mutex::new(named) })
+    }
+
+    /// Looks something up in the book, such as a group or the name of a limit.
+    pub fn with_book<T>(&self, look: impl FnOnce(&QuotaBook) -> T) -> T {
+        look(&self.book.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reserve_limits(
+        &self,
+        ask: &QuotaAsk<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
+        let decision = self.with_book(|book| book.reserve(ask.scopes, ask.cost, now)).map_err(broken)?;
+        Ok(match decision {
+            QuotaDecision::Granted { reservation, tightest } => {
+                let receipt = MemoryReceipt { limits: reservation, money: None, claim: None };
+                AdmitDecision::Granted { receipt, tightest }
+            }
+            QuotaDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+            QuotaDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
+        })
+    }
+
+    /// With a name or money: all of it behind one lock, so that no two requests take the same.
+    fn reserve_named(
+        &self,
+        ask: &QuotaAsk<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
+        let name = ask.claim.as_ref().map(|claim| (hash_name(claim.caller, claim.name), claim));
+        let mut named = lock(&self.named);
+        named.claims.forget(now.monotonic);
+        named.days.0.forget(now.monotonic);
+        if let Some((name, claim)) = &name {
+            match named.claims.look(name, claim.fingerprint, now.monotonic) {
+                None | Some(ClaimDecision::Yours(_)) => {}
+                Some(ClaimDecision::InProgress) => return Ok(AdmitDecision::InProgress),
+                Some(ClaimDecision::Done) => return Ok(AdmitDecision::Done),
+                Some(ClaimDecision::OtherRequest) => return Ok(AdmitDecision::OtherRequest),
+            }
+        }
+        let decision = self.reserve_limits(ask, now)?;
+        let AdmitDecision::Granted { mut receipt, tightest } = decision else { return Ok(decision) };
+        if let Some(money) = &ask.money {
+            let free = named.days.free(money, now);
+            if money.worst > free {
+                self.with_book(|book| book.refund(receipt.limits, now));
+                let resets = UtcTime::start_of_day(now.utc.day().saturating_add(1));
+                return Ok(AdmitDecision::DaySpent { free, resets });
+            }
+            receipt.money = Some(named.days.take(money, now));
+        }
+        receipt.claim = name.map(|(name, claim)| named.claims.take(name, claim, now.monotonic));
+        Ok(AdmitDecision::Granted { receipt, tightest })
+    }
+}
+
+impl Quotas for MemoryQuotas {
+    type Receipt = MemoryReceipt;
+
+    async fn reserve(
+        &self,
+        ask: &QuotaAsk<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
+        if ask.claim.is_none() && ask.money.is_none() {
+            self.reserve_limits(ask, now)
+        } else {
+            self.reserve_named(ask, now)
+        }
+    }
+
+    async fn settle(&self, receipt: MemoryReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+        let MemoryReceipt { limits, money, claim } = receipt;
+        self.with_book(|book| book.settle(limits, spent.cost, now));
+        if money.is_none() && claim.is_none() {
+            return Ok(());
+        }
+        let mut named = lock(&self.named);
+        if let Some(taken) = money {
+            named.days.settle(taken, spent.money, now.monotonic);
+        }
+        match claim {
+            Some(claim) if spent.done => named.claims.finish(&claim, now.monotonic),
+            Some(claim) => named.claims.give_up(&claim, now.monotonic),
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn view(
+        &self,
+        _home: u64,
+        scopes: &[Scope],
+        now: Now,
+    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
+        self.with_book(|book| book.view(scopes, now)).map_err(broken)
+    }
+
+    fn change(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
+        // To be replaced by the book's own change, which keeps the counts: this one begins with empty books.
+        let book = QuotaBook::new(groups, self.seed)?;
+        *self.book.write().unwrap_or_else(PoisonError::into_inner) = book;
+        Ok(())
+    }
+}
+
+fn broken(error: ScopeError) -> StoreError {
+    StoreError::broken("quota", error)
+}
