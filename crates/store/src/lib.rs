@@ -20,7 +20,7 @@
 //! is away says so at once; what to do without it is for whoever asked.
 
 mod answers;
-mod away;
+pub mod away;
 mod board;
 mod books;
 mod claims;
@@ -39,7 +39,10 @@ mod trail;
 mod usage;
 
 pub use answers::{Answers, StoredAnswer};
-pub use away::{Admitted, AwayReport, SharedStore};
+pub use away::{
+    Admitted, AwayCounts, AwayObserver, AwayOptions, AwayReport, SharedQuotas, SharedReceipt, SharedStore,
+    Standing,
+};
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
 pub use books::{Journal, JournalRecord, NoJournal, NoRecord};
 pub use claims::{ClaimAsk, ClaimDecision, Claims};

@@ -95,11 +95,6 @@ impl<R: Runtime> RedisLink<R> {
         &self.runtime
     }
 
-    /// Sends a command and waits for its answer, but not for long.
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
-        self.limited(self.call(command)).await?.map_err(|error| seen(&error))
-    }
-
     /// Runs a script. All keys have one hash tag.
     pub(super) async fn run(
         &self,

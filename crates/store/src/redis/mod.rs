@@ -11,11 +11,21 @@
 //! [`SharedQuotas`](crate::SharedQuotas) knows what to do then. What keys mean and how long they live is in
 //! `docs/storage.md`.
 
+mod answers;
+mod board;
+mod claims;
 mod key;
 mod link;
 mod packing;
+mod probes;
 mod quotas;
 mod script;
+mod sessions;
 
+pub use answers::RedisAnswers;
+pub use board::RedisBoard;
+pub use claims::{RedisClaim, RedisClaims};
 pub use link::{RedisLink, RedisOptions};
+pub use probes::RedisProbes;
 pub use quotas::{Placement, RedisQuotas, RedisReceipt};
+pub use sessions::RedisSessions;

@@ -2,6 +2,7 @@
 //!
 //! Only what scripts need is here: whole numbers below 2^53, where a Lua number is exact, and bytes.
 
+use seawall_core::time::Now;
 use std::time::Duration;
 
 /// The largest number that a script can count with.
@@ -53,6 +54,19 @@ impl Packing {
         self.bytes.extend_from_slice(&length.to_be_bytes());
         self.bytes.extend_from_slice(&bytes[..length as usize]);
         self
+    }
+
+    /// The moment on both clocks, where it is not the server that tells it.
+    pub(super) fn time(&mut self, given: Option<Now>) -> &mut Self {
+        match given {
+            Some(now) => self.number(now.monotonic.as_nanos() / 1_000).number(now.utc.as_nanos() / 1_000),
+            None => self.none().none(),
+        }
+    }
+
+    /// A number that may be too large to be exact, as its two halves.
+    pub(super) fn halves(&mut self, number: u64) -> &mut Self {
+        self.number(number >> 32).number(number & u64::from(u32::MAX))
     }
 
     /// A span of time, rounded up.

@@ -20,4 +20,9 @@ impl StoreScript {
         let text = text.replacen("--COMMON\n", include_str!("lua/common.lua"), 1);
         Self::new(&text.replacen("--GUARD\n", guard, 1))
     }
+
+    /// A script that asks what time it is.
+    pub(super) fn timed(text: &str) -> Self {
+        Self::new(&text.replacen("--TIME\n", include_str!("lua/time.lua"), 1))
+    }
 }

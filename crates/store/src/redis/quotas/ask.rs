@@ -28,7 +28,7 @@ const fn place_of(unit: Unit) -> u64 {
 pub(super) struct Touched {
     pub(super) keys: Vec<String>,
     /// Each with the place of its record, counted from 1.
-    pub(super) limits: ArrayVec<(u64, LimitRule), MOST_LIMITS>,
+    pub(super) limits: Vec<(u64, LimitRule)>,
     homes: ArrayVec<u64, { MOST_SCOPES + 1 }>,
 }
 
@@ -40,7 +40,7 @@ impl Touched {
             let Some(group) = rules.group(scope) else { continue };
             let record = touched.record(home, scope.key.0);
             for limit in &group.limits {
-                let _ = touched.limits.try_push((record, *limit));
+                touched.limits.push((record, *limit));
             }
         }
         touched
@@ -52,7 +52,7 @@ impl Touched {
         if let Some(group) = rules.group(scope) {
             touched.keys.push(key::fleet(&group.name, scope.key.0));
             for limit in &group.limits {
-                let _ = touched.limits.try_push((1, *limit));
+                touched.limits.push((1, *limit));
             }
         }
         touched
@@ -97,18 +97,6 @@ pub(super) fn placed(scopes: &[Scope], rules: &Rules, placement: Placement) -> A
     scopes.iter().filter(here).copied().collect()
 }
 
-/// The moment, where it is not the server that tells it.
-pub(super) fn put_time(packing: &mut Packing, given: Option<Now>) {
-    match given {
-        Some(now) => {
-            packing.number(now.monotonic.as_nanos() / 1_000).number(now.utc.as_nanos() / 1_000);
-        }
-        None => {
-            packing.none().none();
-        }
-    }
-}
-
 /// What a reservation asks of one script.
 pub(super) struct Reserve<'a> {
     pub(super) given: Option<Now>,
@@ -122,7 +110,7 @@ impl Reserve<'_> {
     /// The argument of the script. `records` are the keys that are records.
     pub(super) fn pack(&self, touched: &Touched, records: usize) -> Vec<u8> {
         let mut packing = Packing::new();
-        put_time(&mut packing, self.given);
+        packing.time(self.given);
         packing.number(self.cost.requests.into()).number(self.cost.tokens.into());
         match self.money {
             Some((record, money)) => {
@@ -164,7 +152,7 @@ pub(super) struct Settle<'a> {
 impl Settle<'_> {
     pub(super) fn pack(&self, records: usize) -> Vec<u8> {
         let mut packing = Packing::new();
-        put_time(&mut packing, self.given);
+        packing.time(self.given);
         packing.number(self.reserved.requests.into()).number(self.reserved.tokens.into());
         let (record, day, worst, truth) = self.money.unwrap_or_default();
         packing.number(record).number(day).number(worst).number(truth).number(self.number);

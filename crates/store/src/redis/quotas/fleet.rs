@@ -4,12 +4,11 @@
 //! records. So a node takes a chunk of such a limit in advance, at most a fiftieth of it and for one second, and decides
 //! in memory. What is left of a chunk goes back to the window it came from.
 
-use super::ask::{MOST_SCOPES, Reserve, Touched, placed};
+use super::ask::{Reserve, Touched, placed};
 use super::rules::{LimitRule, Placement, Rules};
 use super::{Answer, RedisQuotas, RedisReceipt, Taken};
 use crate::quotas::{AdmitDecision, Spent};
 use crate::{StoreError, lock};
-use arrayvec::ArrayVec;
 use seawall_core::handle::Runtime;
 use seawall_core::quota::{Cost, LimitView, Refusal, Scope, Unit};
 use seawall_core::time::{Now, Timestamp};
@@ -37,7 +36,7 @@ pub(super) struct FleetPart {
 }
 
 pub(super) enum FleetDecision {
-    Granted(ArrayVec<FleetPart, MOST_SCOPES>),
+    Granted(Vec<FleetPart>),
     Refused(AdmitDecision<RedisReceipt>),
 }
 
@@ -145,7 +144,7 @@ impl<R: Runtime> RedisQuotas<R> {
         rules: &Rules,
         now: Now,
     ) -> Result<FleetDecision, StoreError> {
-        let mut parts = ArrayVec::new();
+        let mut parts = Vec::new();
         for scope in &placed(scopes, rules, Placement::Fleet) {
             match self.take_part(scope, cost, rules, now).await {
                 Ok(Ok(part)) => parts.push(part),

@@ -1,6 +1,6 @@
 //! What nodes admitted while they could not ask.
 
-use super::ask::{MOST_SCOPES, Touched, ordered, placed, put_time};
+use super::ask::{MOST_SCOPES, Touched, ordered, placed};
 use super::rules::Placement;
 use super::{RedisQuotas, Rules};
 use crate::StoreError;
@@ -114,7 +114,7 @@ impl<R: Runtime> RedisQuotas<R> {
             return Ok(());
         }
         let mut packing = Packing::new();
-        put_time(&mut packing, self.given(now));
+        packing.time(self.given(now));
         packing.number(report.life & LOW_48).number(report.sequence & LOW_48).number(records.len() as u64);
         for entry in entries {
             packing.number(entry.record).number(entry.id).number(entry.shape);

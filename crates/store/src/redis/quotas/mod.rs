@@ -70,7 +70,7 @@ pub struct RedisQuotas<R> {
 #[derive(Debug)]
 pub struct RedisReceipt {
     taken: Taken,
-    fleet: ArrayVec<FleetPart, { ask::MOST_SCOPES }>,
+    fleet: Vec<FleetPart>,
 }
 
 /// What one script has taken.
@@ -79,8 +79,8 @@ struct Taken {
     /// The records, and behind them the claim if there is one.
     keys: Vec<String>,
     records: usize,
-    limits: ArrayVec<(u64, LimitRule), MOST_LIMITS>,
-    marks: ArrayVec<u64, MOST_LIMITS>,
+    limits: Vec<(u64, LimitRule)>,
+    marks: Vec<u64>,
     cost: Cost,
     number: u64,
     /// The record, the day and the worst.
@@ -98,23 +98,6 @@ enum Answer {
 impl<R: Runtime> RedisQuotas<R> {
     /// Groups with the place of their counts.
     pub fn new(link: RedisLink<R>, groups: Vec<(QuotaGroup, Placement)>) -> Result<Self, SettingError> {
-        Self::made(link, groups, false)
-    }
-
-    /// The same, with the time that is handed in as the server's. For tests that step time; a fleet of clocks is not
-    /// one clock.
-    pub fn with_stepped_time(
-        link: RedisLink<R>,
-        groups: Vec<(QuotaGroup, Placement)>,
-    ) -> Result<Self, SettingError> {
-        Self::made(link, groups, true)
-    }
-
-    fn made(
-        link: RedisLink<R>,
-        groups: Vec<(QuotaGroup, Placement)>,
-        stepped: bool,
-    ) -> Result<Self, SettingError> {
         let is_fleets = |(group, placement): &(QuotaGroup, Placement)| {
             (*placement == Placement::Fleet).then(|| group.name().into())
         };
@@ -122,7 +105,13 @@ impl<R: Runtime> RedisQuotas<R> {
         let groups: Vec<QuotaGroup> = groups.into_iter().map(|(group, _)| group).collect();
         let rules = Mutex::new(Arc::new(Rules::new(&groups, &fleet_names)?));
         let leases = FleetLeases::default();
-        Ok(Self { link, scripts: Scripts::new(), rules, fleet_names, leases, stepped })
+        Ok(Self { link, scripts: Scripts::new(), rules, fleet_names, leases, stepped: false })
+    }
+
+    /// Takes the time that is handed in for the server's. For tests that step time; many clocks are not one.
+    #[must_use]
+    pub fn stepped(self) -> Self {
+        Self { stepped: true, ..self }
     }
 
     /// The group of this name.
@@ -179,7 +168,7 @@ impl<R: Runtime> RedisQuotas<R> {
                     records,
                     limits: std::mem::take(&mut touched.limits),
                     keys: touched.keys,
-                    marks: marks.iter().copied().collect(),
+                    marks: marks.to_vec(),
                     cost: reserve.cost,
                     number: reserve.number,
                     money,

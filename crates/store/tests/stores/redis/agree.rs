@@ -66,7 +66,7 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
     for seed in 0..6 {
         server.cli(&["FLUSHALL"]);
         let placed = groups().into_iter().map(|group| (group, Placement::Home)).collect();
-        let redis = RedisQuotas::with_stepped_time(server.link(&world), placed).unwrap();
+        let redis = RedisQuotas::new(server.link(&world), placed).unwrap().stepped();
         let book = QuotaBook::new(groups(), 1).unwrap();
         let (tier, route) = (redis.group("tier").unwrap(), redis.group("route").unwrap());
         assert_eq!((Some(tier), Some(route)), (book.group("tier"), book.group("route")));
