@@ -73,12 +73,11 @@ impl CallerDays {
         taken
     }
 
-    /// Puts the truth in the place of the worst, unless the day is forgotten.
+    /// Puts the truth in the place of the worst. Of a day that is forgotten nothing is left to correct, but what was
+    /// spent has been spent.
     fn settle(&mut self, taken: Taken, spent: Money, now: Timestamp) {
-        if let Some(committed) = self.0.get(&(taken.day, taken.caller), now) {
-            let committed = committed.saturating_sub(taken.worst).saturating_add(spent);
-            self.set(taken, committed, now);
-        }
+        let committed = self.committed(taken.day, taken.caller, now);
+        self.set(taken, committed.saturating_sub(taken.worst).saturating_add(spent), now);
     }
 
     fn set(&mut self, Taken { day, caller, .. }: Taken, committed: Money, now: Timestamp) {

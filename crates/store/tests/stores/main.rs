@@ -1,5 +1,13 @@
-//! What every store must do, and what each must do besides.
+//! One suite for every store: what one of them promises, all of them do.
+//!
+//! [`conformance`] judges; the other modules bring stores before it, and among them some that are broken on purpose.
 
+#[cfg(test)]
+mod broken;
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod memory;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;

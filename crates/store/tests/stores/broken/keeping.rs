@@ -1,0 +1,276 @@
+//! Broken sessions, answers, directories and switches.
+
+use super::{EFFORT, dawdle, notices};
+use crate::conformance::{self, Parked};
+use seawall_core::budget::SessionTokens;
+use seawall_core::cache_policy::{CacheKey, NewAnswer, StoreDecision};
+use seawall_core::time::{Now, UtcTime};
+use seawall_core::vocabulary::{Ceiling, Grade, Tier};
+use seawall_store::{
+    AddDecision, Answers, AuditRecord, CallerRecord, ChangeDecision, ChangeOrder, CredentialHash, Directory,
+    MemoryAnswers, MemoryDirectory, MemorySessions, MemorySwitches, SessionKey, SessionUse, Sessions,
+    StoreError, StoredAnswer, StoredTurn, SwitchState, Switches,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug)]
+enum SessionFlaw {
+    NeverForgets,
+    TakesARequestTwice,
+    JoinsCallerAndName,
+    GivesTheFirstTurns,
+    LivesLongerByLooking,
+}
+
+struct BrokenSessions(MemorySessions, SessionFlaw, AtomicU64);
+
+impl BrokenSessions {
+    fn key(&self, session: &SessionKey) -> SessionKey {
+        match self.1 {
+            SessionFlaw::JoinsCallerAndName => {
+                SessionKey { caller: 0, name: format!("{}{}", session.caller, session.name).into() }
+            }
+            _ => session.clone(),
+        }
+    }
+
+    fn now(&self, now: Now) -> Now {
+        match self.1 {
+            SessionFlaw::NeverForgets => Now::default(),
+            _ => now,
+        }
+    }
+}
+
+impl Sessions for BrokenSessions {
+    async fn append(
+        &self,
+        session: &SessionKey,
+        request: u128,
+        turns: &[StoredTurn],
+        used: SessionUse,
+        now: Now,
+    ) -> Result<(), StoreError> {
+        let request = match self.1 {
+            SessionFlaw::TakesARequestTwice => self.2.fetch_add(1, Ordering::Relaxed).into(),
+            _ => request,
+        };
+        self.0.append(&self.key(session), request, turns, used, self.now(now)).await
+    }
+
+    async fn load(&self, session: &SessionKey, most: usize, now: Now) -> Result<Vec<StoredTurn>, StoreError> {
+        match self.1 {
+            SessionFlaw::GivesTheFirstTurns => {
+                let mut turns = self.0.load(session, usize::MAX, now).await?;
+                turns.truncate(most);
+                Ok(turns)
+            }
+            SessionFlaw::LivesLongerByLooking => {
+                // Something is written, and with it a new life begins.
+                let key = self.key(session);
+                let turns = self.0.load(&key, most, now).await?;
+                if !turns.is_empty() {
+                    let request = self.2.fetch_add(1, Ordering::Relaxed) | 1 << 63;
+                    self.0.append(&key, request.into(), &[], SessionUse::default(), now).await?;
+                }
+                Ok(turns)
+            }
+            _ => self.0.load(&self.key(session), most, self.now(now)).await,
+        }
+    }
+
+    async fn tokens(&self, session: &SessionKey, now: Now) -> Result<SessionTokens, StoreError> {
+        self.0.tokens(&self.key(session), self.now(now)).await
+    }
+}
+
+#[test]
+fn broken_sessions_are_noticed() {
+    use SessionFlaw::*;
+    let flaws =
+        [NeverForgets, TakesARequestTwice, JoinsCallerAndName, GivesTheFirstTurns, LivesLongerByLooking];
+    notices(&flaws, |flaw| {
+        let make = || BrokenSessions(MemorySessions::new(), flaw, AtomicU64::new(0));
+        conformance::sessions(EFFORT, &Parked, make)
+    });
+}
+
+#[derive(Clone, Copy, Debug)]
+enum AnswerFlaw {
+    ServesForEver,
+    ReplacesWhateverIsThere,
+    KeepsTheFirst,
+    ForgetsWhoAnswered,
+}
+
+struct BrokenAnswers(MemoryAnswers, AnswerFlaw);
+
+impl Answers for BrokenAnswers {
+    async fn load(&self, key: &CacheKey, now: UtcTime) -> Result<Option<StoredAnswer>, StoreError> {
+        let now = match self.1 {
+            AnswerFlaw::ServesForEver => UtcTime::from_nanos(now.as_nanos() - 30_000_000_000),
+            _ => now,
+        };
+        self.0.load(key, now).await
+    }
+
+    async fn store(
+        &self,
+        key: &CacheKey,
+        answer: &NewAnswer<'_>,
+        now: UtcTime,
+    ) -> Result<StoreDecision, StoreError> {
+        match self.1 {
+            AnswerFlaw::ReplacesWhateverIsThere => {
+                // As if an hour had passed: what is there has died.
+                self.0.store(key, answer, now + Duration::from_secs(3_600)).await
+            }
+            AnswerFlaw::KeepsTheFirst if self.0.load(key, now).await?.is_some() => Ok(StoreDecision::Store),
+            AnswerFlaw::ForgetsWhoAnswered => {
+                self.0.store(key, &NewAnswer { grade: Grade::Fast, ..*answer }, now).await
+            }
+            _ => self.0.store(key, answer, now).await,
+        }
+    }
+}
+
+#[test]
+fn broken_answers_are_noticed() {
+    use AnswerFlaw::*;
+    notices(&[ServesForEver, ReplacesWhateverIsThere, KeepsTheFirst, ForgetsWhoAnswered], |flaw| {
+        let make = |ages, options| BrokenAnswers(MemoryAnswers::new(ages, options, 16).unwrap(), flaw);
+        conformance::answers(EFFORT, &Parked, make)
+    });
+}
+
+#[derive(Clone, Copy, Debug)]
+enum DirectoryFlaw {
+    LooksBeforeItAdds,
+    LastRevocationCounts,
+    ForgetsTheClamp,
+    ListsFromTheOneItHad,
+}
+
+struct BrokenDirectory(MemoryDirectory, DirectoryFlaw, Mutex<Vec<CredentialHash>>);
+
+impl Directory for BrokenDirectory {
+    async fn find(&self, credential: &CredentialHash) -> Result<Option<CallerRecord>, StoreError> {
+        let mut found = self.0.find(credential).await?;
+        if let (DirectoryFlaw::LastRevocationCounts, Some(record)) = (self.1, &mut found)
+            && self.2.lock().unwrap().contains(credential)
+        {
+            record.revoked = Some(UtcTime::from_nanos(7));
+        }
+        Ok(found)
+    }
+
+    async fn add(
+        &self,
+        credential: &CredentialHash,
+        record: &CallerRecord,
+    ) -> Result<AddDecision, StoreError> {
+        if matches!(self.1, DirectoryFlaw::LooksBeforeItAdds) {
+            let is_known = self.0.find(credential).await?.is_some();
+            dawdle();
+            let _ = self.0.add(credential, record).await?;
+            return Ok(if is_known { AddDecision::Known } else { AddDecision::Added });
+        }
+        self.0.add(credential, record).await
+    }
+
+    async fn revoke(&self, credential: &CredentialHash, at: UtcTime) -> Result<bool, StoreError> {
+        self.2.lock().unwrap().push(*credential);
+        self.0.revoke(credential, at).await
+    }
+
+    async fn entitle(
+        &self,
+        credential: &CredentialHash,
+        tier: Tier,
+        clamp: Option<Ceiling>,
+    ) -> Result<bool, StoreError> {
+        let clamp = clamp.filter(|_| !matches!(self.1, DirectoryFlaw::ForgetsTheClamp));
+        self.0.entitle(credential, tier, clamp).await
+    }
+
+    async fn list(
+        &self,
+        after: Option<CredentialHash>,
+        most: usize,
+    ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
+        let mut page = self.0.list(after, most).await?;
+        if let (DirectoryFlaw::ListsFromTheOneItHad, Some(after)) = (self.1, after)
+            && let Some(record) = self.0.find(&after).await?
+        {
+            page.insert(0, (after, record));
+        }
+        Ok(page)
+    }
+}
+
+#[test]
+fn a_broken_directory_is_noticed() {
+    use DirectoryFlaw::*;
+    notices(&[LooksBeforeItAdds, LastRevocationCounts, ForgetsTheClamp, ListsFromTheOneItHad], |flaw| {
+        let make = || BrokenDirectory(MemoryDirectory::new(), flaw, Mutex::default());
+        conformance::directory(EFFORT, &Parked, make)
+    });
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SwitchFlaw {
+    IgnoresWhatWasSeen,
+    LosesAttempts,
+    CountsAttempts,
+    ForgesTheTrail,
+    DropsARecord,
+}
+
+struct BrokenSwitches(MemorySwitches, SwitchFlaw);
+
+impl Switches for BrokenSwitches {
+    async fn read(&self) -> Result<SwitchState, StoreError> {
+        self.0.read().await
+    }
+
+    async fn order(&self, order: &ChangeOrder, seen: u64) -> Result<ChangeDecision, StoreError> {
+        match self.1 {
+            SwitchFlaw::IgnoresWhatWasSeen => {
+                let seen = self.0.read().await?.version;
+                self.0.order(order, seen).await
+            }
+            SwitchFlaw::LosesAttempts if order.refused => Ok(ChangeDecision::Recorded(self.0.read().await?)),
+            SwitchFlaw::CountsAttempts if order.refused => {
+                self.0.order(&ChangeOrder { refused: false, ..order.clone() }, seen).await
+            }
+            _ => self.0.order(order, seen).await,
+        }
+    }
+
+    async fn trail(&self, from: u64, most: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let mut trail = self.0.trail(from, most).await?;
+        match self.1 {
+            SwitchFlaw::ForgesTheTrail => {
+                if let Some(record) = trail.last_mut() {
+                    record.hash[0] ^= 1;
+                }
+            }
+            SwitchFlaw::DropsARecord if trail.len() > 2 => {
+                trail.remove(1);
+            }
+            _ => {}
+        }
+        Ok(trail)
+    }
+}
+
+#[test]
+fn broken_switches_are_noticed() {
+    use SwitchFlaw::*;
+    let flaws = [IgnoresWhatWasSeen, LosesAttempts, CountsAttempts, ForgesTheTrail, DropsARecord];
+    notices(&flaws, |flaw| {
+        conformance::switches(EFFORT, &Parked, || BrokenSwitches(MemorySwitches::new(), flaw))
+    });
+}

@@ -1,0 +1,108 @@
+//! Answers: what the rule says, looked at and replaced in one step.
+
+use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
+use proptest::sample::select;
+use seawall_core::cache_policy::{
+    AnswerEnd, CacheAgeOptions, CacheAges, CacheKey, KeptAnswer, KeyParts, NewAnswer, Question,
+    StoreDecision, StoreOptions,
+};
+use seawall_core::vocabulary::{Grade, Intent};
+use seawall_store::{Answers, StoredAnswer};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The rules that every store is tried with. It has to hold at least 16 answers.
+fn rules() -> (CacheAges, StoreOptions) {
+    let seconds = Duration::from_secs;
+    let ages = CacheAgeOptions { fresh_for: seconds(10), keep_for: seconds(60), clock_skew: seconds(5) };
+    (ages.check().unwrap(), StoreOptions { largest_text: 12 })
+}
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Load(usize),
+    Store { key: usize, text: &'static str, end: AnswerEnd, grade: Grade },
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+    let texts = select(vec!["a", "", "  ", "漫画は\0\n", "漫画は漫画は", "twelve bytes", "thirteen byte"]);
+    let ends = prop_oneof![6 => select(vec![AnswerEnd::Finished]), 1 => select(AnswerEnd::ALL.to_vec())];
+    let deed = prop_oneof![
+        (0_usize..6).prop_map(Deed::Load),
+        (0_usize..6, texts, ends, select(Grade::ALL.to_vec()))
+            .prop_map(|(key, text, end, grade)| Deed::Store { key, text, end, grade }),
+    ];
+    let passes = prop_oneof![4 => 0_u64..2_000, 1 => 0_u64..40_000, 1 => 59_999_u64..60_002];
+    vec((deed, passes), 1..50)
+}
+
+fn keys() -> Vec<CacheKey> {
+    let parts = KeyParts { route: "chat", locale: "ja-JP", prompt_version: "1", catalogue_version: "1" };
+    let key = |text, intent, caller| {
+        CacheKey::of(&Question { intent, text, history: "", uses_account: false }, caller, &parts).unwrap()
+    };
+    let mut keys = Vec::new();
+    for caller in ["ann", "bob", "漫"] {
+        keys.push(key("where is my order", Intent::Order, caller));
+    }
+    keys.extend(["a", "b", "c"].map(|text| key(text, Intent::Faq, "ann")));
+    keys
+}
+
+/// A store of answers does what it should.
+pub(crate) fn answers<S: Answers>(
+    effort: Effort,
+    drive: &impl Drive,
+    make: impl Fn(CacheAges, StoreOptions) -> S,
+) -> Verdict {
+    let make = || {
+        let (ages, options) = rules();
+        make(ages, options)
+    };
+    let keys = keys();
+    explore(effort, &deeds(), |deeds| play(&make(), drive, &keys, deeds))?;
+    // Weak answers never take a strong one's place, however closely they follow.
+    let now = start().utc;
+    let answer = |text, grade| NewAnswer { text, end: AnswerEnd::Finished, grade };
+    for _ in 0..20 {
+        let store = make();
+        at_once(effort.threads, |thread| {
+            let answer =
+                if thread == 0 { answer("strong", Grade::Strong) } else { answer("fast", Grade::Fast) };
+            drive.drive(store.store(&keys[0], &answer, now)).unwrap()
+        });
+        let kept = drive.drive(store.load(&keys[0], now)).unwrap();
+        same("the grade that is left", kept.map(|answer| answer.kept.grade), Some(Grade::Strong))?;
+    }
+    Ok(())
+}
+
+fn play(store: &impl Answers, drive: &impl Drive, keys: &[CacheKey], deeds: Vec<(Deed, u64)>) -> Step {
+    let (ages, options) = rules();
+    let rule = options.check(ages).unwrap();
+    let mut now = start().utc;
+    let mut kept: BTreeMap<usize, StoredAnswer> = BTreeMap::new();
+    for (deed, passes) in deeds {
+        now = now + millis(passes);
+        match deed {
+            Deed::Load(key) => {
+                let expected = kept.get(&key).filter(|answer| ages.is_alive(&answer.kept, now));
+                let seen = drive.drive(store.load(&keys[key], now)).unwrap();
+                prop_assert_eq!(seen.as_ref(), expected);
+            }
+            Deed::Store { key, text, end, grade } => {
+                let answer = NewAnswer { text, end, grade };
+                let expected = rule.decide(&answer, kept.get(&key).map(|answer| &answer.kept), now);
+                let seen = drive.drive(store.store(&keys[key], &answer, now)).unwrap();
+                prop_assert_eq!(seen, expected);
+                if expected == StoreDecision::Store {
+                    let stored = KeptAnswer { grade, stored_at: now };
+                    kept.insert(key, StoredAnswer { text: text.into(), kept: stored });
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The board: the newest view of every node that lives.
+
+use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
+use seawall_core::breaker::NodeId;
+use seawall_core::time::Timestamp;
+use seawall_store::{Board, Fleet, NodeView};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Publish { node: u64, sequence: u64, lives: u64 },
+    Leave(u64),
+    Read,
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+    let deed = prop_oneof![
+        3 => (0_u64..4, 0_u64..12, 0_u64..50)
+            .prop_map(|(node, sequence, lives)| Deed::Publish { node, sequence, lives }),
+        1 => (0_u64..4).prop_map(Deed::Leave),
+        2 => proptest::strategy::Just(Deed::Read),
+    ];
+    vec((deed, 0_u64..20), 1..60)
+}
+
+/// What a view says follows from its number, so that the same number is the same view.
+fn view(node: u64, sequence: u64) -> NodeView {
+    let text = format!("{node} {sequence} \0");
+    let mut parts = BTreeMap::from([("breakers".into(), text.into_bytes().into())]);
+    if sequence.is_multiple_of(3) {
+        parts.insert("喫茶".into(), vec![0, 255, 128].into());
+    }
+    NodeView { sequence, parts }
+}
+
+/// A board does what it should.
+pub(crate) fn board<S: Board>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
+    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+    // Whatever order views arrive in, the newest stays.
+    let (store, now) = (make(), start());
+    at_once(effort.threads, |thread| {
+        for sequence in 0..30 {
+            let sequence = sequence * effort.threads + thread;
+            drive.drive(store.publish(NodeId(1), &view(1, sequence), millis(1_000), now)).unwrap();
+        }
+    });
+    let newest = view(1, 30 * effort.threads - 1);
+    same("the board", drive.drive(store.read(now)).unwrap(), Fleet::from([(NodeId(1), newest)]))
+}
+
+fn play(store: &impl Board, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+    let mut now = start();
+    let mut known: BTreeMap<u64, (u64, Timestamp)> = BTreeMap::new();
+    for (deed, passes) in deeds {
+        now = now + millis(passes);
+        known.retain(|_, (_, dies)| now.monotonic < *dies);
+        match deed {
+            Deed::Publish { node, sequence, lives } => {
+                // The same number again is the same message sent twice, which is at the same moment.
+                if known.get(&node).is_some_and(|(there, _)| *there == sequence) {
+                    continue;
+                }
+                let (told, lives) = (view(node, sequence), millis(lives));
+                for _ in 0..2 {
+                    drive.drive(store.publish(NodeId(node), &told, lives, now)).unwrap();
+                }
+                if known.get(&node).is_none_or(|(there, _)| sequence > *there) {
+                    known.insert(node, (sequence, now.monotonic + lives));
+                }
+            }
+            Deed::Leave(node) => {
+                drive.drive(store.leave(NodeId(node), now)).unwrap();
+                known.remove(&node);
+            }
+            Deed::Read => {
+                let expected: Fleet = known
+                    .iter()
+                    .map(|(node, (sequence, _))| (NodeId(*node), view(*node, *sequence)))
+                    .collect();
+                prop_assert_eq!(drive.drive(store.read(now)).unwrap(), expected);
+            }
+        }
+    }
+    Ok(())
+}

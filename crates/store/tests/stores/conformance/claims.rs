@@ -1,0 +1,106 @@
+//! Claims: one at a time, for as long as it lasts, and done is done.
+
+use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
+use seawall_core::time::Timestamp;
+use seawall_store::{ClaimAsk, ClaimDecision, Claims};
+use std::collections::BTreeMap;
+
+/// The names are chosen so that joining a caller to its name carelessly makes two of them one.
+const NAMES: [(u64, &str); 4] = [(1, "1a"), (11, "a"), (1, "a"), (2, "")];
+
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Claim { name: usize, fingerprint: u64, lasts: u64, keep: u64 },
+    Finish(usize),
+    GiveUp(usize),
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+    let deed = prop_oneof![
+        3 => (0..NAMES.len(), 0_u64..2, 0_u64..30, 0_u64..30)
+            .prop_map(|(name, fingerprint, lasts, keep)| Deed::Claim { name, fingerprint, lasts, keep }),
+        1 => (0_usize..8).prop_map(Deed::Finish),
+        1 => (0_usize..8).prop_map(Deed::GiveUp),
+    ];
+    vec((deed, prop_oneof![3 => 0_u64..3, 1 => 0_u64..40]), 1..60)
+}
+
+/// What is known of a name, and until when.
+#[derive(Clone, Copy)]
+struct Known {
+    fingerprint: u64,
+    /// By which claim; none when it is done.
+    by: Option<usize>,
+    until: Timestamp,
+}
+
+/// A store of claims does what it should.
+pub(crate) fn claims<S: Claims>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
+    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+    let (store, now) = (make(), start());
+    for round in 0..20_u64 {
+        let name = format!("round {round}");
+        let ask =
+            ClaimAsk { caller: 7, name: &name, fingerprint: 1, lasts: millis(1_000), keep: millis(1_000) };
+        let wins = at_once(effort.threads, |_| {
+            matches!(drive.drive(store.claim(&ask, now)), Ok(ClaimDecision::Yours(_)))
+        });
+        same("winners of one claim", wins.into_iter().filter(|won| *won).count(), 1)?;
+    }
+    Ok(())
+}
+
+fn play<S: Claims>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+    let mut now = start();
+    let mut known: BTreeMap<usize, Known> = BTreeMap::new();
+    let mut open: Vec<(usize, usize, u64, S::Claim)> = Vec::new();
+    for (turn, (deed, passes)) in deeds.into_iter().enumerate() {
+        now = now + millis(passes);
+        known.retain(|_, known| now.monotonic < known.until);
+        match deed {
+            Deed::Claim { name, fingerprint, lasts, keep } => {
+                let (caller, text) = NAMES[name];
+                let ask =
+                    ClaimAsk { caller, name: text, fingerprint, lasts: millis(lasts), keep: millis(keep) };
+                let expected = match known.get(&name) {
+                    None => "yours",
+                    Some(known) if known.fingerprint != fingerprint => "other",
+                    Some(Known { by: Some(_), .. }) => "in progress",
+                    Some(Known { by: None, .. }) => "done",
+                };
+                let decision = drive.drive(store.claim(&ask, now)).unwrap();
+                let seen = match &decision {
+                    ClaimDecision::Yours(_) => "yours",
+                    ClaimDecision::InProgress => "in progress",
+                    ClaimDecision::Done => "done",
+                    ClaimDecision::OtherRequest => "other",
+                };
+                prop_assert_eq!(seen, expected, "turn {}", turn);
+                if let ClaimDecision::Yours(claim) = decision {
+                    let until = now.monotonic + millis(lasts);
+                    known.insert(name, Known { fingerprint, by: Some(turn), until });
+                    open.push((name, turn, keep, claim));
+                }
+            }
+            Deed::Finish(which) | Deed::GiveUp(which) if !open.is_empty() => {
+                let (name, number, keep, claim) = open.swap_remove(which % open.len());
+                let is_held = known.get(&name).is_some_and(|known| known.by == Some(number));
+                if matches!(deed, Deed::Finish(_)) {
+                    drive.drive(store.finish(claim, now)).unwrap();
+                    if let Some(known) = known.get_mut(&name).filter(|_| is_held) {
+                        (known.by, known.until) = (None, now.monotonic + millis(keep));
+                    }
+                } else {
+                    drive.drive(store.give_up(claim, now)).unwrap();
+                    if is_held {
+                        known.remove(&name);
+                    }
+                }
+            }
+            Deed::Finish(_) | Deed::GiveUp(_) => {}
+        }
+    }
+    Ok(())
+}

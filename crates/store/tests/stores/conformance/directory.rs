@@ -1,0 +1,125 @@
+//! The directory: a credential is one caller's, and the first word of its end counts.
+
+use super::{Drive, Effort, Step, Verdict, at_once, explore, same, start};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof};
+use proptest::sample::select;
+use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::{Ceiling, Tier};
+use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Find(u8),
+    Add(u8, CallerRecord),
+    Revoke(u8, UtcTime),
+    Entitle(u8, Tier, Option<Ceiling>),
+    List(Option<u8>, usize),
+}
+
+fn credential(number: u8) -> CredentialHash {
+    let mut hash = [number % 2 * 255; 32];
+    hash[31] = number;
+    CredentialHash(hash)
+}
+
+fn moments() -> impl Strategy<Value = UtcTime> {
+    any::<u64>().prop_map(UtcTime::from_nanos)
+}
+
+fn clamps() -> impl Strategy<Value = Option<Ceiling>> {
+    option::of(select(Ceiling::ALL.to_vec()))
+}
+
+fn tiers() -> impl Strategy<Value = Tier> {
+    select(Tier::ALL.to_vec())
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let record = (any::<u64>(), ".{0,9}", tiers(), clamps(), moments(), option::of(moments())).prop_map(
+        |(caller, name, tier, clamp, created, revoked)| CallerRecord {
+            caller,
+            name: name.into(),
+            tier,
+            clamp,
+            created,
+            revoked,
+        },
+    );
+    let deed = prop_oneof![
+        (0_u8..8).prop_map(Deed::Find),
+        (0_u8..8, record).prop_map(|(credential, record)| Deed::Add(credential, record)),
+        (0_u8..8, moments()).prop_map(|(credential, at)| Deed::Revoke(credential, at)),
+        (0_u8..8, tiers(), clamps())
+            .prop_map(|(credential, tier, clamp)| Deed::Entitle(credential, tier, clamp)),
+        (option::of(0_u8..9), 0_usize..9).prop_map(|(after, most)| Deed::List(after, most)),
+    ];
+    vec(deed, 1..50)
+}
+
+/// A directory does what it should.
+pub(crate) fn directory<S: Directory>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
+    explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
+    let store = make();
+    let record = |caller| CallerRecord {
+        caller,
+        name: "ann".into(),
+        tier: Tier::Guest,
+        clamp: None,
+        created: start().utc,
+        revoked: None,
+    };
+    for number in 0..20 {
+        let added = at_once(effort.threads, |thread| {
+            let decision = drive.drive(store.add(&credential(number), &record(thread))).unwrap();
+            (decision == AddDecision::Added).then_some(thread)
+        });
+        let added: Vec<u64> = added.into_iter().flatten().collect();
+        let found = drive.drive(store.find(&credential(number))).unwrap();
+        same("who was added", added, found.iter().map(|record| record.caller).collect())?;
+    }
+    Ok(())
+}
+
+fn play(store: &impl Directory, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
+    let mut known: BTreeMap<CredentialHash, CallerRecord> = BTreeMap::new();
+    for deed in deeds {
+        match deed {
+            Deed::Find(number) => {
+                let seen = drive.drive(store.find(&credential(number))).unwrap();
+                prop_assert_eq!(seen.as_ref(), known.get(&credential(number)));
+            }
+            Deed::Add(number, record) => {
+                let seen = drive.drive(store.add(&credential(number), &record)).unwrap();
+                let is_known = known.contains_key(&credential(number));
+                prop_assert_eq!(seen, if is_known { AddDecision::Known } else { AddDecision::Added });
+                known.entry(credential(number)).or_insert(record);
+            }
+            Deed::Revoke(number, at) => {
+                let seen = drive.drive(store.revoke(&credential(number), at)).unwrap();
+                prop_assert_eq!(seen, known.contains_key(&credential(number)));
+                if let Some(record) = known.get_mut(&credential(number)) {
+                    record.revoked.get_or_insert(at);
+                }
+            }
+            Deed::Entitle(number, tier, clamp) => {
+                let seen = drive.drive(store.entitle(&credential(number), tier, clamp)).unwrap();
+                prop_assert_eq!(seen, known.contains_key(&credential(number)));
+                if let Some(record) = known.get_mut(&credential(number)) {
+                    (record.tier, record.clamp) = (tier, clamp);
+                }
+            }
+            Deed::List(after, most) => {
+                let after = after.map(credential);
+                let is_later =
+                    |(hash, _): &(&CredentialHash, &CallerRecord)| after.is_none_or(|after| **hash > after);
+                let expected = known.iter().filter(is_later).take(most);
+                let expected: Vec<_> = expected.map(|(hash, record)| (*hash, record.clone())).collect();
+                prop_assert_eq!(drive.drive(store.list(after, most)).unwrap(), expected);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! The ledger: lent within the caps, every call once, and all figures what the calls come to.
+
+use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof};
+use proptest::sample::select;
+use seawall_core::budget::{
+    BudgetLimits, BudgetOptions, Lease, LeaseBook, LeaseDecision, LeaseId, LeaseReport,
+};
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_core::vocabulary::Tier;
+use seawall_store::{CallId, Certainty, DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals, UsageEvent};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Caps of this many nano-dollars a day, half of it for the first tier.
+fn limits(day: u64) -> BudgetLimits {
+    let day = Money::from_nanos(day);
+    BudgetOptions { day, caller_day: day, ..BudgetOptions::default() }.check().unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Lease {
+        lease: LeaseId,
+        total: u64,
+        lasts: u64,
+    },
+    Report(Vec<(LeaseId, u64, u64)>),
+    Expire,
+    Reconcile(LeaseId, u64),
+    SetLimits(u64),
+    /// Calls by their number, and how long ago each ended.
+    Post(Vec<(u32, u64)>),
+    Day(u64),
+    Caller(u64, u64),
+    TopSpenders(u64, usize),
+    Events {
+        from: u64,
+        to: u64,
+        most: usize,
+    },
+}
+
+fn today() -> u64 {
+    start().utc.day()
+}
+
+fn leases() -> impl Strategy<Value = LeaseId> {
+    (0_u64..2, select(Tier::ALL.to_vec()), 0_u64..3, prop_oneof![3 => 0_u64..1, 1 => 0_u64..3])
+        .prop_map(|(day, tier, node, generation)| LeaseId { day: today() + day, tier, node, generation })
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+    let reports = vec((leases(), 0_u64..600, 0_u64..300), 0..3);
+    let deed = prop_oneof![
+        4 => (leases(), 0_u64..700, 0_u64..3_000)
+            .prop_map(|(lease, total, lasts)| Deed::Lease { lease, total, lasts }),
+        2 => reports.prop_map(Deed::Report),
+        2 => proptest::strategy::Just(Deed::Expire),
+        1 => (leases(), 0_u64..600).prop_map(|(lease, spent)| Deed::Reconcile(lease, spent)),
+        1 => (1_u64..2_000).prop_map(Deed::SetLimits),
+        3 => vec((0_u32..25, 0_u64..2_000), 0..6).prop_map(Deed::Post),
+        1 => (0_u64..2).prop_map(Deed::Day),
+        1 => (0_u64..2, 0_u64..4).prop_map(|(day, caller)| Deed::Caller(day, caller)),
+        1 => (0_u64..2, 0_usize..6).prop_map(|(day, most)| Deed::TopSpenders(day, most)),
+        1 => (0_u64..3_000, 0_u64..3_000, 1_usize..5).prop_map(|(from, to, most)| Deed::Events { from, to, most }),
+    ];
+    vec((deed, prop_oneof![3 => 0_u64..200, 1 => 0_u64..4_000]), 1..50)
+}
+
+/// What a call was follows from its number, but not when it was told.
+fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
+    let small = u64::from(number);
+    UsageEvent {
+        id: CallId { request: u128::from(number / 2) << 70, attempt: number % 2 },
+        at: UtcTime::from_nanos(now.utc.as_nanos() - ago * 1_000_000),
+        day: today() + u64::from(number.is_multiple_of(5)),
+        caller: small % 4,
+        tier: Tier::ALL[number as usize % 3],
+        model: ["strong", "fast", "漫画"][number as usize / 3 % 3].into(),
+        usage: Usage { input: small, cache_read: small * 2, cache_write: 1, output: small + 3 },
+        cost: Money::from_nanos(small % 7 + 1),
+        certainty: Certainty::ALL[number as usize % 3],
+    }
+}
+
+/// A ledger does what it should.
+pub(crate) fn ledger<S: Ledger>(
+    effort: Effort,
+    drive: &impl Drive,
+    make: impl Fn(BudgetLimits) -> S,
+) -> Verdict {
+    explore(effort, &deeds(), |deeds| play(&make(limits(1_000)), drive, deeds))?;
+    lend_at_once(effort, drive, &make(limits(1_000)))?;
+    post_at_once(effort, drive, &make(limits(1_000)))
+}
+
+/// The moment at which a lease is written off is on the store's own clock.
+fn without_clock(lease: Lease) -> Lease {
+    Lease { expires: Timestamp::ZERO, ..lease }
+}
+
+fn decided(decision: LeaseDecision) -> LeaseDecision {
+    match decision {
+        LeaseDecision::Granted(lease) => LeaseDecision::Granted(without_clock(lease)),
+        LeaseDecision::Spent(lease) => LeaseDecision::Spent(without_clock(lease)),
+        LeaseDecision::Over(lease) => LeaseDecision::Over(without_clock(lease)),
+    }
+}
+
+fn by_name(leases: Vec<Lease>) -> Vec<Lease> {
+    let mut leases: Vec<Lease> = leases.into_iter().map(without_clock).collect();
+    leases.sort_by_key(|lease| lease.id);
+    leases
+}
+
+fn sum<'a>(events: impl Iterator<Item = &'a UsageEvent>) -> Totals {
+    let mut sum = Totals::default();
+    for UsageEvent { usage, cost, .. } in events {
+        sum.calls += 1;
+        sum.usage.input += usage.input;
+        sum.usage.cache_read += usage.cache_read;
+        sum.usage.cache_write += usage.cache_write;
+        sum.usage.output += usage.output;
+        sum.cost = sum.cost.checked_add(*cost).unwrap();
+    }
+    sum
+}
+
+/// What is known, by the names of calls.
+type Calls = BTreeMap<CallId, UsageEvent>;
+
+fn of_caller(calls: &Calls, day: u64, caller: u64) -> Totals {
+    sum(calls.values().filter(|event| event.day == day && event.caller == caller))
+}
+
+fn spenders(calls: &Calls, day: u64) -> Vec<(u64, Totals)> {
+    let mut all: Vec<_> = (0..4).map(|caller| (caller, of_caller(calls, day, caller))).collect();
+    all.retain(|(_, totals)| totals.calls > 0);
+    all.sort_by_key(|(caller, totals)| (Reverse(totals.cost), *caller));
+    all
+}
+
+fn day_totals(calls: &Calls, book: &LeaseBook, day: u64) -> DayTotals {
+    let of_day = || calls.values().filter(move |event| event.day == day);
+    let mut models: Vec<_> = of_day().map(|event| event.model.clone()).collect();
+    models.sort();
+    models.dedup();
+    let of_model = |model| sum(of_day().filter(|event| event.model == model));
+    DayTotals {
+        tiers: Tier::ALL.map(|tier| sum(of_day().filter(|event| event.tier == tier))),
+        models: models.into_iter().map(|model| (model.clone(), of_model(model))).collect(),
+        lent: Tier::ALL.map(|tier| book.tier(day, tier)),
+        callers: spenders(calls, day).len() as u64,
+    }
+}
+
+fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+    let mut now = start();
+    let mut book = LeaseBook::new(limits(1_000));
+    let mut calls = Calls::new();
+    for (turn, (deed, passes)) in deeds.into_iter().enumerate() {
+        now = now + millis(passes);
+        match deed {
+            Deed::Lease { lease, total, lasts } => {
+                let ask = LeaseAsk { lease, total: Money::from_nanos(total), lasts: millis(lasts) };
+                let expected = book.grant(lease, ask.total, ask.lasts, now.monotonic);
+                let seen = drive.drive(store.lease(&ask, now)).unwrap();
+                prop_assert_eq!(decided(seen), decided(expected), "turn {}", turn);
+            }
+            Deed::Report(reports) => {
+                let report = |(lease, posted, returned): (LeaseId, u64, u64)| LeaseReport {
+                    lease,
+                    posted: Money::from_nanos(posted),
+                    returned: Money::from_nanos(returned),
+                };
+                let reports: Vec<_> = reports.into_iter().map(report).collect();
+                let expected: Vec<_> =
+                    reports.iter().map(|report| without_clock(book.report(report))).collect();
+                let seen = drive.drive(store.report(&reports, now)).unwrap();
+                let seen: Vec<_> = seen.into_iter().map(without_clock).collect();
+                prop_assert_eq!(seen, expected, "turn {}", turn);
+            }
+            Deed::Expire => {
+                let expected = by_name(book.expire(now.monotonic));
+                prop_assert_eq!(by_name(drive.drive(store.expire(now)).unwrap()), expected, "turn {}", turn);
+            }
+            Deed::Reconcile(lease, spent) => {
+                let spent = Money::from_nanos(spent);
+                let expected = book.reconcile(lease, spent);
+                prop_assert_eq!(
+                    drive.drive(store.reconcile(lease, spent, now)).unwrap(),
+                    expected,
+                    "turn {}",
+                    turn
+                );
+            }
+            Deed::SetLimits(day) => {
+                let expected = book.set_limits(limits(day), today());
+                let seen = drive.drive(store.set_limits(limits(day), today())).unwrap();
+                prop_assert_eq!(seen, expected, "turn {}", turn);
+            }
+            Deed::Post(numbers) => {
+                let events: Vec<_> =
+                    numbers.into_iter().map(|(number, ago)| event(number, ago, now)).collect();
+                let before = calls.len();
+                for event in &events {
+                    calls.entry(event.id).or_insert_with(|| event.clone());
+                }
+                let new = calls.len() - before;
+                let seen = drive.drive(store.post(&events)).unwrap();
+                prop_assert_eq!(seen, Posted { new, known: events.len() - new }, "turn {}", turn);
+            }
+            Deed::Day(day) => {
+                let day = today() + day;
+                let seen = drive.drive(store.day(day)).unwrap();
+                prop_assert_eq!(seen, day_totals(&calls, &book, day), "turn {}", turn);
+            }
+            Deed::Caller(day, caller) => {
+                let day = today() + day;
+                let seen = drive.drive(store.caller(day, caller)).unwrap();
+                prop_assert_eq!(seen, of_caller(&calls, day, caller), "turn {}", turn);
+            }
+            Deed::TopSpenders(day, most) => {
+                let day = today() + day;
+                let mut expected = spenders(&calls, day);
+                expected.truncate(most);
+                prop_assert_eq!(
+                    drive.drive(store.top_spenders(day, most)).unwrap(),
+                    expected,
+                    "turn {}",
+                    turn
+                );
+            }
+            Deed::Events { from, to, most } => {
+                let ago = |ago| UtcTime::from_nanos(now.utc.as_nanos() - ago * 1_000_000);
+                let time = ago(from.max(to))..ago(from.min(to));
+                let mut expected: Vec<_> =
+                    calls.values().filter(|event| time.contains(&event.at)).cloned().collect();
+                expected.sort_by_key(|event| (event.at, event.id));
+                let (mut seen, mut place) = (Vec::new(), None);
+                loop {
+                    let page = drive.drive(store.events(time.clone(), place, most)).unwrap();
+                    let EventPage { events, next } = page;
+                    prop_assert!(events.len() <= most && (next.is_none() || events.len() == most));
+                    seen.extend(events);
+                    place = next;
+                    if place.is_none() || seen.len() > expected.len() {
+                        break;
+                    }
+                }
+                prop_assert_eq!(seen, expected, "turn {}", turn);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nodes that want all they can get have together what there is.
+fn lend_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
+    let now = start();
+    let granted = at_once(effort.threads, |node| {
+        let mut granted = Money::ZERO;
+        for round in 1..30 {
+            let lease = LeaseId { day: today(), tier: Tier::Prime, node, generation: 0 };
+            let ask = LeaseAsk { lease, total: Money::from_nanos(round * 7), lasts: millis(1_000) };
+            granted = drive.drive(store.lease(&ask, now)).unwrap().lease().granted;
+        }
+        granted
+    });
+    let granted: Money = granted.into_iter().sum();
+    same("what is lent of 500", granted, Money::from_nanos(500.min(effort.threads * 29 * 7)))?;
+    let lent = drive.drive(store.day(today())).unwrap().lent[0].lent;
+    same("what the books say is lent", lent, granted)
+}
+
+/// Everybody tells of the same calls, in other batches: each counts once.
+fn post_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
+    let (now, most) = (start(), 60_u32);
+    let posted = at_once(effort.threads, |thread| {
+        let batch = usize::try_from(thread).unwrap() + 1;
+        let events: Vec<_> = (0..most).map(|number| event(number, 0, now)).collect();
+        let new = |events| drive.drive(store.post(events)).unwrap().new;
+        events.chunks(batch).map(new).sum::<usize>()
+    });
+    same("calls that were new to somebody", posted.into_iter().sum::<usize>(), most as usize)?;
+    let calls: Calls = (0..most).map(|number| event(number, 0, now)).map(|event| (event.id, event)).collect();
+    let book = LeaseBook::new(limits(1_000));
+    for day in [today(), today() + 1] {
+        same("the day", drive.drive(store.day(day)).unwrap(), day_totals(&calls, &book, day))?;
+    }
+    Ok(())
+}

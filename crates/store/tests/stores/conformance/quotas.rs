@@ -1,0 +1,301 @@
+//! Limits, names and money: all or nothing, and in this order.
+
+use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
+use proptest::sample::select;
+use seawall_core::money::Money;
+use seawall_core::quota::{
+    CalendarPeriod, Cost, GroupId, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Reservation, Scope,
+    Unit,
+};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk, Quotas, Spent};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The limits that every store is tried with: each kind, each unit, in two groups.
+fn groups() -> Vec<QuotaGroup> {
+    let second = Duration::from_secs(1);
+    let caller = vec![
+        Quota::sliding("minute", Unit::Request, 8, second * 60, 2).unwrap(),
+        Quota::rate("smooth", Unit::Token, 10, second, 30).unwrap(),
+        Quota::calendar("day", Unit::Request, 40, CalendarPeriod::Day).unwrap(),
+    ];
+    let everybody = vec![
+        Quota::sliding("tokens", Unit::Token, 200, second * 600, 0).unwrap(),
+        Quota::calendar("month", Unit::Token, 2_000, CalendarPeriod::Month).unwrap(),
+    ];
+    vec![QuotaGroup::new("caller", caller).unwrap(), QuotaGroup::new("everybody", everybody).unwrap()]
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    caller: u64,
+    cost: Cost,
+    /// The worst, and the cap.
+    money: Option<(u64, u64)>,
+    /// Name, fingerprint, how long it lasts and how long it is kept.
+    claim: Option<(usize, u64, u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Reserve(Wish),
+    Settle { which: usize, spent: Spent },
+    Refund(usize),
+    Forget(usize),
+    View(u64),
+}
+
+const NAMES: [&str; 3] = ["a", "b", ""];
+
+fn wishes() -> impl Strategy<Value = Wish> {
+    let cost = (0_u32..4, prop_oneof![4 => 0_u32..12, 1 => 0_u32..40])
+        .prop_map(|(requests, tokens)| Cost { requests, tokens });
+    let claim = (0..NAMES.len(), 0_u64..2, select(vec![0, 1, 50, 5_000]), select(vec![0, 1, 50, 5_000]));
+    let money = (0_u64..60, select(vec![0, 40, 100]));
+    (0_u64..3, cost, option::of(money), option::of(claim)).prop_map(|(caller, cost, money, claim)| Wish {
+        caller,
+        cost,
+        money,
+        claim,
+    })
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
+    let spent =
+        (0_u32..4, 0_u32..20, 0_u64..90, proptest::bool::ANY).prop_map(|(requests, tokens, money, done)| {
+            Spent { cost: Cost { requests, tokens }, money: Money::from_nanos(money), done }
+        });
+    let deed = prop_oneof![
+        6 => wishes().prop_map(Deed::Reserve),
+        2 => (0_usize..8, spent).prop_map(|(which, spent)| Deed::Settle { which, spent }),
+        1 => (0_usize..8).prop_map(Deed::Refund),
+        1 => (0_usize..8).prop_map(Deed::Forget),
+        1 => (0_u64..3).prop_map(Deed::View),
+    ];
+    let passes = prop_oneof![
+        8 => 0_u64..3,
+        4 => 0_u64..2_000,
+        2 => 0_u64..61_000,
+        1 => 0_u64..13 * 3_600_000,
+    ];
+    vec((deed, passes), 1..80)
+}
+
+fn scopes(caller: u64, [own, everybody]: [GroupId; 2]) -> [Scope; 2] {
+    [Scope { group: everybody, key: QuotaKey(0) }, Scope { group: own, key: QuotaKey(caller) }]
+}
+
+fn ids(book: &QuotaBook) -> [GroupId; 2] {
+    ["caller", "everybody"].map(|name| book.group(name).unwrap())
+}
+
+/// A store of quotas does what it should.
+pub(crate) fn quotas<S: Quotas>(
+    effort: Effort,
+    drive: &impl Drive,
+    make: impl Fn(Vec<QuotaGroup>) -> S,
+) -> Verdict {
+    explore(effort, &deeds(), |deeds| play(&make(groups()), drive, deeds))?;
+    for_threads(effort, drive, &make(groups()))
+}
+
+/// What is known of a name: its fingerprint, the receipt that holds it (none when done), and until when.
+type KnownName = (u64, Option<usize>, Timestamp);
+
+struct Judge {
+    book: QuotaBook,
+    names: BTreeMap<(u64, usize), KnownName>,
+    /// Day and caller, and what it comes to as far as is known.
+    money: Vec<(u64, u64, u64)>,
+}
+
+/// What the judge remembers of a receipt.
+struct Taken {
+    limits: Reservation,
+    money: Option<usize>,
+    claim: Option<((u64, usize), u64)>,
+    number: usize,
+}
+
+impl Judge {
+    fn reserve(&mut self, wish: &Wish, number: usize, now: Now) -> AdmitDecision<Taken> {
+        self.names.retain(|_, (_, _, until)| now.monotonic < *until);
+        if let Some((name, fingerprint, ..)) = wish.claim {
+            match self.names.get(&(wish.caller, name)) {
+                Some((known, ..)) if *known != fingerprint => return AdmitDecision::OtherRequest,
+                Some((_, Some(_), _)) => return AdmitDecision::InProgress,
+                Some((_, None, _)) => return AdmitDecision::Done,
+                None => {}
+            }
+        }
+        let scopes = scopes(wish.caller, ids(&self.book));
+        let (limits, tightest) = match self.book.reserve(&scopes, wish.cost, now).unwrap() {
+            QuotaDecision::Granted { reservation, tightest } => (reservation, tightest),
+            QuotaDecision::RetryAfter(refusal) => return AdmitDecision::RetryAfter(refusal),
+            QuotaDecision::TooLarge { limit, capacity } => {
+                return AdmitDecision::TooLarge { limit, capacity };
+            }
+        };
+        let today = now.utc.day();
+        if let Some((worst, cap)) = wish.money {
+            let is_own = |(day, caller, _): &&(u64, u64, u64)| (*day, *caller) == (today, wish.caller);
+            let committed: u64 = self.money.iter().filter(is_own).map(|(.., amount)| amount).sum();
+            let free = cap.saturating_sub(committed);
+            if worst > free {
+                self.book.refund(limits, now);
+                let resets = UtcTime::start_of_day(today + 1);
+                return AdmitDecision::DaySpent { free: Money::from_nanos(free), resets };
+            }
+        }
+        let money = wish.money.map(|(worst, _)| {
+            self.money.push((today, wish.caller, worst));
+            self.money.len() - 1
+        });
+        let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| {
+            let key = (wish.caller, name);
+            self.names.insert(key, (fingerprint, Some(number), now.monotonic + millis(lasts)));
+            (key, keep)
+        });
+        AdmitDecision::Granted { receipt: Taken { limits, money, claim, number }, tightest }
+    }
+
+    fn settle(&mut self, taken: Taken, spent: Spent, now: Now) {
+        self.names.retain(|_, (_, _, until)| now.monotonic < *until);
+        self.book.settle(taken.limits, spent.cost, now);
+        if let Some(place) = taken.money {
+            self.money[place].2 = spent.money.as_nanos();
+        }
+        let Some((key, keep)) = taken.claim else { return };
+        let Some((_, by, until)) = self.names.get_mut(&key) else { return };
+        if *by != Some(taken.number) {
+            return;
+        }
+        if spent.done {
+            (*by, *until) = (None, now.monotonic + millis(keep));
+        } else {
+            self.names.remove(&key);
+        }
+    }
+}
+
+/// A decision without its receipt, to be compared, and the receipt.
+fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
+    let decision = match decision {
+        AdmitDecision::Granted { receipt, tightest } => {
+            return (AdmitDecision::Granted { receipt: (), tightest }, Some(receipt));
+        }
+        AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+        AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
+        AdmitDecision::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
+        AdmitDecision::InProgress => AdmitDecision::InProgress,
+        AdmitDecision::Done => AdmitDecision::Done,
+        AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
+    };
+    (decision, None)
+}
+
+fn play<S: Quotas>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
+    let mut now = start();
+    let book = QuotaBook::new(groups(), 1).unwrap();
+    let ids = ids(&book);
+    let mut judge = Judge { book, names: BTreeMap::new(), money: Vec::new() };
+    let mut open: Vec<(Taken, S::Receipt)> = Vec::new();
+    for (turn, (deed, passes)) in deeds.into_iter().enumerate() {
+        now = now + millis(passes);
+        match deed {
+            Deed::Reserve(wish) => {
+                let scopes = scopes(wish.caller, ids);
+                let ask = ask(&wish, &scopes);
+                let (expected, taken) = part(judge.reserve(&wish, turn, now));
+                let (seen, receipt) = part(drive.drive(store.reserve(&ask, now)).unwrap());
+                prop_assert_eq!(seen, expected, "turn {}", turn);
+                open.extend(taken.zip(receipt));
+            }
+            Deed::Settle { which, .. } | Deed::Refund(which) | Deed::Forget(which) if !open.is_empty() => {
+                let (taken, receipt) = open.swap_remove(which % open.len());
+                match deed {
+                    Deed::Settle { spent, .. } => {
+                        judge.settle(taken, spent, now);
+                        drive.drive(store.settle(receipt, spent, now)).unwrap();
+                    }
+                    Deed::Refund(_) => {
+                        judge.settle(taken, Spent::default(), now);
+                        drive.drive(store.refund(receipt, now)).unwrap();
+                    }
+                    // Whoever had it has died: everything stays charged.
+                    _ => drop((taken, receipt)),
+                }
+            }
+            Deed::View(caller) => {
+                let scopes = scopes(caller, ids);
+                let expected = judge.book.view(&scopes, now).unwrap();
+                let seen = drive.drive(store.view(caller, &scopes, now)).unwrap();
+                prop_assert_eq!(seen, expected, "turn {}", turn);
+            }
+            Deed::Settle { .. } | Deed::Refund(_) | Deed::Forget(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn ask<'a>(wish: &Wish, scopes: &'a [Scope]) -> QuotaAsk<'a> {
+    let caller = wish.caller;
+    let money = wish.money.map(|(worst, cap)| MoneyAsk {
+        caller,
+        worst: Money::from_nanos(worst),
+        cap: Money::from_nanos(cap),
+        lasts: millis(1_000),
+    });
+    let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| ClaimAsk {
+        caller,
+        name: NAMES[name],
+        fingerprint,
+        lasts: millis(lasts),
+        keep: millis(keep),
+    });
+    QuotaAsk { home: caller, scopes, cost: wish.cost, money, claim }
+}
+
+/// Many at once: what was granted is what the limits allow, to the last one.
+fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
+    let ids = ids(&QuotaBook::new(groups(), 1).unwrap());
+    let now = start();
+    let try_often = |wish: Wish| {
+        let scopes = scopes(wish.caller, ids);
+        let grants = at_once(effort.threads, |thread| {
+            let mut kept = 0_u64;
+            for round in 0..12 {
+                let decision = drive.drive(store.reserve(&ask(&wish, &scopes), now)).unwrap();
+                if let AdmitDecision::Granted { receipt, .. } = decision {
+                    // Some is given back on the way, and taken by somebody else.
+                    if (round + thread) % 3 == 0 {
+                        drive.drive(store.refund(receipt, now)).unwrap();
+                    } else {
+                        kept += 1;
+                    }
+                }
+            }
+            kept
+        });
+        let scopes_left = drive.drive(store.view(wish.caller, &scopes, now)).unwrap();
+        (grants.into_iter().sum::<u64>(), scopes_left[0].remaining)
+    };
+    let request = Wish { caller: 5, cost: Cost::REQUEST, money: None, claim: None };
+    let (kept, left) = try_often(request);
+    same("requests kept and left of ten", kept + u64::from(left), 10)?;
+    // Seven cents each of forty: five, and not six.
+    let (kept, left) = try_often(Wish { caller: 6, money: Some((7, 40)), ..request });
+    same("requests kept and left of ten, with money", kept + u64::from(left), 10)?;
+    if kept > 5 {
+        return Err(format!("{kept} times 7 were held of 40"));
+    }
+    let (kept, _) = try_often(Wish { caller: 7, claim: Some((0, 1, 5_000, 5_000)), ..request });
+    if kept > 1 {
+        return Err(format!("{kept} hold one name"));
+    }
+    Ok(())
+}
