@@ -11,8 +11,7 @@ use crate::StoreError;
 use crate::answers::{Answers, StoredAnswer};
 use redis::Value;
 use seawall_core::cache_policy::{
-    CacheAgeOptions, CacheAges, CacheKey, KeptAnswer, NewAnswer, StoreDecision, StoreOptions, StoreRefusal,
-    StoreRule,
+    CacheAges, CacheKey, KeptAnswer, NewAnswer, StoreDecision, StoreOptions, StoreRefusal, StoreRule,
 };
 use seawall_core::handle::Runtime;
 use seawall_core::setting::SettingError;
@@ -34,7 +33,6 @@ pub struct RedisAnswers<R> {
     link: RedisLink<R>,
     load: StoreScript,
     store: StoreScript,
-    options: CacheAgeOptions,
     ages: CacheAges,
     rule: StoreRule,
     largest: usize,
@@ -42,15 +40,10 @@ pub struct RedisAnswers<R> {
 
 impl<R: Runtime> RedisAnswers<R> {
     /// Keeps answers by these rules.
-    pub fn new(
-        link: RedisLink<R>,
-        options: CacheAgeOptions,
-        storing: StoreOptions,
-    ) -> Result<Self, SettingError> {
-        let ages = options.check()?;
+    pub fn new(link: RedisLink<R>, ages: CacheAges, storing: StoreOptions) -> Result<Self, SettingError> {
         let rule = storing.check(ages)?;
         let (load, store) = (StoreScript::new(LOAD), StoreScript::new(include_str!("lua/answer.lua")));
-        Ok(Self { link, load, store, options, ages, rule, largest: storing.largest_text })
+        Ok(Self { link, load, store, ages, rule, largest: storing.largest_text })
     }
 }
 
@@ -81,13 +74,14 @@ impl<R: Runtime> Answers for RedisAnswers<R> {
             return Ok(refusal);
         }
         let mut packing = Packing::new();
+        let options = self.ages.options();
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let moment = now.as_nanos();
         packing.number(answer.grade.index() as u64);
         // One that was stored at zero is alive for as long as nothing can be older than it.
         let (dead, is_any_dead) =
-            moment.checked_sub(nanos(self.options.keep_for)).map_or((0, false), |dead| (dead, true));
-        let newest = moment.saturating_add(nanos(self.options.clock_skew));
+            moment.checked_sub(nanos(options.keep_for)).map_or((0, false), |dead| (dead, true));
+        let newest = moment.saturating_add(nanos(options.clock_skew));
         packing.number(moment / SECOND).number(moment % SECOND);
         if is_any_dead {
             packing.number(dead / SECOND).number(dead % SECOND);
@@ -95,7 +89,7 @@ impl<R: Runtime> Answers for RedisAnswers<R> {
             packing.none().none();
         }
         packing.number(newest / SECOND).number(newest % SECOND);
-        let keep = self.options.keep_for.saturating_add(self.options.clock_skew).as_millis();
+        let keep = options.keep_for.saturating_add(options.clock_skew).as_millis();
         packing.number(u64::try_from(keep).unwrap_or(u64::MAX).max(1)).bytes(answer.text.as_bytes());
         let answer = numbers(&self.link.run(&self.store, &place(key), &[&packing.finish()]).await?)?;
         match answer.as_slice() {

@@ -123,7 +123,7 @@ impl Reserve<'_> {
         }
         packing.number(self.number);
         match &self.claim {
-            Some(claim) => packing.bytes(&claim.fingerprint.to_be_bytes()).span(at_least_one(claim.lasts)),
+            Some(claim) => packing.bytes(&claim.fingerprint.to_be_bytes()).span(claim.lasts),
             None => packing.bytes(b"").number(0),
         };
         packing.number(records as u64);
@@ -157,9 +157,9 @@ impl Settle<'_> {
         let (record, day, worst, truth) = self.money.unwrap_or_default();
         packing.number(record).number(day).number(worst).number(truth).number(self.number);
         match self.claim {
-            Some((fingerprint, keep)) => packing
-                .bytes(&fingerprint.to_be_bytes())
-                .number(keep.map_or(0, |keep| micros(at_least_one(keep)))),
+            Some((fingerprint, keep)) => {
+                packing.bytes(&fingerprint.to_be_bytes()).number(keep.map_or(0, micros))
+            }
             None => packing.bytes(b"").number(0),
         };
         packing.number(records as u64);
@@ -170,9 +170,4 @@ impl Settle<'_> {
         }
         packing.finish()
     }
-}
-
-/// A key that lives for no time would never be.
-fn at_least_one(span: Duration) -> Duration {
-    span.max(Duration::from_millis(1))
 }

@@ -64,7 +64,7 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
     let server = Server::start().await;
     let world = World::new();
     for seed in 0..6 {
-        server.cli(&["FLUSHALL"]);
+        server.command("FLUSHALL");
         let placed = groups().into_iter().map(|group| (group, Placement::Home)).collect();
         let redis = RedisQuotas::new(server.link(&world), placed).unwrap().stepped();
         let book = QuotaBook::new(groups(), 1).unwrap();

@@ -2,7 +2,8 @@
 
 use super::world::World;
 use seawall_store::redis::{RedisLink, RedisOptions};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +45,7 @@ impl Server {
         self.child = Some(command.spawn().expect("redis-server is installed"));
         let world = World::new();
         for _ in 0..200 {
-            if self.cli(&["PING"]).trim() == "PONG" {
+            if self.command("PING") == "+PONG\r\n" {
                 return;
             }
             world.sleep(Duration::from_millis(20)).await;
@@ -73,11 +74,14 @@ impl Server {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// What an operator would see.
-    pub(crate) fn cli(&self, words: &[&str]) -> String {
-        let port = self.port.to_string();
-        let output = Command::new("redis-cli").args(["-p", &port]).args(words).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
+    /// What an operator would see, word by word as the server says it; nothing if it does not answer.
+    pub(crate) fn command(&self, words: &str) -> String {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return String::new() };
+        stream.write_all(format!("{words}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        answer.strip_suffix("+OK\r\n").unwrap_or(&answer).to_owned()
     }
 
     pub(crate) fn link(&self, world: &World) -> RedisLink<World> {
@@ -134,7 +138,7 @@ impl Cluster {
         assert!(create.output().unwrap().status.success());
         let world = World::new();
         for _ in 0..250 {
-            let is_up = |server: &Server| server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+            let is_up = |server: &Server| server.command("CLUSTER INFO").contains("cluster_state:ok");
             if servers.iter().all(is_up) {
                 return Self(servers);
             }
