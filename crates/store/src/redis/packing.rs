@@ -80,6 +80,29 @@ impl Packing {
     }
 }
 
+/// Numbers of fixed width, one behind the other: what a script unpacks quickest.
+#[derive(Debug, Default)]
+pub(super) struct Fields(Vec<u8>);
+
+impl Fields {
+    /// A number in so many bytes, at most seven; what does not fit becomes the largest that does.
+    pub(super) fn put<const BYTES: usize>(&mut self, number: u64) -> &mut Self {
+        let most = (1_u64 << (8 * BYTES)) - 1;
+        let bytes = number.min(most).min(MOST).to_be_bytes();
+        self.0.extend_from_slice(&bytes[8 - BYTES..]);
+        self
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
 /// Whole microseconds, rounded up: a limit that is rounded is never generous.
 pub(super) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).min(MOST)
@@ -87,7 +110,7 @@ pub(super) fn micros(span: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, Packing, micros};
+    use super::{Fields, MOST, Packing, micros};
     use std::time::Duration;
 
     #[test]
@@ -108,6 +131,14 @@ mod tests {
         ]
         .concat();
         assert_eq!(packing.finish(), expected);
+    }
+
+    #[test]
+    fn fields_are_as_wide_as_they_should_be_and_never_wrap() {
+        let mut fields = Fields::default();
+        fields.put::<1>(256).put::<4>(1).put::<7>(u64::MAX).bytes(b"x");
+        let expected = [255, 0, 0, 0, 1, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, b'x'];
+        assert_eq!(fields.finish(), expected);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 -- What every script over a home's records shares. Times are whole microseconds, money is in nano-dollars, and all stay
 -- below 2^53, where a Lua number is exact.
 --
--- A record is one packed array: 1 the version of this layout, 2 until when it must be kept, 3 to 6 the money of a day
--- (its day, what is posted, what is held, the holds), then six places per limit: 7 the limit's name as a number, 8 its
--- shape, and four of its state:
+-- A record is bytes: how many limits, the head, every limit's numbers, then what differs in length: the holds, and every
+-- limit's older slices. All numbers are packed in one step, which costs a fraction of what a general format does.
+-- Unpacked it is one flat table:
+--   1 the version of this layout, 2 until when it must be kept, 3 to 6 the money of a day (its day, what is posted, what
+--   is held, the holds), then six places per limit: its name as a number, its shape, and four of its state:
 --   rate (shape 4u+1, u the time of a unit):   the moment by which all is used up, -, -, -
 --   sliding (shape 4s, s the time of a slice): the newest slice, its units, the sum, older slices of ten bytes each
 --   calendar (shape 2 a day, 6 a month):       the period, its units, -, -
@@ -19,11 +21,28 @@ if mono < 0 then
   utc = mono
 end
 
+local HEAD, LIMIT = '>BI7I4I7I7I2', 'I6I7I7I5I7I2'
+
+-- Milliseconds to keep something. Where time is stepped the server's own must not be quicker.
+local function ttl(span)
+  return string.format('%d', max(math.ceil(span / 1000), 1) + (ask[1] < 0 and 0 or 3600000))
+end
+
 local function load(key)
   local raw = redis.call('GET', key)
   if not raw then return { 1, 0, 0, 0, 0, '' } end
-  local record = cmsgpack.unpack(raw)
-  if record[1] ~= 1 or #record % 6 ~= 0 then error('another layout') end
+  local limits = string.byte(raw)
+  local record = { unpack_one(HEAD .. string.rep(LIMIT, limits), raw, 2) }
+  local last = 6 + limits * 6
+  local from = record[last + 1]
+  record[last + 1] = nil
+  if record[1] ~= 1 then error('another layout') end
+  for at = 6, last, 6 do
+    local size = record[at] * (at == 6 and 20 or 10)
+    record[at] = size > 0 and sub(raw, from, from + size - 1) or ''
+    from = from + size
+  end
+  if from ~= #raw + 1 then error('another layout') end
   return record
 end
 
@@ -139,13 +158,24 @@ local function take(record, at, shape, units)
     local period = period_of(shape, utc)
     if period > record[at + 2] then record[at + 2], record[at + 3] = period, 0 end
     record[at + 3] = min(record[at + 3] + units, MOST)
-    mark = record[at + 2]
-    keep = mono + max(begins(shape, mark + 1) - utc, 0) + 1000000
+    mark, keep = record[at + 2], mono + (shape == 2 and 2 or 32) * DAY
   end
   if keep > record[2] then record[2] = keep end
   return mark
 end
 
 local function save(key, record)
-  redis.call('SET', key, cmsgpack.pack(record), 'PX', max(math.ceil((record[2] - mono) / 1000), 1))
+  local last, rest = #record, ''
+  for at = 6, last, 6 do
+    local text = record[at]
+    if text == '' then
+      record[at] = 0
+    else
+      rest = rest .. text
+      record[at] = #text / (at == 6 and 20 or 10)
+    end
+  end
+  local limits = (last - 6) / 6
+  local head = pack(HEAD .. string.rep(LIMIT, limits), unpack(record))
+  redis.call('SET', key, string.char(limits) .. head .. rest, 'PX', ttl(record[2] - mono))
 end

@@ -2,23 +2,14 @@ local fine, answer = pcall(decide)
 if fine then return answer end
 -- Somebody has written here what none of us has. Nobody knows what was used, so all of it was: until that has passed, or
 -- until somebody takes the record away.
-local function is_record(key)
-  local raw = redis.call('GET', key)
-  if not raw then return end
-  local record = cmsgpack.unpack(raw)
-  if record[1] ~= 1 or #record % 6 ~= 0 then error('another layout') end
-  for place = 1, #record do
-    if (type(record[place]) == 'string') ~= (place % 6 == 0) then error('another layout') end
-  end
-end
 local function is_claim(key)
   local raw = redis.call('GET', key)
   if raw and #raw ~= 22 then error('another claim') end
 end
 for index = 1, ask[12] do
-  if not pcall(is_record, KEYS[index]) then
+  if not pcall(load, KEYS[index]) then
     local record = { 1, mono + 1000, 0, 0, 0, '' }
-    for from = 13, #ask, 5 do
+    for from = 13, last, 5 do
       if ask[from] == index then
         local at = #record + 1
         begin(record, at, ask[from + 1], ask[from + 2])
@@ -32,8 +23,8 @@ for index = 1, ask[12] do
     save(KEYS[index], record)
   end
 end
-if ask[10] ~= '' and not pcall(is_claim, KEYS[ask[12] + 1]) then
+if #KEYS > ask[12] and not pcall(is_claim, KEYS[ask[12] + 1]) then
   local claim = 'p' .. ask[10] .. pack('>I6I7', 0, mono + ask[11])
-  redis.call('SET', KEYS[ask[12] + 1], claim, 'PX', max(math.ceil(ask[11] / 1000), 1))
+  redis.call('SET', KEYS[ask[12] + 1], claim, 'PX', ttl(ask[11]))
 end
 return { 9, tostring(answer) }

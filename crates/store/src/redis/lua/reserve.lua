@@ -1,12 +1,14 @@
 -- Decides over a request: its name, every limit, its caller's money of the day. Writes nothing unless it is granted.
 -- ask: 1, 2 the time or -1; 3 requests, 4 tokens; 5 which record has the money or 0, 6 worst, 7 cap, 8 lasts; 9 a
--- random number; 10 the request's fingerprint or '', 11 the claim lasts; 12 how many records; then for every limit: its
+-- random number; 10 the request's fingerprint, 11 the claim lasts (there is one if there is a key for it); 12 how many records; then for every limit: its
 -- record, name, shape, most units, and 3 or 4 for what it counts.
-local ask = cmsgpack.unpack(ARGV[1])
+local limits = (#ARGV[1] - 67) / 19
+local last = 12 + 5 * limits
+local ask = { struct.unpack('>i8I7I4I4BI7I7I7I6c8I7B' .. string.rep('BI6I7I4B', limits), ARGV[1]) }
 --COMMON
 local function decide()
   local count = ask[12]
-  if ask[10] ~= '' then
+  if #KEYS > count then
     local claim = redis.call('GET', KEYS[count + 1])
     if claim then
       if #claim ~= 22 then error('another claim') end
@@ -23,8 +25,8 @@ local function decide()
     guesses[index] = 7
   end
   local places, never, never_cap, longest, bound, bound_left, tight, least = {}, nil, 0, -1, 0, 0, 0, MOST + 1
-  local limit = 0
-  for from = 13, #ask, 5 do
+  local limit, marks = 0, {}
+  for from = 13, last, 5 do
     limit = limit + 1
     local record, shape, most, units = records[ask[from]], ask[from + 2], ask[from + 3], ask[ask[from + 4]]
     local at = find(record, ask[from + 1], guesses[ask[from]])
@@ -40,6 +42,11 @@ local function decide()
     if kind == 0 then
       local slice = shape / 4
       local present, now_units, sum, older, into = slices(record, at, slice)
+      marks[limit] = present
+      if units > 0 then
+        -- As it is at present; it is written only if all is granted.
+        record[at + 2], record[at + 3], record[at + 4], record[at + 5] = present, now_units, sum, older
+      end
       left = max(most - sum, 0)
       if units > left and units <= most then
         local still, number = sum, present
@@ -101,14 +108,25 @@ local function decide()
   end
   local answer = { 0, tight, least, day }
   limit = 0
-  for from = 13, #ask, 5 do
+  for from = 13, last, 5 do
     limit = limit + 1
-    answer[limit + 4] = take(records[ask[from]], places[limit], ask[from + 2], ask[ask[from + 4]])
+    local record, at, shape, units = records[ask[from]], places[limit], ask[from + 2], ask[ask[from + 4]]
+    if shape % 4 == 0 then
+      if units > 0 then
+        units = min(units, MOST - record[at + 3])
+        record[at + 3], record[at + 4] = record[at + 3] + units, record[at + 4] + units
+        local keep = mono + shape / 4 * 62
+        if keep > record[2] then record[2] = keep end
+      end
+      answer[limit + 4] = marks[limit]
+    else
+      answer[limit + 4] = take(record, at, shape, units)
+    end
   end
   for index = 1, count do save(KEYS[index], records[index]) end
-  if ask[10] ~= '' then
+  if #KEYS > count then
     local claim = 'p' .. ask[10] .. pack('>I6I7', ask[9], mono + ask[11])
-    redis.call('SET', KEYS[count + 1], claim, 'PX', max(math.ceil(ask[11] / 1000), 1))
+    redis.call('SET', KEYS[count + 1], claim, 'PX', ttl(ask[11]))
   end
   return answer
 end

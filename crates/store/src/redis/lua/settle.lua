@@ -1,9 +1,11 @@
 -- Corrects what a request has taken to what it truly took.
 -- ask: 1, 2 the time or -1; 3, 4 requests and tokens as reserved; 5 which record has the money or 0, 6 its day, 7 worst,
--- 8 truth; 9 the random number of the reservation; 10 the request's fingerprint or '', 11 for how long it is remembered
+-- 8 truth; 9 the random number of the reservation; 10 the request's fingerprint, 11 for how long it is remembered
 -- as done, or 0; 12 how many records; 13, 14 requests and tokens in truth; then for every limit: its record, name, shape,
 -- 3 or 4 for what it counts, where it was taken from.
-local ask = cmsgpack.unpack(ARGV[1])
+local limits = (#ARGV[1] - 72) / 22
+local last = 14 + 5 * limits
+local ask = { struct.unpack('>i8I7I4I4BI4I7I7I6c8I7BI4I4' .. string.rep('BI6I7BI7', limits), ARGV[1]) }
 --COMMON
 local function give_back(record, at, mark, units)
   if record[at + 4] <= 0 then return false end
@@ -33,7 +35,7 @@ local function decide()
     if not records[index] then records[index], guesses[index] = load(KEYS[index]), 7 end
     return records[index]
   end
-  for from = 15, #ask, 5 do
+  for from = 15, last, 5 do
     local reserved, actual = ask[ask[from + 3]], ask[ask[from + 3] + 10]
     if reserved ~= actual then
       local index, shape, mark = ask[from], ask[from + 2], ask[from + 4]
@@ -86,14 +88,14 @@ local function decide()
     end
   end
   for index in pairs(changed) do save(KEYS[index], records[index]) end
-  if ask[10] ~= '' then
+  if #KEYS > count then
     local key = KEYS[count + 1]
     local claim = redis.call('GET', key)
     if claim and #claim == 22 and sub(claim, 1, 1) == 'p' and sub(claim, 2, 9) == ask[10] then
       local number, expires = unpack_one('>I6I7', claim, 10)
       if number == ask[9] and expires > mono then
         if ask[11] > 0 then
-          redis.call('SET', key, 'd' .. ask[10] .. pack('>I6I7', number, mono + ask[11]), 'PX', math.ceil(ask[11] / 1000))
+          redis.call('SET', key, 'd' .. ask[10] .. pack('>I6I7', number, mono + ask[11]), 'PX', ttl(ask[11]))
         else
           redis.call('DEL', key)
         end

@@ -6,7 +6,7 @@ use crate::claims::ClaimAsk;
 use crate::quotas::{MOST_LIMITS, MoneyAsk};
 use crate::redis::key;
 use crate::redis::link::STORE;
-use crate::redis::packing::{Packing, micros};
+use crate::redis::packing::{Fields, MOST, micros};
 use arrayvec::ArrayVec;
 use seawall_core::quota::{Cost, Scope, ScopeError, Unit};
 use seawall_core::time::Now;
@@ -109,30 +109,30 @@ pub(super) struct Reserve<'a> {
 impl Reserve<'_> {
     /// The argument of the script. `records` are the keys that are records.
     pub(super) fn pack(&self, touched: &Touched, records: usize) -> Vec<u8> {
-        let mut packing = Packing::new();
-        packing.time(self.given);
-        packing.number(self.cost.requests.into()).number(self.cost.tokens.into());
-        match self.money {
-            Some((record, money)) => {
-                packing.number(record).number(money.worst.as_nanos()).number(money.cap.as_nanos());
-                packing.span(money.lasts);
-            }
-            None => {
-                packing.number(0).number(0).number(0).number(0);
-            }
-        }
-        packing.number(self.number);
-        match &self.claim {
-            Some(claim) => packing.bytes(&claim.fingerprint.to_be_bytes()).span(claim.lasts),
-            None => packing.bytes(b"").number(0),
-        };
-        packing.number(records as u64);
+        let mut fields = Fields::default();
+        put_time(&mut fields, self.given);
+        fields.put::<4>(self.cost.requests.into()).put::<4>(self.cost.tokens.into());
+        let (record, worst, cap, lasts) = self.money.map_or((0, 0, 0, 0), |(record, money)| {
+            (record, money.worst.as_nanos(), money.cap.as_nanos(), micros(money.lasts))
+        });
+        fields.put::<1>(record).put::<7>(worst).put::<7>(cap).put::<7>(lasts).put::<6>(self.number);
+        let (fingerprint, lasts) =
+            self.claim.map_or((0, 0), |claim| (claim.fingerprint, micros(claim.lasts)));
+        fields.bytes(&fingerprint.to_be_bytes()).put::<7>(lasts).put::<1>(records as u64);
         for (record, rule) in &touched.limits {
-            packing.number(*record).number(rule.id).number(rule.shape);
-            packing.number(rule.most.into()).number(place_of(rule.unit));
+            fields.put::<1>(*record).put::<6>(rule.id).put::<7>(rule.shape);
+            fields.put::<4>(rule.most.into()).put::<1>(place_of(rule.unit));
         }
-        packing.finish()
+        fields.finish()
     }
+}
+
+/// The moment on both clocks, where it is not the server that tells it; otherwise minus one.
+fn put_time(fields: &mut Fields, given: Option<Now>) {
+    let (mono, utc) = given.map_or((u64::MAX, 0), |now| {
+        ((now.monotonic.as_nanos() / 1_000).min(MOST), now.utc.as_nanos() / 1_000)
+    });
+    fields.bytes(&mono.to_be_bytes()).put::<7>(utc);
 }
 
 /// What a settlement tells one script.
@@ -151,23 +151,18 @@ pub(super) struct Settle<'a> {
 
 impl Settle<'_> {
     pub(super) fn pack(&self, records: usize) -> Vec<u8> {
-        let mut packing = Packing::new();
-        packing.time(self.given);
-        packing.number(self.reserved.requests.into()).number(self.reserved.tokens.into());
+        let mut fields = Fields::default();
+        put_time(&mut fields, self.given);
+        fields.put::<4>(self.reserved.requests.into()).put::<4>(self.reserved.tokens.into());
         let (record, day, worst, truth) = self.money.unwrap_or_default();
-        packing.number(record).number(day).number(worst).number(truth).number(self.number);
-        match self.claim {
-            Some((fingerprint, keep)) => {
-                packing.bytes(&fingerprint.to_be_bytes()).number(keep.map_or(0, micros))
-            }
-            None => packing.bytes(b"").number(0),
-        };
-        packing.number(records as u64);
-        packing.number(self.actual.requests.into()).number(self.actual.tokens.into());
+        fields.put::<1>(record).put::<4>(day).put::<7>(worst).put::<7>(truth).put::<6>(self.number);
+        let (fingerprint, keep) = self.claim.unwrap_or_default();
+        fields.bytes(&fingerprint.to_be_bytes()).put::<7>(keep.map_or(0, micros)).put::<1>(records as u64);
+        fields.put::<4>(self.actual.requests.into()).put::<4>(self.actual.tokens.into());
         for ((record, rule), mark) in self.limits.iter().zip(self.marks) {
-            packing.number(*record).number(rule.id).number(rule.shape);
-            packing.number(place_of(rule.unit)).number(*mark);
+            fields.put::<1>(*record).put::<6>(rule.id).put::<7>(rule.shape);
+            fields.put::<1>(place_of(rule.unit)).put::<7>(*mark);
         }
-        packing.finish()
+        fields.finish()
     }
 }
