@@ -14,6 +14,7 @@
 //! is settled while that is away: it stays charged as reserved. It does not wait for anything but the store's answer, and
 //! for that no longer than its limit.
 
+mod comeback;
 mod pending;
 mod report;
 mod share;

@@ -2,7 +2,7 @@
 
 use super::pending::{Pending, PendingId, Taken};
 use super::report::SharedStore;
-use super::share::{Share, longest_window};
+use super::share::Share;
 use crate::memory::MemoryReceipt;
 use crate::quotas::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent};
 use crate::{StoreError, lock};
@@ -61,30 +61,30 @@ pub struct AwayCounts {
     pub unsettled: u64,
 }
 
-struct State {
-    standing: Standing,
-    learning_until: Timestamp,
+pub(super) struct State {
+    pub(super) standing: Standing,
+    pub(super) learning_until: Timestamp,
     /// The store's life, once it was seen.
-    store_life: Option<u64>,
-    groups: Vec<QuotaGroup>,
-    share: Arc<Share>,
-    fleet_size: u32,
-    pending: Pending,
+    pub(super) store_life: Option<u64>,
+    pub(super) groups: Vec<QuotaGroup>,
+    pub(super) share: Arc<Share>,
+    pub(super) fleet_size: u32,
+    pub(super) pending: Pending,
     /// A report that was sent and not confirmed.
-    unconfirmed: Option<super::AwayReport>,
-    counts: AwayCounts,
-    next_shard: usize,
+    pub(super) unconfirmed: Option<super::AwayReport>,
+    pub(super) counts: AwayCounts,
+    pub(super) next_shard: usize,
 }
 
 /// Quotas in a store that a fleet shares; see the [module](crate::away) for what happens while it is away.
 pub struct SharedQuotas<S, R> {
-    store: S,
-    runtime: R,
-    options: AwayOptions,
-    life: u64,
-    breaker: Mutex<SharedBreaker>,
-    state: Mutex<State>,
-    observer: Box<dyn AwayObserver>,
+    pub(super) store: S,
+    pub(super) runtime: R,
+    pub(super) options: AwayOptions,
+    pub(super) life: u64,
+    pub(super) breaker: Mutex<SharedBreaker>,
+    pub(super) state: Mutex<State>,
+    pub(super) observer: Box<dyn AwayObserver>,
 }
 
 /// What was taken by one request, and where.
@@ -101,11 +101,6 @@ pub struct SharedReceipt<T> {
     /// Whether the share was charged without its room, so that only money and name are still to be settled there.
     is_charged: bool,
 }
-
-/// Shards of the book that are swept at a time.
-const SHARDS_A_TIME: usize = 4;
-/// Reports that are sent in one go.
-const REPORTS_A_TIME: usize = 2 * super::pending::MOST_HOMES;
 
 impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
     /// Quotas in `store`, whose groups these are.
@@ -166,107 +161,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         lock(&self.state).fleet_size = nodes.max(1);
     }
 
-    /// Looks for the store, tells it what it has missed, and tidies up. Call it once a second.
-    pub async fn tick(&self, now: Now) {
-        let found = within(&self.runtime, self.deadline(), self.store.life(now)).await;
-        self.sweep(now);
-        let Some(Ok(life)) = found else { return };
-        let emptied = {
-            let mut state = lock(&self.state);
-            state.store_life.replace(life).is_some_and(|before| before != life)
-        };
-        if emptied {
-            // Before anything is asked of it again.
-            self.learn(now.monotonic, "it was emptied");
-        }
-        if !self.tell_all(now).await {
-            return;
-        }
-        let overflowed = lock(&self.state).pending.take_overflow();
-        if overflowed {
-            self.learn(now.monotonic, "more was admitted without it than could be remembered");
-        }
-        self.come_back(now.monotonic);
-    }
-
-    /// Sends what is to be told, one report after the other. Whether all of it has arrived.
-    async fn tell_all(&self, now: Now) -> bool {
-        for _ in 0..REPORTS_A_TIME {
-            let report = {
-                let mut state = lock(&self.state);
-                if state.unconfirmed.is_none() {
-                    state.unconfirmed =
-                        state.pending.take_report(self.options.node, self.life, now.monotonic);
-                }
-                state.unconfirmed.clone()
-            };
-            let Some(report) = report else { return true };
-            match within(&self.runtime, self.deadline(), self.store.merge(&report, now)).await {
-                Some(Ok(())) => {}
-                // What makes no sense to the store makes none the next time either.
-                Some(Err(error)) if !error.may_pass() => {}
-                _ => return false,
-            }
-            let mut state = lock(&self.state);
-            state.unconfirmed = None;
-            state.counts.merged += 1;
-        }
-        lock(&self.state).pending.is_empty()
-    }
-
-    /// The share judges, too, until nothing counts any more that was admitted before now.
-    fn learn(&self, now: Timestamp, why: &str) {
-        let mut state = lock(&self.state);
-        state.learning_until = now + longest_window(&state.groups);
-        let from = state.standing;
-        if from == Standing::Here {
-            self.change(&mut state, Standing::Learning, why);
-        }
-    }
-
-    fn come_back(&self, now: Timestamp) {
-        let mut state = lock(&self.state);
-        let is_learning = now < state.learning_until;
-        match state.standing {
-            Standing::Away => {
-                if let Ok(breaker) = closed_breaker() {
-                    *lock(&self.breaker) = breaker;
-                }
-                let to = if is_learning { Standing::Learning } else { Standing::Here };
-                self.change(&mut state, to, "it answers again");
-            }
-            Standing::Learning if !is_learning => {
-                self.change(&mut state, Standing::Here, "a window has passed");
-            }
-            Standing::Here | Standing::Learning => {}
-        }
-        if state.standing == Standing::Here && state.share.nodes != state.fleet_size {
-            // What counts for one share does not count for another: the new book begins with nothing used.
-            if let Ok(share) = Share::new(&state.groups, state.fleet_size, self.options.seed) {
-                state.share = Arc::new(share);
-            }
-        }
-    }
-
-    fn change(&self, state: &mut State, to: Standing, why: &str) {
-        let from = std::mem::replace(&mut state.standing, to);
-        state.counts.changes += 1;
-        self.observer.changed(from, to, why);
-    }
-
-    fn sweep(&self, now: Now) {
-        let (share, first) = {
-            let mut state = lock(&self.state);
-            let first = state.next_shard;
-            state.next_shard = first.wrapping_add(SHARDS_A_TIME);
-            (Arc::clone(&state.share), first)
-        };
-        for shard in first..first.saturating_add(SHARDS_A_TIME) {
-            share.quotas.with_book(|book| book.sweep(shard, now));
-        }
-    }
-
-    fn deadline(&self) -> Deadline {
+    pub(super) fn deadline(&self) -> Deadline {
         Deadline::after(self.runtime.monotonic(), self.options.answer_within)
     }
 
@@ -280,7 +175,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         if permit.is_err() {
             let mut state = lock(&self.state);
             if state.standing != Standing::Away {
-                self.change(&mut state, Standing::Away, "it does not answer");
+                self.change_standing(&mut state, Standing::Away, "it does not answer");
             }
         }
         permit.ok()
@@ -319,7 +214,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         let mut state = lock(&self.state);
         state.counts.decided_alone += 1;
         let AdmitDecision::Granted { receipt: own, tightest } = decision else {
-            return Ok(refused(decision));
+            return Ok(refused(&decision));
         };
         let mut receipt = SharedReceipt::new(ask, share, Some(own));
         let taken = Taken { home: ask.home, scopes: ask.scopes, cost: ask.cost, money: receipt.money };
@@ -346,7 +241,7 @@ impl<S: SharedStore, R: Runtime> Quotas for SharedQuotas<S, R> {
         if is_learning {
             match share.reserve(ask, now).await? {
                 AdmitDecision::Granted { receipt, .. } => own = Some(receipt),
-                decision => return Ok(refused(decision)),
+                decision => return Ok(refused(&decision)),
             }
         }
         let Some(decision) = self.ask(permit, self.store.reserve(ask, now)).await else {
@@ -359,7 +254,7 @@ impl<S: SharedStore, R: Runtime> Quotas for SharedQuotas<S, R> {
             if let Some(own) = own {
                 share.quotas.refund(own, now).await?;
             }
-            return Ok(refused(decision));
+            return Ok(refused(&decision));
         };
         let mut receipt = SharedReceipt::new(ask, share, own);
         receipt.store = Some(taken);
@@ -442,7 +337,7 @@ impl<T> SharedReceipt<T> {
     }
 }
 
-fn closed_breaker() -> Result<SharedBreaker, SettingError> {
+pub(super) fn closed_breaker() -> Result<SharedBreaker, SettingError> {
     Ok(SharedBreaker::new(Breaker::new(BreakerProfile::Redis.options().check()?)))
 }
 
@@ -450,9 +345,9 @@ fn failed(kind: FailureKind) -> Outcome {
     Outcome::Failed(Failure::of(kind))
 }
 
-/// A decision that grants nothing, whoever took it.
-fn refused<A, B>(decision: AdmitDecision<A>) -> AdmitDecision<B> {
-    match decision {
+/// A decision that grants nothing, whoever took it. A grant has a receipt and does not come here.
+fn refused<A, B>(decision: &AdmitDecision<A>) -> AdmitDecision<B> {
+    match *decision {
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
         AdmitDecision::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },

@@ -56,32 +56,32 @@ local function find(record, id, guess)
   return last + 1
 end
 
--- The number of a period of the calendar, and when the next one begins.
-local function day_of(days)
-  local z = days + 719468
-  local era = floor(z / 146097)
-  local doe = z - era * 146097
-  local yoe = floor((doe - floor(doe / 1460) + floor(doe / 36524) - floor(doe / 146096)) / 365)
-  local mp = floor((5 * (doe - (365 * yoe + floor(yoe / 4) - floor(yoe / 100))) + 2) / 153)
-  local month = mp < 10 and mp + 3 or mp - 9
-  return yoe + era * 400 + (month <= 2 and 1 or 0), month
-end
-local function first_of(year, month)
-  if month <= 2 then year = year - 1 end
+-- The number of a period of the calendar that holds a moment, or when a period begins. What only months need is made only
+-- for them: every function that a script defines costs each of its runs.
+local function month(moment, period)
+  if moment then
+    local z = floor(moment / DAY) + 719468
+    local era = floor(z / 146097)
+    local doe = z - era * 146097
+    local yoe = floor((doe - floor(doe / 1460) + floor(doe / 36524) - floor(doe / 146096)) / 365)
+    local mp = floor((5 * (doe - (365 * yoe + floor(yoe / 4) - floor(yoe / 100))) + 2) / 153)
+    local number = mp < 10 and mp + 3 or mp - 9
+    return (yoe + era * 400 + (number <= 2 and 1 or 0)) * 12 + number
+  end
+  local year, number = floor((period - 1) / 12), (period - 1) % 12 + 1
+  if number <= 2 then year = year - 1 end
   local era = floor(year / 400)
   local yoe = year - era * 400
-  local doy = floor((153 * ((month + 9) % 12) + 2) / 5)
-  return era * 146097 + yoe * 365 + floor(yoe / 4) - floor(yoe / 100) + doy - 719468
+  local doy = floor((153 * ((number + 9) % 12) + 2) / 5)
+  return (era * 146097 + yoe * 365 + floor(yoe / 4) - floor(yoe / 100) + doy - 719468) * DAY
 end
 local function period_of(shape, moment)
-  local days = floor(moment / DAY)
-  if shape == 2 then return days end
-  local year, month = day_of(days)
-  return year * 12 + month
+  if shape == 2 then return floor(moment / DAY) end
+  return month(moment)
 end
 local function begins(shape, period)
   if shape == 2 then return period * DAY end
-  return first_of(floor((period - 1) / 12), (period - 1) % 12 + 1) * DAY
+  return month(nil, period)
 end
 
 -- The newest slice, its units, the sum and the older slices as they are at present, and where in its slice that is.

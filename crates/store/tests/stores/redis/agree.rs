@@ -32,6 +32,9 @@ struct Both {
     book: QuotaBook,
     redis: RedisQuotas<World>,
     held: Vec<(Reservation, RedisReceipt)>,
+    granted: u32,
+    refused: u32,
+    too_large: u32,
 }
 
 impl Both {
@@ -46,14 +49,19 @@ impl Both {
             ) => {
                 assert_eq!(tightest, got);
                 self.held.push((reservation, receipt));
+                self.granted += 1;
             }
             (QuotaDecision::RetryAfter(expected), AdmitDecision::RetryAfter(got)) => {
-                assert_eq!(expected, got)
+                assert_eq!(expected, got);
+                self.refused += 1;
             }
             (
                 QuotaDecision::TooLarge { limit, capacity },
                 AdmitDecision::TooLarge { limit: got, capacity: size },
-            ) => assert_eq!((limit, capacity), (got, size)),
+            ) => {
+                assert_eq!((limit, capacity), (got, size));
+                self.too_large += 1;
+            }
             (expected, got) => panic!("{expected:?}, but {got:?} at {now:?}"),
         }
     }
@@ -70,16 +78,16 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
         let book = QuotaBook::new(groups(), 1).unwrap();
         let (tier, route) = (redis.group("tier").unwrap(), redis.group("route").unwrap());
         assert_eq!((Some(tier), Some(route)), (book.group("tier"), book.group("route")));
-        let mut both = Both { book, redis, held: Vec::new() };
+        let mut both = Both { book, redis, held: Vec::new(), granted: 0, refused: 0, too_large: 0 };
         let mut chance = SeededChance::new(seed);
         let mut now = Now::new(Timestamp::ZERO, UtcTime::from_civil(2027, 2, 28));
         for _ in 0..500 {
             let mut pick = |below: u64| chance.draw().below(below);
-            let step = match pick(16) {
+            let step = match pick(60) {
                 0 => Duration::from_secs(pick(40_000)),
                 1..4 => Duration::from_secs(pick(70)),
-                4..8 => Duration::ZERO,
-                _ => Duration::from_micros(pick(2_000_000)),
+                4..35 => Duration::ZERO,
+                _ => Duration::from_micros(pick(500_000)),
             };
             now = now + step;
             // A step back, as another thread or a clock that was set would see it.
@@ -110,5 +118,8 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
                 }
             }
         }
+        // Every kind of answer was compared, and not once.
+        let seen = [both.granted, both.refused, both.too_large];
+        assert!(seen.iter().all(|times| *times > 5), "{seen:?}");
     }
 }
