@@ -30,6 +30,9 @@ const WHOLE: &str = "server: five limits, name and money";
 const LIMITS: &str = "server: five limits";
 const SETTLED: &str = "server: the same, and its settlement";
 
+/// A name, a number and its unit.
+type Figure = (&'static str, f64, &'static str);
+
 /// The goal: whole decisions a second, as a part of one-bucket scripts a second.
 const LEAST_PART: f64 = 0.35;
 
@@ -101,10 +104,7 @@ impl Bench {
         ])
     }
 
-    pub(crate) fn judge(
-        &self,
-        measured: &[Measured],
-    ) -> anyhow::Result<(Vec<(&'static str, f64, &'static str)>, Vec<Gate>)> {
+    pub(crate) fn judge(&self, measured: &[Measured]) -> anyhow::Result<(Vec<Figure>, Vec<Gate>)> {
         let find = |name: &str| measured.iter().find(|case| case.name == name).context("a case is missing");
         let rate = |name: &str| find(name).map(|case| 1e9 / case.median());
         let figures = vec![

@@ -89,18 +89,12 @@ local function decide()
     local free = max(ask[7] - record[4] - record[5], 0)
     if ask[6] > free then return { 3, free, (day + 1) * DAY } end
     local holds = record[6]
-    if #holds >= 640 then
+    while #holds >= 640 do
       -- What has lasted stays charged at its worst; only the first of many cannot be corrected any more.
-      local kept = {}
-      for place = 1, #holds, 20 do
-        local _, worst, expires = unpack_one('>I6I7I7', holds, place)
-        if expires > mono then
-          kept[#kept + 1] = sub(holds, place, place + 19)
-        else
-          record[4], record[5] = record[4] + worst, record[5] - worst
-        end
-      end
-      holds = table.concat(kept)
+      local _, worst, expires = unpack_one('>I6I7I7', holds)
+      if expires > mono then break end
+      record[4], record[5] = record[4] + worst, record[5] - worst
+      holds = sub(holds, 21)
     end
     record[5] = record[5] + ask[6]
     record[6] = holds .. pack('>I6I7I7', ask[9], ask[6], mono + ask[8])
