@@ -33,8 +33,8 @@ enum Benchmark {
     Decisions(DecisionsArguments),
     /// What the policy machines cost: estimates, plans, frames.
     Policy(PolicyArguments),
-    /// What keeping things costs: ledgers and journals.
-    Store(StoreArguments),
+    /// What decisions cost that a store takes, in memory and on a server.
+    Store(store::StoreArguments),
     /// How much a simulated model can bear.
     Model(model::ModelArguments),
     /// What a request through Seawall costs, beside nginx and a bare hop.
@@ -98,7 +98,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(show(&decisions::run(rounds, callers), json))
         }
         Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
-        Benchmark::Store(StoreArguments { rounds, json }) => Ok(show(&store::run(rounds)?, json)),
+        Benchmark::Store(arguments) => Ok(show(&store::run(&arguments)?, arguments.json)),
         Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),

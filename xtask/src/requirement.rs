@@ -57,6 +57,18 @@ const FOR_TESTS: &[Requirement] = &[
         package: "strace",
         why: "the test that counts system calls",
     },
+    Requirement {
+        program: "redis-server",
+        probe: &[],
+        package: "redis-server",
+        why: "the tests of stores that a fleet shares",
+    },
+    Requirement {
+        program: "redis-cli",
+        probe: &[],
+        package: "redis-tools",
+        why: "making a cluster for those tests",
+    },
 ];
 
 /// What the benchmark of whole requests needs.

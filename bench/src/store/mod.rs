@@ -1,6 +1,8 @@
-//! What keeping things costs, each store beside a peer in the same run.
+//! `cargo xtask bench store`: what keeping things costs, each store beside a peer in the same run.
 
 mod embedded;
+mod memory;
+mod redis;
 
 use crate::measure::{Case, Measured, take_turns};
 use crate::report::{Gate, Outcome};
@@ -16,16 +18,25 @@ pub(crate) struct Part<'a> {
     pub(crate) judge: Vec<fn(&[Measured]) -> Gate>,
 }
 
-pub(crate) fn run(rounds: u32) -> anyhow::Result<Outcome> {
-    let parts: Vec<Part<'_>> = vec![embedded::part()?];
-    let (mut cases, mut figures, mut judges) = (Vec::new(), Vec::new(), Vec::new());
-    for part in parts {
-        cases.extend(part.cases);
-        figures.extend(part.figures);
-        judges.extend(part.judge);
-    }
-    let measured = take_turns(cases, rounds);
-    let figures = figures.iter().map(|figure| figure(&measured)).collect();
-    let gates = judges.iter().map(|judge| judge(&measured)).collect();
+#[derive(clap::Args)]
+pub(crate) struct StoreArguments {
+    /// Rounds; every case runs once in each.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &StoreArguments) -> anyhow::Result<Outcome> {
+    let server = redis::Bench::start()?;
+    let folder = embedded::part()?;
+    let mut cases = memory::cases()?;
+    cases.extend(folder.cases);
+    cases.extend(server.cases()?);
+    let measured = take_turns(cases, arguments.rounds);
+    let (mut figures, mut gates) = server.judge(&measured)?;
+    figures.extend(folder.figures.iter().map(|figure| figure(&measured)));
+    gates.extend(folder.judge.iter().map(|judge| judge(&measured)));
     Ok(Outcome { measured, figures, gates })
 }

@@ -20,6 +20,7 @@
 //! is away says so at once; what to do without it is for whoever asked.
 
 mod answers;
+pub mod away;
 mod board;
 mod books;
 mod claims;
@@ -32,12 +33,18 @@ mod ledger;
 mod line;
 mod memory;
 mod quotas;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod sessions;
 mod switches;
 mod trail;
 mod usage;
 
 pub use answers::{Answers, StoredAnswer};
+pub use away::{
+    Admitted, AwayCounts, AwayObserver, AwayOptions, AwayReport, SharedQuotas, SharedReceipt, SharedStore,
+    Standing,
+};
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
 pub use books::{
     Attempt, Books, BooksStats, Hold, Journal, JournalRecord, NoJournal, NoRecord, ReserveError,

@@ -152,6 +152,12 @@ pub struct CacheAges {
 }
 
 impl CacheAges {
+    /// The settings it was made of.
+    #[must_use]
+    pub const fn options(&self) -> CacheAgeOptions {
+        self.options
+    }
+
     /// What a kept answer is good for now.
     #[must_use]
     pub fn decide(&self, kept: &KeptAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {

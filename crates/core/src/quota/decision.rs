@@ -13,6 +13,20 @@ pub(super) const MOST_LIMITS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub(super) u16);
 
+impl GroupId {
+    /// The group at this place of a list of groups.
+    #[must_use]
+    pub const fn at(place: u16) -> Self {
+        Self(place)
+    }
+
+    /// Its place among the groups it was made with.
+    #[must_use]
+    pub const fn place(self) -> u16 {
+        self.0
+    }
+}
+
 /// Somebody inside a group: a caller, an address, a route. Whoever makes it should hash with a secret, so that
 /// nobody can choose to share another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

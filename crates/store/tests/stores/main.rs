@@ -11,3 +11,6 @@ mod conformance;
 mod embedded;
 #[cfg(test)]
 mod memory;
+#[cfg(test)]
+#[cfg(feature = "redis")]
+mod redis;

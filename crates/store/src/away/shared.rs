@@ -1,0 +1,358 @@
+//! Quotas in a shared store, and the node's own share of them.
+
+use super::pending::{Pending, PendingId, Taken};
+use super::report::SharedStore;
+use super::share::Share;
+use crate::memory::MemoryReceipt;
+use crate::quotas::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent};
+use crate::{StoreError, lock};
+use arrayvec::ArrayVec;
+use seawall_core::breaker::{Breaker, BreakerProfile, NodeId, SharedBreaker, SharedPermit};
+use seawall_core::deadline::Deadline;
+use seawall_core::failure::{Failure, FailureKind, Outcome};
+use seawall_core::handle::{Runtime, within};
+use seawall_core::money::Money;
+use seawall_core::quota::{Cost, LimitView, QuotaGroup, Scope};
+use seawall_core::setting::SettingError;
+use seawall_core::time::{Now, Timestamp};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How the shared store stands, as this node sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It decides.
+    Here,
+    /// It was emptied: it decides, and so does the share, until what was admitted before does not count any more.
+    Learning,
+    /// It is not asked; the share decides.
+    Away,
+}
+
+/// Hears how the store stands: once per change, to be logged.
+pub trait AwayObserver: Send + Sync {
+    /// The store stands otherwise than before.
+    fn changed(&self, from: Standing, to: Standing, why: &str);
+}
+
+/// Settings as somebody wrote them; [`SharedQuotas::new`] makes them usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwayOptions {
+    /// This node.
+    pub node: NodeId,
+    /// The longest wait for the store.
+    pub answer_within: Duration,
+    /// How many nodes there are, before anybody has counted them.
+    pub fleet_size: u32,
+    /// Spreads callers over the shards of the book.
+    pub seed: u64,
+}
+
+/// What has happened since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AwayCounts {
+    /// Changes of how the store stands.
+    pub changes: u64,
+    /// Requests that the share alone decided.
+    pub decided_alone: u64,
+    /// Homes whose use was booked on the store afterwards.
+    pub merged: u64,
+    /// Settlements that did not reach the store: they stay charged as reserved.
+    pub unsettled: u64,
+}
+
+pub(super) struct State {
+    pub(super) standing: Standing,
+    pub(super) learning_until: Timestamp,
+    /// The store's life, once it was seen.
+    pub(super) store_life: Option<u64>,
+    pub(super) groups: Vec<QuotaGroup>,
+    pub(super) share: Arc<Share>,
+    pub(super) fleet_size: u32,
+    pub(super) pending: Pending,
+    /// A report that was sent and not confirmed.
+    pub(super) unconfirmed: Option<super::AwayReport>,
+    pub(super) counts: AwayCounts,
+    pub(super) next_shard: usize,
+}
+
+/// Quotas in a store that a fleet shares; see the [module](crate::away) for what happens while it is away.
+pub struct SharedQuotas<S, R> {
+    pub(super) store: S,
+    pub(super) runtime: R,
+    pub(super) options: AwayOptions,
+    pub(super) life: u64,
+    pub(super) breaker: Mutex<SharedBreaker>,
+    pub(super) state: Mutex<State>,
+    pub(super) observer: Box<dyn AwayObserver>,
+}
+
+/// What was taken by one request, and where.
+#[derive(Debug)]
+pub struct SharedReceipt<T> {
+    store: Option<T>,
+    share: Arc<Share>,
+    own: Option<MemoryReceipt>,
+    pending: Option<PendingId>,
+    home: u64,
+    scopes: ArrayVec<Scope, MOST_LIMITS>,
+    cost: Cost,
+    money: Option<(u64, Money)>,
+    /// Whether the share was charged without its room, so that only money and name are still to be settled there.
+    is_charged: bool,
+}
+
+impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
+    /// Quotas in `store`, whose groups these are.
+    pub fn new(
+        store: S,
+        groups: Vec<QuotaGroup>,
+        options: AwayOptions,
+        runtime: R,
+        observer: Box<dyn AwayObserver>,
+    ) -> Result<Self, SettingError> {
+        if options.answer_within.is_zero() {
+            return Err(SettingError::new("answer_within", "must be longer than 0s"));
+        }
+        let share = Arc::new(Share::new(&groups, options.fleet_size, options.seed)?);
+        let state = State {
+            standing: Standing::Here,
+            learning_until: Timestamp::ZERO,
+            store_life: None,
+            groups,
+            share,
+            fleet_size: options.fleet_size,
+            pending: Pending::default(),
+            unconfirmed: None,
+            counts: AwayCounts::default(),
+            next_shard: 0,
+        };
+        let life = runtime.draw().bits();
+        let breaker = Mutex::new(closed_breaker()?);
+        Ok(Self { store, runtime, options, life, breaker, state: Mutex::new(state), observer })
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// How the store stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        lock(&self.state).standing
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub fn counts(&self) -> AwayCounts {
+        lock(&self.state).counts
+    }
+
+    /// Homes whose use is still to be told to the store.
+    #[must_use]
+    pub fn waiting_to_merge(&self) -> usize {
+        let state = lock(&self.state);
+        state.pending.homes() + usize::from(state.unconfirmed.is_some())
+    }
+
+    /// How many nodes there are, as the board says. Holds from the next tick on at which the store is here.
+    pub fn set_fleet_size(&self, nodes: u32) {
+        lock(&self.state).fleet_size = nodes.max(1);
+    }
+
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::after(self.runtime.monotonic(), self.options.answer_within)
+    }
+
+    /// A permit to ask the store, if it should be asked.
+    fn permit(&self) -> Option<SharedPermit> {
+        if self.standing() == Standing::Away {
+            return None;
+        }
+        let breaker = lock(&self.breaker).clone();
+        let permit = breaker.acquire(self.runtime.monotonic(), self.deadline());
+        if permit.is_err() {
+            let mut state = lock(&self.state);
+            if state.standing != Standing::Away {
+                self.change_standing(&mut state, Standing::Away, "it does not answer");
+            }
+        }
+        permit.ok()
+    }
+
+    /// The outcome of asking the store. None if it did not answer sensibly in time.
+    async fn ask<T>(
+        &self,
+        permit: SharedPermit,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Option<T> {
+        let began = self.runtime.monotonic();
+        let outcome = within(&self.runtime, self.deadline(), work).await;
+        let now = self.runtime.monotonic();
+        let (answer, seen) = match outcome {
+            Some(Ok(answer)) => {
+                let seen = Outcome::Succeeded { first_content_after: now - began };
+                (Some(answer), seen)
+            }
+            Some(Err(StoreError::Away { .. })) => (None, failed(FailureKind::Unreachable)),
+            Some(Err(StoreError::Broken { .. })) => (None, failed(FailureKind::ServerFault)),
+            None => (None, failed(FailureKind::TimedOut)),
+        };
+        permit.report(&seen, now);
+        answer
+    }
+
+    /// The share alone decides.
+    async fn alone(
+        &self,
+        ask: &QuotaAsk<'_>,
+        share: Arc<Share>,
+        now: Now,
+    ) -> Result<AdmitDecision<SharedReceipt<S::Receipt>>, StoreError> {
+        let decision = share.reserve(ask, now).await?;
+        let mut state = lock(&self.state);
+        state.counts.decided_alone += 1;
+        let AdmitDecision::Granted { receipt: own, tightest } = decision else {
+            return Ok(refused(&decision));
+        };
+        let mut receipt = SharedReceipt::new(ask, share, Some(own));
+        let taken = Taken { home: ask.home, scopes: ask.scopes, cost: ask.cost, money: receipt.money };
+        receipt.pending = state.pending.add(&taken, now.monotonic);
+        Ok(AdmitDecision::Granted { receipt, tightest })
+    }
+}
+
+impl<S: SharedStore, R: Runtime> Quotas for SharedQuotas<S, R> {
+    type Receipt = SharedReceipt<S::Receipt>;
+
+    async fn reserve(
+        &self,
+        ask: &QuotaAsk<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<Self::Receipt>, StoreError> {
+        let permit = self.permit();
+        let (share, is_learning) = {
+            let state = lock(&self.state);
+            (Arc::clone(&state.share), state.standing == Standing::Learning)
+        };
+        let Some(permit) = permit else { return self.alone(ask, share, now).await };
+        let mut own = None;
+        if is_learning {
+            match share.reserve(ask, now).await? {
+                AdmitDecision::Granted { receipt, .. } => own = Some(receipt),
+                decision => return Ok(refused(&decision)),
+            }
+        }
+        let Some(decision) = self.ask(permit, self.store.reserve(ask, now)).await else {
+            if let Some(own) = own {
+                share.quotas.refund(own, now).await?;
+            }
+            return self.alone(ask, share, now).await;
+        };
+        let AdmitDecision::Granted { receipt: taken, tightest } = decision else {
+            if let Some(own) = own {
+                share.quotas.refund(own, now).await?;
+            }
+            return Ok(refused(&decision));
+        };
+        let mut receipt = SharedReceipt::new(ask, share, own);
+        receipt.store = Some(taken);
+        if !is_learning {
+            (receipt.own, receipt.is_charged) = receipt.share.charge(ask, now).await?;
+        }
+        Ok(AdmitDecision::Granted { receipt, tightest })
+    }
+
+    async fn settle(&self, receipt: Self::Receipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+        let worst = receipt.money.map(|(_, worst)| worst).unwrap_or_default();
+        if let Some(own) = receipt.own {
+            let cost = if receipt.is_charged { Cost::NOTHING } else { spent.cost };
+            receipt.share.quotas.settle(own, Spent { cost, ..spent }, now).await?;
+        }
+        if let Some(taken) = receipt.store {
+            let settled = match self.permit() {
+                Some(permit) => self.ask(permit, self.store.settle(taken, spent, now)).await.is_some(),
+                None => false,
+            };
+            if !settled {
+                lock(&self.state).counts.unsettled += 1;
+            }
+        } else if let Some(id) = receipt.pending {
+            let mut state = lock(&self.state);
+            let reserved = (receipt.cost, worst);
+            if !state.pending.correct(id, reserved, (spent.cost, spent.money)) {
+                // That has been told. What went beyond it is told as well; what was less stays charged.
+                let cost = Cost {
+                    requests: spent.cost.requests.saturating_sub(receipt.cost.requests),
+                    tokens: spent.cost.tokens.saturating_sub(receipt.cost.tokens),
+                };
+                let money = receipt.money.map(|(caller, _)| (caller, spent.money.saturating_sub(worst)));
+                if cost != Cost::NOTHING || money.is_some_and(|(_, more)| more > Money::ZERO) {
+                    let taken = Taken { home: receipt.home, scopes: &receipt.scopes, cost, money };
+                    state.pending.add(&taken, now.monotonic);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn view(
+        &self,
+        home: u64,
+        scopes: &[Scope],
+        now: Now,
+    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
+        if let Some(permit) = self.permit()
+            && let Some(views) = self.ask(permit, self.store.view(home, scopes, now)).await
+        {
+            return Ok(views);
+        }
+        let share = Arc::clone(&lock(&self.state).share);
+        share.quotas.view(home, scopes, now).await
+    }
+
+    fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+        let mut state = lock(&self.state);
+        self.store.change(groups.clone(), now)?;
+        state.share.change(&groups, now)?;
+        state.groups = groups;
+        Ok(())
+    }
+}
+
+impl<T> SharedReceipt<T> {
+    fn new(ask: &QuotaAsk<'_>, share: Arc<Share>, own: Option<MemoryReceipt>) -> Self {
+        Self {
+            store: None,
+            share,
+            own,
+            pending: None,
+            home: ask.home,
+            scopes: ask.scopes.iter().take(MOST_LIMITS).copied().collect(),
+            cost: ask.cost,
+            money: ask.money.map(|money| (money.caller, money.worst)),
+            is_charged: false,
+        }
+    }
+}
+
+pub(super) fn closed_breaker() -> Result<SharedBreaker, SettingError> {
+    Ok(SharedBreaker::new(Breaker::new(BreakerProfile::Redis.options().check()?)))
+}
+
+fn failed(kind: FailureKind) -> Outcome {
+    Outcome::Failed(Failure::of(kind))
+}
+
+/// A decision that grants nothing, whoever took it. A grant has a receipt and does not come here.
+fn refused<A, B>(decision: &AdmitDecision<A>) -> AdmitDecision<B> {
+    match *decision {
+        AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+        AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
+        AdmitDecision::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
+        AdmitDecision::InProgress | AdmitDecision::Granted { .. } => AdmitDecision::InProgress,
+        AdmitDecision::Done => AdmitDecision::Done,
+        AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
+    }
+}

@@ -1,0 +1,85 @@
+//! The names of keys.
+//!
+//! Every key begins with the version of the layout. What must be decided together has the same hash tag, the part in
+//! braces. Names that come from outside are only ever hashed, so that nobody can write a key's name.
+
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The first part of every key: the version of what is kept and how.
+pub(super) const VERSION: &str = "sw1";
+
+/// SHA-256, cut to 128 bits, in hexadecimal. Each part is behind its length, so that no part can pretend to be another.
+pub(super) fn hashed(parts: &[&[u8]]) -> String {
+    let mut text = String::with_capacity(32);
+    for byte in &digest(parts)[..16] {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The same, cut to the 48 bits that a script can count with; never zero.
+pub(super) fn number(parts: &[&[u8]]) -> u64 {
+    let digest = digest(parts);
+    let number = digest[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    number.max(1)
+}
+
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// What somebody at home here has used.
+pub(super) fn record(home: u64, key: u64) -> String {
+    if key == home {
+        format!("{VERSION}:q:{{{home:x}}}")
+    } else {
+        format!("{VERSION}:q:{{{home:x}}}:{key:x}")
+    }
+}
+
+/// A request by its caller's name for it.
+pub(super) fn claim(home: u64, caller: u64, name: &str) -> String {
+    let name = hashed(&[&caller.to_be_bytes(), name.as_bytes()]);
+    format!("{VERSION}:c:{{{home:x}}}:{name}")
+}
+
+/// What a node has told of a home last.
+pub(super) fn told(home: u64, node: u64) -> String {
+    format!("{VERSION}:m:{{{home:x}}}:{node:x}")
+}
+
+/// What the whole fleet has used of a group that belongs to everybody.
+pub(super) fn fleet(group: &str, key: u64) -> String {
+    format!("{VERSION}:f:{{{}}}", hashed(&[group.as_bytes(), &key.to_be_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{claim, fleet, hashed, number, record, told};
+
+    #[test]
+    fn no_name_from_outside_can_be_read_in_a_key_or_change_its_shape() {
+        for name in ["*", "{tag}", "a\nb\r\n", "", &"x".repeat(1 << 20)] {
+            let key = claim(0xab, 7, name);
+            assert_eq!(key.len(), "sw1:c:{ab}:".len() + 32, "{key}");
+            assert!(key.starts_with("sw1:c:{ab}:") && key[11..].bytes().all(|byte| byte.is_ascii_hexdigit()));
+        }
+        assert_ne!(claim(1, 1, "a"), claim(1, 2, "a"));
+        assert_ne!(hashed(&[b"ab", b"c"]), hashed(&[b"a", b"bc"]));
+        assert!(fleet("}{", 3).starts_with("sw1:f:{") && !fleet("}{", 3)[7..39].contains(['{', '}']));
+    }
+
+    #[test]
+    fn what_is_decided_together_has_one_tag() {
+        assert_eq!(record(0x1f, 0x1f), "sw1:q:{1f}");
+        assert_eq!(record(0x1f, 0x2), "sw1:q:{1f}:2");
+        assert_eq!(told(0x1f, 0x9), "sw1:m:{1f}:9");
+        assert!((1..1 << 48).contains(&number(&[b"minute"])));
+    }
+}

@@ -1,0 +1,3 @@
+local fine, answer = pcall(decide)
+if fine then return answer end
+return { 9, tostring(answer) }

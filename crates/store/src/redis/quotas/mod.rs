@@ -1,0 +1,306 @@
+//! Limits, names of requests and callers' money of the day, in one script.
+//!
+//! What somebody has used lies in one record beside everything else of its home, so that a decision is one read, some
+//! arithmetic and one write. Limits of a record are found by the names of group and limit: other limits, after a reload,
+//! find the old counts. A refusal writes nothing.
+
+mod ask;
+mod fleet;
+mod merge;
+mod rules;
+
+pub use rules::Placement;
+
+use super::key;
+use super::link::{RedisLink, STORE, numbers};
+use super::script::StoreScript;
+use crate::quotas::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent};
+use crate::{StoreError, lock};
+use arrayvec::ArrayVec;
+use ask::{Reserve, Settle, Touched, ordered, placed};
+use fleet::{FleetDecision, FleetLeases, FleetPart};
+use rules::{LimitRule, Rules};
+use seawall_core::handle::Runtime;
+use seawall_core::money::Money;
+use seawall_core::quota::{Cost, GroupId, LimitView, QuotaGroup, Refusal, Scope};
+use seawall_core::setting::SettingError;
+use seawall_core::time::{Now, UtcTime};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Numbers that a reservation is known by.
+const NUMBER_BITS: u32 = 48;
+
+#[derive(Debug)]
+struct Scripts {
+    reserve: StoreScript,
+    settle: StoreScript,
+    view: StoreScript,
+    merge: StoreScript,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        let guard = include_str!("../lua/guard.lua");
+        Self {
+            reserve: StoreScript::over_records(
+                include_str!("../lua/reserve.lua"),
+                include_str!("../lua/repair.lua"),
+            ),
+            settle: StoreScript::over_records(include_str!("../lua/settle.lua"), guard),
+            view: StoreScript::over_records(include_str!("../lua/view.lua"), guard),
+            merge: StoreScript::over_records(include_str!("../lua/merge.lua"), guard),
+        }
+    }
+}
+
+/// Quotas that a fleet shares.
+pub struct RedisQuotas<R> {
+    link: RedisLink<R>,
+    scripts: Scripts,
+    rules: Mutex<Arc<Rules>>,
+    /// The names of groups that belong to everybody.
+    fleet_names: Vec<Box<str>>,
+    leases: FleetLeases,
+    /// Whether whoever asks tells the time, which only tests do.
+    stepped: bool,
+}
+
+/// What was taken by one request.
+#[derive(Debug)]
+pub struct RedisReceipt {
+    taken: Taken,
+    fleet: Vec<FleetPart>,
+}
+
+/// What one script has taken.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    /// The records, and behind them the claim if there is one.
+    keys: Vec<String>,
+    records: usize,
+    limits: Vec<(u64, LimitRule)>,
+    marks: Vec<u64>,
+    cost: Cost,
+    number: u64,
+    /// The record, the day and the worst.
+    money: Option<(u64, u64, u64)>,
+    /// The fingerprint, and for how long it is to be remembered.
+    claim: Option<(u64, Duration)>,
+}
+
+/// What one script answers.
+enum Answer {
+    Granted { taken: Taken, tightest: Option<LimitView> },
+    Refused(AdmitDecision<RedisReceipt>),
+}
+
+impl<R: Runtime> RedisQuotas<R> {
+    /// Groups with the place of their counts.
+    pub fn new(link: RedisLink<R>, groups: Vec<(QuotaGroup, Placement)>) -> Result<Self, SettingError> {
+        let is_fleets = |(group, placement): &(QuotaGroup, Placement)| {
+            (*placement == Placement::Fleet).then(|| group.name().into())
+        };
+        let fleet_names: Vec<Box<str>> = groups.iter().filter_map(is_fleets).collect();
+        let groups: Vec<QuotaGroup> = groups.into_iter().map(|(group, _)| group).collect();
+        let rules = Mutex::new(Arc::new(Rules::new(&groups, &fleet_names)?));
+        let leases = FleetLeases::default();
+        Ok(Self { link, scripts: Scripts::new(), rules, fleet_names, leases, stepped: false })
+    }
+
+    /// Takes the time that is handed in for the server's. For tests that step time; many clocks are not one.
+    #[must_use]
+    pub fn stepped(self) -> Self {
+        Self { stepped: true, ..self }
+    }
+
+    /// The group of this name.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<GroupId> {
+        let position = self.rules().0.iter().position(|group| *group.name == *name)?;
+        u16::try_from(position).ok().map(GroupId::at)
+    }
+
+    /// Gives back what is left of chunks that have lasted. Call it once a second, and before the node leaves.
+    pub async fn give_back_chunks(&self, now: Now) {
+        for lapsed in self.leases.lapsed(now.monotonic) {
+            self.give_back_chunk(&lapsed, now).await;
+        }
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&lock(&self.rules))
+    }
+
+    fn given(&self, now: Now) -> Option<Now> {
+        self.stepped.then_some(now)
+    }
+
+    /// One script's decision over what it touches.
+    async fn take(
+        &self,
+        mut touched: Touched,
+        claim_key: Option<String>,
+        mut reserve: Reserve<'_>,
+    ) -> Result<Answer, StoreError> {
+        let records = touched.keys.len();
+        touched.keys.extend(claim_key);
+        reserve.number = self.link.runtime().draw().bits() >> (u64::BITS - NUMBER_BITS);
+        let argument = reserve.pack(&touched, records);
+        let claim = reserve.claim.map(|claim| (claim.fingerprint, claim.keep));
+        let answer = self.link.run(&self.scripts.reserve, &touched.keys, &[&argument]).await?;
+        // What a script counts is never negative.
+        let answer: Vec<u64> = numbers(&answer)?.into_iter().map(i64::unsigned_abs).collect();
+        let rule = |place: u64| {
+            let index = usize::try_from(place.saturating_sub(1)).unwrap_or(usize::MAX);
+            touched.limits.get(index).map(|(_, rule)| *rule).ok_or_else(strange)
+        };
+        let view = |place: u64, left: u64| {
+            let rule = rule(place)?;
+            let remaining = u32::try_from(left).unwrap_or(u32::MAX).min(rule.most);
+            Ok::<_, StoreError>(LimitView { limit: rule.limit, capacity: rule.most, remaining })
+        };
+        let refused = match answer.as_slice() {
+            [0, tightest, left, day, marks @ ..] if marks.len() == touched.limits.len() => {
+                let tightest = if marks.is_empty() { None } else { Some(view(*tightest, *left)?) };
+                let money = reserve.money.map(|(record, money)| (record, *day, money.worst.as_nanos()));
+                let taken = Taken {
+                    records,
+                    limits: std::mem::take(&mut touched.limits),
+                    keys: touched.keys,
+                    marks: marks.to_vec(),
+                    cost: reserve.cost,
+                    number: reserve.number,
+                    money,
+                    claim,
+                };
+                return Ok(Answer::Granted { taken, tightest });
+            }
+            [1, place, left, wait] => AdmitDecision::RetryAfter(Refusal {
+                binding: view(*place, *left)?,
+                wait: Duration::from_micros(*wait),
+            }),
+            [2, place] => {
+                let rule = rule(*place)?;
+                AdmitDecision::TooLarge { limit: rule.limit, capacity: rule.most }
+            }
+            [3, free, resets] => AdmitDecision::DaySpent {
+                free: Money::from_nanos(*free),
+                resets: UtcTime::from_nanos(resets.saturating_mul(1_000)),
+            },
+            [4] => AdmitDecision::InProgress,
+            [5] => AdmitDecision::Done,
+            [6] => AdmitDecision::OtherRequest,
+            _ => return Err(strange()),
+        };
+        Ok(Answer::Refused(refused))
+    }
+
+    /// Corrects what one script has taken.
+    async fn correct(&self, taken: &Taken, spent: Spent, now: Now) -> Result<(), StoreError> {
+        let is_exact = taken.limits.iter().all(|(_, rule)| rule.units(taken.cost) == rule.units(spent.cost));
+        if is_exact && taken.money.is_none() && taken.claim.is_none() {
+            return Ok(());
+        }
+        let settle = Settle {
+            given: self.given(now),
+            reserved: taken.cost,
+            actual: spent.cost,
+            money: taken.money.map(|(record, day, worst)| (record, day, worst, spent.money.as_nanos())),
+            number: taken.number,
+            claim: taken.claim.map(|(fingerprint, keep)| (fingerprint, spent.done.then_some(keep))),
+            limits: &taken.limits,
+            marks: &taken.marks,
+        };
+        let argument = settle.pack(taken.records);
+        let answer = self.link.run(&self.scripts.settle, &taken.keys, &[&argument]).await?;
+        numbers(&answer).map(|_| ())
+    }
+}
+
+impl<R: Runtime> Quotas for RedisQuotas<R> {
+    type Receipt = RedisReceipt;
+
+    async fn reserve(&self, ask: &QuotaAsk<'_>, now: Now) -> Result<AdmitDecision<RedisReceipt>, StoreError> {
+        let rules = self.rules();
+        let scopes = ordered(ask.scopes, &rules)?;
+        let parts = match self.take_fleet(&scopes, ask.cost, &rules, now).await? {
+            FleetDecision::Granted(parts) => parts,
+            FleetDecision::Refused(refusal) => return Ok(refusal),
+        };
+        let mut touched = Touched::at_home(ask.home, &placed(&scopes, &rules, Placement::Home), &rules);
+        let money = ask.money.map(|money| (touched.record(ask.home, money.caller), money));
+        let reserve = Reserve { given: self.given(now), cost: ask.cost, money, number: 0, claim: ask.claim };
+        let claim = ask.claim.map(|claim| key::claim(ask.home, claim.caller, claim.name));
+        let answer = if touched.keys.is_empty() && claim.is_none() {
+            Ok(Answer::Granted { taken: Taken { cost: ask.cost, ..Taken::default() }, tightest: None })
+        } else {
+            self.take(touched, claim, reserve).await
+        };
+        match answer {
+            Ok(Answer::Granted { taken, tightest }) => {
+                let views = parts.iter().flat_map(|part| part.tightest).chain(tightest);
+                let least = views.min_by_key(|view| (view.remaining, view.limit)).ok_or_else(strange)?;
+                let receipt = RedisReceipt { taken, fleet: parts };
+                Ok(AdmitDecision::Granted { receipt, tightest: least })
+            }
+            Ok(Answer::Refused(refusal)) => {
+                self.leases.give_back(&parts, now.monotonic);
+                Ok(refusal)
+            }
+            Err(error) => {
+                self.leases.give_back(&parts, now.monotonic);
+                Err(error)
+            }
+        }
+    }
+
+    async fn settle(&self, receipt: RedisReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+        let mut outcome = self.correct(&receipt.taken, spent, now).await;
+        for part in &receipt.fleet {
+            let corrected = self.correct(&part.taken, spent, now).await;
+            outcome = outcome.and(corrected);
+        }
+        outcome
+    }
+
+    async fn view(
+        &self,
+        home: u64,
+        scopes: &[Scope],
+        now: Now,
+    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
+        let rules = self.rules();
+        let scopes = ordered(scopes, &rules)?;
+        let mut touched: ArrayVec<Touched, { ask::MOST_SCOPES + 1 }> = ArrayVec::new();
+        touched.push(Touched::at_home(home, &placed(&scopes, &rules, Placement::Home), &rules));
+        for scope in &placed(&scopes, &rules, Placement::Fleet) {
+            touched.push(Touched::of_fleet(scope, &rules));
+        }
+        let mut views: ArrayVec<LimitView, MOST_LIMITS> = ArrayVec::new();
+        for touched in touched.iter().filter(|touched| !touched.keys.is_empty()) {
+            let reserve =
+                Reserve { given: self.given(now), cost: Cost::NOTHING, money: None, number: 0, claim: None };
+            let argument = reserve.pack(touched, touched.keys.len());
+            let answer = numbers(&self.link.run(&self.scripts.view, &touched.keys, &[&argument]).await?)?;
+            let lefts = answer.get(1..).filter(|lefts| lefts.len() == touched.limits.len());
+            for ((_, rule), left) in touched.limits.iter().zip(lefts.ok_or_else(strange)?) {
+                let remaining = u32::try_from(*left).unwrap_or(0).min(rule.most);
+                let _ = views.try_push(LimitView { limit: rule.limit, capacity: rule.most, remaining });
+            }
+        }
+        views.sort_unstable_by_key(|view| view.limit);
+        Ok(views)
+    }
+
+    fn change(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
+        let rules = Arc::new(Rules::new(&groups, &self.fleet_names)?);
+        *lock(&self.rules) = rules;
+        self.leases.forget();
+        Ok(())
+    }
+}
+
+fn strange() -> StoreError {
+    StoreError::broken(STORE, "an answer of another shape")
+}

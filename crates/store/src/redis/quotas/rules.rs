@@ -1,0 +1,133 @@
+//! Limits in the numbers that scripts count with.
+
+use crate::redis::key;
+use crate::redis::packing::{MOST, micros};
+use seawall_core::quota::{CalendarPeriod, Cost, LimitId, Quota, QuotaGroup, QuotaKind, Scope, Unit};
+use seawall_core::setting::SettingError;
+
+/// Where the counts of a group lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// With whoever asks: one step decides over all of them.
+    Home,
+    /// In one place for everybody. Nodes take chunks of it in advance.
+    Fleet,
+}
+
+/// One limit as scripts know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LimitRule {
+    pub(super) limit: LimitId,
+    /// The names of group and limit, as a number.
+    pub(super) id: u64,
+    /// Its kind and its time in one number; `lua/common.lua` says how.
+    pub(super) shape: u64,
+    pub(super) most: u32,
+    pub(super) unit: Unit,
+}
+
+#[derive(Debug)]
+pub(super) struct GroupRules {
+    pub(super) name: Box<str>,
+    pub(super) placement: Placement,
+    pub(super) limits: Vec<LimitRule>,
+}
+
+/// All groups, in the order in which they were given.
+#[derive(Debug)]
+pub(super) struct Rules(pub(super) Vec<GroupRules>);
+
+const DAY: u64 = 2;
+const MONTH: u64 = 6;
+/// A moment and a few periods must stay countable.
+const LONGEST: u64 = MOST / 8;
+
+impl Rules {
+    pub(super) fn new(groups: &[QuotaGroup], fleet: &[Box<str>]) -> Result<Self, SettingError> {
+        if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
+            return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
+        }
+        let mut rules: Vec<GroupRules> = Vec::with_capacity(groups.len());
+        for (place, group) in (0..=u16::MAX).zip(groups) {
+            if rules.iter().any(|earlier| *earlier.name == *group.name()) {
+                return Err(SettingError::new("groups", format!("two groups are named {}", group.name())));
+            }
+            let is_fleets = fleet.iter().any(|name| **name == *group.name());
+            let placement = if is_fleets { Placement::Fleet } else { Placement::Home };
+            let limits = group.quotas().iter().enumerate().map(|(quota, rule)| {
+                let limit = LimitId { group: seawall_core::quota::GroupId::at(place), quota };
+                LimitRule::new(group.name(), limit, rule)
+            });
+            let limits = limits.collect::<Result<_, _>>()?;
+            rules.push(GroupRules { name: group.name().into(), placement, limits });
+        }
+        Ok(Self(rules))
+    }
+
+    pub(super) fn group(&self, scope: &Scope) -> Option<&GroupRules> {
+        self.0.get(usize::from(scope.group.place()))
+    }
+}
+
+impl LimitRule {
+    fn new(group: &str, limit: LimitId, quota: &Quota) -> Result<Self, SettingError> {
+        let (shape, longest) = match quota.kind() {
+            QuotaKind::Rate { unit, burst } => {
+                let unit = micros(unit).max(1);
+                (unit.saturating_mul(4).saturating_add(1), unit.saturating_mul(u64::from(burst)))
+            }
+            QuotaKind::Sliding { slice, .. } => {
+                let slice = micros(slice).max(1);
+                (slice.saturating_mul(4), slice.saturating_mul(64))
+            }
+            QuotaKind::Calendar { period: CalendarPeriod::Day, .. } => (DAY, 0),
+            QuotaKind::Calendar { period: CalendarPeriod::Month, .. } => (MONTH, 0),
+        };
+        if shape > LONGEST || longest > LONGEST {
+            let problem = format!("{group}.{} lasts longer than a script can count", quota.name());
+            return Err(SettingError::new("quotas", problem));
+        }
+        let id = key::number(&[group.as_bytes(), quota.name().as_bytes()]);
+        Ok(Self { limit, id, shape, most: quota.capacity(), unit: quota.unit() })
+    }
+
+    pub(super) fn units(&self, cost: Cost) -> u32 {
+        match self.unit {
+            Unit::Request => cost.requests,
+            Unit::Token => cost.tokens,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LimitRule, Rules};
+    use seawall_core::quota::{CalendarPeriod, Quota, QuotaGroup, Unit};
+    use std::time::Duration;
+
+    fn rule(quota: Quota) -> LimitRule {
+        Rules::new(&[QuotaGroup::new("group", vec![quota]).unwrap()], &[]).unwrap().0[0].limits[0]
+    }
+
+    #[test]
+    fn times_become_whole_microseconds_and_are_never_generous() {
+        let second = Duration::from_secs(1);
+        assert_eq!(rule(Quota::rate("a", Unit::Request, 5, second, 10).unwrap()).shape, 200_000 * 4 + 1);
+        assert_eq!(rule(Quota::rate("a", Unit::Request, 3, second, 10).unwrap()).shape, 333_334 * 4 + 1);
+        assert_eq!(rule(Quota::sliding("a", Unit::Request, 5, second, 0).unwrap()).shape, 16_667 * 4);
+        assert_eq!(rule(Quota::calendar("a", Unit::Token, 5, CalendarPeriod::Day).unwrap()).shape, 2);
+        assert_eq!(rule(Quota::calendar("a", Unit::Token, 5, CalendarPeriod::Month).unwrap()).shape, 6);
+    }
+
+    #[test]
+    fn what_a_script_cannot_count_is_refused_by_name() {
+        let group = |quota| [QuotaGroup::new("group", vec![quota]).unwrap()];
+        let year = Duration::from_secs(366 * 86_400);
+        let long = group(Quota::rate("long", Unit::Request, 1, year, 100).unwrap());
+        let error = Rules::new(&long, &[]).unwrap_err();
+        assert_eq!(error.to_string(), "quotas: group.long lasts longer than a script can count");
+        let two = [group(Quota::sliding("a", Unit::Request, 1, year, 0).unwrap()), long].concat();
+        assert_eq!(Rules::new(&two, &[]).unwrap_err().to_string(), "groups: two groups are named group");
+        assert!(Rules::new(&[], &[]).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! The scripts take the decisions of the book in memory, step by step.
+
+use super::server::Server;
+use super::world::World;
+use seawall_core::chance::SeededChance;
+use seawall_core::quota::{
+    CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Reservation, Scope, Unit,
+};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_store::redis::{Placement, RedisQuotas, RedisReceipt};
+use seawall_store::{AdmitDecision, QuotaAsk, Quotas, Spent};
+use std::time::Duration;
+
+/// Times that are whole microseconds, so that both count with the same numbers.
+fn groups() -> Vec<QuotaGroup> {
+    let second = Duration::from_secs(1);
+    let tier = vec![
+        Quota::sliding("minute", Unit::Request, 10, second * 60, 2).unwrap(),
+        Quota::sliding("hour", Unit::Request, 40, second * 3_600, 0).unwrap(),
+        Quota::rate("smooth", Unit::Request, 2, second, 4).unwrap(),
+        Quota::sliding("tokens", Unit::Token, 900, second * 60, 0).unwrap(),
+        Quota::calendar("day", Unit::Request, 60, CalendarPeriod::Day).unwrap(),
+    ];
+    let route = vec![
+        Quota::rate("tokens", Unit::Token, 30, second * 3, 400).unwrap(),
+        Quota::calendar("month", Unit::Token, 20_000, CalendarPeriod::Month).unwrap(),
+    ];
+    vec![QuotaGroup::new("tier", tier).unwrap(), QuotaGroup::new("route", route).unwrap()]
+}
+
+struct Both {
+    book: QuotaBook,
+    redis: RedisQuotas<World>,
+    held: Vec<(Reservation, RedisReceipt)>,
+    granted: u32,
+    refused: u32,
+    too_large: u32,
+}
+
+impl Both {
+    async fn reserve(&mut self, home: u64, scopes: &[Scope], cost: Cost, now: Now) {
+        let ask = QuotaAsk { home, scopes, cost, money: None, claim: None };
+        let expected = self.book.reserve(scopes, cost, now).unwrap();
+        let got = self.redis.reserve(&ask, now).await.unwrap();
+        match (expected, got) {
+            (
+                QuotaDecision::Granted { reservation, tightest },
+                AdmitDecision::Granted { receipt, tightest: got },
+            ) => {
+                assert_eq!(tightest, got);
+                self.held.push((reservation, receipt));
+                self.granted += 1;
+            }
+            (QuotaDecision::RetryAfter(expected), AdmitDecision::RetryAfter(got)) => {
+                assert_eq!(expected, got);
+                self.refused += 1;
+            }
+            (
+                QuotaDecision::TooLarge { limit, capacity },
+                AdmitDecision::TooLarge { limit: got, capacity: size },
+            ) => {
+                assert_eq!((limit, capacity), (got, size));
+                self.too_large += 1;
+            }
+            (expected, got) => panic!("{expected:?}, but {got:?} at {now:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn scripts_decide_like_the_book_in_memory_step_by_step() {
+    let server = Server::start().await;
+    let world = World::new();
+    for seed in 0..6 {
+        server.command("FLUSHALL");
+        let placed = groups().into_iter().map(|group| (group, Placement::Home)).collect();
+        let redis = RedisQuotas::new(server.link(&world), placed).unwrap().stepped();
+        let book = QuotaBook::new(groups(), 1).unwrap();
+        let (tier, route) = (redis.group("tier").unwrap(), redis.group("route").unwrap());
+        assert_eq!((Some(tier), Some(route)), (book.group("tier"), book.group("route")));
+        let mut both = Both { book, redis, held: Vec::new(), granted: 0, refused: 0, too_large: 0 };
+        let mut chance = SeededChance::new(seed);
+        let mut now = Now::new(Timestamp::ZERO, UtcTime::from_civil(2027, 2, 28));
+        for _ in 0..500 {
+            let mut pick = |below: u64| chance.draw().below(below);
+            let step = match pick(60) {
+                0 => Duration::from_secs(pick(40_000)),
+                1..4 => Duration::from_secs(pick(70)),
+                4..35 => Duration::ZERO,
+                _ => Duration::from_micros(pick(500_000)),
+            };
+            now = now + step;
+            // A step back, as another thread or a clock that was set would see it.
+            let back = if pick(12) == 0 { Duration::from_millis(pick(3_000)) } else { Duration::ZERO };
+            let utc = UtcTime::from_nanos(
+                now.utc.as_nanos().saturating_sub(u64::try_from(back.as_nanos()).unwrap()),
+            );
+            let seen = Now::new(now.monotonic - back, utc);
+            let home = 1 + pick(2);
+            let own = Scope { group: tier, key: QuotaKey(home) };
+            let other = Scope { group: route, key: QuotaKey(home + pick(2) * 16) };
+            let scopes = if pick(3) == 0 { vec![own] } else { vec![other, own] };
+            let tokens = u32::try_from(if pick(20) == 0 { pick(1_000) } else { pick(60) }).unwrap();
+            let cost = Cost { requests: u32::try_from(pick(6) / 3 + pick(40) / 39 * 7).unwrap(), tokens };
+            match pick(10) {
+                0..7 => both.reserve(home, &scopes, cost, seen).await,
+                7..9 if !both.held.is_empty() => {
+                    let place = usize::try_from(pick(both.held.len() as u64)).unwrap();
+                    let (reservation, receipt) = both.held.swap_remove(place);
+                    let actual = Cost { requests: cost.requests % 3, tokens };
+                    both.book.settle(reservation, actual, seen);
+                    let spent = Spent { cost: actual, ..Spent::default() };
+                    both.redis.settle(receipt, spent, seen).await.unwrap();
+                }
+                _ => {
+                    let expected = both.book.view(&scopes, seen).unwrap();
+                    assert_eq!(both.redis.view(home, &scopes, seen).await.unwrap(), expected);
+                }
+            }
+        }
+        // Every kind of answer was compared, and not once.
+        let seen = [both.granted, both.refused, both.too_large];
+        assert!(seen.iter().all(|times| *times > 5), "{seen:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! The stores on a server, before the judge.
+
+use super::server::Server;
+use super::world::World;
+use crate::conformance::{self, Drive, Effort};
+use arrayvec::ArrayVec;
+use seawall_core::quota::{LimitView, QuotaGroup, Scope};
+use seawall_core::setting::SettingError;
+use seawall_core::time::Now;
+use seawall_store::redis::{
+    Placement, RedisAnswers, RedisBoard, RedisClaims, RedisProbes, RedisQuotas, RedisReceipt, RedisSessions,
+};
+use seawall_store::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent, StoreError};
+use tokio::runtime::Runtime;
+
+/// Each case begins with an empty server and asks over the network: a quarter of what memory is tried with, at most.
+fn effort() -> Effort {
+    let Effort { cases, threads } = Effort::default();
+    Effort { cases: cases.div_ceil(4), threads }
+}
+
+struct OnServer {
+    server: Server,
+    runtime: Runtime,
+    world: World,
+}
+
+impl OnServer {
+    fn start() -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = runtime.block_on(Server::start());
+        let world = runtime.block_on(async { World::new() });
+        Self { server, runtime, world }
+    }
+
+    fn link(&self) -> seawall_store::redis::RedisLink<World> {
+        self.server.command("FLUSHALL");
+        let _inside = self.runtime.enter();
+        self.server.link(&self.world)
+    }
+}
+
+impl Drive for OnServer {
+    fn drive<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.handle().block_on(work)
+    }
+}
+
+/// The judge's callers share a group, in one step with their own: so all are at home in one place.
+struct OneHome(RedisQuotas<World>);
+
+impl Quotas for OneHome {
+    type Receipt = RedisReceipt;
+
+    async fn reserve(&self, ask: &QuotaAsk<'_>, now: Now) -> Result<AdmitDecision<RedisReceipt>, StoreError> {
+        self.0.reserve(&QuotaAsk { home: 1, ..ask.clone() }, now).await
+    }
+
+    async fn settle(&self, receipt: RedisReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+        self.0.settle(receipt, spent, now).await
+    }
+
+    async fn view(
+        &self,
+        _: u64,
+        scopes: &[Scope],
+        now: Now,
+    ) -> Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError> {
+        self.0.view(1, scopes, now).await
+    }
+
+    fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+        self.0.change(groups, now)
+    }
+}
+
+#[test]
+fn quotas_on_a_server_conform() {
+    let place = OnServer::start();
+    let make = |groups: Vec<QuotaGroup>| {
+        let groups = groups.into_iter().map(|group| (group, Placement::Home)).collect();
+        OneHome(RedisQuotas::new(place.link(), groups).unwrap().stepped())
+    };
+    conformance::quotas(effort(), &place, make).unwrap();
+}
+
+#[test]
+fn sessions_on_a_server_conform() {
+    let place = OnServer::start();
+    conformance::sessions(effort(), &place, || RedisSessions::new(place.link()).stepped()).unwrap();
+}
+
+#[test]
+fn answers_on_a_server_conform() {
+    let place = OnServer::start();
+    let make = |ages, options| RedisAnswers::new(place.link(), ages, options).unwrap();
+    conformance::answers(effort(), &place, make).unwrap();
+}
+
+#[test]
+fn the_board_on_a_server_conforms() {
+    let place = OnServer::start();
+    conformance::board(effort(), &place, || RedisBoard::new(place.link()).stepped()).unwrap();
+}
+
+#[test]
+fn probes_on_a_server_conform() {
+    let place = OnServer::start();
+    conformance::probes(effort(), &place, || RedisProbes::new(place.link()).stepped()).unwrap();
+}
+
+#[test]
+fn claims_on_a_server_conform() {
+    let place = OnServer::start();
+    conformance::claims(effort(), &place, || RedisClaims::new(place.link()).stepped()).unwrap();
+}

@@ -1,0 +1,185 @@
+//! What is left on a server: every key has an end, refusals leave none, and nobody can forge one.
+
+use super::server::Server;
+use super::world::World;
+use super::{at_home, group, is_granted, minute, try_one};
+use seawall_core::handle::Runtime;
+use seawall_core::money::Money;
+use seawall_core::quota::{CalendarPeriod, Cost, GroupId, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_store::redis::{RedisClaims, RedisSessions};
+use seawall_store::{
+    AdmitDecision, ClaimAsk, ClaimDecision, Claims, MoneyAsk, QuotaAsk, Quotas, SessionKey, SessionUse,
+    Sessions, StoreError,
+};
+use std::time::Duration;
+
+const LASTS: Duration = Duration::from_secs(30);
+
+/// The keys on a server, each with how long it still lives in milliseconds.
+fn keys(server: &Server) -> Vec<(String, i64)> {
+    let script = "local r={} for _,k in ipairs(redis.call('keys','*')) do r[#r+1]=k r[#r+1]=redis.call('pttl',k) end return r";
+    let answer = server.command(&format!("EVAL \"{script}\" 0"));
+    let mut lines = answer.lines().skip(1);
+    let mut keys = Vec::new();
+    while let (Some(_), Some(key), Some(life)) = (lines.next(), lines.next(), lines.next()) {
+        keys.push((key.to_owned(), life.trim_start_matches(':').parse().unwrap()));
+    }
+    keys
+}
+
+#[tokio::test]
+async fn ten_thousand_who_are_refused_leave_nothing_behind() {
+    let server = Server::start().await;
+    let world = World::new();
+    let node = at_home(server.link(&world), vec![minute(2)]);
+    let scope = |caller| [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
+    for caller in 0..10_000_u64 {
+        let scopes = scope(caller);
+        let broke = MoneyAsk { caller, worst: Money::from_nanos(1), cap: Money::ZERO, lasts: LASTS };
+        let claim = ClaimAsk { caller, name: "a", fingerprint: 1, lasts: LASTS, keep: LASTS };
+        let (cost, money) = if caller % 2 == 0 {
+            (Cost::REQUEST, Some(broke))
+        } else {
+            (Cost { requests: 3, tokens: 0 }, None)
+        };
+        let ask = QuotaAsk { home: caller, scopes: &scopes, cost, money, claim: Some(claim) };
+        let decision = node.reserve(&ask, world.now()).await.unwrap();
+        assert!(
+            matches!(decision, AdmitDecision::DaySpent { .. } | AdmitDecision::TooLarge { .. }),
+            "{decision:?}"
+        );
+    }
+    assert_eq!(keys(&server), []);
+    // Being refused for now takes something that was granted; that has an end, and the refusal does not move it.
+    for _ in 0..3 {
+        let _ = try_one(&node, 7, &world).await.unwrap();
+    }
+    let [(key, life)] = keys(&server).try_into().unwrap();
+    assert!(key == "sw1:q:{7}" && (1..=63_000).contains(&life), "{key} {life}");
+}
+
+#[tokio::test]
+async fn every_key_has_an_end() {
+    let server = Server::start().await;
+    let world = World::new();
+    let second = Duration::from_secs(1);
+    let quotas = vec![
+        Quota::rate("smooth", Unit::Request, 5, second, 10).unwrap(),
+        Quota::sliding("hour", Unit::Request, 50, second * 3_600, 0).unwrap(),
+        Quota::calendar("day", Unit::Request, 50, CalendarPeriod::Day).unwrap(),
+        Quota::calendar("month", Unit::Token, 50_000, CalendarPeriod::Month).unwrap(),
+    ];
+    let node = at_home(server.link(&world), vec![QuotaGroup::new("tier", quotas).unwrap()]);
+    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(9) }];
+    let money = MoneyAsk { caller: 8, worst: Money::from_nanos(5), cap: Money::from_nanos(50), lasts: LASTS };
+    for (name, done) in [("a", Some(true)), ("b", Some(false)), ("c", None)] {
+        let claim = ClaimAsk { caller: 7, name, fingerprint: 1, lasts: LASTS, keep: LASTS };
+        let ask = QuotaAsk {
+            home: 7,
+            scopes: &scopes,
+            cost: Cost::tokens(9),
+            money: Some(money),
+            claim: Some(claim),
+        };
+        let AdmitDecision::Granted { receipt, .. } = node.reserve(&ask, world.now()).await.unwrap() else {
+            panic!()
+        };
+        if let Some(done) = done {
+            let spent = seawall_store::Spent { cost: Cost::tokens(30), money: Money::from_nanos(9), done };
+            node.settle(receipt, spent, world.now()).await.unwrap();
+        }
+    }
+    let sessions = RedisSessions::new(server.link(&world));
+    let session = SessionKey { caller: 1, name: "{x}*\n".into() };
+    sessions.append(&session, 1, &[], SessionUse::default(), world.now()).await.unwrap();
+    let keys = keys(&server);
+    assert_eq!(keys.len(), 5, "{keys:?}");
+    assert!(keys.iter().all(|(_, life)| *life > 0), "{keys:?}");
+    let longest = keys.iter().map(|(_, life)| *life).max().unwrap();
+    assert!(longest <= 33 * 86_400_000, "{keys:?}");
+}
+
+#[tokio::test]
+async fn names_that_try_to_forge_keys_are_names() {
+    let server = Server::start().await;
+    let world = World::new();
+    let claims = RedisClaims::new(server.link(&world));
+    let large = "x".repeat(1 << 20);
+    for name in ["*", "{tag}", "a\nb\r\nFLUSHALL\r\n", "\0", "", "sw1:q:{7}", &large] {
+        for caller in [7, 8] {
+            let ask = ClaimAsk { caller, name, fingerprint: 1, lasts: LASTS, keep: LASTS };
+            let claim = match claims.claim(&ask, world.now()).await.unwrap() {
+                ClaimDecision::Yours(claim) => claim,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(claims.claim(&ask, world.now()).await.unwrap(), ClaimDecision::InProgress);
+            claims.finish(claim, world.now()).await.unwrap();
+            assert_eq!(claims.claim(&ask, world.now()).await.unwrap(), ClaimDecision::Done);
+        }
+    }
+    let keys = keys(&server);
+    assert_eq!(keys.len(), 14);
+    assert!(keys.iter().all(|(key, _)| key.len() == "sw1:c:{7}:".len() + 32), "{keys:?}");
+}
+
+#[tokio::test]
+async fn what_an_intruder_writes_is_found_out_and_counts_as_all_used() {
+    let server = Server::start().await;
+    let world = World::new();
+    let node = at_home(server.link(&world), vec![minute(5)]);
+    let nonsense =
+        ["SET sw1:q:{1} nonsense", "LPUSH sw1:q:{1} a", "SET sw1:q:{1} \"\"", "HSET sw1:q:{1} a b"];
+    for command in nonsense {
+        server.command("DEL sw1:q:{1}");
+        server.command(command);
+        let error = try_one(&node, 1, &world).await.unwrap_err();
+        assert!(matches!(error, StoreError::Broken { .. }), "{command}: {error}");
+        let decision = try_one(&node, 1, &world).await.unwrap();
+        let AdmitDecision::RetryAfter(refusal) = decision else { panic!("{command}: {decision:?}") };
+        assert_eq!(refusal.binding.remaining, 0);
+        assert!(keys(&server).iter().all(|(_, life)| *life > 0));
+    }
+    // Others are not touched, and views of what is broken break nothing.
+    assert!(is_granted(&node, 2, &world).await);
+    server.command("SET sw1:q:{3} nonsense");
+    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(3) }];
+    assert!(node.view(3, &scopes, world.now()).await.is_err());
+    let sessions = RedisSessions::new(server.link(&world));
+    let session = SessionKey { caller: 1, name: "a".into() };
+    sessions.append(&session, 1, &[], SessionUse::default(), world.now()).await.unwrap();
+    for (key, _) in keys(&server) {
+        if key.starts_with("sw1:s:") {
+            server.command(&format!("SET {key} nonsense"));
+        }
+    }
+    assert!(sessions.load(&session, 5, world.now()).await.is_err());
+    assert_eq!(sessions.load(&session, 5, world.now()).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn other_limits_find_the_old_counts_by_their_names() {
+    let server = Server::start().await;
+    let world = World::new();
+    let node = at_home(server.link(&world), vec![minute(5)]);
+    for _ in 0..4 {
+        assert!(is_granted(&node, 1, &world).await);
+    }
+    let left = async || {
+        let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(1) }];
+        node.view(1, &scopes, world.now()).await.unwrap()[0].remaining
+    };
+    node.change(vec![minute(9)], world.now()).unwrap();
+    assert_eq!(left().await, 5);
+    // Another period, another kind: what was used counts as used now.
+    let hour = Quota::sliding("minute", Unit::Request, 6, Duration::from_secs(3_600), 0).unwrap();
+    node.change(vec![group("tier", hour)], world.now()).unwrap();
+    assert_eq!(left().await, 2);
+    assert!(is_granted(&node, 1, &world).await);
+    let day = Quota::calendar("minute", Unit::Request, 6, CalendarPeriod::Day).unwrap();
+    node.change(vec![group("tier", day)], world.now()).unwrap();
+    assert_eq!(left().await, 1);
+    assert!(is_granted(&node, 1, &world).await);
+    let rate = Quota::rate("minute", Unit::Request, 1, Duration::from_secs(3_600), 8).unwrap();
+    node.change(vec![group("tier", rate)], world.now()).unwrap();
+    assert_eq!(left().await, 2);
+}

@@ -1,0 +1,46 @@
+//! Stores on real servers, each on a free port of this machine.
+
+mod agree;
+mod conform;
+mod fleet;
+mod keys;
+mod outage;
+mod server;
+mod world;
+
+use seawall_core::quota::{Cost, GroupId, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_store::redis::{Placement, RedisLink, RedisQuotas};
+use seawall_store::{AdmitDecision, QuotaAsk, Quotas, StoreError};
+use std::time::Duration;
+use world::World;
+
+/// One group of one limit.
+fn group(name: &str, quota: Quota) -> QuotaGroup {
+    QuotaGroup::new(name, vec![quota]).unwrap()
+}
+
+/// So many in any minute.
+fn minute(limit: u32) -> QuotaGroup {
+    group("tier", Quota::sliding("minute", Unit::Request, limit, Duration::from_secs(60), 0).unwrap())
+}
+
+fn at_home(link: RedisLink<World>, groups: Vec<QuotaGroup>) -> RedisQuotas<World> {
+    let placed = groups.into_iter().map(|group| (group, Placement::Home)).collect();
+    RedisQuotas::new(link, placed).unwrap()
+}
+
+/// One request of a caller in the first group.
+async fn try_one<Q: Quotas>(
+    quotas: &Q,
+    caller: u64,
+    world: &World,
+) -> Result<AdmitDecision<Q::Receipt>, StoreError> {
+    use seawall_core::handle::Runtime;
+    let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
+    let ask = QuotaAsk { home: caller, scopes: &scopes, cost: Cost::REQUEST, money: None, claim: None };
+    quotas.reserve(&ask, world.now()).await
+}
+
+async fn is_granted<Q: Quotas>(quotas: &Q, caller: u64, world: &World) -> bool {
+    matches!(try_one(quotas, caller, world).await.unwrap(), AdmitDecision::Granted { .. })
+}

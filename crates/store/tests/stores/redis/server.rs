@@ -1,0 +1,154 @@
+//! Real servers that are started for a test and stopped at its end, also when it fails.
+
+use super::world::World;
+use seawall_store::redis::{RedisLink, RedisOptions};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A server of its own.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    folder: PathBuf,
+    cluster: bool,
+    child: Option<Child>,
+}
+
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let mut server = Self::prepared(false);
+        server.run().await;
+        server
+    }
+
+    fn prepared(cluster: bool) -> Self {
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("seawall-redis-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self { port: free_port(cluster), folder, cluster, child: None }
+    }
+
+    /// Starts it, empty, on the port it had before.
+    pub(crate) async fn run(&mut self) {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.folder);
+        if self.cluster {
+            command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.child = Some(command.spawn().expect("redis-server is installed"));
+        let world = World::new();
+        for _ in 0..200 {
+            if self.command("PING") == "+PONG\r\n" {
+                return;
+            }
+            world.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("redis-server on port {} does not answer", self.port);
+    }
+
+    /// Kills it, without a word.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// What an operator would see, word by word as the server says it; nothing if it does not answer.
+    pub(crate) fn command(&self, words: &str) -> String {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return String::new() };
+        stream.write_all(format!("{words}\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        answer.strip_suffix("+OK\r\n").unwrap_or(&answer).to_owned()
+    }
+
+    pub(crate) fn link(&self, world: &World) -> RedisLink<World> {
+        let options = RedisOptions { servers: vec![self.url()], ..patient() };
+        RedisLink::new(&options, world.clone()).unwrap()
+    }
+
+    /// With the limit that production has.
+    pub(crate) fn hasty_link(&self, world: &World) -> RedisLink<World> {
+        let options = RedisOptions { servers: vec![self.url()], ..RedisOptions::default() };
+        RedisLink::new(&options, world.clone()).unwrap()
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+/// A machine with two cores that also builds is no measure for 25 ms.
+fn patient() -> RedisOptions {
+    RedisOptions { answer_within: Duration::from_secs(5), ..RedisOptions::default() }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn free_port(cluster: bool) -> u16 {
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // A cluster's servers also talk to each other, ten thousand ports further up.
+        if !cluster || (port < 55_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok()) {
+            return port;
+        }
+    }
+}
+
+/// Three masters that share all slots.
+pub(crate) struct Cluster(pub(crate) Vec<Server>);
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let mut servers: Vec<Server> = (0..3).map(|_| Server::prepared(true)).collect();
+        for server in &mut servers {
+            server.run().await;
+        }
+        let addresses: Vec<String> =
+            servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        let mut create = Command::new("redis-cli");
+        create.args(["--cluster", "create"]).args(&addresses).args(["--cluster-yes"]);
+        assert!(create.output().unwrap().status.success());
+        let world = World::new();
+        for _ in 0..250 {
+            let is_up = |server: &Server| server.command("CLUSTER INFO").contains("cluster_state:ok");
+            if servers.iter().all(is_up) {
+                return Self(servers);
+            }
+            world.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the cluster does not come up");
+    }
+
+    pub(crate) fn link(&self, world: &World) -> RedisLink<World> {
+        let servers = self.0.iter().map(Server::url).collect();
+        RedisLink::new(&RedisOptions { servers, cluster: true, ..patient() }, world.clone()).unwrap()
+    }
+}
