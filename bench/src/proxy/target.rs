@@ -100,11 +100,13 @@ impl Places {
     fn start_seawall(&self, name: &'static str, variant: &str) -> anyhow::Result<Target> {
         let address = free_address()?;
         let settings = self.folder.join(format!("{}.toml", name.replace(' ', "-")));
+        let state = self.folder.join(format!("{}-state", name.replace(' ', "-")));
         std::fs::write(&settings, self.seawall_settings(variant))
             .context("cannot write Seawall's settings")?;
         let listen = address.to_string();
+        let (settings, state) = (settings.to_string_lossy(), state.to_string_lossy());
         let arguments =
-            ["serve", "--listen", &listen, "--config", &settings.to_string_lossy()].map(str::to_owned);
+            ["serve", "--listen", &listen, "--data-dir", &state, "--config", &settings].map(str::to_owned);
         start(name, &self.seawall, address, arguments)
     }
 

@@ -1,7 +1,7 @@
 //! `seawall config`.
 
-use crate::Failed;
 use crate::settings::{Origins, Overrides, colours, refused};
+use crate::{Failed, counted};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use seawall_config::{Change, Loaded, Needs, Problems, diff, profile_names, reference, schema, show};
@@ -116,10 +116,6 @@ fn check(arguments: &CheckArguments) -> Result<(), Failed> {
         settings.budget.limits.day_cap(0),
         if warnings > 0 { format!("; {}", counted(warnings, "warning")) } else { String::new() },
     ))
-}
-
-fn counted(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn differences(arguments: &DiffArguments) -> Result<(), Failed> {

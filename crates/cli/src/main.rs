@@ -62,6 +62,10 @@ fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
     signal(kind).context("cannot listen to signals")
 }
 
+fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Config(command) => config::run(&command),

@@ -2,11 +2,12 @@
 
 use crate::reload::Reload;
 use crate::settings::{Origins, Overrides, colours};
-use crate::{Failed, signals};
+use crate::{Failed, counted, signals};
 use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{Loaded, Provider, Settings};
-use seawall_gateway::{Listening, ServeOptions, TokioRuntime, serve};
+use seawall_core::money::Money;
+use seawall_gateway::{Kept, Listening, ServeOptions, TokioRuntime, serve};
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
 use seawall_pipeline::{Runtime as _, Tier, Timer as _};
@@ -28,6 +29,9 @@ pub(crate) struct ServeArguments {
     config: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
+    /// The folder where state is kept, in place of store.folder.
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<String>,
     /// Where to listen, in place of server.listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -47,6 +51,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     let mut origins = Origins::new(arguments.config.as_deref(), &arguments.overrides);
     if let Some(address) = arguments.listen {
         origins.set("server.listen", address.to_string());
+    }
+    if let Some(folder) = &arguments.data_dir {
+        origins.set("store.folder", folder.clone());
     }
     let (loaded, text) = origins.load_with_text()?;
     if !loaded.warnings.is_empty() {
@@ -74,7 +81,7 @@ async fn start(arguments: &ServeArguments, reload: Reload, loaded: Loaded) -> Re
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
     })?;
-    let ready = Ready { address: listening.address(), simulated, made_up, settings: &loaded.settings };
+    let ready = Ready { listening: &listening, simulated, made_up, settings: &loaded.settings };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
     let until_stopped = tend(listening, reload, signals, runtime);
     match model {
@@ -124,21 +131,38 @@ fn made_up_key(runtime: &TokioRuntime) -> String {
 
 /// What is told once requests are answered.
 struct Ready<'a> {
-    address: SocketAddr,
+    listening: &'a Listening,
     simulated: Option<SocketAddr>,
     made_up: Option<String>,
     settings: &'a Settings,
 }
 
 impl Ready<'_> {
+    /// Where state is kept, and what a crash has left there.
+    fn state(&self) -> String {
+        let Kept::Folder { path, report } = self.listening.kept() else { return "memory".to_owned() };
+        let mut text = format!("folder {}", path.display());
+        if !report.charged.is_empty() {
+            let worst: Money =
+                report.charged.iter().fold(Money::ZERO, |sum, call| sum.saturating_add(call.cost));
+            let calls = counted(report.charged.len(), "call");
+            text += &format!("; {calls} cut off by the last end, charged at the worst ({worst})");
+        }
+        if let Some((file, bytes)) = &report.cut {
+            text += &format!("; {bytes} bytes of a write that never ended were cut from {}", file.display());
+        }
+        text
+    }
+
     fn tell(&self, json: bool) -> io::Result<()> {
-        let url = format!("http://{}", self.address);
+        let url = format!("http://{}", self.listening.address());
         let model = self.simulated.map(|address| format!("http://{address}"));
         let routes: Vec<&str> = self.settings.routes.keys().map(String::as_str).collect();
         let mut out = io::stdout().lock();
         if json {
             let line = serde_json::json!({
                 "ready": true, "url": url, "models": routes, "simulated_model": model, "key": self.made_up,
+                "state": self.state(),
             });
             writeln!(out, "{line}")?;
         } else {
@@ -147,6 +171,7 @@ impl Ready<'_> {
             if let Some(model) = model {
                 writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
             }
+            writeln!(out, "state:           {}", self.state())?;
             if let Some(key) = &self.made_up {
                 writeln!(out, "key:             {key}")?;
             }

@@ -1,5 +1,6 @@
 //! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
 
+use crate::keeper::{self, KeepError, Keeper, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
@@ -11,7 +12,6 @@ use seawall_core::setting::SettingError;
 use seawall_pipeline::{
     ArrivalLimits, Directory, KeyError, Path, PathOptions, Route, RuleOptions, Runtime as _, Tier, Timer as _,
 };
-use seawall_store::{Books, NoJournal};
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -46,6 +46,9 @@ pub enum ServeError {
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
+    /// State cannot be kept.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -68,8 +71,11 @@ pub(crate) struct Live {
     runtime: TokioRuntime,
     around: Surroundings,
     keys: Vec<(Tier, String)>,
+    pub(crate) kept: Kept,
     /// What the rules now in force were made with.
     made: Mutex<Made>,
+    /// Dropped last, when nobody posts any more.
+    _keeper: Keeper,
 }
 
 struct Made {
@@ -97,17 +103,21 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
     let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
+    let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
     let log = log(&settings.telemetry.access_log).map_err(ServeError::Log)?;
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
-    let path = PathOptions {
-        rules,
-        books: Books::new(settings.budget.limits.clone(), NoJournal),
-        observer,
-        seed: runtime.draw().below(u64::MAX),
-    };
+    let path = PathOptions { rules, books, observer, seed: runtime.draw().below(u64::MAX) };
     let path = Arc::new(Path::new(runtime, path)?);
-    let live = Live { path: Arc::clone(&path), runtime, around, keys, made: Mutex::new(made) };
+    let live = Live {
+        path: Arc::clone(&path),
+        runtime,
+        around,
+        keys,
+        kept,
+        made: Mutex::new(made),
+        _keeper: keeper,
+    };
     Ok(Gateway { address: settings.server.listen, shape, runtime, path, counters, live }.start()?)
 }
 

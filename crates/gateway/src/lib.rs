@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
+//! | `keeper` | what outlives the process |
 //! | `target` | from a target's settings to a way there |
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
@@ -18,6 +19,7 @@ mod assemble;
 mod body;
 mod face;
 pub mod identity;
+mod keeper;
 mod listen;
 mod log;
 mod runtime;
@@ -25,6 +27,7 @@ mod secret;
 mod target;
 
 pub use assemble::{ServeError, ServeOptions, serve};
+pub use keeper::{KeepError, Kept};
 pub use listen::{ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;

@@ -9,6 +9,7 @@
 
 use crate::assemble::{Live, ServeError};
 use crate::face::Face;
+use crate::keeper::Kept;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
 use hyper::service::service_fn;
@@ -122,6 +123,12 @@ impl Listening {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its state is kept, and what was found there.
+    #[must_use]
+    pub fn kept(&self) -> &Kept {
+        &self.live.kept
     }
 
     /// Does what these settings say from now on, as far as it can without starting anew. Requests under way end as they

@@ -50,6 +50,7 @@ pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
         server.cores = 2
         server.drain_time = "120s"
         telemetry.access_log = "none"
+        store.kind = "memory"
         models.instant = {{ input = "$3/M", output = "$15/M" }}
         models.sonnet = {{ input = "$3/M", output = "$15/M" }}
         models.haiku = {{ input = "$0.25/M", output = "$1.25/M" }}
@@ -81,7 +82,19 @@ impl Running {
     /// Starts a gateway on a free port in front of a model, with [`settings`] and `more` of them, kept in a file named
     /// after `test`.
     pub(crate) fn gateway(test: &str, model: &Self, targets: [&str; 2], more: &str) -> anyhow::Result<Self> {
-        let settings = file(&format!("{test}-seawall.toml"), &(settings(&model.url, targets) + more))?;
+        Self::gateway_with(test, &model.url, targets, more, |settings| settings)
+    }
+
+    /// The same, with settings that were changed.
+    pub(crate) fn gateway_with(
+        test: &str,
+        url: &str,
+        targets: [&str; 2],
+        more: &str,
+        change: impl FnOnce(String) -> String,
+    ) -> anyhow::Result<Self> {
+        let text = change(settings(url, targets) + more);
+        let settings = file(&format!("{test}-seawall.toml"), &text)?;
         let errors = file(&format!("{test}-errors.txt"), "")?;
         let mut command = seawall(&["serve", "--json", "--config", &settings.to_string_lossy()]);
         command.stderr(fs::File::create(&errors)?);

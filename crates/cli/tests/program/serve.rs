@@ -192,7 +192,8 @@ fn told_to_stop_it_lets_a_stream_end_and_exits_with_success() -> anyhow::Result<
 
 #[test]
 fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
-    let quiet = "profile = \"demo\"\nserver.cores = 2\ntelemetry.access_log = \"none\"\n";
+    let quiet =
+        "profile = \"demo\"\nserver.cores = 2\nstore.kind = \"memory\"\ntelemetry.access_log = \"none\"\n";
     let file = file("serve-alone.toml", &(quiet.to_owned() + &caller("test", KEY)))?;
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", &file.to_string_lossy()];
     ends_in_good_order(Running::start(&arguments)?)

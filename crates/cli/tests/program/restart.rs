@@ -1,0 +1,116 @@
+//! What a gateway remembers when it is started anew.
+
+use crate::running::{KEY, Running, seawall};
+use anyhow::Context as _;
+use std::fs;
+use std::io::Read as _;
+use std::path::PathBuf;
+
+const ASK: &str =
+    r#"{"model":"manga","max_tokens":100,"messages":[{"role":"user","content":"次は何を読もう？"}]}"#;
+
+/// An empty place for a folder of this name.
+fn folder(name: &str) -> anyhow::Result<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(path)
+}
+
+fn in_folder(folder: &std::path::Path) -> String {
+    format!("store.folder = '{}'\n", folder.display())
+}
+
+fn start(test: &str, model: &Running, models: [&str; 2], more: &str) -> anyhow::Result<Running> {
+    Running::gateway_with(test, &model.url, models, more, |settings| {
+        // The model bills what it calls instant at the price of the fast one.
+        let instant = "models.instant = { input = \"$0.25/M\", output = \"$1.25/M\" }";
+        settings
+            .replace("store.kind = \"memory\"", "store.kind = \"embedded\"")
+            .replace("models.instant = { input = \"$3/M\", output = \"$15/M\" }", instant)
+    })
+}
+
+fn ask(gateway: &Running) -> anyhow::Result<String> {
+    let mut answer = String::new();
+    gateway.post(KEY, ASK)?.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn posted(gateway: &Running) -> anyhow::Result<u64> {
+    gateway.counter("seawall_budget_posted_nanodollars")
+}
+
+#[test]
+fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::Result<()> {
+    let (model, folder) = (Running::model("restart-spent", "[]")?, folder("restart-spent-state")?);
+    let more = in_folder(&folder) + "budget = { day = \"$0.20/day\", caller_day = \"$0.10/day\" }\n";
+    let mut spent = 0;
+    for (round, signal) in ["-TERM", "-KILL", "-TERM", "-KILL"].into_iter().enumerate() {
+        let gateway = start("restart-spent", &model, ["instant", "instant"], &more)?;
+        assert_eq!(posted(&gateway)?, spent, "round {round}: what was there at the start");
+        for _ in 0..5 {
+            let answer = ask(&gateway)?;
+            assert!(answer.contains(" 200 "), "{answer}");
+        }
+        spent = posted(&gateway)?;
+        gateway.end_with(signal)?;
+    }
+    assert!(spent > 0);
+    let billed = model.bill("instant")?["nano_dollars"].as_u64();
+    assert_eq!(Some(spent), billed, "to the nano-dollar what the model has billed");
+    // And a budget that is spent stays spent.
+    let tight = in_folder(&folder) + "budget = { day = \"$0.004/day\", caller_day = \"$0.002/day\" }\n";
+    let gateway = start("restart-spent", &model, ["instant", "instant"], &tight)?;
+    let answer = ask(&gateway)?;
+    assert!(answer.contains(" 429 ") && answer.contains("budget"), "{answer}");
+    assert_eq!(model.bill("instant")?["nano_dollars"].as_u64(), billed, "no model was asked");
+    Ok(())
+}
+
+#[test]
+fn a_call_that_a_kill_cut_off_is_charged_at_its_worst_once() -> anyhow::Result<()> {
+    let (model, folder) = (Running::model("restart-killed", "[]")?, folder("restart-killed-state")?);
+    let gateway = start("restart-killed", &model, ["haiku", "haiku"], &in_folder(&folder))?;
+    let stream = ASK.replace("\"max_tokens\":100", "\"max_tokens\":1000,\"stream\":true");
+    let mut connection = gateway.post(KEY, &stream)?;
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("content_block_delta") {
+        let mut piece = [0; 4_096];
+        let read = connection.read(&mut piece)?;
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..read]);
+    }
+    let held = gateway.counter("seawall_budget_held_nanodollars")?;
+    assert!(held > 0 && posted(&gateway)? == 0);
+    gateway.end_with("-KILL")?;
+    for _ in 0..2 {
+        let gateway = start("restart-killed", &model, ["haiku", "haiku"], &in_folder(&folder))?;
+        assert_eq!((posted(&gateway)?, gateway.counter("seawall_budget_held_nanodollars")?), (held, 0));
+        gateway.end_with("-KILL")?;
+    }
+    let billed = model.bill("haiku")?["nano_dollars"].as_u64().context("no bill")?;
+    assert!(billed <= held, "billed {billed}, charged {held}");
+    Ok(())
+}
+
+#[test]
+fn a_folder_has_one_gateway_and_what_is_not_ours_is_left_alone() -> anyhow::Result<()> {
+    let (model, folder) = (Running::model("restart-folder", "[]")?, folder("restart-folder-state")?);
+    let first = start("restart-folder", &model, ["instant", "instant"], &in_folder(&folder))?;
+    let data = folder.to_string_lossy().into_owned();
+    let second = seawall(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data]).output()?;
+    let complaint = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains(&data) && complaint.contains("another process"), "{complaint}");
+    first.end_with("-TERM")?;
+    let books = folder.join("books.redb");
+    fs::write(&books, b"\x89PNG\r\n\x1a\n")?;
+    let third = seawall(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data]).output()?;
+    let complaint = String::from_utf8_lossy(&third.stderr);
+    assert_eq!(third.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("books.redb"), "{complaint}");
+    assert_eq!(fs::read(&books)?, b"\x89PNG\r\n\x1a\n", "never overwritten");
+    Ok(())
+}

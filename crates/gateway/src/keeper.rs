@@ -1,0 +1,110 @@
+//! What outlives the process: opens the store, and carries what calls have cost from the books to the ledger.
+
+use crate::runtime::TokioRuntime;
+use seawall_config::{Settings, StoreKind};
+use seawall_core::setting::SettingError;
+use seawall_pipeline::{Runtime as _, Timer as _};
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport};
+use seawall_store::{Books, Ledger as _, NoJournal};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often calls are carried over.
+const EVERY: Duration = Duration::from_millis(250);
+/// How many at a time.
+const MOST: usize = 1_024;
+
+/// Where state is kept, and what was found there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In memory: it ends with the process.
+    Memory,
+    /// In a folder.
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// What was found in it.
+        report: Box<OpenReport>,
+    },
+}
+
+/// Why state cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// The folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] OpenError),
+    /// The thread cannot be started.
+    #[error("cannot start the thread that keeps the books: {0}")]
+    Thread(std::io::Error),
+    /// A setting makes no sense.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}
+
+/// Keeps the books until it is told to stop.
+pub(crate) struct Keeper {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The books of these settings, and who keeps them.
+pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<(Books, Kept, Keeper), KeepError> {
+    let limits = settings.budget.limits.clone();
+    let (stop, stopped) = watch::channel(false);
+    if settings.store.kind == StoreKind::Memory {
+        return Ok((Books::new(limits, NoJournal), Kept::Memory, Keeper { stop, thread: None }));
+    }
+    let path = PathBuf::from(&settings.store.folder);
+    let opened = EmbeddedStore::open(&path, EmbeddedOptions::new(limits), runtime.now())?;
+    let books = Books::with_book(opened.book, opened.journal);
+    let (kept, store) = (books.clone(), opened.store);
+    let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+        // Without a runtime nothing is carried over here; the journal has it all, and the next start finds it.
+        if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            tokio.block_on(carry(&kept, &store, stopped, runtime));
+        }
+    });
+    let thread = Some(thread.map_err(KeepError::Thread)?);
+    let kept = Kept::Folder { path, report: Box::new(opened.report) };
+    Ok((books, kept, Keeper { stop, thread }))
+}
+
+/// Carries calls over, a last time after it was told to stop.
+async fn carry(
+    books: &Books,
+    store: &EmbeddedStore,
+    mut stopped: watch::Receiver<bool>,
+    runtime: TokioRuntime,
+) {
+    loop {
+        let is_last = tokio::select! {
+            biased;
+            _ = stopped.changed() => true,
+            () = runtime.sleep_until(runtime.monotonic() + EVERY) => false,
+        };
+        books.expire(runtime.now());
+        loop {
+            let events = books.take_events(MOST);
+            // What cannot be posted is in the journal, and is posted when the folder is opened next.
+            if events.is_empty() || store.post(&events).await.is_err() {
+                break;
+            }
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Nobody listens only if the thread has ended already.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
