@@ -17,11 +17,15 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Keeps an application answering when its foundation models do not.
+///
+/// Without a command it serves.
 #[derive(Parser)]
-#[command(name = "seawall", version, disable_help_subcommand = true)]
+#[command(name = "seawall", version, disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArguments,
 }
 
 #[derive(Subcommand)]
@@ -67,11 +71,13 @@ fn counted(number: usize, noun: &str) -> String {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Config(command) => config::run(&command),
-        Command::Model(arguments) => model::run(&arguments),
-        Command::Serve(arguments) => serve::run(&arguments),
-        Command::Tokens(arguments) => tokens::run(&arguments),
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        Some(Command::Config(command)) => config::run(&command),
+        Some(Command::Model(arguments)) => model::run(&arguments),
+        Some(Command::Serve(arguments)) => serve::run(&arguments),
+        Some(Command::Tokens(arguments)) => tokens::run(&arguments),
+        None => serve::run(&arguments.serve),
     };
     let (error, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,

@@ -195,7 +195,8 @@ fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
     let quiet =
         "profile = \"demo\"\nserver.cores = 2\nstore.kind = \"memory\"\ntelemetry.access_log = \"none\"\n";
     let file = file("serve-alone.toml", &(quiet.to_owned() + &caller("test", KEY)))?;
-    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--config", &file.to_string_lossy()];
+    // Without a command it serves.
+    let arguments = ["--json", "--listen", "127.0.0.1:0", "--config", &file.to_string_lossy()];
     ends_in_good_order(Running::start(&arguments)?)
 }
 
