@@ -20,6 +20,7 @@
 //! ```
 
 mod check;
+mod cover;
 mod field;
 mod kind;
 mod load;

@@ -71,6 +71,7 @@ pub(crate) fn from_arguments(
         if steps.is_none() {
             let message = format!("{} is not a key", quoted(&printable(key)));
             let problem = Problem::error(Code::Syntax, message, one.key_origin());
+            problems.cover(one.value_origin());
             problems.add(problem.help("write a dotted key such as budget.day"));
         } else if is_short(&one, problems) {
             assignments.push(one);
