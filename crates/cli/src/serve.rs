@@ -5,7 +5,7 @@ use crate::settings::{Origins, Overrides, colours};
 use crate::{Failed, signals};
 use anyhow::Context as _;
 use clap::Args;
-use seawall_config::{Loaded, Provider, Settings};
+use seawall_config::{Loaded, Provider, Settings, StoreKind, unfollowed};
 use seawall_gateway::{Listening, ServeOptions, TokioRuntime, serve};
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
@@ -52,6 +52,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     if !loaded.warnings.is_empty() {
         eprint!("{}", loaded.warnings.render(colours()));
     }
+    eprint!("{}", not_followed(&loaded));
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let tokio = tokio.context("cannot start a runtime").map_err(Failed::Broken)?;
     let reload = Reload::new(origins, loaded.clone(), text);
@@ -100,6 +101,19 @@ async fn tend(listening: Listening, mut reload: Reload, mut signals: Signals, ru
     let stopped = tokio::task::spawn_blocking(|| listening.stop());
     // It ends by itself; there is nothing to do about one that did not.
     let _ = stopped.await;
+}
+
+/// What was set in vain, so that nobody relies on it.
+fn not_followed(loaded: &Loaded) -> String {
+    let keys: Vec<String> = unfollowed(loaded).into_iter().map(|change| change.key).collect();
+    let mut text = String::new();
+    if !keys.is_empty() {
+        text.push_str(&format!("seawall: not followed yet: {}\n", keys.join(", ")));
+    }
+    if loaded.settings.store.kind == StoreKind::Embedded {
+        text.push_str("seawall: store.kind = \"embedded\" is not followed yet: what is spent and counted is forgotten at the end\n");
+    }
+    text
 }
 
 /// A model in this process, where some target wants one.
