@@ -39,9 +39,6 @@ impl Reload {
     pub(crate) fn look(&mut self, listening: &Listening) {
         let file = match self.read() {
             Ok(None) => return,
-            Ok(Some(file)) if file.text.trim().is_empty() && self.seen.as_ref() != Some(&file.text) => {
-                return self.miss(format!("{} is empty; a hangup signal would have it followed", file.name));
-            }
             Ok(Some(file)) => file,
             Err(problem) => return self.miss(problem),
         };
@@ -72,11 +69,19 @@ impl Reload {
     fn read(&self) -> Result<Option<Source>, String> {
         let Some(path) = &self.origins.file else { return Ok(None) };
         match std::fs::metadata(path) {
-            Ok(found) if !found.is_file() => Err(format!("{} is not a file", path.display())),
-            _ => self.origins.read().map_err(|problems| {
-                let first = problems.list().first().map(|problem| problem.message.clone());
-                first.unwrap_or_else(|| problems.to_string())
-            }),
+            Ok(found) if !found.is_file() => return Err(format!("{} is not a file", path.display())),
+            _ => {}
+        }
+        let file = self.origins.read().map_err(|problems| {
+            let first = problems.list().first().map(|problem| problem.message.clone());
+            first.unwrap_or_else(|| problems.to_string())
+        })?;
+        // It has just been cut off, to be written anew, or by accident. A comment is enough for who means it.
+        match file {
+            Some(file) if file.text.trim().is_empty() && self.seen.as_ref() != Some(&file.text) => {
+                Err(format!("{} is empty", file.name))
+            }
+            file => Ok(file),
         }
     }
 

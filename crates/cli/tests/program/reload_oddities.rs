@@ -42,8 +42,9 @@ fn a_reload_tells_its_warnings_and_what_it_does_not_follow() -> anyhow::Result<(
     assert!(said.ends_with(line), "{said}");
     let changed = said.lines().find(|line| line.contains("settings changed")).unwrap_or_default();
     assert!(!changed.contains("switches") && changed.contains("targets.third.url"), "{said}");
-    let said = reload(&gateway, &(base + "switches.model_invocation_enabled = false\n"), "not changed")?;
-    assert!(said.contains("switches.model_invocation_enabled = false: this cannot be served yet"), "{said}");
+    let said = reload(&gateway, &(base + "switches.model_invocation_enabled = false\n"), "served yet")?;
+    let refused = "not changed: switches.model_invocation_enabled = false: this cannot be served yet";
+    assert!(said.contains(refused), "{said}");
     Ok(())
 }
 
@@ -76,6 +77,9 @@ fn a_file_that_cannot_be_followed_is_told_once_and_changes_nothing() -> anyhow::
     told("is not UTF-8 text")?;
     fs::write(path, " \n")?;
     told("is empty")?;
+    let so_far = gateway.errors()?.len();
+    gateway.signal("-HUP")?;
+    wait_for(&gateway, so_far, "settings not changed")?;
     fs::remove_file(path)?;
     fs::create_dir(path)?;
     told("is not a file")?;
@@ -179,5 +183,50 @@ fn variables_that_are_no_text_are_refused() -> anyhow::Result<()> {
         }
     }
     assert!(seawall(&["config", "check"]).env("PATH_OF_OTHERS", bytes).output()?.status.success());
+    Ok(())
+}
+
+#[test]
+fn a_budget_that_is_lowered_below_what_is_spent_stops_and_a_raised_one_goes_on() -> anyhow::Result<()> {
+    let (_model, gateway, base) = started("reload-budget")?;
+    assert!(ask(&gateway, false)?.contains(" 200 "));
+    let spent = gateway.counter("seawall_budget_posted_nanodollars")?;
+    assert!(spent > 0);
+    let small = "budget.day = \"$0.00001/day\"\nbudget.caller_day = \"$0.00001/day\"\n";
+    reload(&gateway, &(base.clone() + small), "budget.day")?;
+    assert!(!ask(&gateway, false)?.contains(" 200 "), "more is spent than there is");
+    assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, spent, "what was spent stays spent");
+    reload(&gateway, &base, "budget.day")?;
+    assert!(ask(&gateway, false)?.contains(" 200 "));
+    assert!(gateway.counter("seawall_budget_posted_nanodollars")? > spent);
+    Ok(())
+}
+
+#[test]
+fn a_storm_of_signals_loses_no_request_and_leaves_nothing_behind() -> anyhow::Result<()> {
+    let (_model, gateway, base) = started("reload-storm")?;
+    let files = |gateway: &Running| -> anyhow::Result<usize> {
+        Ok(fs::read_dir(format!("/proc/{}/fd", gateway.process()))?.count())
+    };
+    assert!(ask(&gateway, false)?.contains(" 200 "));
+    let before = files(&gateway)?;
+    for round in 0..40 {
+        // The way to a target is made anew each time.
+        let places = format!("region = \"none\", concurrency = {}", 10 + round % 2);
+        // An earlier signal may be heard while the file is written, so that it is swapped as a whole.
+        let next = file("reload-storm-next.toml", &base.replace("region = \"none\"", &places))?;
+        fs::rename(next, gateway.settings_path())?;
+        gateway.signal("-HUP")?;
+        if round % 4 == 0 {
+            assert!(ask(&gateway, round % 8 == 0)?.contains(" 200 "), "{round}");
+        }
+    }
+    let next = file("reload-storm-next.toml", &(base + OTHER))?;
+    fs::rename(next, gateway.settings_path())?;
+    gateway.signal("-HUP")?;
+    let said = wait_for(&gateway, 0, "limits.tiers.prime.minute")?;
+    assert!(!said.contains("not changed"), "{said}");
+    assert!(ask(&gateway, false)?.contains(" 200 "));
+    assert!(files(&gateway)? < before + 20, "{before} files were open, and {} are", files(&gateway)?);
     Ok(())
 }
