@@ -1,6 +1,6 @@
 //! `seawall config`.
 
-use crate::settings::{Origins, Overrides, colours, refused};
+use crate::settings::{Origins, Overrides, check_environment, colours, refused};
 use crate::{Failed, counted};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -94,6 +94,7 @@ fn print(text: &str) -> Result<(), Failed> {
 }
 
 fn check(arguments: &CheckArguments) -> Result<(), Failed> {
+    check_environment()?;
     let origins = Origins::new(arguments.file.as_deref(), &arguments.overrides);
     let name = arguments.file.as_deref().map_or("settings".into(), Path::to_string_lossy);
     let found = origins.read().and_then(|file| origins.load(file));
@@ -125,6 +126,7 @@ fn differences(arguments: &DiffArguments) -> Result<(), Failed> {
             serde_json::json!({
                 "key": change.key, "old": change.old, "new": change.new,
                 "needs_restart": change.needs == Needs::Restart,
+                "is_followed": change.needs != Needs::NotYet,
             })
         };
         let lines: Vec<_> = changes.iter().map(line).collect();
@@ -133,8 +135,12 @@ fn differences(arguments: &DiffArguments) -> Result<(), Failed> {
     let mut text = String::new();
     for change in &changes {
         let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not there)".to_owned());
-        let restart = if change.needs == Needs::Restart { "  (needs a restart)" } else { "" };
-        text.push_str(&format!("{}: {} -> {}{restart}\n", change.key, side(&change.old), side(&change.new)));
+        let note = match change.needs {
+            Needs::Live => "",
+            Needs::Restart => "  (needs a restart)",
+            Needs::NotYet => "  (not followed yet)",
+        };
+        text.push_str(&format!("{}: {} -> {}{note}\n", change.key, side(&change.old), side(&change.new)));
     }
     if changes.is_empty() {
         text.push_str("no difference\n");

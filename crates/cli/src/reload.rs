@@ -1,7 +1,13 @@
 //! Settings that change while the gateway runs.
+//!
+//! The file is looked at every second and followed once it has stayed the same for two looks; a signal has everything read
+//! again at once. Settings that are refused change nothing, and the reason is told. Where the reason may pass by itself,
+//! such as a secret that is not there yet, they are tried again until they are taken or written anew. **What it will
+//! not do.** It follows no file that has become empty and waits for no pipe: both would be settings that nobody wrote.
 
 use crate::settings::{Origins, colours};
 use seawall_config::{Loaded, Needs, Problems, Source, diff};
+use seawall_core::quota::LimitChange;
 use seawall_gateway::Listening;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,21 +22,34 @@ pub(crate) struct Reload {
     seen: Option<String>,
     /// The file as it was a moment ago, if it was another: a file that is still being written is left alone.
     settling: Option<String>,
+    /// Why the gateway could not follow the file as it was last looked at.
+    refused: Option<String>,
+    /// Why the file could not be read a moment ago, and whether that was told.
+    unread: Option<(String, bool)>,
 }
 
 impl Reload {
     /// Of a gateway that was started with these settings, from a file of this text.
     pub(crate) fn new(origins: Origins, started: Loaded, seen: Option<String>) -> Self {
-        Self { origins, current: started.clone(), started, seen, settling: None }
+        let current = started.clone();
+        Self { origins, current, started, seen, settling: None, refused: None, unread: None }
     }
 
     /// Looks whether the file has changed and then stayed the same for a moment; to be called every second or so.
     pub(crate) fn look(&mut self, listening: &Listening) {
-        // A file that cannot be read is in the middle of being replaced, or gone: the settings stay.
-        let Ok(Some(file)) = self.origins.read() else { return };
+        let file = match self.read() {
+            Ok(None) => return,
+            Ok(Some(file)) => file,
+            Err(problem) => return self.miss(problem),
+        };
+        self.unread = None;
         if self.seen.as_ref() == Some(&file.text) {
             self.settling = None;
+            if self.refused.is_some() {
+                self.apply(Some(file), listening);
+            }
         } else if self.settling.as_ref() == Some(&file.text) {
+            self.refused = None;
             self.apply(Some(file), listening);
         } else {
             self.settling = Some(file.text);
@@ -39,10 +58,45 @@ impl Reload {
 
     /// Reads everything again because somebody said so.
     pub(crate) fn now(&mut self, listening: &Listening) {
-        match self.origins.read() {
+        self.refused = None;
+        match self.read() {
             Ok(file) => self.apply(file, listening),
-            Err(problems) => refuse(&problems),
+            Err(problem) => eprintln!("seawall: settings not changed: {problem}"),
         }
+    }
+
+    /// The file, if there is one. What is no file could keep us waiting for ever, or has been read to its end.
+    fn read(&self) -> Result<Option<Source>, String> {
+        let Some(path) = &self.origins.file else { return Ok(None) };
+        match std::fs::metadata(path) {
+            Ok(found) if !found.is_file() => return Err(format!("{} is not a file", path.display())),
+            _ => {}
+        }
+        let file = self.origins.read().map_err(|problems| {
+            let first = problems.list().first().map(|problem| problem.message.clone());
+            first.unwrap_or_else(|| problems.to_string())
+        })?;
+        // It has just been cut off, to be written anew, or by accident. A comment is enough for who means it.
+        match file {
+            Some(file) if file.text.trim().is_empty() && self.seen.as_ref() != Some(&file.text) => {
+                Err(format!("{} is empty", file.name))
+            }
+            file => Ok(file),
+        }
+    }
+
+    /// A file that cannot be read may be in the middle of being replaced: one that stays so is told once.
+    fn miss(&mut self, problem: String) {
+        self.settling = None;
+        self.unread = Some(match self.unread.take() {
+            Some((before, told)) if before == problem => {
+                if !told {
+                    eprintln!("seawall: settings stay as they are: {problem}");
+                }
+                (problem, true)
+            }
+            _ => (problem, false),
+        });
     }
 
     fn apply(&mut self, file: Option<Source>, listening: &Listening) {
@@ -50,38 +104,56 @@ impl Reload {
         self.settling = None;
         let loaded = match self.origins.load(file) {
             Ok(loaded) => loaded,
-            Err(problems) => return refuse(&problems),
+            Err(problems) => {
+                self.refused = None;
+                return refuse(&problems);
+            }
         };
         match listening.change(&loaded.settings) {
             Ok(limits) => {
-                eprint!("{}", self.report(&loaded, limits.iter().map(ToString::to_string)));
+                self.refused = None;
+                if !loaded.warnings.is_empty() {
+                    eprint!("{}", loaded.warnings.render(colours()));
+                }
+                eprint!("{}", self.report(&loaded, &limits));
                 self.current = loaded;
             }
-            Err(error) => eprintln!("seawall: settings not changed: {error}"),
+            Err(error) => {
+                let reason = error.to_string();
+                if self.refused.as_ref() != Some(&reason) {
+                    eprintln!("seawall: settings not changed: {reason}");
+                }
+                self.refused = Some(reason);
+            }
         }
     }
 
-    /// What has changed, what of it waits for a restart, and what became of counts that did not stay as they were.
-    fn report(&self, loaded: &Loaded, limits: impl Iterator<Item = String>) -> String {
+    /// What has changed, what of it is not followed or waits for a restart, and what became of limits that changed.
+    fn report(&self, loaded: &Loaded, limits: &[LimitChange]) -> String {
         let changes = diff(&self.current, loaded);
+        let of = |needs: Needs| -> Vec<&str> {
+            changes.iter().filter(|change| change.needs == needs).map(|change| change.key.as_str()).collect()
+        };
+        let mut text = match of(Needs::Live).as_slice() {
+            [] => "seawall: settings read again: nothing to change\n".to_owned(),
+            keys => format!("seawall: settings changed: {}\n", keys.join(", ")),
+        };
+        for limit in limits.iter().filter(|limit| !limit.is_unchanged()) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "seawall:   limit {limit}");
+        }
         let waiting: BTreeSet<String> = diff(&self.started, loaded)
             .into_iter()
             .filter(|change| change.needs == Needs::Restart)
             .map(|change| change.key)
             .collect();
-        let live = changes.iter().filter(|change| change.needs != Needs::Restart);
-        let live: Vec<&str> = live.map(|change| change.key.as_str()).collect();
-        let mut text = match live.as_slice() {
-            [] => "seawall: settings read again: nothing to change\n".to_owned(),
-            keys => format!("seawall: settings changed: {}\n", keys.join(", ")),
-        };
-        for limit in limits {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "seawall:   limit {limit}");
-        }
         if !waiting.is_empty() {
             let keys: Vec<String> = waiting.into_iter().collect();
             let _ = writeln!(text, "seawall: needs a restart: {}", keys.join(", "));
+        }
+        let ignored = of(Needs::NotYet);
+        if !ignored.is_empty() {
+            let _ = writeln!(text, "seawall: not followed yet: {}", ignored.join(", "));
         }
         text
     }

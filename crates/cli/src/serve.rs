@@ -5,7 +5,7 @@ use crate::settings::{Origins, Overrides, colours};
 use crate::{Failed, counted, signals};
 use anyhow::Context as _;
 use clap::Args;
-use seawall_config::{Loaded, Provider, Settings};
+use seawall_config::{Loaded, Provider, Settings, unfollowed};
 use seawall_core::money::Money;
 use seawall_gateway::{Kept, Listening, ServeOptions, TokioRuntime, serve};
 use seawall_model::engine::{Engine, ModelOptions, Pace};
@@ -59,6 +59,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     if !loaded.warnings.is_empty() {
         eprint!("{}", loaded.warnings.render(colours()));
     }
+    eprint!("{}", not_followed(&loaded));
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let tokio = tokio.context("cannot start a runtime").map_err(Failed::Broken)?;
     let reload = Reload::new(origins, loaded.clone(), text);
@@ -107,6 +108,12 @@ async fn tend(listening: Listening, mut reload: Reload, mut signals: Signals, ru
     let stopped = tokio::task::spawn_blocking(|| listening.stop());
     // It ends by itself; there is nothing to do about one that did not.
     let _ = stopped.await;
+}
+
+/// What was set in vain, so that nobody relies on it.
+fn not_followed(loaded: &Loaded) -> String {
+    let keys: Vec<String> = unfollowed(loaded).into_iter().map(|change| change.key).collect();
+    if keys.is_empty() { String::new() } else { format!("seawall: not followed yet: {}\n", keys.join(", ")) }
 }
 
 /// A model in this process, where some target wants one.

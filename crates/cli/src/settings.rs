@@ -1,11 +1,13 @@
 //! Where settings come from: a profile, a file, the environment, arguments.
 
 use crate::Failed;
+use anyhow::anyhow;
 use clap::Args;
 use seawall_config::{Input, Loaded, Problems, Source, load, read_file};
 use seawall_core::time::UtcTime;
 use seawall_gateway::TokioRuntime;
 use seawall_pipeline::Runtime as _;
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -64,9 +66,8 @@ impl Origins {
 
     /// The settings that hold with this text of the file.
     pub(crate) fn load(&self, file: Option<Source>) -> Result<Loaded, Problems> {
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-        });
+        let text = |text: OsString| text.to_string_lossy().into_owned();
+        let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
         load(&Input {
             file,
             environment: environment.collect(),
@@ -82,9 +83,25 @@ impl Origins {
 
     /// The same, with the text that the file had.
     pub(crate) fn load_with_text(&self) -> Result<(Loaded, Option<String>), Failed> {
+        check_environment()?;
         let read = self.read().map_err(|problems| refused(&problems))?;
         let text = read.as_ref().map(|file| file.text.clone());
         Ok((self.load(read).map_err(|problems| refused(&problems))?, text))
+    }
+}
+
+/// Refuses a variable of ours that is no text: what would be left of it is not what somebody wrote.
+pub(crate) fn check_environment() -> Result<(), Failed> {
+    let is_ours = |name: &str| name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("SEAWALL__"));
+    let odd = std::env::vars_os().find(|(name, value)| {
+        is_ours(&name.to_string_lossy()) && (name.to_str().is_none() || value.to_str().is_none())
+    });
+    match odd {
+        Some((name, _)) => {
+            let name = name.to_string_lossy();
+            Err(Failed::BadInput(anyhow!("environment variable {name}: this is not UTF-8 text")))
+        }
+        None => Ok(()),
     }
 }
 

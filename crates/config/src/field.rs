@@ -4,13 +4,14 @@
 //! the rest can be looked at as well. Settings with a stand-in are never handed out, and no complaint about a stand-in
 //! is.
 
+use crate::cover::{cover_values, sounds_secret};
 use crate::kind::{Kind, quoted};
 use crate::problem::{Code, Problem, Problems};
 use crate::render::printable;
 use crate::shape::{Leaf, SectionShape, Shape};
 use crate::source::{Located, Origin};
 use crate::suggest;
-use crate::tree::{Entry, Node, Table, Value, parse_value, sounds_secret};
+use crate::tree::{Entry, Node, Table, Value, parse_value};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
@@ -126,7 +127,7 @@ fn read_value<K: Kind>(node: &Node, path: &str, reader: &mut Reader<'_>) -> Loca
         Ok(value) => Located { value, origin: node.origin },
         Err(misread) => {
             if K::is_covered(&node.value) {
-                reader.problems.cover(node.origin);
+                cover_values(node, reader.problems);
             }
             let message = format!("{path}: {}", printable(&misread.message));
             reader.report(Problem::error(misread.code, message, node.origin).help(printable(&misread.help)));
@@ -278,6 +279,10 @@ pub(crate) fn join(path: &str, key: &str) -> String {
 fn not_a_table(entry: &Entry, path: &str, header: &str, reader: &mut Reader<'_>) {
     let message = format!("{path}: expected a table, found {}", entry.node.value.noun());
     let problem = Problem::error(Code::WrongType, message, entry.node.origin);
+    // It is not known what the value was to be, and a key of a caller is often written like this.
+    if matches!(entry.node.value, Value::Text(_) | Value::List(_)) {
+        cover_values(&entry.node, reader.problems);
+    }
     reader.report(problem.help(format!("write [{header}] and its keys below it")));
     reader.stand_ins.push(entry.node.origin);
 }
@@ -326,14 +331,21 @@ fn missing_section(spot: &Spot<'_>, shape: &SectionShape, reader: &mut Reader<'_
 /// Complains about keys that a section does not have.
 pub(crate) fn report_unknown(table: &Table, path: &str, shape: &SectionShape, reader: &mut Reader<'_>) {
     for (key, entry) in table.iter().filter(|(key, _)| shape.key(key).is_none()) {
-        if sounds_secret(key) && !matches!(entry.node.value, Value::Table(_)) {
-            reader.problems.cover(entry.node.origin);
+        if !is_harmless(key, &entry.node.value, shape) {
+            cover_values(&entry.node, reader.problems);
         }
         let place = if path.is_empty() { String::new() } else { format!(" in [{path}]") };
         let (noun, code) = shape.noun;
         let message = format!("unknown {noun} {}{place}", quoted(&printable(key)));
         reader.report(Problem::error(code, message, entry.key).help(what_exists(key, path, shape)));
     }
+}
+
+/// Whether what is under an unknown key can be shown: it is a slip of a key that holds no secret, or no text.
+fn is_harmless(key: &str, value: &Value, shape: &SectionShape) -> bool {
+    let is_text = matches!(value, Value::Text(_) | Value::List(_) | Value::Table(_));
+    let meant = suggest::nearest(key, shape.keys.iter().map(|key| key.name));
+    !sounds_secret(key) && (!is_text || meant.is_some_and(|meant| !sounds_secret(meant)))
 }
 
 /// What a key that does not exist may have been meant to be.

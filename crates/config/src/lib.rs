@@ -20,9 +20,11 @@
 //! ```
 
 mod check;
+mod cover;
 mod field;
 mod kind;
 mod load;
+mod not_yet;
 mod problem;
 mod profile;
 mod raw;
@@ -43,6 +45,7 @@ pub use kind::{
     RetryCosts, Runtime, SecretReference, StoreKind, is_metadata_host, shown_span,
 };
 pub use load::{Input, Loaded, load, read_file};
+pub use not_yet::is_followed;
 pub use problem::{Code, Place, Problem, Problems, Severity};
 pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
 pub use raw::shape;
@@ -55,5 +58,5 @@ pub use settings::{
     StoreSettings, TargetSettings, TelemetrySettings, TlsSettings, TokenSettings,
 };
 pub use shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
-pub use show::{Change, diff, show};
+pub use show::{Change, diff, show, unfollowed};
 pub use source::{Located, Origin, Position, Source, SourceKind, Sources};

@@ -4,15 +4,16 @@ use crate::check;
 use crate::field::{Reader, Section as _, report_unknown};
 use crate::kind::quoted;
 use crate::problem::{Code, Problem, Problems, Severity};
-use crate::profile::{DEFAULT_PROFILE, profile_names, profile_text};
+use crate::profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};
 use crate::raw::{Raw, shape};
 use crate::render::printable;
 use crate::settings::Settings;
 use crate::source::{Origin, Source, SourceKind, Sources};
 use crate::suggest;
-use crate::tree::{Table, Value, merge, parse};
+use crate::tree::{LONGEST_TEXT, Table, Value, merge, parse};
 use crate::variable::{assign, from_arguments, from_variables};
 use seawall_core::time::UtcTime;
+use std::io::Read as _;
 use std::path::Path;
 
 /// All that settings are made from. Each overrules those above it.
@@ -45,6 +46,8 @@ pub struct Loaded {
     pub warnings: Problems,
     pub(crate) tree: Table,
     pub(crate) sources: Sources,
+    /// What the profile says that they start from.
+    pub(crate) profile: Table,
 }
 
 /// Reads, merges and checks settings. Everything that is wrong is reported at once.
@@ -67,6 +70,12 @@ pub fn load(input: &Input) -> Result<Loaded, Problems> {
     let (name, origin) = chosen.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), Origin::beginning(source)));
     let shape = shape();
     let mut tree = profile(&name, origin, &mut sources, &mut problems);
+    // Who starts from nothing is compared with what is usual.
+    let base = if name == EMPTY_PROFILE {
+        profile(DEFAULT_PROFILE, origin, &mut Sources::default(), &mut Problems::default())
+    } else {
+        tree.clone()
+    };
     merge(&mut tree, over);
     for one in variables.iter().chain(&arguments).filter(|one| one.profile().is_none()) {
         assign(one, shape, &mut tree, &mut problems);
@@ -102,7 +111,7 @@ pub fn load(input: &Input) -> Result<Loaded, Problems> {
     problems.sort();
     match settings {
         Some(settings) if !problems.has_errors() => {
-            Ok(Loaded { settings, warnings: problems, tree, sources })
+            Ok(Loaded { settings, warnings: problems, tree, sources, profile: base })
         }
         _ => {
             debug_assert!(problems.has_errors(), "settings are refused for a reason");
@@ -162,7 +171,15 @@ pub fn read_file(path: &Path) -> Result<Source, Problems> {
         problems.add(Problem::error(Code::UnreadableFile, message, Origin::beginning(source)));
         Err(problems)
     };
-    let bytes = match std::fs::read(path) {
+    // One byte more than settings may have is enough to refuse them, and a device has no end.
+    let read = std::fs::File::open(path).and_then(|file| {
+        let mut bytes = Vec::new();
+        file.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let bytes = match read {
+        Ok(bytes) if bytes.len() > LONGEST_TEXT => {
+            return refused(format!("{} has more than {LONGEST_TEXT} bytes", printable(&name)));
+        }
         Ok(bytes) => bytes,
         Err(error) => return refused(format!("cannot read {}: {error}", printable(&name))),
     };

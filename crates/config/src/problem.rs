@@ -4,6 +4,7 @@
 //! [`Problems`] holds all of them at once and can be shown as text or as JSON. **What it will not do.** It never shows
 //! what may be a secret: such places are covered in every line that is shown.
 
+use crate::cover::presentable;
 use crate::render;
 use crate::source::{Origin, Sources};
 use serde_json::{Value, json};
@@ -229,7 +230,9 @@ impl Problems {
         self.left_off > 0 || self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    pub(crate) fn add(&mut self, problem: Problem) {
+    pub(crate) fn add(&mut self, mut problem: Problem) {
+        problem.message = presentable(problem.message);
+        problem.help = problem.help.map(presentable);
         // Two ways to the same mistake say it once.
         if self.list.contains(&problem) {
             return;
@@ -271,7 +274,7 @@ impl Problems {
             let source = self.sources.of(place.origin);
             let position = source.map(|source| source.position(place.origin.start));
             json!({
-                "source": source.map(|source| source.name.as_str()),
+                "source": source.map(|source| presentable(source.name.clone())),
                 "line": position.map(|position| position.line),
                 "column": position.map(|position| position.column),
                 "label": place.label,

@@ -1,9 +1,10 @@
 //! What settings mean, for people: a page in Markdown.
 
 use crate::load::{Input, load};
+use crate::not_yet::is_followed;
 use crate::profile::DEFAULT_PROFILE;
 use crate::raw::shape;
-use crate::shape::{KeyShape, SectionShape, Shape};
+use crate::shape::{KeyShape, Needs, SectionShape, Shape};
 use crate::show;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +19,10 @@ Each key can also be set by an environment variable, with two underscores betwee
 `SEAWALL__BUDGET__DAY='$100/day'`. Variables overrule the file, and arguments overrule variables. An optional key and an
 entry of a collection can be taken away with the word `\"none\"`: `targets.haiku = \"none\"`.
 
-Keys marked *restart* hold from the next start; all others are applied to a running gateway.
+Keys marked *restart* hold from the next start. Keys marked *not yet* are checked, and this version does not act on
+them: it says so at the start if one is set, and does not start at all where going on without it would be dangerous. All
+others are applied to a running gateway: within two seconds of a change of the file, or at once on a hangup signal (SIGHUP).
+A secret in a file or a variable is read again whenever settings are.
 ";
 
 /// The page: a table for each section with its keys, their kinds, what the usual profile says, and what they mean.
@@ -71,8 +75,12 @@ fn row(out: &mut String, key: &KeyShape, header: &str, usual: &BTreeMap<String, 
         (None, None) if key.is_optional => "none".to_owned(),
         (None, None) => "must be written".to_owned(),
     };
-    let restart = if key.needs == crate::shape::Needs::Restart { " *restart*" } else { "" };
-    let _ = writeln!(out, "| `{}` | {} | {value} | {}{restart} |", key.name, cell(&kind), cell(&key.doc));
+    let mark = match key.needs {
+        _ if !is_followed(&format!("{header}.{}", key.name)) => " *not yet*",
+        Needs::Restart => " *restart*",
+        Needs::Live | Needs::NotYet => "",
+    };
+    let _ = writeln!(out, "| `{}` | {} | {value} | {}{mark} |", key.name, cell(&kind), cell(&key.doc));
 }
 
 fn words(words: &[&str]) -> String {

@@ -3,6 +3,7 @@
 //! Widths are those of a terminal: wide characters take two cells, tabs are shown as four spaces, and of a very long
 //! line only the part around the mistake is shown.
 
+use crate::cover::{COVER, marked_secrets, presentable};
 use crate::problem::{Place, Problem, Problems, Severity};
 use crate::source::{Origin, Source, SourceKind, floor};
 use std::fmt::Write as _;
@@ -11,8 +12,6 @@ use std::fmt::Write as _;
 const WIDEST: usize = 100;
 /// Cells before the mistake that are kept of a line that is too long.
 const KEPT_BEFORE: usize = 40;
-/// What stands for what must not be shown.
-const COVER: &str = "\u{2026}";
 
 struct Paint {
     colours: bool,
@@ -96,14 +95,20 @@ fn excerpt(
     let position = source.position(origin.start);
     let line = source.line_at(position.line_start);
     let line_end = position.line_start + line.len();
-    let covered: Vec<(usize, usize)> = problems
+    let mut covered: Vec<(usize, usize)> = problems
         .covered
         .iter()
         .filter(|cover| cover.source == origin.source)
         .map(|cover| (cover.start.max(position.line_start), cover.end.min(line_end)))
         .filter(|(start, end)| start < end)
         .collect();
-    let cells = Cells::of(line, position.line_start, &covered);
+    // Who has to hide a value may have noted it behind it.
+    let last = covered.iter().map(|(_, end)| end - position.line_start).max();
+    let note = last.and_then(|last| Some(last + line.get(last..)?.find('#')?));
+    covered.extend(note.map(|at| (position.line_start + at, line_end)));
+    let marked = marked_secrets(line).into_iter();
+    covered.extend(marked.map(|range| (position.line_start + range.start, position.line_start + range.end)));
+    let cells = Cells::of(line, position.line_start, &joined(covered));
     let from = cells.column(floor(&source.text, origin.start));
     // What goes on in the next line is underlined to the end of this one.
     let to = cells.column(floor(&source.text, origin.end).min(line_end)).max(from + 1);
@@ -117,6 +122,19 @@ fn excerpt(
     let length = (to - from).min(WIDEST);
     let mark = paint.with(colour, &format!("{} {}", "^".repeat(length), place.label));
     let _ = writeln!(out, "{gutter} {bar} {before}{}", mark.trim_end());
+}
+
+/// Stretches in order, with those that meet made into one.
+fn joined(mut stretches: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    stretches.sort_unstable();
+    let mut out: Vec<(usize, usize)> = Vec::new();
+    for (start, end) in stretches {
+        match out.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ => out.push((start, end)),
+        }
+    }
+    out
 }
 
 /// A line as a terminal shows it.
@@ -192,7 +210,8 @@ fn is_unprintable(character: char) -> bool {
 
 /// A name with nothing in it that could steer a terminal.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|character| if is_unprintable(character) { '\u{fffd}' } else { character }).collect()
+    let shown = text.chars().map(|character| if is_unprintable(character) { '\u{fffd}' } else { character });
+    presentable(shown.collect())
 }
 
 /// Cells of a terminal that a character takes: two for East Asian wide ones and emoji, none for what is added to
@@ -221,7 +240,7 @@ fn width(character: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cells, printable, width};
+    use super::{Cells, joined, printable, width};
 
     #[test]
     fn wide_characters_take_two_cells_and_marks_none() {
@@ -234,6 +253,11 @@ mod tests {
     fn what_is_covered_is_shown_as_one_mark() {
         let cells = Cells::of("key = \"secret\" # x", 0, &[(6, 14)]);
         assert_eq!(cells.window(6, 7).0, "key = \u{2026} # x");
+    }
+
+    #[test]
+    fn stretches_that_meet_are_one() {
+        assert_eq!(joined(vec![(8, 9), (0, 5), (1, 2), (5, 6)]), [(0, 6), (8, 9)]);
     }
 
     #[test]

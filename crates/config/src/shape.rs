@@ -14,6 +14,8 @@ pub enum Needs {
     Live,
     /// Another start.
     Restart,
+    /// A gateway that acts on it: this one does not yet.
+    NotYet,
 }
 
 impl Needs {
@@ -23,6 +25,7 @@ impl Needs {
         match self {
             Self::Live => "live",
             Self::Restart => "restart",
+            Self::NotYet => "not yet",
         }
     }
 }

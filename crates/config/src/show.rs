@@ -4,6 +4,7 @@
 
 use crate::field::join;
 use crate::load::Loaded;
+use crate::not_yet::is_followed;
 use crate::profile::EMPTY_PROFILE;
 use crate::raw::shape;
 use crate::shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
@@ -15,6 +16,8 @@ use std::fmt::Write as _;
 /// A table of the text: its header, and its keys.
 struct Block {
     header: String,
+    /// The same, with `NAME` for names that somebody chose.
+    pattern: String,
     /// Whether it must be written even if it has no keys.
     is_chosen: bool,
     lines: Vec<Line>,
@@ -28,7 +31,13 @@ struct Line {
     needs: Needs,
 }
 
-fn blocks(shape: &SectionShape, table: &Table, header: &str, is_chosen: bool, out: &mut Vec<Block>) {
+/// Where a section stands: by its name, and with `NAME` for names that somebody chose.
+struct Header<'a> {
+    name: &'a str,
+    pattern: &'a str,
+}
+
+fn blocks(shape: &SectionShape, table: &Table, header: &Header<'_>, is_chosen: bool, out: &mut Vec<Block>) {
     let mut lines = Vec::new();
     let mut inner = Vec::new();
     for key in &shape.keys {
@@ -37,7 +46,9 @@ fn blocks(shape: &SectionShape, table: &Table, header: &str, is_chosen: bool, ou
             Shape::Leaf(leaf) | Shape::List(leaf) => lines.extend(line(key, leaf, entry)),
             Shape::Section(section) => {
                 if let Some(Entry { node: Node { value: Value::Table(table), .. }, .. }) = entry {
-                    blocks(section, table, &join(header, key.name), key.is_optional, &mut inner);
+                    let (name, pattern) = (join(header.name, key.name), join(header.pattern, key.name));
+                    let header = Header { name: &name, pattern: &pattern };
+                    blocks(section, table, &header, key.is_optional, &mut inner);
                 }
             }
             Shape::Named(section) => {
@@ -46,13 +57,16 @@ fn blocks(shape: &SectionShape, table: &Table, header: &str, is_chosen: bool, ou
                 };
                 for (name, entry) in table {
                     if let Value::Table(table) = &entry.node.value {
-                        blocks(section, table, &join(&join(header, key.name), name), true, &mut inner);
+                        let name = join(&join(header.name, key.name), name);
+                        let pattern = join(&join(header.pattern, key.name), "NAME");
+                        let header = Header { name: &name, pattern: &pattern };
+                        blocks(section, table, &header, true, &mut inner);
                     }
                 }
             }
         }
     }
-    out.push(Block { header: header.to_owned(), is_chosen, lines });
+    out.push(Block { header: header.name.to_owned(), pattern: header.pattern.to_owned(), is_chosen, lines });
     out.append(&mut inner);
 }
 
@@ -74,8 +88,7 @@ fn line(key: &KeyShape, leaf: &Leaf, entry: Option<&Entry>) -> Option<Line> {
 /// Everything that holds, as TOML; with where each value was written, if asked for.
 #[must_use]
 pub fn show(loaded: &Loaded, with_origins: bool) -> String {
-    let mut all = Vec::new();
-    blocks(shape(), &loaded.tree, "", false, &mut all);
+    let all = all_blocks(&loaded.tree);
     let mut out = format!(
         "# Everything is written here, so that no profile is needed.\nprofile = \"{EMPTY_PROFILE}\"\n"
     );
@@ -107,24 +120,44 @@ pub struct Change {
     pub needs: Needs,
 }
 
-fn flat(loaded: &Loaded) -> BTreeMap<String, (String, Needs)> {
+fn all_blocks(tree: &Table) -> Vec<Block> {
     let mut all = Vec::new();
-    blocks(shape(), &loaded.tree, "", false, &mut all);
-    let lines = all.into_iter().flat_map(|block| {
-        let header = block.header;
-        block.lines.into_iter().map(move |line| (join(&header, line.key), line)).collect::<Vec<_>>()
+    blocks(shape(), tree, &Header { name: "", pattern: "" }, false, &mut all);
+    all
+}
+
+fn flat(tree: &Table) -> BTreeMap<String, (String, Needs)> {
+    let lines = all_blocks(tree).into_iter().flat_map(|block| {
+        let Block { header, pattern, lines, .. } = block;
+        let placed = move |line: Line| {
+            let needs = if is_followed(&join(&pattern, line.key)) { line.needs } else { Needs::NotYet };
+            (join(&header, line.key), Line { needs, ..line })
+        };
+        lines.into_iter().map(placed).collect::<Vec<_>>()
     });
     lines.map(|(path, line)| (path, (line.text, line.needs))).collect()
 }
 
 /// Every value by its dotted key.
 pub(crate) fn values(loaded: &Loaded) -> BTreeMap<String, String> {
-    flat(loaded).into_iter().map(|(key, (value, _))| (key, value)).collect()
+    flat(&loaded.tree).into_iter().map(|(key, (value, _))| (key, value)).collect()
 }
 
 /// What differs between two settings, key by key.
 #[must_use]
 pub fn diff(old: &Loaded, new: &Loaded) -> Vec<Change> {
+    differences(&old.tree, &new.tree)
+}
+
+/// What was set other than the profile has it, and is not followed yet.
+#[must_use]
+pub fn unfollowed(loaded: &Loaded) -> Vec<Change> {
+    let mut changes = differences(&loaded.profile, &loaded.tree);
+    changes.retain(|change| change.needs == Needs::NotYet);
+    changes
+}
+
+fn differences(old: &Table, new: &Table) -> Vec<Change> {
     let (old, mut new) = (flat(old), flat(new));
     let mut changes = Vec::new();
     for (key, (was, needs)) in old {

@@ -3,8 +3,9 @@
 //! Tables are merged key by key; of everything else the later one replaces the earlier. **What it will not do.** It
 //! knows nothing of what keys mean.
 
+use crate::cover::cover_line;
 use crate::problem::{Code, Problem, Problems};
-use crate::source::{Origin, floor};
+use crate::source::Origin;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -85,7 +86,7 @@ pub(crate) fn parse(text: &str, source: usize, problems: &mut Problems) -> Table
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors.iter().take(MOST_SYNTAX_ERRORS) {
         let place = Origin::new(source, error.span().unwrap_or(0..0));
-        cover_secrets(text, place, problems);
+        cover_line(text, place, problems);
         let message = error.message().trim_end_matches('.').replace('\n', ", ");
         problems.add(Problem::error(Code::Syntax, format!("this is not TOML: {message}"), place));
     }
@@ -114,29 +115,6 @@ fn shift(node: &mut Node, by: usize) {
         }),
         _ => {}
     }
-}
-
-/// A line that cannot be read may hold a secret; what follows such a key is covered.
-fn cover_secrets(text: &str, place: Origin, problems: &mut Problems) {
-    let start = text.get(..place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
-    let line = text.get(start..).and_then(|rest| rest.split('\n').next()).unwrap_or_default();
-    for (at, _) in line.match_indices('=') {
-        // The last part of a key is short; a line need not be.
-        let key = line.get(floor(line, at.saturating_sub(40))..at).unwrap_or_default().trim_end();
-        let value = line.get(at + 1..).unwrap_or_default().trim_start_matches([' ', '\t', '"', '\'']);
-        if sounds_secret(key) && !value.starts_with("env:") && !value.starts_with("file:") {
-            problems.cover(Origin { source: place.source, start: start + at + 1, end: start + line.len() });
-            return;
-        }
-    }
-}
-
-/// Whether what is under a key of this name may be a secret.
-pub(crate) fn sounds_secret(key: &str) -> bool {
-    let key = key.trim_end_matches(['"', '\'']).to_ascii_lowercase();
-    ["key", "secret", "token", "password", "passwd", "credential", "salt"]
-        .iter()
-        .any(|end| key.ends_with(end))
 }
 
 fn table(read: DeTable<'_>, source: usize, problems: &mut Problems) -> Table {
@@ -198,7 +176,7 @@ pub(crate) fn merge(under: &mut Table, over: Table) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, Value, merge, parse, parse_value, sounds_secret};
+    use super::{Table, Value, merge, parse, parse_value};
     use crate::problem::Problems;
 
     fn read(text: &str) -> Table {
@@ -240,11 +218,5 @@ mod tests {
         let mut problems = Problems::default();
         let _ = parse("a = 99999999999999999999", 0, &mut problems);
         assert_eq!(problems.list().len(), 1);
-    }
-
-    #[test]
-    fn keys_that_sound_like_secrets_are_known() {
-        assert!(["key", "api_key", "\"apiKey\"", "PASSWORD", "salt"].into_iter().all(sounds_secret));
-        assert!(!["keys", "model", "hash", "tokens"].into_iter().any(sounds_secret));
     }
 }

@@ -11,6 +11,7 @@ use crate::render::printable;
 use crate::shape::{Leaf, SectionShape, Shape};
 use crate::source::{Origin, Source, SourceKind, Sources};
 use crate::tree::{Entry, LONGEST_TEXT, Node, Table, Value, merge, parse_value};
+use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 const PREFIX: &str = "SEAWALL__";
@@ -55,7 +56,20 @@ pub(crate) fn from_variables(
         let steps = name.get(PREFIX.len()..).unwrap_or_default().split("__").map(str::to_lowercase).collect();
         assignment(steps, (name, value), SourceKind::Variable, sources)
     });
-    assignments.collect::<Vec<_>>().into_iter().filter(|one| is_short(one, problems)).collect()
+    let assignments: Vec<Assignment> = assignments.collect();
+    let mut seen: BTreeMap<String, Origin> = BTreeMap::new();
+    for one in &assignments {
+        let key = one.steps.iter().map(|step| plain(step)).collect::<Vec<_>>().join("__");
+        if let Some(first) = seen.insert(key, one.key_origin()) {
+            let message = "two variables set the same key";
+            problems.cover(one.value_origin());
+            problems.cover(Origin { start: first.end + 1, end: usize::MAX, ..first });
+            let problem =
+                Problem::error(Code::NamedTwice, message, one.key_origin()).also(first, "the other");
+            problems.add(problem.help("take one of them out: case makes no difference"));
+        }
+    }
+    assignments.into_iter().filter(|one| is_short(one, problems)).collect()
 }
 
 /// What arguments say: dotted keys as in TOML, and values.
@@ -71,6 +85,7 @@ pub(crate) fn from_arguments(
         if steps.is_none() {
             let message = format!("{} is not a key", quoted(&printable(key)));
             let problem = Problem::error(Code::Syntax, message, one.key_origin());
+            problems.cover(one.value_origin());
             problems.add(problem.help("write a dotted key such as budget.day"));
         } else if is_short(&one, problems) {
             assignments.push(one);

@@ -5,8 +5,11 @@ use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
 use crate::target::{Surroundings, TargetError, Targets};
-use seawall_config::{CoresValue, LogPlaceValue, Runtime as RuntimeName, Settings, StoreKind};
+use seawall_config::{
+    CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
+};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
+use seawall_core::evaluator::Switch;
 use seawall_core::quota::LimitChange;
 use seawall_core::setting::SettingError;
 use seawall_pipeline::{
@@ -49,19 +52,50 @@ pub enum ServeError {
     /// State cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
+    /// More than one of these.
+    #[error("{}", listed(.0))]
+    Several(Vec<ServeError>),
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The log cannot be started.
     #[error("cannot start the log: {0}")]
     Log(std::io::Error),
+    /// The file of the log cannot be written to.
+    #[error("telemetry.access_log: cannot write to {0}: {1}")]
+    LogFile(String, std::io::Error),
+}
+
+fn listed(problems: &[ServeError]) -> String {
+    let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+    format!("{} problems:{lines}", problems.len())
 }
 
 impl ServeError {
     /// Whether what was asked for makes no sense, rather than that it could not be done.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Setting(_) | Self::Target(..) | Self::Key(..) | Self::NotYet(_) | Self::NoKey)
+        match self {
+            Self::Setting(_)
+            | Self::Target(..)
+            | Self::Key(..)
+            | Self::NotYet(_)
+            | Self::NoKey
+            | Self::Several(_) => true,
+            Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
+        }
+    }
+
+    /// One of these for all of them, or nothing if there is none.
+    fn of(mut problems: Vec<Self>) -> Result<(), Self> {
+        match (problems.pop(), problems.is_empty()) {
+            (None, _) => Ok(()),
+            (Some(only), true) => Err(only),
+            (Some(last), false) => {
+                problems.push(last);
+                Err(Self::Several(problems))
+            }
+        }
     }
 }
 
@@ -105,7 +139,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
-    let log = log(&settings.telemetry.access_log).map_err(ServeError::Log)?;
+    let log = log(&settings.telemetry.access_log)?;
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
     let path = PathOptions { rules, books, observer, seed: runtime.draw().below(u64::MAX) };
     let path = Arc::new(Path::new(runtime, path)?);
@@ -147,17 +181,20 @@ impl Made {
         keys: &[(Tier, String)],
         around: Surroundings,
     ) -> Result<(Self, RuleOptions), ServeError> {
-        refuse_what_cannot_be_done(settings)?;
-        let directory = directory(settings, keys)?;
-        let targets = self.targets.of(settings, around);
-        let targets = targets.map_err(|(name, error)| ServeError::Target(name, error))?;
+        // Whoever has to mend settings wants to hear of everything at once.
+        let mut problems = what_cannot_be_done(settings);
+        let directory =
+            directory(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
+        let (targets, wrong) = self.targets.of(settings, around);
+        problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
+        ServeError::of(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
         } else {
             let options = settings.retry.budget.clone();
             (options.clone(), Arc::new(RetryBudget::new(options)?))
         };
-        let route = |(name, route): (&String, &seawall_config::RouteSettings)| {
+        let route = |(name, route): (&String, &RouteSettings)| {
             let targets = route.targets.iter().filter_map(|name| targets.get(name)).collect();
             Route::new(name, route.start_time, targets)
         };
@@ -185,18 +222,19 @@ impl Made {
     }
 }
 
-fn refuse_what_cannot_be_done(settings: &Settings) -> Result<(), ServeError> {
+/// What settings ask for that nobody does. Going on without it would let through what somebody wants to be stopped.
+fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
+    let is_elsewhere = |route: &RouteSettings| !route.faces.contains(&FaceName::Anthropic);
     let asked = [
         (settings.server.tls.is_some(), "server.tls"),
         (settings.store.kind == StoreKind::Redis, "store.kind = \"redis\""),
         (!settings.callers.issuers.is_empty(), "callers.issuers"),
         (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
         (settings.routes.values().any(|route| route.quotas.is_some()), "routes.NAME.requests and tokens"),
+        (settings.routes.values().any(is_elsewhere), "routes.NAME.faces without \"anthropic\""),
+        (!settings.protections.is_on(Switch::ModelInvocation), "switches.model_invocation_enabled = false"),
     ];
-    match asked.into_iter().find(|(is_asked, _)| *is_asked) {
-        Some((_, what)) => Err(ServeError::NotYet(what)),
-        None => Ok(()),
-    }
+    asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| ServeError::NotYet(what)).collect()
 }
 
 fn directory(settings: &Settings, keys: &[(Tier, String)]) -> Result<Directory, ServeError> {
@@ -213,12 +251,16 @@ fn directory(settings: &Settings, keys: &[(Tier, String)]) -> Result<Directory, 
     Ok(directory)
 }
 
-fn log(place: &LogPlaceValue) -> std::io::Result<Option<Box<dyn Write + Send>>> {
+fn log(place: &LogPlaceValue) -> Result<Option<Box<dyn Write + Send>>, ServeError> {
     Ok(match place {
         LogPlaceValue::Nowhere => None,
         LogPlaceValue::Stdout => Some(Box::new(std::io::stdout())),
         LogPlaceValue::File(path) => {
-            Some(Box::new(std::fs::OpenOptions::new().create(true).append(true).open(path)?))
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            Some(Box::new(file.map_err(|error| ServeError::LogFile(path.clone(), error))?))
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use seawall_config::SecretReference;
 use std::fmt;
+use std::io::Read as _;
 
 /// A secret. It is written nowhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -11,6 +12,15 @@ impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Secret")
     }
+}
+
+/// No key and no certificate is longer; a device has no end.
+const LONGEST: usize = 1 << 16;
+
+fn read(path: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LONGEST as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// A secret that is not where settings say.
@@ -30,7 +40,7 @@ impl Secret {
                 std::env::VarError::NotPresent => wrong("this variable is not set"),
                 std::env::VarError::NotUnicode(_) => wrong("this variable is no text"),
             })?,
-            SecretReference::File(path) => std::fs::read_to_string(path).map_err(|error| {
+            SecretReference::File(path) => read(path).map_err(|error| {
                 use std::io::ErrorKind::{InvalidData, NotFound, PermissionDenied};
                 wrong(match error.kind() {
                     NotFound => "there is no such file",
@@ -40,6 +50,9 @@ impl Secret {
                 })
             })?,
         };
+        if text.len() > LONGEST {
+            return Err(wrong("it is too long for a secret"));
+        }
         let text =
             text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
         if text.is_empty() {
@@ -82,6 +95,8 @@ mod tests {
     fn what_is_no_secret_is_refused_and_not_repeated() {
         assert_eq!(of_file("empty", b"\n"), Err("there is nothing in it".to_owned()));
         assert_eq!(of_file("lines", b"one\ntwo\n"), Err("there are control characters in it".to_owned()));
+        assert!(of_file("long", &[b'a'; 1 << 16]).is_ok());
+        assert_eq!(of_file("longer", &[b'a'; (1 << 16) + 1]), Err("it is too long for a secret".to_owned()));
         assert_eq!(of_file("bytes", b"\xff\xfe"), Err("this file is no text".to_owned()));
         let missing = Secret::fetch(&SecretReference::File("no/such/file".to_owned())).unwrap_err();
         assert_eq!(missing.to_string(), "file:no/such/file: there is no such file");

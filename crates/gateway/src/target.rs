@@ -27,6 +27,9 @@ pub enum TargetError {
     /// This program cannot speak to that provider.
     #[error("targets of the provider {0} cannot be served yet")]
     Provider(&'static str),
+    /// A simulated model that was not wanted at the start.
+    #[error("the simulated model starts with the program: start it anew")]
+    NoSimulator,
     /// A price is missing.
     #[error("the model {0} has no price")]
     NoPrice(String),
@@ -59,19 +62,17 @@ struct Way {
 }
 
 impl Targets {
-    /// The targets of these settings. A way that stays the same keeps its connections; a target that stays keeps what was
+    /// The targets of these settings, and those that there is no way to. A way that stays the same keeps its connections; a target that stays keeps what was
     /// learned of it.
-    pub(crate) fn of(
-        &self,
-        settings: &Settings,
-        around: Surroundings,
-    ) -> Result<Self, (String, TargetError)> {
-        let mut made = BTreeMap::new();
+    pub(crate) fn of(&self, settings: &Settings, around: Surroundings) -> (Self, Vec<(String, TargetError)>) {
+        let (mut made, mut wrong) = (BTreeMap::new(), Vec::new());
         for (name, target) in &settings.targets {
-            let one = self.one(name, target, settings, around).map_err(|error| (name.clone(), error))?;
-            made.insert(name.clone(), one);
+            match self.one(name, target, settings, around) {
+                Ok(one) => drop(made.insert(name.clone(), one)),
+                Err(error) => wrong.push((name.clone(), error)),
+            }
         }
-        Ok(Self(made))
+        (Self(made), wrong)
     }
 
     fn one(
@@ -130,6 +131,7 @@ impl Way {
         let url = match (self.settings.provider, around.simulated) {
             (Provider::Simulated, Some(address)) => format!("http://{address}"),
             (Provider::Anthropic, _) => self.settings.url.clone().unwrap_or_else(|| ANTHROPIC.to_owned()),
+            (Provider::Simulated, None) => return Err(TargetError::NoSimulator),
             (provider, _) => return Err(TargetError::Provider(provider.name())),
         };
         let runtime = around.runtime;

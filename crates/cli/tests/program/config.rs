@@ -131,13 +131,25 @@ fn a_secret_is_never_printed() -> anyhow::Result<()> {
 }
 
 #[test]
-fn differences_say_what_needs_a_restart() -> anyhow::Result<()> {
+fn differences_say_what_needs_a_restart_and_what_is_not_followed() -> anyhow::Result<()> {
     let text = fine(&["diff", "mangaassist", "demo"])?;
-    assert!(text.contains("store.folder: \"seawall-data\" -> \"seawall-demo\"  (needs a restart)"), "{text}");
+    assert!(
+        text.contains("store.folder: \"seawall-data\" -> \"seawall-demo\"  (needs a restart)\n"),
+        "{text}"
+    );
     assert!(text.contains("targets.sonnet.provider: \"bedrock\" -> \"simulated\"\n"), "{text}");
-    let list: Value = serde_json::from_str(&fine(&["diff", "--json", "mangaassist", "demo"])?)?;
-    let folder = list.as_array().and_then(|list| list.iter().find(|one| one["key"] == "store.folder"));
-    assert_eq!(folder.context("no folder")?["needs_restart"], true);
+    let one = file("diff-cores.toml", "server.cores = 1\ntokens.window = 150_000\n")?;
+    let one = one.to_string_lossy();
+    let text = fine(&["diff", "mangaassist", &one])?;
+    assert!(text.contains("server.cores: \"all\" -> 1  (needs a restart)\n"), "{text}");
+    assert!(text.contains("tokens.window: 200000 -> 150000  (not followed yet)\n"), "{text}");
+    let list: Value = serde_json::from_str(&fine(&["diff", "--json", "mangaassist", &one])?)?;
+    let marks = |key: &str| {
+        let found = list.as_array()?.iter().find(|one| one["key"] == key)?;
+        Some((found["needs_restart"].as_bool()?, found["is_followed"].as_bool()?))
+    };
+    assert_eq!(marks("server.cores"), Some((true, true)));
+    assert_eq!(marks("tokens.window"), Some((false, false)));
     Ok(())
 }
 

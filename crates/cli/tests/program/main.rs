@@ -21,6 +21,8 @@ mod page;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod reload_oddities;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod running;

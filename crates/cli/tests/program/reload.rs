@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const WIDE: &str =
     "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n";
 
-fn ask(gateway: &Running, stream: bool) -> anyhow::Result<String> {
+pub(crate) fn ask(gateway: &Running, stream: bool) -> anyhow::Result<String> {
     let body = format!(
         r#"{{"model":"manga","max_tokens":20,"stream":{stream},"messages":[{{"role":"user","content":"次は？"}}]}}"#
     );
@@ -19,14 +19,14 @@ fn ask(gateway: &Running, stream: bool) -> anyhow::Result<String> {
 }
 
 /// Has the gateway read its settings again and waits until it has said what came of it.
-fn reload(gateway: &Running, text: &str, expected: &str) -> anyhow::Result<String> {
+pub(crate) fn reload(gateway: &Running, text: &str, expected: &str) -> anyhow::Result<String> {
     let before = gateway.errors()?.len();
     gateway.write_settings(text)?;
     gateway.signal("-HUP")?;
     wait_for(gateway, before, expected)
 }
 
-fn wait_for(gateway: &Running, before: usize, expected: &str) -> anyhow::Result<String> {
+pub(crate) fn wait_for(gateway: &Running, before: usize, expected: &str) -> anyhow::Result<String> {
     let until = now() + Duration::from_secs(20);
     loop {
         let said = gateway.errors()?[before..].to_owned();

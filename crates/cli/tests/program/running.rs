@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -106,6 +106,11 @@ impl Running {
     /// Writes other settings.
     pub(crate) fn write_settings(&self, text: &str) -> anyhow::Result<()> {
         fs::write(&self.settings, text).context("cannot write settings")
+    }
+
+    /// The file with its settings.
+    pub(crate) fn settings_path(&self) -> &Path {
+        &self.settings
     }
 
     /// What it has said so far other than answers.

@@ -12,6 +12,18 @@ use std::time::Duration;
 /// A JWT that is this late is not late by accident.
 const MOST_LEEWAY: Duration = Duration::from_secs(300);
 
+/// What `sha256sum` says where a variable was not set: of an empty text, and of a line end.
+const HASHES_OF_NOTHING: [[u8; 32]; 2] = [
+    [
+        0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
+        0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+    ],
+    [
+        0x01, 0xba, 0x47, 0x19, 0xc8, 0x0b, 0x6f, 0xe9, 0x11, 0xb0, 0x91, 0xa7, 0xc0, 0x51, 0x24, 0xb6, 0x4e,
+        0xee, 0xce, 0x96, 0x4e, 0x09, 0xc0, 0x58, 0xef, 0x8f, 0x98, 0x05, 0xda, 0xca, 0x54, 0x6b,
+    ],
+];
+
 pub(super) fn callers(raw: &Raw, checker: &mut Checker<'_>) -> Option<CallerSettings> {
     let callers = &raw.callers;
     checker.positive(callers, "directory_time", &callers.directory_time);
@@ -19,6 +31,12 @@ pub(super) fn callers(raw: &Raw, checker: &mut Checker<'_>) -> Option<CallerSett
         let message = "callers: there are no keys, no issuers and no guests, so that nobody may ask";
         let help = "write a key under [callers.keys.NAME], or guests = true";
         checker.add(Problem::error(Code::NobodyMayAsk, message, callers.guests.origin).help(help));
+    }
+    for key in callers.keys.values().filter(|key| HASHES_OF_NOTHING.contains(&key.hash.value)) {
+        let message =
+            format!("{}.hash: this is the hash of nothing, so that everybody would have the key", key.path);
+        let help = "the key was empty when it was hashed: printf %s \"$KEY\" | sha256sum, with a KEY";
+        checker.add(Problem::error(Code::Impossible, message, key.hash.origin).help(help));
     }
     let mut seen: BTreeMap<[u8; 32], &raw::ApiKey> = BTreeMap::new();
     for key in callers.keys.values() {

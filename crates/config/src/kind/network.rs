@@ -147,10 +147,7 @@ impl<'a> UrlParts<'a> {
         if !scheme.starts_with(|first: char| first.is_ascii_lowercase()) || !scheme.chars().all(is_scheme) {
             return None;
         }
-        if rest
-            .chars()
-            .any(|character| character.is_whitespace() || character.is_control() || character == '\\')
-        {
+        if rest.chars().any(|character| !character.is_ascii_graphic() || character == '\\') {
             return None;
         }
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -173,7 +170,7 @@ impl<'a> UrlParts<'a> {
                 None => host_and_port,
             },
         };
-        let is_host = |character: char| character.is_alphanumeric() || ".-_:".contains(character);
+        let is_host = |character: char| character.is_ascii_alphanumeric() || ".-_:".contains(character);
         let is_fine = !host.is_empty() && host.chars().all(is_host);
         is_fine.then_some(Self { host, has_user: user.is_some(), has_query: rest.contains(['?', '#']) })
     }
@@ -256,6 +253,9 @@ mod tests {
             "http://[x]",
             "http://a\\b",
             "http://[::1]x",
+            "http://例え.jp",
+            "http://h/漫",
+            "http://h/\u{7f}",
         ] {
             assert_eq!(read(bad), Err(Code::Unreadable), "{bad}");
         }

@@ -1,6 +1,7 @@
 //! Where secrets are found. A secret itself is never part of settings.
 
 use super::{Form, Kind, Misread, expect_text, quoted};
+use crate::cover::marked_secrets;
 use crate::problem::Code;
 use crate::tree::Value;
 use std::fmt;
@@ -45,6 +46,9 @@ impl Kind for Secret {
             Value::Table(_) | Value::Boolean(_) => return Err(form.wrong_type(value)),
             _ => return Err(literal()),
         };
+        if !marked_secrets(text).is_empty() {
+            return Err(literal());
+        }
         if let Some(name) = text.strip_prefix("env:") {
             return if is_variable(name) {
                 Ok(SecretReference::Variable(name.to_owned()))
@@ -122,7 +126,8 @@ impl Kind for Hash {
         quoted(&format!("sha256:{digits}"))
     }
 
-    fn is_covered(value: &Value) -> bool {
-        !matches!(value, Value::Text(text) if text.starts_with("sha256:"))
+    fn is_covered(_value: &Value) -> bool {
+        // Whatever was written before the key itself does not make it less of a secret.
+        true
     }
 }

@@ -9,6 +9,8 @@ mod reading;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod strategies;
 #[cfg(test)]
 mod survival;

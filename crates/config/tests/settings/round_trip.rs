@@ -3,7 +3,7 @@
 use super::reading::{accepted, read, today};
 use super::strategies::{choices, dotted, overlay, variable};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
-use seawall_config::{Input, Loaded, Needs, Problems, Source, diff, load, show};
+use seawall_config::{Input, Loaded, Needs, Problems, Source, diff, load, show, unfollowed};
 
 fn with_variable(name: String, value: &str) -> Result<Loaded, Problems> {
     load(&Input { environment: vec![(name, value.to_owned())], today: today(), ..Input::default() })
@@ -162,4 +162,35 @@ fn a_difference_names_the_key_both_values_and_what_it_needs() {
     );
     assert!(diff(&old, &accepted("queue.time_to_live = \"30000ms\"")).is_empty());
     assert!(diff(&old, &new).iter().any(|change| change.needs == Needs::Restart));
+}
+
+#[test]
+fn what_is_set_and_not_followed_is_known() {
+    let keys = |text: &str| -> Vec<String> {
+        unfollowed(&accepted(text)).into_iter().map(|change| change.key).collect()
+    };
+    assert_eq!(keys(""), Vec::<String>::new());
+    // What is as in the profile is no choice of somebody's, and what is followed needs no word.
+    assert_eq!(
+        keys("router.evening_peak.start = \"19:00\"\nbudget.day = \"$100/day\""),
+        Vec::<String>::new()
+    );
+    let text =
+        "switches.rate_limit_enabled = false\nroutes.\"a.b\" = { targets = [\"haiku\"], faces = [\"chat\"] }";
+    let expected = ["routes.\"a.b\".faces", "routes.\"a.b\".fallback", "switches.rate_limit_enabled"];
+    assert_eq!(keys(text), expected);
+    // Who writes everything is compared with what is usual.
+    let shown = show(&accepted(text), false);
+    assert_eq!(keys(&shown), expected);
+    let change = &diff(&accepted(""), &accepted("off_peak.end = \"07:00\""))[0];
+    assert_eq!((change.key.as_str(), change.needs), ("off_peak.end", Needs::NotYet));
+}
+
+#[test]
+fn two_variables_for_one_key_are_refused_whatever_their_case() {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let environment = vec![pair("SEAWALL__BUDGET__DAY", "$10/day"), pair("seawall__Budget__day", "$20/day")];
+    let problems = load(&Input { environment, today: today(), ..Input::default() }).unwrap_err();
+    assert_eq!(codes(&problems), ["named-twice"], "{problems}");
+    assert!(problems.to_string().contains("environment variable SEAWALL__BUDGET__DAY"), "{problems}");
 }

@@ -95,6 +95,10 @@ fn a_file_that_cannot_be_read_is_a_problem_too() {
     fs::write(&path, b"a = 1\nb = \"\xe9\"\n").unwrap();
     let problems = read_file(&path).unwrap_err();
     assert!(problems.list()[0].message.ends_with("is not UTF-8 text: see line 2"), "{problems}");
+    let endless = read_file(std::path::Path::new("/dev/zero")).unwrap_err();
+    assert!(endless.list()[0].message.ends_with("has more than 1048576 bytes"), "{endless}");
+    fs::write(&path, "#".repeat(1 << 20)).unwrap();
+    assert_eq!(read_file(&path).unwrap().text.len(), 1 << 20);
     fs::write(&path, "a = 1\n").unwrap();
     assert_eq!(read_file(&path).unwrap().text, "a = 1\n");
     fs::remove_file(&path).unwrap();

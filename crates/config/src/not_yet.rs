@@ -1,0 +1,115 @@
+//! Settings that are read and checked, and that the gateway does not act on yet.
+//!
+//! Whoever sets one is told so at the start, at a reload and on the reference page, instead of believing in a protection
+//! that is not there. A line is taken out here when the gateway begins to act on its key. **What it will not do.** It
+//! refuses nothing: where going on without a setting would be dangerous, the gateway refuses to start.
+
+/// The keys, as the reference writes them. One that leads to a section stands for everything in it.
+const NOT_YET: &[&str] = &[
+    "server.tls",
+    "admin",
+    "callers.guests",
+    "callers.guest_secret",
+    "callers.tier_cache",
+    "callers.directory_time",
+    "callers.keys.NAME.routes",
+    "callers.issuers",
+    "limits.edge",
+    "limits.guests_by_address",
+    "models.NAME.window",
+    "targets.NAME.grade",
+    "routes.NAME.faces",
+    "routes.NAME.fallback",
+    "routes.NAME.requests",
+    "routes.NAME.tokens",
+    "retry.background",
+    "retry.hedge",
+    "deadlines.edge",
+    "deadlines.worker",
+    "deadlines.first_text",
+    "deadlines.fast_model",
+    "deadlines.cache",
+    "deadlines.last_words",
+    "deadlines.relay",
+    "deadlines.least_for_fast",
+    "deadlines.session",
+    "deadlines.prompt",
+    "deadlines.save",
+    "deadlines.after_model",
+    "deadlines.model_minimum",
+    "queue",
+    "budget.session_input",
+    "budget.session_output",
+    "budget.single_source",
+    "budget.cost",
+    "budget.lease",
+    "tokens",
+    "degradation",
+    "classifier",
+    "off_peak",
+    "router",
+    "cache",
+    "framing",
+    "assistant",
+    "store.redis",
+    "store.session",
+    "switches",
+    "modes",
+    "rollout",
+    "telemetry.otlp",
+    "telemetry.sampling",
+    "telemetry.sampled_per_second",
+    "telemetry.salt",
+    "telemetry.metrics",
+];
+
+/// Whether the gateway acts on a key, which is written as in the reference: `routes.NAME.faces`.
+#[must_use]
+pub fn is_followed(key: &str) -> bool {
+    let leads_there =
+        |start: &str| key.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    !NOT_YET.iter().any(|start| leads_there(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NOT_YET, is_followed};
+    use crate::raw::shape;
+    use crate::shape::{SectionShape, Shape};
+
+    fn keys(shape: &SectionShape, path: &str, found: &mut Vec<String>) {
+        for key in &shape.keys {
+            let path = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
+            match &key.shape {
+                Shape::Section(section) => keys(section, &path, found),
+                Shape::Named(section) => keys(section, &format!("{path}.NAME"), found),
+                Shape::Leaf(_) | Shape::List(_) => {}
+            }
+            found.push(path);
+        }
+    }
+
+    #[test]
+    fn every_key_that_is_not_followed_exists_and_is_listed_once() {
+        let mut all = Vec::new();
+        keys(shape(), "", &mut all);
+        for (index, key) in NOT_YET.iter().enumerate() {
+            assert!(all.iter().any(|known| known == key), "{key}");
+            let others = NOT_YET.iter().enumerate().filter(|(other, _)| *other != index);
+            for (_, other) in others {
+                assert!(!key.starts_with(&format!("{other}.")) && key != other, "{key} is in {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_not_followed_where_it_or_its_section_is_listed() {
+        assert!(
+            ["server.listen", "budget.day", "deadlines.attempt", "limits.hint.spread"]
+                .into_iter()
+                .all(is_followed)
+        );
+        assert!(!["admin.listen", "tokens.window", "routes.NAME.faces"].into_iter().any(is_followed));
+        assert!(is_followed("routes.NAME.facesx") && is_followed("storey"));
+    }
+}

@@ -1,0 +1,126 @@
+//! A secret that was written in the wrong place is shown nowhere.
+
+use super::reading::{read, today};
+use seawall_config::{Input, load};
+
+/// What must not be seen again: nothing about it says that it is a secret.
+const PLAIN: &str = "hunter2-and-some-more";
+/// Secrets that vendors have marked as such, for whoever looks.
+const MARKED: [&str; 5] = [
+    "sk-ant-api03-hunter2hunter2hunter2",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.aHVudGVyMg",
+    "AKIAHUNTER2HUNTER2X7",
+    "ghp_hunter2hunter2hunter2hunter2",
+    "AIzaSyHunter2Hunter2Hunter2Hunter2",
+];
+
+fn said(input: &Input) -> String {
+    let problems = match load(input) {
+        Ok(loaded) => loaded.warnings,
+        Err(problems) => problems,
+    };
+    assert!(!problems.is_empty(), "nothing is said about {input:?}");
+    [problems.render(false), problems.render(true), problems.to_json().to_string()].concat()
+}
+
+#[test]
+fn a_secret_is_covered_wherever_somebody_has_put_it() {
+    for line in [
+        "targets.sonnet.key = { value = \"SECRET\" }",
+        "targets.sonnet.key = { values = [\"x\", { a = \"SECRET\" }] }",
+        "targets.sonnet.key.value = \"SECRET\"",
+        "callers.keys.shop = { hash = { value = \"SECRET\" }, tier = \"prime\" }",
+        "callers.keys.shop = { hash = \"sha256:SECRET\", tier = \"prime\" }",
+        "callers.keys.shop = \"SECRET\"",
+        "callers.keys = [\"SECRET\"]",
+        "targets.sonnet = \"SECRET\"",
+        "targets.sonnet.authorization = \"Bearer SECRET\"",
+        "targets.sonnet.headers = { x-custom = \"SECRET\" }",
+        "targets.sonnet.headers.x-custom = \"SECRET\"",
+        "targets.sonnet.api_keys = [\"SECRET\"]",
+        "targets.sonnet.keyy = \"SECRET\"",
+        "private_key_pem = \"SECRET\"",
+        "pwd = \"SECRET\"",
+        "auth = \"SECRET\"",
+        "anthropic = \"SECRET\"",
+        "telemetry.salt = \"x\" # it was SECRET",
+        "admin.credential = true # it was SECRET",
+        "key: \"SECRET\"",
+        "key: SECRET",
+        "api_keys: [SECRET]",
+        "key \"SECRET\"",
+        "key \"SECRET\" = 1",
+    ] {
+        let text = line.replace("SECRET", PLAIN);
+        let said = said(&Input::of_file("seawall.toml", &text, today()));
+        assert!(!said.contains("hunter2"), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn variables_and_arguments_keep_secrets_as_well_as_files_do() {
+    let pair = |name: &str| vec![(name.to_owned(), PLAIN.to_owned())];
+    for name in
+        ["SEAWALL__CALLERS__KEYS__SHOP", "SEAWALL__CALLERS__KEYS", "SEAWALL__AUTH", "SEAWALL__TARGETS"]
+    {
+        let said = said(&Input { environment: pair(name), today: today(), ..Input::default() });
+        assert!(!said.contains("hunter2"), "{name}\n{said}");
+    }
+    for name in ["callers.keys.shop", "auth", "two words", "targets.sonnet"] {
+        let said = said(&Input { arguments: pair(name), today: today(), ..Input::default() });
+        assert!(!said.contains("hunter2"), "{name}\n{said}");
+    }
+}
+
+#[test]
+fn what_looks_like_a_secret_is_covered_even_where_no_secret_belongs() {
+    for secret in MARKED {
+        for line in [
+            "server.listen = \"SECRET\"",
+            "targets.sonnet.model = \"SECRET\"",
+            "targets.sonnet.breaker = \"x SECRET\"",
+            "telemetry.otlp = \"https//x/SECRET\"",
+            "profile = \"SECRET\"",
+            "routes.manga.targets = [\"SECRET\"]",
+            "SECRET = 1",
+            "[callers.keys.SECRET]\ntier = \"prime\"",
+            "targets.sonnet.key = \"file:SECRET\"",
+            "budget.day = SECRET",
+        ] {
+            let text = line.replace("SECRET", secret);
+            let said = said(&Input::of_file("seawall.toml", &text, today()));
+            let middle = &secret[8..16];
+            assert!(!said.contains(middle), "{text}\n{said}");
+        }
+    }
+}
+
+#[test]
+fn a_mistake_that_is_no_secret_is_still_shown() {
+    for (line, shown) in [
+        ("server.lisen = \"127.0.0.1:80\"", "server.lisen = \"127.0.0.1:80\""),
+        ("server.listen = \"sk-short\"", "\"sk-short\""),
+        ("targets.sonnet.model = \"eyJ\"", "\"eyJ\""),
+        ("targets.sonnet.model = \"task-force-alpha-sierra-tango\"", "task-force-alpha-sierra-tango"),
+        ("targets.sonnet.model = \"claude-sonnet-4-5-20250929-v1:0\"", "claude-sonnet-4-5-20250929-v1:0"),
+        ("budget.day = \"AKIAX\"", "AKIAX"),
+        ("budget.dax = 5", "budget.dax = 5"),
+    ] {
+        let said = read(line).unwrap_err().to_string();
+        assert!(said.contains(shown), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn a_message_is_no_longer_than_somebody_reads() {
+    let long = "x".repeat(50_000);
+    for text in
+        [format!("server.listen = \"{long}\""), format!("{long} = 1"), format!("profile = \"{long}\"")]
+    {
+        let problems = read(&text).unwrap_err();
+        for problem in problems.list() {
+            assert!(problem.message.len() < 1_100, "{}", problem.message.len());
+            assert!(problem.help.as_ref().is_none_or(|help| help.len() < 1_100));
+        }
+    }
+}
