@@ -92,7 +92,13 @@ impl Recovery {
                 return Err(OpenError::damaged(&segment_path(folder.path(), number), "it is gone"));
             }
         }
-        for (path, text) in recovery.texts(folder, first.max(1)..end)? {
+        let texts = recovery.texts(folder, first.max(1)..end)?;
+        let is_used = texts.iter().any(|(_, text)| text.frames().next().is_some());
+        recovery
+            .shadow
+            .take_source(options, is_used)
+            .map_err(|found| OpenError::other_source(&books.path, found, options.source))?;
+        for (path, text) in texts {
             if text.cut > 0 {
                 recovery.cut = Some((path.clone(), text.cut));
             }
