@@ -19,16 +19,22 @@ use seawall_core::budget::BudgetBook;
 use seawall_core::time::UtcTime;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Has the writer take every segment before this one into the books, and delete it then.
 pub(super) fn order(shared: &Shared, next: u64) {
     let folder = shared.folder.path().to_path_buf();
     let gone = folder.clone();
     let options = shared.options.clone();
+    let untaken = Arc::clone(&shared.untaken);
     let reply = move |outcome: Result<(), StoreError>| {
-        // If it has failed, the segments are still there, and are read when the folder is opened.
         if outcome.is_ok() {
+            untaken.store(0, Ordering::Release);
             delete_before(&gone, next);
+        } else {
+            // The segments are still there. They are read with the next, or when the folder is opened.
+            untaken.fetch_add(1, Ordering::AcqRel);
         }
     };
     shared.writer.write_then(move |batch, _| take_in(batch, &folder, &options, next), reply);

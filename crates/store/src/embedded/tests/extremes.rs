@@ -154,8 +154,7 @@ fn very_many_that_pass_their_time_at_once_are_all_written_down() {
         .collect();
     assert_eq!(books.expire(noon() + Duration::from_secs(6)), usize::try_from(MANY).unwrap());
     assert_eq!(books.stats().journal_failures, 0);
-    std::mem::forget(holds);
-    drop((store, books));
+    drop((holds, store, books));
 }
 
 #[test]
