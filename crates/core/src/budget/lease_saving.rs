@@ -59,7 +59,7 @@ impl LeaseBook {
                     book.by_expiry.insert((expires, lease.id));
                 }
             }
-            let sums = day.tiers.iter().map(|tier| [tier.posted, tier.lent, tier.written_off]);
+            let sums = day.tiers.iter().map(|tier| [tier.lent, tier.written_off]);
             let total = sums.flatten().try_fold(Money::ZERO, Money::checked_add);
             total.ok_or(SnapshotError::TooMuch(saved.day))?;
             if book.days.insert(saved.day, day).is_some() {
@@ -70,9 +70,10 @@ impl LeaseBook {
     }
 }
 
-/// Adds what a lease has cost and what is left of it to the books of its tier, if that can be counted.
+/// Adds what a lease has cost and what is left of it to the books of its tier. What is left was lent from a cap and can
+/// be counted; what was spent is whatever nodes have told.
 fn add(books: &mut LentBooks, lease: &Lease) -> Option<()> {
-    books.posted = books.posted.checked_add(lease.posted)?;
+    books.posted = books.posted.saturating_add(lease.posted);
     let rests = books.rests(lease.state);
     *rests = rests.checked_add(lease.rest())?;
     Some(())

@@ -43,6 +43,11 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// So many alarms wait to be read. One caller has one a day, so that more are a flood that says nothing new.
 const MOST_ALARMS: usize = 256;
+/// So long may the name of a model be, in bytes. It is kept with every call, and what could be reserved must be short
+/// enough to be posted, too.
+const MOST_IN_A_NAME: usize = 4_096;
+/// So many reservations that have passed their time are written down together: a journal bounds what it writes at once.
+const EXPIRED_TOGETHER: usize = 1_024;
 
 /// One call to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +155,10 @@ impl Books {
         desk.hear(now);
         if now.monotonic >= desk.next_look {
             desk.expire(now.monotonic);
+        }
+        if attempt.model.len() > MOST_IN_A_NAME {
+            let reason = "the name of the model is too long to be written down";
+            return Err(ReserveError::Journal(StoreError::broken("book", reason)));
         }
         let entry = desk.book.decide(ask, now).map_err(ReserveError::Refused)?;
         let Entry::Reserved(reservation) = entry else {
@@ -302,9 +311,11 @@ impl Desk {
         if expired.is_empty() {
             return 0;
         }
-        let records: Vec<_> = expired.iter().map(|(entry, _)| JournalRecord::Entry(*entry)).collect();
-        // What is open when the books are read back is charged at its worst anyway.
-        let _ = self.write(&records);
+        for some in expired.chunks(EXPIRED_TOGETHER) {
+            let records: Vec<_> = some.iter().map(|(entry, _)| JournalRecord::Entry(*entry)).collect();
+            // What is open when the books are read back is charged at its worst anyway.
+            let _ = self.write(&records);
+        }
         for (_, decision) in &expired {
             self.note(*decision);
         }

@@ -12,20 +12,62 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A file as the database sees one.
+#[derive(Debug)]
+struct Plain(File);
+
+impl StorageBackend for Plain {
+    fn len(&self) -> Result<u64, io::Error> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        self.0.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), io::Error> {
+        self.0.set_len(length)
+    }
+
+    fn sync_data(&self) -> Result<(), io::Error> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
+        self.0.write_all_at(data, offset)
+    }
+}
+
+/// Something that was to be done to the file.
+#[derive(Debug)]
+enum Deed {
+    Write(u64, Vec<u8>),
+    SetLength(u64),
+    Sync,
+}
+
 /// What a file would be like.
 #[derive(Debug)]
 struct Draft {
     length: u64,
     /// How much of the file itself is still in it; what is cut off and added again is empty.
     kept: u64,
-    changes: Vec<(u64, Vec<u8>)>,
+    /// All that was done, in its order: done to the file in another, it could be cut short where nothing can be read.
+    deeds: Vec<Deed>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Held(Draft),
+    Released,
+    /// Something of what was held back is missing in the file. Whatever came on top of it would be damage.
+    Failed,
 }
 
 #[derive(Debug)]
 struct Shared {
-    file: File,
-    /// Nothing once the file has been found to be good.
-    draft: Mutex<Option<Draft>>,
+    file: Box<dyn StorageBackend>,
+    stage: Mutex<Stage>,
     is_released: AtomicBool,
 }
 
@@ -35,96 +77,133 @@ pub(super) struct GuardedFile(Arc<Shared>);
 
 impl GuardedFile {
     pub(super) fn new(file: File) -> io::Result<Self> {
-        let length = file.metadata()?.len();
-        let draft = Mutex::new(Some(Draft { length, kept: length, changes: Vec::new() }));
-        Ok(Self(Arc::new(Shared { file, draft, is_released: AtomicBool::new(false) })))
+        Self::over(Plain(file))
     }
 
-    /// The file is good: what was held back is written, and from now on everything is.
+    pub(super) fn over(file: impl StorageBackend) -> io::Result<Self> {
+        let length = file.len()?;
+        let stage = Mutex::new(Stage::Held(Draft { length, kept: length, deeds: Vec::new() }));
+        Ok(Self(Arc::new(Shared { file: Box::new(file), stage, is_released: AtomicBool::new(false) })))
+    }
+
+    /// The file is good: what was held back is done, and from now on everything is.
     pub(super) fn release(&self) -> io::Result<()> {
-        let mut draft = lock(&self.0.draft);
-        if let Some(held) = draft.take() {
-            self.0.file.set_len(held.kept)?;
-            self.0.file.set_len(held.length)?;
-            for (offset, bytes) in held.changes {
-                self.0.file.write_all_at(&bytes, offset)?;
+        let mut stage = lock(&self.0.stage);
+        match std::mem::replace(&mut *stage, Stage::Failed) {
+            Stage::Held(draft) => {
+                for deed in &draft.deeds {
+                    match deed {
+                        Deed::Write(offset, bytes) => self.0.file.write(*offset, bytes)?,
+                        Deed::SetLength(length) => self.0.file.set_len(*length)?,
+                        Deed::Sync => self.0.file.sync_data()?,
+                    }
+                }
+                self.0.file.sync_data()?;
             }
-            self.0.file.sync_data()?;
-            self.0.is_released.store(true, Ordering::Release);
+            Stage::Released => {}
+            Stage::Failed => return Err(cut_short()),
         }
+        *stage = Stage::Released;
+        self.0.is_released.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Does this with what is held back, if something is.
-    fn in_draft<T>(&self, work: impl FnOnce(&mut Draft) -> T) -> Option<T> {
+    /// Does the first with what is held back, or the second with the file.
+    fn work<T>(
+        &self,
+        held: impl FnOnce(&mut Draft, &dyn StorageBackend) -> io::Result<T>,
+        released: impl FnOnce(&dyn StorageBackend) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let file = &*self.0.file;
         if self.0.is_released.load(Ordering::Acquire) {
-            return None;
+            return released(file);
         }
-        lock(&self.0.draft).as_mut().map(work)
+        let mut stage = lock(&self.0.stage);
+        match &mut *stage {
+            Stage::Held(draft) => held(draft, file),
+            Stage::Released => {
+                drop(stage);
+                released(file)
+            }
+            Stage::Failed => Err(cut_short()),
+        }
     }
 }
 
+fn cut_short() -> io::Error {
+    io::Error::other("the file could not be brought up to date")
+}
+
 impl Draft {
-    fn read(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    fn read(&self, file: &dyn StorageBackend, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset.saturating_add(out.len() as u64);
         if end > self.length {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is too short"));
         }
         let on_disk = self.kept.saturating_sub(offset).min(out.len() as u64);
         let (old, new) = out.split_at_mut(usize::try_from(on_disk).unwrap_or(usize::MAX));
-        file.read_exact_at(old, offset)?;
+        file.read(offset, old)?;
         new.fill(0);
-        for (start, bytes) in &self.changes {
-            let from = offset.max(*start);
-            let to = end.min(start.saturating_add(bytes.len() as u64));
+        for deed in &self.deeds {
+            let (start, bytes) = match deed {
+                Deed::Write(start, bytes) => (*start, Some(bytes)),
+                // What is behind the end is empty when the file becomes longer again.
+                Deed::SetLength(length) => (*length, None),
+                Deed::Sync => continue,
+            };
+            let from = offset.max(start);
+            let to = bytes.map_or(end, |bytes| end.min(start.saturating_add(bytes.len() as u64)));
             if from < to {
                 let place = |moment: u64, base: u64| usize::try_from(moment - base).unwrap_or(usize::MAX);
-                out[place(from, offset)..place(to, offset)]
-                    .copy_from_slice(&bytes[place(from, *start)..place(to, *start)]);
+                let out = &mut out[place(from, offset)..place(to, offset)];
+                match bytes {
+                    Some(bytes) => out.copy_from_slice(&bytes[place(from, start)..place(to, start)]),
+                    None => out.fill(0),
+                }
             }
         }
         Ok(())
-    }
-
-    fn set_length(&mut self, length: u64) {
-        self.length = length;
-        self.kept = self.kept.min(length);
-        self.changes.retain_mut(|(start, bytes)| {
-            let kept = length.saturating_sub(*start);
-            bytes.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
-            !bytes.is_empty()
-        });
     }
 }
 
 impl StorageBackend for GuardedFile {
     fn len(&self) -> Result<u64, io::Error> {
-        match self.in_draft(|draft| draft.length) {
-            Some(length) => Ok(length),
-            None => Ok(self.0.file.metadata()?.len()),
-        }
+        self.work(|draft, _| Ok(draft.length), StorageBackend::len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
-        let drafted = self.in_draft(|draft| draft.read(&self.0.file, offset, out));
-        drafted.unwrap_or_else(|| self.0.file.read_exact_at(out, offset))
+        // Only one of the two is called; the bytes are handed to whichever it is.
+        let out = std::cell::RefCell::new(out);
+        self.work(
+            |draft, file| draft.read(file, offset, *out.borrow_mut()),
+            |file| file.read(offset, *out.borrow_mut()),
+        )
     }
 
     fn set_len(&self, length: u64) -> Result<(), io::Error> {
-        let drafted = self.in_draft(|draft| draft.set_length(length));
-        drafted.map_or_else(|| self.0.file.set_len(length), Ok)
+        let hold = |draft: &mut Draft, _: &dyn StorageBackend| {
+            draft.length = length;
+            draft.kept = draft.kept.min(length);
+            draft.deeds.push(Deed::SetLength(length));
+            Ok(())
+        };
+        self.work(hold, |file| file.set_len(length))
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
-        let drafted = self.in_draft(|_| ());
-        drafted.map_or_else(|| self.0.file.sync_data(), Ok)
+        let hold = |draft: &mut Draft, _: &dyn StorageBackend| {
+            draft.deeds.push(Deed::Sync);
+            Ok(())
+        };
+        self.work(hold, StorageBackend::sync_data)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
-        let drafted = self.in_draft(|draft| {
+        let hold = |draft: &mut Draft, _: &dyn StorageBackend| {
             draft.length = draft.length.max(offset.saturating_add(data.len() as u64));
-            draft.changes.push((offset, data.to_vec()));
-        });
-        drafted.map_or_else(|| self.0.file.write_all_at(data, offset), Ok)
+            draft.deeds.push(Deed::Write(offset, data.to_vec()));
+            Ok(())
+        };
+        self.work(hold, |file| file.write(offset, data))
     }
 }

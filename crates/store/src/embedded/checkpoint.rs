@@ -19,16 +19,22 @@ use seawall_core::budget::BudgetBook;
 use seawall_core::time::UtcTime;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Has the writer take every segment before this one into the books, and delete it then.
 pub(super) fn order(shared: &Shared, next: u64) {
     let folder = shared.folder.path().to_path_buf();
     let gone = folder.clone();
     let options = shared.options.clone();
+    let untaken = Arc::clone(&shared.untaken);
     let reply = move |outcome: Result<(), StoreError>| {
-        // If it has failed, the segments are still there, and are read when the folder is opened.
         if outcome.is_ok() {
+            untaken.store(0, Ordering::Release);
             delete_before(&gone, next);
+        } else {
+            // The segments are still there. They are read with the next, or when the folder is opened.
+            untaken.fetch_add(1, Ordering::AcqRel);
         }
     };
     shared.writer.write_then(move |batch, _| take_in(batch, &folder, &options, next), reply);
@@ -92,7 +98,13 @@ impl Recovery {
                 return Err(OpenError::damaged(&segment_path(folder.path(), number), "it is gone"));
             }
         }
-        for (path, text) in recovery.texts(folder, first.max(1)..end)? {
+        let texts = recovery.texts(folder, first.max(1)..end)?;
+        let is_used = texts.iter().any(|(_, text)| text.frames().next().is_some());
+        recovery
+            .shadow
+            .take_source(options, is_used)
+            .map_err(|found| OpenError::other_source(&books.path, found, options.source))?;
+        for (path, text) in texts {
             if text.cut > 0 {
                 recovery.cut = Some((path.clone(), text.cut));
             }

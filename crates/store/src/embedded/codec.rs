@@ -121,7 +121,8 @@ impl<'a> Input<'a> {
         Ok(Self { rest, what })
     }
 
-    fn wrong(&self) -> StoreError {
+    /// What was read cannot be.
+    pub(super) fn wrong(&self) -> StoreError {
         StoreError::broken(STORE, format_args!("a row of {} makes no sense", self.what))
     }
 

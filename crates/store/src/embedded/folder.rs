@@ -53,11 +53,8 @@ impl Folder {
         let lock_path = path.join(LOCK);
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
         let lock = opened.map_err(|error| OpenError::unusable(&lock_path, &error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.into(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: lock_path }),
-            Err(TryLockError::Error(error)) => Err(OpenError::unusable(&lock_path, &error)),
-        }
+        take_lock(&lock, &lock_path)?;
+        Ok(Self { path: path.into(), _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -115,6 +112,15 @@ impl Folder {
     }
 }
 
+/// Takes a file for this process, until it is closed.
+fn take_lock(file: &File, path: &Path) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
+        Err(TryLockError::Error(error)) => Err(OpenError::unusable(path, &error)),
+    }
+}
+
 /// Whether it is a file of the database's at all.
 fn check_beginning(path: &Path) -> Result<(), OpenError> {
     let unusable = |error: &std::io::Error| OpenError::unusable(path, error);
@@ -139,7 +145,10 @@ fn check_beginning(path: &Path) -> Result<(), OpenError> {
 
 fn open(path: &Path, cache: usize) -> Result<(Database, GuardedFile), OpenError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
-    let file = opened.and_then(GuardedFile::new).map_err(|error| OpenError::unusable(path, &error))?;
+    let file = opened.map_err(|error| OpenError::unusable(path, &error))?;
+    // Somebody may have deleted the lock of a process that still runs.
+    take_lock(&file, path)?;
+    let file = GuardedFile::new(file).map_err(|error| OpenError::unusable(path, &error))?;
     let guarded = file.clone();
     let database = catch_unwind(AssertUnwindSafe(|| {
         let mut builder = Builder::new();

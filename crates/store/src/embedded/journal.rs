@@ -7,8 +7,12 @@
 //! When a segment is full, the next is begun and the writer takes the full ones into the books: their calls into the ledger,
 //! their changes into the snapshot. Only when that is durable are they deleted. Whoever reserves does not wait for it.
 //!
-//! **What it will not do.** It does not write behind something that it could not write: after a failure everything is
-//! refused until the folder is opened again, because what has been written in part would hide what comes after it.
+//! **When a write fails.** What was written in part is cut off again, because it would hide what comes after it; so a disk
+//! that is full for a while is written to again when it has room.
+//!
+//! **What it will not do.** It does not write behind what it could not cut off, or could not make durable: a system says
+//! that once and forgets it. Nor does it grow for ever while the books cannot take it in. Everything is then refused until
+//! the folder is opened again.
 
 use super::Shared;
 use super::checkpoint;
@@ -18,33 +22,46 @@ use super::segment::{HEADER, close_frame, header, open_frame, segment_path};
 use super::writer::{Sync, SyncBell};
 use crate::StoreError;
 use crate::books::{Journal, JournalRecord};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// So many segments in a row may fail to be taken into the books before nothing more is written.
+const MOST_UNTAKEN: u64 = 16;
 
 /// What the writer makes durable.
 #[derive(Debug)]
 pub(super) struct Segment {
     file: File,
     is_unsynced: AtomicBool,
-    has_failed: AtomicBool,
 }
 
 impl Segment {
     pub(super) fn create(folder: &Folder, number: u64) -> io::Result<Self> {
         let path = segment_path(folder.path(), number);
-        let mut file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        file.write_all(&header(number))?;
-        file.sync_all()?;
-        File::open(folder.path())?.sync_all()?;
-        Ok(Self { file, is_unsynced: AtomicBool::new(false), has_failed: AtomicBool::new(false) })
+        let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        let mut begin = || {
+            file.write_all(&header(number))?;
+            file.sync_all()?;
+            File::open(folder.path())?.sync_all()
+        };
+        if let Err(error) = begin() {
+            // Nobody speaks of it yet, and it must not be in the way of the next try.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Self::new(file))
     }
 
-    fn sync(&self) {
+    const fn new(file: File) -> Self {
+        Self { file, is_unsynced: AtomicBool::new(false) }
+    }
+
+    fn sync(&self, has_failed: &AtomicBool) {
         // First the mark, then the work: what is written during the work is marked again.
         if self.is_unsynced.swap(false, Ordering::AcqRel) && self.file.sync_data().is_err() {
-            self.has_failed.store(true, Ordering::Release);
+            has_failed.store(true, Ordering::Release);
         }
     }
 }
@@ -56,6 +73,8 @@ pub struct EmbeddedJournal {
     number: u64,
     length: u64,
     failed: Option<StoreError>,
+    /// Something that was written could not be made durable, in this segment or one before it.
+    is_lost: Arc<AtomicBool>,
     buffer: Vec<u8>,
     record: Vec<u8>,
     bell: SyncBell,
@@ -69,6 +88,7 @@ impl EmbeddedJournal {
             number,
             length: HEADER as u64,
             failed: None,
+            is_lost: Arc::new(AtomicBool::new(false)),
             buffer: Vec::new(),
             record: Vec::new(),
             bell: shared.writer.bell(),
@@ -82,15 +102,35 @@ impl EmbeddedJournal {
         self.segment.is_unsynced.load(Ordering::Acquire)
     }
 
+    /// Goes on with this file in the place of the present segment.
+    #[cfg(test)]
+    pub(super) fn put_segment(&mut self, file: File) {
+        self.segment = Arc::new(Segment::new(file));
+        self.length = HEADER as u64;
+    }
+
     /// Begins the next segment and has the writer take the full ones into the books.
-    fn rotate(&mut self) -> io::Result<()> {
-        // The end of a segment that has a successor must be whole.
-        self.segment.file.sync_data()?;
-        self.segment = Arc::new(Segment::create(&self.shared.folder, self.number + 1)?);
-        self.number += 1;
+    fn rotate(&mut self) -> Result<(), StoreError> {
+        if self.shared.untaken.load(Ordering::Acquire) >= MOST_UNTAKEN {
+            return Err(StoreError::away(STORE, "the journal is full: the books cannot take it in"));
+        }
+        // The end of a segment that has a successor must be whole. Asked again, the system would say that it is.
+        if let Err(error) = self.segment.file.sync_data() {
+            return Err(self.fail(away(&error)));
+        }
+        let number = self.number.saturating_add(1);
+        let segment = Segment::create(&self.shared.folder, number).map_err(|error| away(&error))?;
+        self.segment = Arc::new(segment);
+        self.number = number;
         self.length = HEADER as u64;
         checkpoint::order(&self.shared, self.number);
         Ok(())
+    }
+
+    /// Nothing is written from now on.
+    fn fail(&mut self, error: StoreError) -> StoreError {
+        self.failed = Some(error.clone());
+        error
     }
 
     fn append(&mut self, records: &[JournalRecord]) -> Result<(), StoreError> {
@@ -106,24 +146,26 @@ impl EmbeddedJournal {
         if !close_frame(&mut self.buffer, start) {
             return Err(StoreError::broken(STORE, "so much cannot be written to the journal at once"));
         }
-        let away = |error: io::Error| StoreError::away(STORE, format_args!("the journal: {error}"));
         if self.length >= self.shared.options.segment {
-            self.rotate().map_err(away)?;
+            self.rotate()?;
         }
-        let written = (&self.segment.file).write_all(&self.buffer);
-        if let Err(error) = written {
-            let error = away(error);
-            self.failed = Some(error.clone());
-            return Err(error);
+        if let Err(error) = (&self.segment.file).write_all(&self.buffer) {
+            let error = away(&error);
+            let is_whole = self.segment.file.set_len(self.length).is_ok();
+            return Err(if is_whole { error } else { self.fail(error) });
         }
         self.length = self.length.saturating_add(self.buffer.len() as u64);
         if !self.segment.is_unsynced.swap(true, Ordering::AcqRel) {
-            let segment = Arc::clone(&self.segment);
-            let sync: Sync = Arc::new(move || segment.sync());
+            let (segment, is_lost) = (Arc::clone(&self.segment), Arc::clone(&self.is_lost));
+            let sync: Sync = Arc::new(move || segment.sync(&is_lost));
             self.bell.ring(sync);
         }
         Ok(())
     }
+}
+
+fn away(error: &io::Error) -> StoreError {
+    StoreError::away(STORE, format_args!("the journal: {error}"))
 }
 
 impl Journal for EmbeddedJournal {
@@ -131,7 +173,7 @@ impl Journal for EmbeddedJournal {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        if self.segment.has_failed.load(Ordering::Acquire) {
+        if self.is_lost.load(Ordering::Acquire) {
             return Err(StoreError::away(STORE, "the journal could not be made durable"));
         }
         if records.is_empty() {

@@ -50,6 +50,7 @@ use seawall_core::budget::{BudgetBook, BudgetLimits, BudgetSource};
 use seawall_core::time::Now;
 use shelf::Shelf;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use writer::Writer;
 
@@ -114,6 +115,8 @@ struct Shared {
     database: Arc<Database>,
     shelf: Arc<Mutex<Shelf>>,
     options: EmbeddedOptions,
+    /// How many segments of the journal in a row could not be taken into the books.
+    untaken: Arc<AtomicU64>,
     folder: Folder,
 }
 
@@ -142,7 +145,7 @@ impl EmbeddedStore {
         checkpoint::delete_before(folder.path(), number);
         let (database, shelf) = (Arc::new(database), Arc::new(Mutex::new(shelf)));
         let writer = Writer::start(Arc::clone(&database), Arc::clone(&shelf));
-        let shared = Arc::new(Shared { writer, database, shelf, options, folder });
+        let shared = Arc::new(Shared { writer, database, shelf, options, untaken: Arc::default(), folder });
         let journal = EmbeddedJournal::new(&shared, segment, number);
         Ok(Opened { store: Self { shared }, book: recovery.into_book(), journal, report })
     }

@@ -2,6 +2,7 @@
 //!
 //! Every refusal names the file. A file that is refused is left exactly as it was found.
 
+use seawall_core::budget::BudgetSource;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,19 @@ pub enum OpenError {
         /// The newest that is known.
         known: u32,
     },
+    /// It is ours and whole, and was written with another setting.
+    #[error(
+        "{}: these books spend {found}, and this process is set to spend {wanted}; set it as it was, or give it a \
+         folder of its own", path.display()
+    )]
+    OtherSource {
+        /// Which file.
+        path: PathBuf,
+        /// Where its money comes from.
+        found: Box<str>,
+        /// Where it should.
+        wanted: Box<str>,
+    },
     /// It is ours, and broken.
     #[error(
         "{}: damaged ({reason}); restore the folder from a backup, or move it away to begin with empty books, \
@@ -63,6 +77,14 @@ impl OpenError {
         Self::Foreign { path: path.into(), reason: reason.to_string().into() }
     }
 
+    pub(super) fn other_source(path: &Path, found: BudgetSource, wanted: BudgetSource) -> Self {
+        let words = |source| match source {
+            BudgetSource::Caps => "the caps themselves".into(),
+            BudgetSource::Leases { node } => format!("the leases of node {node}").into(),
+        };
+        Self::OtherSource { path: path.into(), found: words(found), wanted: words(wanted) }
+    }
+
     pub(super) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
         Self::Damaged { path: path.into(), reason: reason.to_string().into() }
     }
@@ -75,6 +97,7 @@ impl OpenError {
             | Self::Unusable { path, .. }
             | Self::Foreign { path, .. }
             | Self::Newer { path, .. }
+            | Self::OtherSource { path, .. }
             | Self::Damaged { path, .. } => path,
         }
     }

@@ -20,8 +20,9 @@ const FORMAT: u32 = 1;
 pub(super) const HEADER: usize = 24;
 /// Length and checksum of a frame.
 const FRAME_HEAD: usize = 8;
-/// What a frame carries at most. A length that is larger is no length.
-pub(super) const MOST_IN_A_FRAME: usize = 1 << 20;
+/// What a frame carries at most. A length that is larger is no length. It is also what a write that was cut short leaves
+/// at most, and all of that is searched for frames.
+pub(super) const MOST_IN_A_FRAME: usize = 1 << 16;
 
 /// The name of a segment.
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {

@@ -41,6 +41,13 @@ fn read_row(row: &[u8]) -> Result<Session, StoreError> {
     let turns = input.number()?..input.number()?;
     let requests = input.number()?..input.number()?;
     let ends = input.moment()?;
+    // Both are walked through when the conversation is forgotten.
+    let is_kept = |numbers: &Range<u64>| {
+        numbers.end.checked_sub(numbers.start).is_some_and(|length| length <= MOST_TURNS as u64)
+    };
+    if !is_kept(&turns) || !is_kept(&requests) {
+        return Err(input.wrong());
+    }
     input.end(Session { used, turns, requests, ends })
 }
 

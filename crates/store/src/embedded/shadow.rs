@@ -16,10 +16,10 @@ use super::snapshot::{Saved, SavedCall};
 use crate::StoreError;
 use crate::books::JournalRecord;
 use crate::usage::{CallId, Certainty, UsageEvent};
-use seawall_core::budget::{BudgetBook, Entry, Reservation, ReservationId};
+use seawall_core::budget::{BudgetBook, BudgetSource, Entry, Reservation, ReservationId};
 use seawall_core::money::Usage;
 use seawall_core::time::UtcTime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,6 +36,10 @@ const UNNAMED: &str = "unknown";
 #[derive(Debug)]
 pub(super) struct Shadow {
     book: BudgetBook,
+    /// Where the money of these books comes from. Books of another source say other things with the same entries.
+    source: BudgetSource,
+    /// Whether anything has been written to them.
+    is_used: bool,
     first_segment: u64,
     /// Reservations whose calls have not been told of, and what they are for. One that has passed its time is among them:
     /// it is charged already, and its call is told of when somebody lets go of it.
@@ -51,16 +55,39 @@ impl Shadow {
     pub(super) fn load(rows: &mut impl Rows, options: &EmbeddedOptions) -> Result<Self, StoreError> {
         let saved = match rows.get(Kind::Books, SNAPSHOT_KEY)? {
             Some(row) => Saved::read(&row)?,
-            None => Saved::default(),
+            None => Saved { source: options.source, ..Saved::default() },
         };
-        let Saved { first_segment, calls, days, sessions, snapshot } = saved;
-        let book = BudgetBook::from_snapshot(options.limits.clone(), options.source, &snapshot);
+        let Saved { source, first_segment, calls, days, sessions, snapshot } = saved;
+        let book = BudgetBook::from_snapshot(options.limits.clone(), source, &snapshot);
         let book = book.map_err(|error| StoreError::broken(STORE, error))?;
         let mut calls: BTreeMap<ReservationId, Option<CallName>> =
             calls.into_iter().map(|call| (call.reservation, call.name)).collect();
         let with_name = |one: &Reservation| calls.remove(&one.id).map(|name| (one.id, (*one, name)));
         let untold = snapshot.open.iter().chain(&snapshot.given_up).filter_map(with_name).collect();
-        Ok(Self { book, first_segment, untold, days, sessions: sessions.into_iter().collect() })
+        let is_used = !days.is_empty();
+        let sessions = sessions.into_iter().collect();
+        Ok(Self { book, source, is_used, first_segment, untold, days, sessions })
+    }
+
+    /// Has the books go on with the money of this source. Those of another can only if they are empty; otherwise it is
+    /// told which they have.
+    pub(super) fn take_source(
+        &mut self,
+        options: &EmbeddedOptions,
+        is_used: bool,
+    ) -> Result<(), BudgetSource> {
+        if options.source == self.source {
+            return Ok(());
+        }
+        if self.is_used || is_used {
+            return Err(self.source);
+        }
+        self.source = options.source;
+        self.book = match options.source {
+            BudgetSource::Caps => BudgetBook::new(options.limits.clone()),
+            BudgetSource::Leases { node } => BudgetBook::on_leases(options.limits.clone(), node),
+        };
+        Ok(())
     }
 
     /// From which segment on the journal has not been taken into the books.
@@ -101,7 +128,8 @@ impl Shadow {
                     Entry::Posted { id, .. } | Entry::Voided(id) => {
                         self.untold.remove(&id);
                     }
-                    Entry::Expired(_) | Entry::Leased { .. } | Entry::Returned { .. } => {}
+                    Entry::Leased { lease, .. } | Entry::Returned { lease, .. } => self.use_day(lease.day),
+                    Entry::Expired(_) => {}
                 }
                 let _ = self.book.apply(&entry);
             }
@@ -115,14 +143,17 @@ impl Shadow {
     }
 
     fn note(&mut self, reservation: &Reservation) {
-        let day = reservation.day;
         self.untold.insert(reservation.id, (*reservation, None));
+        self.use_day(reservation.day);
+        if let Some(session) = reservation.session {
+            self.sessions.insert(session, reservation.day);
+        }
+    }
+
+    fn use_day(&mut self, day: u64) {
         if self.days.last() != Some(&day) {
             self.days.retain(|used| *used != day);
             self.days.push(day);
-        }
-        if let Some(session) = reservation.session {
-            self.sessions.insert(session, day);
         }
     }
 
@@ -148,6 +179,7 @@ impl Shadow {
             name: name.clone(),
         };
         let saved = Saved {
+            source: self.source,
             first_segment: next,
             calls: self.untold.iter().map(call).collect(),
             days: self.days.clone(),
@@ -159,10 +191,13 @@ impl Shadow {
 
     fn forget(&mut self) {
         let old = self.days.len().saturating_sub(DAYS_KEPT);
-        let is_used = |day: u64| self.untold.values().any(|(reservation, _)| reservation.day == day);
+        let untold = || self.untold.values().map(|(reservation, _)| reservation);
+        let is_used = |day: u64| untold().any(|reservation| reservation.day == day);
         let over: Vec<u64> = self.days[..old].iter().copied().filter(|day| !is_used(*day)).collect();
         self.days.retain(|day| !over.contains(day));
-        self.sessions.retain(|_, day| !over.contains(day));
+        // A conversation may hold something on another day than its last: a calendar can be set back meanwhile.
+        let talking: BTreeSet<u64> = untold().filter_map(|reservation| reservation.session).collect();
+        self.sessions.retain(|session, day| !over.contains(day) || talking.contains(session));
     }
 }
 

@@ -4,8 +4,8 @@ use super::codec::{Input, Output};
 use crate::StoreError;
 use crate::usage::CallId;
 use seawall_core::budget::{
-    Account, BudgetSnapshot, LeaseId, Reservation, ReservationId, SavedCaller, SavedDay, SavedHolding,
-    SavedSession, SessionTokens,
+    Account, BudgetSnapshot, BudgetSource, LeaseId, Reservation, ReservationId, SavedCaller, SavedDay,
+    SavedHolding, SavedSession, SessionTokens,
 };
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
@@ -19,8 +19,10 @@ pub(super) struct SavedCall {
 }
 
 /// All that a checkpoint writes down.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Saved {
+    /// Where the money of these books comes from.
+    pub(super) source: BudgetSource,
     /// From where on the journal is to be read.
     pub(super) first_segment: u64,
     pub(super) calls: Vec<SavedCall>,
@@ -28,6 +30,19 @@ pub(super) struct Saved {
     /// Each conversation, and its last day.
     pub(super) sessions: Vec<(u64, u64)>,
     pub(super) snapshot: BudgetSnapshot,
+}
+
+impl Default for Saved {
+    fn default() -> Self {
+        Self {
+            source: BudgetSource::Caps,
+            first_segment: 0,
+            calls: Vec::new(),
+            days: Vec::new(),
+            sessions: Vec::new(),
+            snapshot: BudgetSnapshot::default(),
+        }
+    }
 }
 
 fn put_list<T>(output: Output, list: &[T], put: impl Fn(Output, &T) -> Output) -> Output {
@@ -149,7 +164,11 @@ impl Saved {
     pub(super) fn row(&self) -> Vec<u8> {
         let BudgetSnapshot { next, uptime, next_look, session_round, days, sessions, open, given_up } =
             &self.snapshot;
-        let output = Output::default().number(self.first_segment);
+        let node = match self.source {
+            BudgetSource::Caps => None,
+            BudgetSource::Leases { node } => Some(node),
+        };
+        let output = Output::default().number(self.first_segment).optional(node);
         let output = put_list(output, &self.calls, put_call);
         let output = put_list(output, &self.days, |output, day| output.number(*day));
         let output =
@@ -162,6 +181,7 @@ impl Saved {
     pub(super) fn read(row: &[u8]) -> Result<Self, StoreError> {
         let mut input = Input::row("books", row)?;
         let first_segment = input.number()?;
+        let source = input.optional()?.map_or(BudgetSource::Caps, |node| BudgetSource::Leases { node });
         let calls = read_list(&mut input, read_call)?;
         let days = read_list(&mut input, |input| input.number())?;
         let sessions = read_list(&mut input, |input| Ok((input.number()?, input.number()?)))?;
@@ -175,6 +195,6 @@ impl Saved {
             open: read_list(&mut input, read_reservation)?,
             given_up: read_list(&mut input, read_reservation)?,
         };
-        input.end(Self { first_segment, calls, days, sessions, snapshot })
+        input.end(Self { source, first_segment, calls, days, sessions, snapshot })
     }
 }

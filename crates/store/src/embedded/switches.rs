@@ -69,6 +69,9 @@ fn order(batch: &mut Batch<'_>, order: ChangeOrder, seen: u64) -> Result<ChangeD
             Some(read_record(&batch.get(Kind::Trail, &record_key(last))?.ok_or_else(missing)?)?)
         }
     };
+    if batch.get(Kind::Trail, &record_key(records))?.is_some() {
+        return Err(StoreError::broken(STORE, "the trail has more records than were counted"));
+    }
     let state = state.after(&order);
     let record = AuditRecord::after(last.as_ref(), order);
     batch.put(Kind::Trail, &record_key(record.number), &record_row(&record))?;

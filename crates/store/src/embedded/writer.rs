@@ -15,6 +15,7 @@ use super::shelf::Shelf;
 use crate::{StoreError, lock};
 use redb::{Database, WriteTransaction};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -135,7 +136,10 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.orders.send(Order::Stop);
-        if let Some(thread) = lock(&self.thread).take() {
+        if let Some(thread) = lock(&self.thread).take()
+            // Whoever was woken may have let go of the store on this very thread, which cannot wait for itself.
+            && thread.thread().id() != std::thread::current().id()
+        {
             let _ = thread.join();
         }
     }
@@ -189,7 +193,9 @@ impl Desk {
         let committed = guarded(|| commit(&self.database, &self.shelf, tasks, &mut replies));
         self.failed = committed.clone().err();
         for reply in replies {
-            reply(committed.clone());
+            // Whoever is woken may run at once, here. What goes wrong there is not to end this thread: without it the
+            // journal would no longer be made durable.
+            let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.clone())));
         }
     }
 }

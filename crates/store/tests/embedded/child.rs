@@ -30,6 +30,7 @@ fn plays_its_role() {
         }),
         "fill" => crate::large::fill(Path::new(&folder)),
         "fill the disk" => crate::unusable::fill_the_disk(Path::new(&folder)),
+        "fill the journal" => crate::unusable::fill_the_journal(Path::new(&folder)),
         other => panic!("{other}"),
     }
 }
@@ -106,7 +107,7 @@ pub(crate) fn call_id(number: u64) -> CallId {
     CallId { request: u128::from(number), attempt: 0 }
 }
 
-fn ask(number: u64, worst: u64) -> Ask {
+pub(crate) fn ask(number: u64, worst: u64) -> Ask {
     Ask {
         caller: number % 11,
         tier: Tier::Standard,

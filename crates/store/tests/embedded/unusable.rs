@@ -1,9 +1,9 @@
 //! Folders that cannot be written, and disks that are full.
 
-use crate::child::tell;
+use crate::child::{ask, call_id, tell};
 use crate::support::{Running, Scratch, command, moment, options, wait};
-use seawall_store::embedded::EmbeddedStore;
-use seawall_store::{CredentialHash, Directory};
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
+use seawall_store::{Attempt, Books, CredentialHash, Directory};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -91,10 +91,10 @@ pub(crate) fn fill_the_disk(folder: &Path) {
 
 /// The child under a limit on the length of its files, in blocks of 512 or 1,024 bytes, as a disk that is full. The signal
 /// that comes with it is ignored, so that writing fails as it does there.
-fn with_small_files(scratch: &Scratch, blocks: u32) -> Vec<String> {
-    let child = command("fill the disk", scratch.path(), 0);
+fn with_small_files(role: &str, scratch: &Scratch, blocks: u32) -> Vec<String> {
+    let child = command(role, scratch.path(), 0);
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
+    shell.args(["-c", &format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"")]);
     shell.arg(child.get_program()).args(child.get_args());
     for (name, value) in child.get_envs() {
         shell.env(name, value.unwrap());
@@ -107,7 +107,7 @@ fn with_small_files(scratch: &Scratch, blocks: u32) -> Vec<String> {
 #[test]
 fn a_disk_that_is_full_fails_cleanly_and_loses_nothing_that_was_told() {
     let scratch = Scratch::new();
-    let lines = with_small_files(&scratch, 8_000);
+    let lines = with_small_files("fill the disk", &scratch, 8_000);
     let (last, told) = lines.split_last().unwrap();
     assert!(last.starts_with("failed the embedded store is away: "), "{last}");
     let store = EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().store;
@@ -119,7 +119,45 @@ fn a_disk_that_is_full_fails_cleanly_and_loses_nothing_that_was_told() {
 #[test]
 fn a_disk_without_room_for_empty_books_is_refused_and_later_usable() {
     let scratch = Scratch::new();
-    let lines = with_small_files(&scratch, 1);
+    let lines = with_small_files("fill the disk", &scratch, 1);
     assert!(matches!(&lines[..], [only] if only.starts_with("refused ")), "{lines:?}");
     assert!(EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().report.created);
+}
+
+/// The child: reserves until the journal is full, has room made, and reserves once more.
+pub(crate) fn fill_the_journal(folder: &Path) {
+    let long = EmbeddedOptions { segment: u64::MAX, ..options() };
+    let opened = EmbeddedStore::open(folder, long, moment(0)).unwrap();
+    let (_store, books) = (opened.store, Books::with_book(opened.book, opened.journal));
+    let reserve = |number| {
+        let attempt = Attempt { id: call_id(number), model: "m".repeat(4_000).into() };
+        books.reserve(&ask(number, 1), attempt, moment(0))
+    };
+    let mut holds = Vec::new();
+    let error = loop {
+        match reserve(holds.len() as u64) {
+            Ok(hold) => holds.push(hold),
+            Err(error) => break error,
+        }
+    };
+    assert!(reserve(1_000_000).is_err(), "it is still full");
+    let own = std::process::id().to_string();
+    let made = Command::new("prlimit").args(["--pid", &own, "--fsize=unlimited:"]).status().unwrap();
+    assert!(made.success());
+    holds.push(reserve(1_000_001).unwrap());
+    tell(format_args!("{} {error}", holds.len()));
+    // Killed, and nothing of it settled.
+    let _ = Command::new("kill").args(["-9", &own]).status();
+}
+
+#[test]
+fn a_journal_that_was_full_is_written_again_when_there_is_room_and_has_lost_nothing() {
+    let scratch = Scratch::new();
+    let lines = with_small_files("fill the journal", &scratch, 9_000);
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let (count, error) = line.split_once(' ').unwrap();
+    assert!(error.starts_with("the embedded store is away: the journal: "), "{error}");
+    let report = EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().report;
+    assert_eq!((report.charged.len().to_string().as_str(), report.cut), (count, None));
+    assert!(report.charged.len() > 500 && report.charged.iter().any(|event| event.id == call_id(1_000_001)));
 }

@@ -287,9 +287,12 @@ impl BudgetBook {
         }
         let (cap, share, node) = (self.limits.day_cap(of.day), self.limits.single_source, self.node());
         let day = self.day_books(of.day);
+        // What has passed all counting has lost something, and nobody knows how much: nothing is given back of it.
+        let can_be_counted = day.all().posted < Money::MAX;
         let caller = day.change(of, node, |account| match stood {
             Stood::Open => account.settle(of.worst, cost),
-            Stood::GivenUp => account.correct(of.worst, cost),
+            Stood::GivenUp if can_be_counted => account.correct(of.worst, cost),
+            Stood::GivenUp => {}
         });
         let spent = caller.account.posted;
         if share.is_exceeded_by(spent.as_nanos(), cap.as_nanos()) && !caller.is_told {

@@ -6,7 +6,7 @@ use crate::budget::{
     ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetSnapshot, BudgetSource, Entry, LeaseBook, LeaseId,
     LeaseSnapshot, ReservationId, SavedCaller, SavedLentDay, SavedSession, SessionTokens, SnapshotError,
 };
-use crate::money::Money;
+use crate::money::{Money, Usage};
 use crate::setting::Factor;
 use crate::time::Timestamp;
 use crate::vocabulary::Tier;
@@ -107,7 +107,33 @@ fn sums_that_do_not_add_up_are_refused() {
             account.posted = Money::MAX;
         }
     };
-    assert_eq!(refused(BudgetSource::Caps, overflow), Some(SnapshotError::TooMuch(0)));
+    let wrong = SnapshotError::DoesNotAddUp { what: "all callers", day: 0 };
+    assert_eq!(refused(BudgetSource::Caps, overflow), Some(wrong));
+}
+
+#[test]
+fn costs_beyond_counting_stay_so_and_are_read_back() {
+    for source in [BudgetSource::Caps, NODE] {
+        let mut book = full(source);
+        let snapshot = book.snapshot();
+        let (open, late) = (snapshot.open[0].id, snapshot.given_up[0].id);
+        let before = book.all(0).posted;
+        let short_of_all = Money::MAX.saturating_sub(before).saturating_sub(nanos(1));
+        let _ = book.apply(&Entry::Posted { id: open, usage: Usage::default(), cost: short_of_all });
+        assert_eq!(book.all(0).posted, Money::MAX.saturating_sub(nanos(1)));
+        let again = |book: &BudgetBook| BudgetBook::from_snapshot(small(), source, &book.snapshot()).unwrap();
+        assert_eq!(again(&book).all(0), book.all(0));
+        // One short of it the truth still takes the place of the worst; beyond it nothing comes back.
+        let worst = snapshot.given_up[0].worst;
+        let mut countable = again(&book);
+        let _ = countable.apply(&Entry::Voided(late));
+        assert_eq!(countable.all(0).posted, book.all(0).posted.saturating_sub(worst));
+        let other = snapshot.open[1].id;
+        let _ = book.apply(&Entry::Posted { id: other, usage: Usage::default(), cost: nanos(5) });
+        let _ = book.apply(&Entry::Voided(late));
+        assert_eq!(book.all(0).posted, Money::MAX);
+        assert_eq!(again(&book).all(0), book.all(0));
+    }
 }
 
 #[test]
@@ -251,7 +277,8 @@ fn an_authority_whose_snapshot_does_not_add_up_is_refused() {
     let later = Some(SnapshotError::UsedLater { what: "day", number: 0 });
     assert_eq!(refused(|it| it.days[0].used = it.uptime + Duration::from_nanos(1)), later);
     let too_much = Some(SnapshotError::TooMuch(0));
-    assert_eq!(refused(|it| it.days[0].leases[0].posted = Money::MAX), too_much);
+    // What nodes say that they have spent is no reason to forget it.
+    assert_eq!(refused(|it| it.days[0].leases.iter_mut().for_each(|lease| lease.posted = Money::MAX)), None);
     assert_eq!(refused(|it| it.days[0].leases[0].granted = Money::MAX), too_much);
     let other_tier = |it: &mut LeaseSnapshot| {
         it.days[0].leases[0].id.tier = Tier::Guest;

@@ -1,5 +1,8 @@
 //! The store in a folder, looked at from inside.
 
+mod extremes;
+mod failing;
+mod interrupted;
 mod opening;
 mod power;
 mod recovery;

@@ -21,26 +21,26 @@ const TRANSACTIONS: u64 = 12;
 const CUTS: u64 = 300;
 
 #[derive(Clone, Debug)]
-enum Deed {
+pub(super) enum Deed {
     Write(u64, Vec<u8>),
     SetLength(u64),
     Sync,
 }
 
 #[derive(Debug, Default)]
-struct Tape {
-    image: Vec<u8>,
-    deeds: Vec<Deed>,
+pub(super) struct Tape {
+    pub(super) image: Vec<u8>,
+    pub(super) deeds: Vec<Deed>,
 }
 
 #[derive(Clone, Debug)]
-struct Recorder(Arc<Mutex<Tape>>);
+pub(super) struct Recorder(pub(super) Arc<Mutex<Tape>>);
 
 fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-fn apply(image: &mut Vec<u8>, deed: &Deed) {
+pub(super) fn apply(image: &mut Vec<u8>, deed: &Deed) {
     match deed {
         Deed::Write(offset, bytes) => {
             let end = place(*offset) + bytes.len();
@@ -88,13 +88,13 @@ impl StorageBackend for Recorder {
     }
 }
 
-fn next(state: &mut u64) -> usize {
+pub(super) fn next(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*state >> 40).unwrap()
 }
 
 /// What the disk has when the power goes after so many deeds.
-fn image_at(first: &[u8], deeds: &[Deed], state: &mut u64) -> Vec<u8> {
+pub(super) fn image_at(first: &[u8], deeds: &[Deed], state: &mut u64) -> Vec<u8> {
     let synced = deeds.iter().rposition(|deed| matches!(deed, Deed::Sync)).unwrap_or(0);
     let mut image = first.to_vec();
     for deed in &deeds[..synced] {

@@ -18,20 +18,20 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A node's books over a journal, as plainly as can be.
-struct Node {
-    opened: Opened,
+pub(super) struct Node {
+    pub(super) opened: Opened,
 }
 
 impl Node {
-    fn open(folder: &Path) -> Self {
+    pub(super) fn open(folder: &Path) -> Self {
         Self::with(folder, options())
     }
 
-    fn with(folder: &Path, options: EmbeddedOptions) -> Self {
+    pub(super) fn with(folder: &Path, options: EmbeddedOptions) -> Self {
         Self { opened: EmbeddedStore::open(folder, options, noon()).unwrap() }
     }
 
-    fn write(&mut self, records: &[JournalRecord]) {
+    pub(super) fn write(&mut self, records: &[JournalRecord]) {
         self.opened.journal.write(records).unwrap();
         for record in records {
             if let JournalRecord::Entry(entry) = record {
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    fn reserve(&mut self, number: u128, worst: u64, now: Now) -> ReservationId {
+    pub(super) fn reserve(&mut self, number: u128, worst: u64, now: Now) -> ReservationId {
         let entry = self.opened.book.decide(&ask(number, worst), now).unwrap();
         let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
         let attempt =
@@ -49,18 +49,18 @@ impl Node {
         reservation.id
     }
 
-    fn post(&mut self, number: u128, id: ReservationId, cost: u64) {
+    pub(super) fn post(&mut self, number: u128, id: ReservationId, cost: u64) {
         let (usage, cost) = (Usage { input: 1, ..Usage::default() }, Money::from_nanos(cost));
         let event = told(number, usage, cost);
         self.write(&[JournalRecord::Entry(Entry::Posted { id, usage, cost }), JournalRecord::Event(event)]);
     }
 
-    fn void(&mut self, id: ReservationId) {
+    pub(super) fn void(&mut self, id: ReservationId) {
         self.write(&[JournalRecord::Entry(Entry::Voided(id))]);
     }
 }
 
-fn call(number: u128) -> CallId {
+pub(super) fn call(number: u128) -> CallId {
     CallId { request: number, attempt: 2 }
 }
 
@@ -78,7 +78,7 @@ fn told(number: u128, usage: Usage, cost: Money) -> UsageEvent {
     }
 }
 
-fn ask(number: u128, worst: u64) -> Ask {
+pub(super) fn ask(number: u128, worst: u64) -> Ask {
     Ask {
         caller: 7,
         tier: Tier::Standard,
@@ -91,12 +91,12 @@ fn ask(number: u128, worst: u64) -> Ask {
     }
 }
 
-fn cost_of_day(opened: &Opened) -> (u64, u64) {
+pub(super) fn cost_of_day(opened: &Opened) -> (u64, u64) {
     let totals = wait(opened.store.day(noon().utc.day())).unwrap().tiers[Tier::Standard.index()];
     (totals.calls, totals.cost.as_nanos())
 }
 
-fn posted(book: &BudgetBook) -> (u64, u64) {
+pub(super) fn posted(book: &BudgetBook) -> (u64, u64) {
     let account = book.all(noon().utc.day());
     (account.posted.as_nanos(), account.held.as_nanos())
 }

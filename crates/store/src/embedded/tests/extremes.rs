@@ -1,0 +1,177 @@
+//! Books at the edges: amounts beyond counting, calendars that jump, names that are too long.
+
+use super::recovery::{Node, ask, cost_of_day, posted};
+use super::{Scratch, noon, options, wait};
+use crate::books::{Attempt, Books, JournalRecord};
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
+use crate::ledger::{LeaseAsk, Ledger};
+use crate::usage::{CallId, Certainty};
+use seawall_core::budget::{Ask, BudgetSource, Entry, Lease, LeaseId, LeaseReport, LeaseState};
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Tier;
+use std::time::Duration;
+
+fn small() -> EmbeddedOptions {
+    EmbeddedOptions { segment: 30, ..options() }
+}
+
+#[test]
+fn a_cost_beyond_counting_is_kept_and_the_folder_opens_again() {
+    let scratch = Scratch::new();
+    let now = noon();
+    let day = now.utc.day();
+    let mut node = Node::with(scratch.path(), small());
+    let mut reserve = |caller, tier| {
+        let ask = Ask { caller, tier, session: None, ..ask(1, 100) };
+        let entry = node.opened.book.decide(&ask, now).unwrap();
+        node.write(&[JournalRecord::Entry(entry)]);
+        let Entry::Reserved(reservation) = entry else { panic!("{entry:?}") };
+        reservation.id
+    };
+    let (one, late) = (reserve(1, Tier::Standard), reserve(2, Tier::Guest));
+    let (two, three) = (reserve(1, Tier::Guest), reserve(2, Tier::Standard));
+    let post = |id, cost| JournalRecord::Entry(Entry::Posted { id, usage: Usage::default(), cost });
+    node.write(&[JournalRecord::Entry(Entry::Expired(late))]);
+    for id in [one, two, three] {
+        node.write(&[post(id, Money::MAX)]);
+    }
+    // It was charged at its worst, and turns out cheaper when nothing can be counted any more.
+    node.write(&[post(late, Money::ZERO)]);
+    drop(node);
+    for _ in 0..3 {
+        let node = Node::with(scratch.path(), small());
+        assert_eq!(node.opened.book.all(day).posted, Money::MAX);
+        assert_eq!(node.opened.book.all(day).held, Money::ZERO);
+    }
+}
+
+#[test]
+fn a_lease_of_which_more_is_told_than_can_be_counted_is_kept() {
+    let scratch = Scratch::new();
+    let opened = Node::open(scratch.path()).opened;
+    let day = noon().utc.day();
+    for node in [1, 2] {
+        let lease = LeaseId { day, tier: Tier::Prime, node, generation: 0 };
+        let ask = LeaseAsk { lease, total: Money::from_nanos(500), lasts: Duration::from_secs(30) };
+        let _ = wait(opened.store.lease(&ask, noon())).unwrap();
+        let report = LeaseReport { lease, posted: Money::MAX, returned: Money::ZERO };
+        wait(opened.store.report(&[report], noon())).unwrap();
+    }
+    let before = wait(opened.store.day(day)).unwrap();
+    drop(opened);
+    let opened = Node::open(scratch.path()).opened;
+    assert_eq!(wait(opened.store.day(day)).unwrap().lent, before.lent);
+}
+
+#[test]
+fn a_conversation_that_holds_something_is_kept_though_its_last_day_is_over() {
+    let scratch = Scratch::new();
+    let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
+    let mut node = Node::with(scratch.path(), small());
+    // The calendar is set back for a moment while a call is under way.
+    node.reserve(1, 10, day(1));
+    let id = node.reserve(1, 10, day(0));
+    node.post(1, id, 4);
+    for number in 2..8 {
+        let id = node.reserve(2, 10, day(number));
+        node.post(2, id, 4);
+    }
+    wait(node.opened.store.post(&[])).unwrap();
+    drop(node);
+    let node = Node::with(scratch.path(), small());
+    assert_eq!(node.opened.report.charged.len(), 1);
+}
+
+#[test]
+fn a_lease_of_a_day_without_calls_is_written_down() {
+    let scratch = Scratch::new();
+    let leases = EmbeddedOptions { source: BudgetSource::Leases { node: 5 }, ..small() };
+    let day = noon().utc.day();
+    let id = LeaseId { day, tier: Tier::Standard, node: 5, generation: 0 };
+    let mut node = Node::with(scratch.path(), leases.clone());
+    let granted = Money::from_nanos(700);
+    node.write(&[JournalRecord::Entry(Entry::Leased { lease: id, granted, returned: Money::ZERO })]);
+    node.write(&[JournalRecord::Entry(Entry::Returned { lease: id, total: Money::from_nanos(200) })]);
+    drop(node);
+    for _ in 0..2 {
+        let node = Node::with(scratch.path(), leases.clone());
+        let held = node.opened.book.held_lease(day, Tier::Standard).unwrap();
+        assert_eq!((held.granted, held.returned), (granted, Money::from_nanos(200)));
+    }
+}
+
+#[test]
+fn books_that_spent_from_elsewhere_are_not_called_damaged() {
+    let day = noon().utc.day();
+    let caps = BudgetSource::Caps;
+    let leases = |node| BudgetSource::Leases { node };
+    for (before, after) in [(caps, leases(5)), (leases(5), caps), (leases(5), leases(6))] {
+        let scratch = Scratch::new();
+        let mut node = Node::with(scratch.path(), EmbeddedOptions { source: before, ..small() });
+        if before != caps {
+            let lease = LeaseId { day, tier: Tier::Standard, node: 5, generation: 0 };
+            let granted = Money::from_nanos(700);
+            let lease = Lease {
+                id: lease,
+                granted,
+                posted: Money::ZERO,
+                returned: Money::ZERO,
+                lasts: Duration::from_secs(30),
+                expires: Timestamp::NEVER,
+                state: LeaseState::Running,
+            };
+            let entry = node.opened.book.set_lease(&lease, noon().monotonic, Duration::ZERO).unwrap();
+            node.write(&[JournalRecord::Entry(entry)]);
+        }
+        let id = node.reserve(1, 100, noon());
+        node.post(1, id, 30);
+        drop(node);
+        let found = super::contents(scratch.path());
+        let refusal =
+            EmbeddedStore::open(scratch.path(), EmbeddedOptions { source: after, ..small() }, noon())
+                .unwrap_err();
+        assert!(!matches!(refusal, OpenError::Damaged { .. }), "{before:?} {after:?} {refusal}");
+        assert_eq!(super::contents(scratch.path()), found);
+        let node = Node::with(scratch.path(), EmbeddedOptions { source: before, ..small() });
+        assert_eq!(posted(&node.opened.book), (30, 0));
+    }
+}
+
+#[test]
+fn very_many_that_pass_their_time_at_once_are_all_written_down() {
+    const MANY: u64 = 150_000;
+    let scratch = Scratch::new();
+    let opened = Node::open(scratch.path()).opened;
+    let (store, books) = (opened.store, Books::with_book(opened.book, opened.journal));
+    let expires = noon().monotonic + Duration::from_secs(5);
+    let holds: Vec<_> = (0..MANY)
+        .map(|number| {
+            let attempt = Attempt { id: CallId { request: number.into(), attempt: 0 }, model: "m".into() };
+            let ask = Ask { caller: number, session: None, expires, ..ask(1, 1) };
+            books.reserve(&ask, attempt, noon()).unwrap()
+        })
+        .collect();
+    assert_eq!(books.expire(noon() + Duration::from_secs(6)), usize::try_from(MANY).unwrap());
+    assert_eq!(books.stats().journal_failures, 0);
+    drop((holds, store, books));
+}
+
+#[test]
+fn a_name_of_a_model_that_is_too_long_is_refused_and_any_other_can_be_posted() {
+    let scratch = Scratch::new();
+    let opened = Node::open(scratch.path()).opened;
+    let (store, books) = (opened.store, Books::with_book(opened.book, opened.journal));
+    let reserve = |length: usize| {
+        let id = CallId { request: u128::MAX, attempt: u32::MAX };
+        let attempt = Attempt { id, model: "\0".repeat(length).into() };
+        books.reserve(&Ask { caller: u64::MAX, session: None, ..ask(1, 1) }, attempt, noon())
+    };
+    assert!(reserve(4_097).is_err() && reserve(1 << 20).is_err());
+    let usage = Usage { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
+    reserve(4_096).unwrap().post(usage, Money::MAX, Certainty::Told, noon());
+    assert_eq!((books.open(), books.stats().journal_failures), (0, 0));
+    drop((store, books));
+    let opened = Node::open(scratch.path()).opened;
+    assert_eq!((opened.report.replayed, cost_of_day(&opened)), (4, (1, u64::MAX)));
+}

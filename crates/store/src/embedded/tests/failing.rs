@@ -1,0 +1,225 @@
+//! Disks that fail, and what is said then.
+
+use super::recovery::{Node, call, posted};
+use super::{Scratch, contents, event, noon, open, options, wait};
+use crate::StoreError;
+use crate::books::{Journal, JournalRecord};
+use crate::embedded::codec::{Output, STORE};
+use crate::embedded::rows::Kind;
+use crate::embedded::segment::{list, segment_path};
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
+use crate::ledger::{Ledger, Posted};
+use crate::sessions::{SessionUse, Sessions};
+use crate::switches::Switches;
+use seawall_core::budget::{Entry, ReservationId};
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+fn record(number: u64) -> JournalRecord {
+    JournalRecord::Entry(Entry::Voided(ReservationId(number)))
+}
+
+/// A file that takes what is written and cannot make it durable. Kept open by what is returned with it.
+fn pipe() -> (File, std::io::PipeReader) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    (File::from(OwnedFd::from(writer)), reader)
+}
+
+#[test]
+fn what_could_not_be_made_durable_is_not_forgotten_in_the_next_segment() {
+    let scratch = Scratch::new();
+    let mut opened = open(scratch.path()).unwrap();
+    let (file, _reader) = pipe();
+    opened.journal.put_segment(file);
+    opened.journal.write(&[record(1)]).unwrap();
+    // The journal goes on with another segment before the writer gets to this one.
+    let path = segment_path(scratch.path(), 1);
+    opened.journal.put_segment(File::options().append(true).open(path).unwrap());
+    let mut waits = 0;
+    while opened.journal.write(&[]).is_ok() {
+        std::thread::park_timeout(Duration::from_millis(1));
+        waits += 1;
+        assert!(waits < 5_000, "nobody has noticed");
+    }
+    let error = opened.journal.write(&[record(2)]).unwrap_err();
+    assert_eq!(error.to_string(), "the embedded store is away: the journal could not be made durable");
+}
+
+#[test]
+fn a_segment_whose_end_is_not_durable_has_no_successor_however_often_it_is_tried() {
+    let scratch = Scratch::new();
+    let full = EmbeddedOptions { segment: 1, ..options() };
+    let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
+    let (file, _reader) = pipe();
+    opened.journal.put_segment(file);
+    let error = opened.journal.write(&[record(1)]).unwrap_err();
+    // A system says it once. Asked again it says that all is well.
+    let path = segment_path(scratch.path(), 1);
+    opened.journal.put_segment(File::options().append(true).open(path).unwrap());
+    assert_eq!(opened.journal.write(&[record(1)]), Err(error));
+    assert_eq!(list(scratch.path()).unwrap(), [1]);
+}
+
+#[test]
+fn a_segment_that_could_not_be_begun_is_begun_later() {
+    let scratch = Scratch::new();
+    let mut node = Node::with(scratch.path(), EmbeddedOptions { segment: 1, ..options() });
+    node.reserve(1, 10, noon());
+    // Something is in the way, as if the disk had no room for another file.
+    let next = segment_path(scratch.path(), list(scratch.path()).unwrap().last().unwrap() + 1);
+    fs::create_dir(&next).unwrap();
+    let error = node.opened.journal.write(&[record(1)]).unwrap_err();
+    assert!(error.may_pass(), "{error}");
+    fs::remove_dir(&next).unwrap();
+    node.reserve(2, 10, noon());
+    drop(node);
+    let node = Node::open(scratch.path());
+    assert_eq!(node.opened.report.charged.iter().map(|event| event.id).collect::<Vec<_>>(), [1, 2].map(call));
+    assert_eq!(posted(&node.opened.book), (20, 0));
+}
+
+#[test]
+fn what_cannot_be_cut_off_ends_the_journal() {
+    let scratch = Scratch::new();
+    let mut opened = open(scratch.path()).unwrap();
+    let path = segment_path(scratch.path(), 1);
+    opened.journal.put_segment(File::open(&path).unwrap());
+    let error = opened.journal.write(&[record(1)]).unwrap_err();
+    opened.journal.put_segment(File::options().append(true).open(&path).unwrap());
+    assert_eq!(opened.journal.write(&[record(1)]), Err(error));
+}
+
+#[test]
+fn a_journal_that_the_books_cannot_take_in_does_not_grow_for_ever() {
+    let scratch = Scratch::new();
+    let small = EmbeddedOptions { segment: 1, ..options() };
+    let mut node = Node::with(scratch.path(), small);
+    let half = node.opened.store.write::<()>(|batch, _| {
+        batch.put(Kind::Totals, b"half", b"")?;
+        Err(StoreError::broken(STORE, "in the middle"))
+    });
+    assert!(wait(half).is_err());
+    let mut written = 0;
+    while written < 1_000 && node.opened.journal.write(&[record(written)]).is_ok() {
+        written += 1;
+        // Answered after what was ordered before it.
+        let _ = wait(node.opened.store.post(&[]));
+    }
+    assert_eq!(written, 16);
+    assert_eq!(list(scratch.path()).unwrap().len(), 17);
+    drop(node);
+    let node = Node::open(scratch.path());
+    assert_eq!(node.opened.report.replayed, 16);
+}
+
+#[test]
+fn a_lock_that_was_deleted_does_not_let_a_second_process_in() {
+    let scratch = Scratch::new();
+    let opened = open(scratch.path()).unwrap();
+    fs::remove_file(scratch.path().join("lock")).unwrap();
+    let before = contents(scratch.path());
+    assert!(matches!(open(scratch.path()), Err(OpenError::InUse { .. })));
+    assert_eq!(contents(scratch.path()), before);
+    drop(opened);
+    assert!(open(scratch.path()).is_ok());
+}
+
+struct Rude;
+
+impl Wake for Rude {
+    fn wake(self: Arc<Self>) {
+        panic!("whoever waits falls over");
+    }
+}
+
+#[test]
+fn somebody_who_falls_over_when_woken_does_not_take_the_writer_along() {
+    let scratch = Scratch::new();
+    let mut opened = open(scratch.path()).unwrap();
+    let (go, stop) = channel::<()>();
+    // The writer waits, so that whoever polls next is woken by it.
+    let held = opened.store.write(move |_, _| {
+        let _ = stop.recv();
+        Ok(())
+    });
+    let events = [event(1)];
+    let mut post = Box::pin(Ledger::post(&opened.store, &events));
+    let waker = Waker::from(Arc::new(Rude));
+    assert!(post.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    go.send(()).unwrap();
+    wait(held).unwrap();
+    drop(post);
+    assert_eq!(wait(opened.store.post(&[event(1), event(2)])), Ok(Posted { new: 1, known: 1 }));
+    opened.journal.write(&[record(1)]).unwrap();
+    let mut waits = 0;
+    while opened.journal.is_unsynced() {
+        std::thread::park_timeout(Duration::from_millis(1));
+        waits += 1;
+        assert!(waits < 5_000, "it never was made durable");
+    }
+}
+
+/// Holds a store until it is woken, and lets go of it then, on whatever thread that is.
+struct LastHolder(std::sync::Mutex<Option<EmbeddedStore>>, std::sync::mpsc::Sender<bool>);
+
+impl Wake for LastHolder {
+    fn wake(self: Arc<Self>) {
+        let store = crate::lock(&self.0).take();
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(store)));
+        self.1.send(dropped.is_ok()).unwrap();
+    }
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_on_the_writers_own_thread() {
+    let scratch = Scratch::new();
+    let opened = open(scratch.path()).unwrap();
+    let (go, stop) = channel::<()>();
+    let _held = opened.store.write(move |_, _| {
+        let _ = stop.recv();
+        Ok(())
+    });
+    let mut waiting = Box::pin(opened.store.write(|_, _| Ok(())));
+    let (told, hear) = channel();
+    let holder = LastHolder(std::sync::Mutex::new(Some(opened.store)), told);
+    let waker = Waker::from(Arc::new(holder));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(opened.journal);
+    go.send(()).unwrap();
+    assert_eq!(hear.recv_timeout(Duration::from_secs(10)), Ok(true));
+}
+
+#[test]
+fn a_conversation_with_more_turns_than_are_kept_makes_no_sense() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    let append = |request| wait(store.append(&super::session(), request, &[], SessionUse::default(), noon()));
+    append(1).unwrap();
+    let name = crate::embedded::codec::name_hash("session", 7, "a long talk");
+    for (turns, requests) in [([0, u64::MAX], [0, 1]), ([5, 4], [0, 1]), ([0, 0], [0, 257]), ([0, 0], [1, 0])]
+    {
+        let row = [0, 0, turns[0], turns[1], requests[0], requests[1], 1];
+        let row = row.iter().fold(Output::default(), |output, number| output.number(*number)).row();
+        wait(store.write(move |batch, _| batch.put(Kind::Sessions, &name, &row))).unwrap();
+        let error = append(2).unwrap_err();
+        assert_eq!(error.to_string(), "the embedded store is broken: a row of sessions makes no sense");
+    }
+    // It has changed nothing, so that the others go on.
+    wait(store.post(&[event(2)])).unwrap();
+}
+
+#[test]
+fn a_trail_is_not_begun_anew_over_one_that_is_there() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path()).unwrap().store;
+    super::fill(&store);
+    let trail = wait(store.trail(0, 100)).unwrap();
+    wait(store.write(|batch, _| batch.remove(Kind::Switches, b"state"))).unwrap();
+    let ordered = trail[0].order.clone();
+    assert!(matches!(wait(store.order(&ordered, 0)), Err(StoreError::Broken { .. })));
+    assert_eq!(wait(store.trail(0, 100)).unwrap(), trail);
+}
