@@ -1,7 +1,10 @@
 //! `cargo xtask bench store`: what decisions cost that a store takes.
 
+mod failover;
 mod memory;
 mod redis;
+
+pub(crate) use failover::{FailoverArguments, run as fail_over};
 
 use crate::measure::take_turns;
 use crate::report::Outcome;
