@@ -121,3 +121,81 @@ else
 end
 do return struct.pack('>I7BI4', mono, tight, least) end
 until true
+--# settle begin
+repeat
+local mono, utc, requests, tokens, _, its_day, _, truth, number, name, kept, _, requests_now, tokens_now =
+  struct.unpack('>i8I7I4I4BI4I7I7I6c8I7BI4I4', ARGV[1])
+local unpack, sub, call = struct.unpack, string.sub, redis.call
+-- What was more than reserved is not usual.
+if requests_now > requests or tokens_now > tokens then break end
+requests, tokens = requests - requests_now, tokens - tokens_now
+--# settle load
+local raw = redis.pcall('GET', KEYS[1])
+if not raw or #raw < $length or sub(raw, 1, $named) ~= $name then break end
+local keep, day, posted, held, holds$names = unpack('$format', raw, $named + 1)
+if #raw ~= $length + 20 * holds$lengths then break end
+local holding, rest = sub(raw, $length + 1, $length + 20 * holds), sub(raw, $length + 1 + 20 * holds)
+--# settle sliding
+if $units > 0 and s$i > 0 then
+  local mark = unpack('>I7', ARGV[1], $mark)
+  if n$i == mark then
+    local less = $units < u$i and $units or u$i
+    u$i, s$i = u$i - less, s$i - less
+  else
+    local first = 1$before
+    for place = first + 11 * o$i - 11, first, -11 do
+      local slice, used = unpack('>I7I4', rest, place)
+      if slice == mark then
+        local less, still = $units < used and $units or used, ''
+        if used > less then
+          still = struct.pack('>I7I4', slice, used - less)
+        else
+          o$i = o$i - 1
+        end
+        s$i = s$i - less
+        rest = sub(rest, 1, place - 1) .. still .. sub(rest, place + 11)
+      end
+      if slice <= mark then break end
+    end
+  end
+end
+--# settle rate
+if $units > 0 then
+  local owed = unpack('>I7', ARGV[1], $mark) - mono
+  if owed > 0 then
+    if owed > $unit * $units then owed = $unit * $units end
+    t$i = t$i > owed and t$i - owed or 0
+  end
+end
+--# settle calendar
+if $units > 0 and n$i == unpack('>I7', ARGV[1], $mark) then
+  u$i = u$i > $units and u$i - $units or 0
+end
+--# settle money
+if day ~= its_day then break end
+for place = 1, 20 * holds, 20 do
+  local which, worst = unpack('>I6I7', holding, place)
+  if which == number then
+    posted, held, holds = posted + truth, held - worst, holds - 1
+    holding = sub(holding, 1, place - 1) .. sub(holding, place + 20)
+    break
+  end
+end
+--# settle claim
+local claim = redis.pcall('GET', KEYS[2])
+if claim then
+  if #claim ~= 22 then break end
+  local which, expires = unpack('>I6I7', claim, 10)
+  if which == number and expires > mono and sub(claim, 1, 9) == 'p' .. name then
+    if kept > 0 then
+      call('SET', KEYS[2], struct.pack('>Bc8I6I7', 100, name, number, mono + kept), 'PX', ARGV[2])
+    else
+      call('DEL', KEYS[2])
+    end
+  end
+end
+--# settle end
+local now = $name .. struct.pack('$format', keep, day, posted, held, holds$names) .. holding .. rest
+if now ~= raw then call('SET', KEYS[1], now, 'KEEPTTL') end
+do return 0 end
+until true

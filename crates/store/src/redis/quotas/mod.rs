@@ -30,7 +30,7 @@ use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use straight::Wanted;
+use straight::{Purpose, Wanted, general_reserve, general_settle};
 
 /// Numbers that a reservation is known by.
 const NUMBER_BITS: u32 = 48;
@@ -47,11 +47,8 @@ impl Scripts {
     fn new() -> Self {
         let guard = include_str!("../lua/guard.lua");
         Self {
-            reserve: StoreScript::over_records(
-                include_str!("../lua/reserve.lua"),
-                include_str!("../lua/repair.lua"),
-            ),
-            settle: StoreScript::over_records(include_str!("../lua/settle.lua"), guard),
+            reserve: general_reserve(),
+            settle: general_settle(),
             view: StoreScript::over_records(include_str!("../lua/view.lua"), guard),
             merge: StoreScript::over_records(include_str!("../lua/merge.lua"), guard),
         }
@@ -91,6 +88,8 @@ struct Taken {
     money: Option<(u64, u64, u64)>,
     /// The fingerprint, and for how long it is to be remembered.
     claim: Option<(u64, Duration)>,
+    /// The script for its limits, which may be others by the time it is settled.
+    settle: Option<Arc<StoreScript>>,
 }
 
 /// What one script answers.
@@ -154,9 +153,14 @@ impl<R: Runtime> RedisQuotas<R> {
         rules: &Rules,
     ) -> Result<Answer, StoreError> {
         let records = touched.keys.len();
-        let wanted =
-            Wanted { money: reserve.money.is_some(), claim: claim_key.is_some(), stepped: self.stepped };
+        let wanted = Wanted {
+            purpose: Purpose::Reserve,
+            money: reserve.money.is_some(),
+            claim: claim_key.is_some(),
+            stepped: self.stepped,
+        };
         let straight = rules.texts.script(&touched, wanted);
+        let settle = rules.texts.script(&touched, Wanted { purpose: Purpose::Settle, ..wanted });
         touched.keys.extend(claim_key);
         reserve.number = self.link.runtime().draw().bits() >> (u64::BITS - NUMBER_BITS);
         let argument = reserve.pack(&touched, records);
@@ -195,6 +199,7 @@ impl<R: Runtime> RedisQuotas<R> {
                     number: reserve.number,
                     money,
                     claim,
+                    settle,
                 };
                 return Ok(Answer::Granted { taken, tightest });
             }
@@ -235,8 +240,10 @@ impl<R: Runtime> RedisQuotas<R> {
             marks: &taken.marks,
         };
         let argument = settle.pack(taken.records);
-        let answer = self.link.run(&self.scripts.settle, &taken.keys, &[&argument]).await?;
-        numbers(&answer).map(|_| ())
+        let script = taken.settle.as_deref().unwrap_or(&self.scripts.settle);
+        let keep = taken.claim.map_or(1, |(_, keep)| self.millis(keep)).to_string();
+        let answer = self.link.run(script, &taken.keys, &[&argument, keep.as_bytes()]).await?;
+        if answer == Value::Int(0) { Ok(()) } else { numbers(&answer).map(|_| ()) }
     }
 }
 

@@ -23,9 +23,17 @@ const MOST_STRAIGHT: usize = 12;
 const DAY: u64 = 86_400_000_000;
 const HOUR: u64 = DAY / 24;
 
-/// What a decision asks for beside its limits, and who tells the time.
+/// What a script is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Purpose {
+    Reserve,
+    Settle,
+}
+
+/// What a script is for, what it asks for beside its limits, and who tells the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted {
+    pub(super) purpose: Purpose,
     pub(super) money: bool,
     pub(super) claim: bool,
     pub(super) stepped: bool,
@@ -52,12 +60,59 @@ impl Texts {
             return None;
         }
         let limits: Vec<LimitRule> = touched.limits.iter().map(|(_, rule)| *rule).collect();
-        let general =
-            StoreScript::over_records(include_str!("../lua/reserve.lua"), include_str!("../lua/repair.lua"));
-        let script = Arc::new(StoreScript::new(&(text(&limits, wanted) + &general.text)));
+        let (straight, general) = match wanted.purpose {
+            Purpose::Reserve => (text(&limits, wanted), general_reserve()),
+            Purpose::Settle => (settle_text(&limits, wanted), general_settle()),
+        };
+        let script = Arc::new(StoreScript::new(&(straight + &general.text)));
         texts.insert(key, Arc::clone(&script));
         Some(script)
     }
+}
+
+/// The script for what is not usual.
+pub(super) fn general_reserve() -> StoreScript {
+    StoreScript::over_records(include_str!("../lua/reserve.lua"), include_str!("../lua/repair.lua"))
+}
+
+pub(super) fn general_settle() -> StoreScript {
+    StoreScript::over_records(include_str!("../lua/settle.lua"), include_str!("../lua/guard.lua"))
+}
+
+fn settle_text(limits: &[LimitRule], wanted: Wanted) -> String {
+    let layout = Layout::new(limits);
+    let mut text = part("settle begin").to_owned();
+    if !wanted.stepped {
+        text += part("clock");
+    }
+    text += &layout.put_names(&part("settle load").replace("$lengths", &layout.lengths));
+    let mut sliding: Vec<u32> = Vec::new();
+    for (place, rule) in (1..).zip(limits) {
+        // Where its mark is in what is asked.
+        let mark = 72 + 22 * (place - 1) + 16;
+        let own = match rule.time() {
+            LimitTime::Sliding { .. } => {
+                let own = part("settle sliding").replace("$before", &lengths(&sliding));
+                sliding.push(place);
+                own
+            }
+            LimitTime::Rate { unit } => {
+                let own = part("settle rate").replace("$units", units(rule));
+                own.replace("$unit", &unit.to_string())
+            }
+            LimitTime::Day | LimitTime::Month => part("settle calendar").to_owned(),
+        };
+        let own = own.replace("$units", units(rule)).replace("$mark", &mark.to_string());
+        text += &own.replace("$i", &place.to_string());
+    }
+    if wanted.money {
+        text += part("settle money");
+    }
+    if wanted.claim {
+        text += part("settle claim");
+    }
+    text += &layout.put_names(part("settle end"));
+    text.replace("$format", &layout.format).replace("$length", &layout.length.to_string())
 }
 
 fn text(limits: &[LimitRule], wanted: Wanted) -> String {
@@ -73,8 +128,7 @@ fn text(limits: &[LimitRule], wanted: Wanted) -> String {
         text += part("month");
     }
     let load = part("load").replace("$lengths", &layout.lengths);
-    let load = load.replace("$names", &layout.names).replace("$zeros", &layout.zeros);
-    text += &load.replace("$named", &layout.named.to_string()).replace("$name", &layout.name);
+    text += &layout.put_names(&load.replace("$zeros", &layout.zeros));
     let mut sliding: Vec<u32> = Vec::new();
     for (place, rule) in (1..).zip(limits) {
         text += &limit(rule, place, &sliding);
@@ -103,10 +157,7 @@ fn text(limits: &[LimitRule], wanted: Wanted) -> String {
 
 /// What is decided over one limit; `sliding` are the limits before it that have slices.
 fn limit(rule: &LimitRule, place: u32, sliding: &[u32]) -> String {
-    let units = match rule.unit {
-        Unit::Request => "requests",
-        Unit::Token => "tokens",
-    };
+    let units = units(rule);
     let text = match rule.time() {
         LimitTime::Sliding { slice } => {
             let before = lengths(sliding);
@@ -124,6 +175,13 @@ fn limit(rule: &LimitRule, place: u32, sliding: &[u32]) -> String {
     text.replace("$i", &place.to_string())
 }
 
+fn units(rule: &LimitRule) -> &'static str {
+    match rule.unit {
+        Unit::Request => "requests",
+        Unit::Token => "tokens",
+    }
+}
+
 fn end(limits: &[LimitRule], layout: &Layout, wanted: Wanted) -> String {
     let money = if wanted.money { DAY + HOUR } else { 0 };
     let lasts = limits.iter().map(LimitRule::lasts).max().unwrap_or(0).max(money);
@@ -134,7 +192,7 @@ fn end(limits: &[LimitRule], layout: &Layout, wanted: Wanted) -> String {
         if wanted.money { ("I6I7I7", " + 1", ", number, worst, mono + lasts") } else { ("", "", "") };
     let end = part("end").replace("$lasts", &lasts.to_string()).replace("$kept", &kept.to_string());
     let end = end.replace("$px", &px.to_string()).replace("$held", held).replace("$hold", hold);
-    end.replace("$more", more).replace("$names", &layout.names).replace("$name", &layout.name)
+    layout.put_names(&end.replace("$more", more))
 }
 
 /// The bytes of the older slices of these limits, to be added to something.
@@ -194,6 +252,13 @@ impl Layout {
     }
 }
 
+impl Layout {
+    fn put_names(&self, text: &str) -> String {
+        let text = text.replace("$names", &self.names).replace("$named", &self.named.to_string());
+        text.replace("$name", &self.name)
+    }
+}
+
 /// Bytes as Lua writes them.
 fn literal(bytes: &[u8]) -> String {
     let mut text = String::from("'");
@@ -212,7 +277,9 @@ fn part(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{LimitRule, MOST_STRAIGHT, MOST_TEXTS, Texts, Touched, Wanted, part, text};
+    use super::{
+        LimitRule, MOST_STRAIGHT, MOST_TEXTS, Purpose, Texts, Touched, Wanted, part, settle_text, text,
+    };
     use seawall_core::quota::{Cost, GroupId, LimitId, Unit};
 
     const SHAPES: [u64; 4] = [4_000_000, 200_001, 2, 6];
@@ -241,7 +308,8 @@ mod tests {
         }
         for limits in 1..=MOST_STRAIGHT {
             for bits in 0..8 {
-                let wanted = Wanted { money: bits & 1 > 0, claim: bits & 2 > 0, stepped: bits & 4 > 0 };
+                let (money, claim, stepped) = (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0);
+                let wanted = Wanted { purpose: Purpose::Reserve, money, claim, stepped };
                 let rules: Vec<LimitRule> = (0..limits).map(rule).collect();
                 let text = text(&rules, wanted);
                 assert!(!text.contains('$') && !text.contains("--#"), "{text}");
@@ -249,13 +317,19 @@ mod tests {
                 assert_eq!(text.contains("held + worst"), wanted.money);
                 assert_eq!(text.contains("'TIME'"), !wanted.stepped);
                 assert_eq!(text.contains("local month"), limits > 3);
+                let text = settle_text(&rules, wanted);
+                assert!(!text.contains('$') && !text.contains("--#"), "{text}");
+                assert_eq!(text.contains("'DEL'"), wanted.claim);
+                assert_eq!(text.contains("posted + truth"), wanted.money);
+                assert_eq!(text.contains("'TIME'"), !wanted.stepped);
             }
         }
     }
 
     #[test]
     fn only_one_record_and_so_many_limits_and_texts() {
-        let wanted = Wanted { money: false, claim: false, stepped: false };
+        let purpose = Purpose::Reserve;
+        let wanted = Wanted { purpose, money: false, claim: false, stepped: false };
         let texts = Texts::default();
         assert!(texts.script(&touched(0, 0), wanted).is_none());
         assert!(texts.script(&touched(0, MOST_STRAIGHT + 1), wanted).is_none());
