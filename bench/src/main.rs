@@ -35,6 +35,9 @@ enum Benchmark {
     Policy(PolicyArguments),
     /// What decisions cost that a store takes, in memory and on a server.
     Store(store::StoreArguments),
+    /// What happens when the master of a shared store dies under load; `cargo xtask failover`.
+    #[command(hide = true)]
+    Failover(store::FailoverArguments),
     /// How much a simulated model can bear.
     Model(model::ModelArguments),
     /// What a request through Seawall costs, beside nginx and a bare hop.
@@ -99,6 +102,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
         Benchmark::Store(arguments) => Ok(show(&store::run(&arguments)?, arguments.json)),
+        Benchmark::Failover(arguments) => store::fail_over(&arguments),
         Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),

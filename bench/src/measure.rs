@@ -70,7 +70,7 @@ pub(crate) fn take_turns(mut cases: Vec<Case<'_>>, rounds: u32) -> Vec<Measured>
     measured
 }
 
-fn progress(length: u64) -> ProgressBar {
+pub(crate) fn progress(length: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod client;
 mod docs;
+mod failover;
 mod fuzz;
 mod loom;
 mod mutants;
@@ -62,6 +63,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
+    /// Kills the master of a shared store under load, and prints how its nodes fare until the replica is master.
+    ///
+    /// Starts a master, a replica and three sentinels on free ports of this machine. Fails when anybody got an error or
+    /// a node did not find the new master.
+    Failover {
+        /// Handed to seawall-bench as they are: --seconds, --down-after-millis.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        arguments: Vec<OsString>,
+    },
     /// Throws bytes at the readers of dialects and settings, steered by coverage.
     ///
     /// Needs a nightly compiler. Installs cargo-fuzz when it is missing.
@@ -100,6 +110,7 @@ fn main() -> ExitCode {
         Task::Loom => loom::run(),
         Task::Docs { check } => docs::run(check),
         Task::Bench { arguments } => bench::run(&arguments),
+        Task::Failover { arguments } => failover::run(&arguments),
         Task::Mutants { sample, seed, modules } => mutants::run(sample.get(), seed, &modules),
         Task::Tokens => tokens::run(),
         Task::Fuzz { seconds } => fuzz::run(seconds.get()),

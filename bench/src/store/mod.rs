@@ -1,8 +1,11 @@
 //! `cargo xtask bench store`: what keeping things costs, each store beside a peer in the same run.
 
 mod embedded;
+mod failover;
 mod memory;
 mod redis;
+
+pub(crate) use failover::{FailoverArguments, run as fail_over};
 
 use crate::measure::{Case, Measured, take_turns};
 use crate::report::{Gate, Outcome};

@@ -1,4 +1,4 @@
-//! The way to the server, or to the servers of a cluster.
+//! The way to the server, to the servers of a cluster, or to the one that sentinels say is master.
 //!
 //! **What it does.** Sends one script or command at a time over one connection that everybody shares, and waits no
 //! longer than its limit for the answer. A connection that broke is made anew in the background. A script that the
@@ -8,6 +8,7 @@
 //! store is away. It tries nothing again but what the server says it has not done.
 
 use super::script::StoreScript;
+use super::sentinel::Sentinels;
 use crate::StoreError;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::{ClusterClientBuilder, ClusterConfig};
@@ -16,6 +17,7 @@ use redis::{Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Va
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Runtime, within};
 use seawall_core::setting::SettingError;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The name in errors.
@@ -28,6 +30,9 @@ pub struct RedisOptions {
     pub servers: Vec<String>,
     /// Whether they are a cluster.
     pub cluster: bool,
+    /// The name of a master that sentinels watch; then the addresses are those of its sentinels, and a user and password
+    /// in them hold for the master, too.
+    pub sentinel_master: Option<String>,
     /// The longest wait for one answer.
     pub answer_within: Duration,
     /// The longest wait for a connection, in the background.
@@ -40,6 +45,7 @@ impl Default for RedisOptions {
         Self {
             servers: vec!["redis://127.0.0.1:6379".into()],
             cluster: false,
+            sentinel_master: None,
             answer_within: Duration::from_millis(25),
             connect_within: Duration::from_secs(1),
         }
@@ -50,6 +56,7 @@ impl Default for RedisOptions {
 enum Wire {
     One(ConnectionManager),
     Cluster(ClusterConnection),
+    Watched(Arc<Sentinels>),
 }
 
 /// A connection that everybody shares. Cloning it gives another handle to it.
@@ -65,28 +72,37 @@ impl<R: Runtime> RedisLink<R> {
     pub fn new(options: &RedisOptions, runtime: R) -> Result<Self, SettingError> {
         let answer_within = positive("answer_within", options.answer_within)?;
         let connect_within = positive("connect_within", options.connect_within)?;
-        let wire = if options.cluster {
-            let cluster = ClusterClientBuilder::new(options.servers.iter().map(String::as_str))
-                .connection_timeout(connect_within)
-                .build()
-                .map_err(|error| SettingError::new("servers", error.to_string()))?;
-            Wire::Cluster(cluster.get_pending_async_connection_with_config(ClusterConfig::new()))
-        } else {
-            let [server] = options.servers.as_slice() else {
-                let problem = format!("{} addresses, and no cluster", options.servers.len());
-                return Err(SettingError::new("servers", problem));
-            };
-            let client = Client::open(server.as_str())
-                .map_err(|error| SettingError::new("servers", error.to_string()))?;
-            // An attempt that fails is not repeated by the manager: whoever asks next begins a new one, and nobody waits
-            // behind a pause.
-            let config = ConnectionManagerConfig::new()
-                .set_number_of_retries(0)
-                .set_connection_timeout(Some(connect_within))
-                .set_response_timeout(None);
-            let manager = ConnectionManager::new_lazy_with_config(client, config)
-                .map_err(|error| SettingError::new("servers", error.to_string()))?;
-            Wire::One(manager)
+        let wrong = |problem: String| SettingError::new("servers", problem);
+        // An attempt that fails is not repeated by the manager: whoever asks next begins a new one, and nobody waits
+        // behind a pause.
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(0)
+            .set_connection_timeout(Some(connect_within))
+            .set_response_timeout(None);
+        let open = |server: &String| Client::open(server.as_str()).map_err(|error| wrong(error.to_string()));
+        let wire = match (&options.sentinel_master, options.cluster, options.servers.as_slice()) {
+            (Some(_), true, _) => {
+                return Err(SettingError::new("sentinel_master", "a cluster has no sentinels"));
+            }
+            (Some(_), _, []) => return Err(wrong("no address of a sentinel".into())),
+            (Some(name), false, servers) => {
+                let clients = servers.iter().map(open).collect::<Result<_, _>>()?;
+                Wire::Watched(Arc::new(Sentinels::new(clients, name.clone(), config, connect_within)))
+            }
+            (None, true, servers) => {
+                let cluster = ClusterClientBuilder::new(servers.iter().map(String::as_str))
+                    .connection_timeout(connect_within)
+                    .build()
+                    .map_err(|error| wrong(error.to_string()))?;
+                Wire::Cluster(cluster.get_pending_async_connection_with_config(ClusterConfig::new()))
+            }
+            (None, false, [server]) => Wire::One(
+                ConnectionManager::new_lazy_with_config(open(server)?, config)
+                    .map_err(|error| wrong(error.to_string()))?,
+            ),
+            (None, false, servers) => {
+                return Err(wrong(format!("{} addresses, and no cluster", servers.len())));
+            }
         };
         Ok(Self { wire, runtime, answer_within })
     }
@@ -111,7 +127,12 @@ impl<R: Runtime> RedisLink<R> {
                 outcome => outcome,
             }
         });
-        outcome.await?.map_err(|error| seen(&error))
+        let outcome = outcome.await.and_then(|answer| answer.map_err(|error| seen(&error)));
+        if let (Wire::Watched(sentinels), Err(StoreError::Away { .. })) = (&self.wire, &outcome) {
+            // Perhaps another one is master now.
+            sentinels.doubt();
+        }
+        outcome
     }
 
     async fn limited<T>(&self, work: impl Future<Output = T>) -> Result<T, StoreError> {
@@ -124,6 +145,7 @@ impl<R: Runtime> RedisLink<R> {
         let answer = match self.wire.clone() {
             Wire::One(mut manager) => manager.req_packed_command(command).await,
             Wire::Cluster(mut cluster) => cluster.req_packed_command(command).await,
+            Wire::Watched(sentinels) => sentinels.master().await?.req_packed_command(command).await,
         };
         answer.and_then(Value::extract_error)
     }

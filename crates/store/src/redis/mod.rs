@@ -20,6 +20,7 @@ mod packing;
 mod probes;
 mod quotas;
 mod script;
+mod sentinel;
 mod sessions;
 
 pub use answers::RedisAnswers;

@@ -1,15 +1,15 @@
 -- What every script over a home's records shares. Times are whole microseconds, money is in nano-dollars, and all stay
 -- below 2^53, where a Lua number is exact.
 --
--- A record is bytes: how many limits, the head, every limit's numbers, then what differs in length: the holds, and every
--- limit's older slices. All numbers are packed in one step, which costs a fraction of what a general format does.
--- Unpacked it is one flat table:
---   1 the version of this layout, 2 until when it must be kept, 3 to 6 the money of a day (its day, what is posted, what
---   is held, the holds), then six places per limit: its name as a number, its shape, and four of its state:
---   rate (shape 4u+1, u the time of a unit):   the moment by which all is used up, -, -, -
---   sliding (shape 4s, s the time of a slice): the newest slice, its units, the sum, older slices of ten bytes each
---   calendar (shape 2 a day, 6 a month):       the period, its units, -, -
--- A hold is 20 bytes: its number, its worst, until when it lasts.
+-- A record is bytes: the version of this layout, how many limits, name and shape of each; then until when it must be kept
+-- and the money of a day (its day, what is posted, what is held, how many holds); then the numbers of every limit, the
+-- holds, the newest first, and every sliding limit's older slices, the oldest first. What a limit has for numbers:
+--   rate (shape 4u+1, u the time of a unit):   the moment by which all is used up
+--   sliding (shape 4s, s the time of a slice): the newest slice, its units, the sum, how many older slices
+--   calendar (shape 2 a day, 6 a month):       the period, its units
+-- A hold is 20 bytes: its number, its worst, until when it lasts. An older slice is 11: which, and its units.
+-- Unpacked it is one flat table: 1 nothing, 2 until when, 3 to 6 money with the holds as bytes, then six places per limit:
+-- name, shape and up to four numbers, the fourth being the older slices as bytes.
 local floor, max, min = math.floor, math.max, math.min
 local pack, unpack_one, sub = struct.pack, struct.unpack, string.sub
 local DAY = 86400000000
@@ -21,7 +21,7 @@ if mono < 0 then
   utc = mono
 end
 
-local HEAD, LIMIT = '>BI7I4I7I7I2', 'I6I7I7I5I7I2'
+local HEAD, NUMBERS = '>I7I4I7I7I2', { [0] = 'I7I4I7I2', 'I7', 'I4I4' }
 
 -- Milliseconds to keep something. Where time is stepped the server's own must not be quicker.
 local function ttl(span)
@@ -31,16 +31,28 @@ end
 local function load(key)
   local raw = redis.call('GET', key)
   if not raw then return { 1, 0, 0, 0, 0, '' } end
-  local limits = string.byte(raw)
-  local record = { unpack_one(HEAD .. string.rep(LIMIT, limits), raw, 2) }
-  local last = 6 + limits * 6
-  local from = record[last + 1]
-  record[last + 1] = nil
-  if record[1] ~= 1 then error('another layout') end
-  for at = 6, last, 6 do
-    local size = record[at] * (at == 6 and 20 or 10)
-    record[at] = size > 0 and sub(raw, from, from + size - 1) or ''
+  local version, limits = string.byte(raw, 1, 2)
+  if version ~= 1 then error('another layout') end
+  local names = { unpack_one('>' .. string.rep('I6I7', limits), raw, 3) }
+  local format = HEAD
+  for at = 2, 2 * limits, 2 do format = format .. NUMBERS[names[at] % 4] end
+  local numbers = { unpack_one(format, raw, 3 + 13 * limits) }
+  local from = numbers[#numbers]
+  local function bytes(size)
+    local first = from
     from = from + size
+    return size > 0 and sub(raw, first, from - 1) or ''
+  end
+  local record = { 1, numbers[1], numbers[2], numbers[3], numbers[4], bytes(numbers[5] * 20) }
+  local at, place = 7, 6
+  for named = 1, 2 * limits, 2 do
+    local kind = names[named + 1] % 4
+    record[at], record[at + 1], record[at + 2] = names[named], names[named + 1], numbers[place]
+    record[at + 3], record[at + 4], record[at + 5] = kind ~= 1 and numbers[place + 1] or 0, 0, ''
+    if kind == 0 then
+      record[at + 4], record[at + 5] = numbers[place + 2], bytes(numbers[place + 3] * 11)
+    end
+    at, place = at + 6, place + (kind == 0 and 4 or kind == 1 and 1 or 2)
   end
   if from ~= #raw + 1 then error('another layout') end
   return record
@@ -95,15 +107,15 @@ local function slices(record, at, slice)
     present, into = newest, 0
   elseif newest < present then
     if present - newest > 60 then return present, 0, 0, '', into end
-    if units > 0 then older = older .. pack('>I6I4', newest, units) end
+    if units > 0 then older = older .. pack('>I7I4', newest, units) end
     units = 0
   end
   local from, length = 1, #older
   while from <= length do
-    local number, used = unpack_one('>I6I4', older, from)
+    local number, used = unpack_one('>I7I4', older, from)
     if number > present - 61 then break end
     sum = sum - used
-    from = from + 10
+    from = from + 11
   end
   if from > 1 then older = sub(older, from) end
   return present, units, sum, older, into
@@ -165,17 +177,20 @@ local function take(record, at, shape, units)
 end
 
 local function save(key, record)
-  local last, rest = #record, ''
-  for at = 6, last, 6 do
-    local text = record[at]
-    if text == '' then
-      record[at] = 0
-    else
-      rest = rest .. text
-      record[at] = #text / (at == 6 and 20 or 10)
+  local limits = (#record - 6) / 6
+  local names, format, rest = {}, HEAD, record[6]
+  local numbers = { record[2], record[3], record[4], record[5], #rest / 20 }
+  for at = 7, #record, 6 do
+    local kind, place = record[at + 1] % 4, #numbers
+    names[#names + 1], names[#names + 2] = record[at], record[at + 1]
+    format = format .. NUMBERS[kind]
+    numbers[place + 1] = record[at + 2]
+    if kind ~= 1 then numbers[place + 2] = record[at + 3] end
+    if kind == 0 then
+      numbers[place + 3], numbers[place + 4] = record[at + 4], #record[at + 5] / 11
+      rest = rest .. record[at + 5]
     end
   end
-  local limits = (last - 6) / 6
-  local head = pack(HEAD .. string.rep(LIMIT, limits), unpack(record))
-  redis.call('SET', key, string.char(limits) .. head .. rest, 'PX', ttl(record[2] - mono))
+  local head = pack('>BB' .. string.rep('I6I7', limits), 1, limits, unpack(names))
+  redis.call('SET', key, head .. pack(format, unpack(numbers)) .. rest, 'PX', ttl(record[2] - mono))
 end

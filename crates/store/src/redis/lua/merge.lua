@@ -38,13 +38,13 @@ local function decide()
         elseif number > present - 61 then
           local place, used = 1, 0
           while place <= #older do
-            local there, its = unpack_one('>I6I4', older, place)
+            local there, its = unpack_one('>I7I4', older, place)
             if there == number then used = its end
             if there >= number then break end
-            place = place + 10
+            place = place + 11
           end
-          local rest = sub(older, used > 0 and place + 10 or place)
-          older = sub(older, 1, place - 1) .. pack('>I6I4', number, min(used + units, MOST)) .. rest
+          local rest = sub(older, used > 0 and place + 11 or place)
+          older = sub(older, 1, place - 1) .. pack('>I7I4', number, min(used + units, MOST)) .. rest
           sum = sum + min(units, MOST - used)
         end
         record[at + 2], record[at + 3], record[at + 4], record[at + 5] = present, now_units, sum, older

@@ -1,11 +1,32 @@
 -- Decides over a request: its name, every limit, its caller's money of the day. Writes nothing unless it is granted.
 -- ask: 1, 2 the time or -1; 3 requests, 4 tokens; 5 which record has the money or 0, 6 worst, 7 cap, 8 lasts; 9 a
--- random number; 10 the request's fingerprint, 11 the claim lasts (there is one if there is a key for it); 12 how many records; then for every limit: its
--- record, name, shape, most units, and 3 or 4 for what it counts.
+-- random number; 10 the request's fingerprint, 11 the claim lasts (there is one if there is a key
+-- for it); 12 how many records; then for every limit: its record, name, shape, most units, and 3 or 4 for what it counts.
 local limits = (#ARGV[1] - 67) / 19
 local last = 12 + 5 * limits
 local ask = { struct.unpack('>i8I7I4I4BI7I7I7I6c8I7B' .. string.rep('BI6I7I4B', limits), ARGV[1]) }
 --COMMON
+-- Puts what was asked for first, and drops what has not counted for a minute: then a straight decision knows the record.
+local function tidy(record, places)
+  local tidied = { unpack(record, 1, 6) }
+  for _, at in ipairs(places) do
+    for place = at, at + 5 do tidied[#tidied + 1] = record[place] end
+    record[at] = false
+  end
+  for at = 7, #record, 6 do
+    local shape, ends = record[at + 1], record[at + 2]
+    if shape % 4 == 0 then
+      ends = (ends + 61) * shape / 4
+    elseif shape % 4 == 2 then
+      ends = begins(shape, ends + 1) - utc + mono
+    end
+    if record[at] and ends + 60000000 > mono then
+      for place = at, at + 5 do tidied[#tidied + 1] = record[place] end
+    end
+  end
+  return tidied
+end
+
 local function decide()
   local count = ask[12]
   if #KEYS > count then
@@ -50,9 +71,9 @@ local function decide()
       left = max(most - sum, 0)
       if units > left and units <= most then
         local still, number = sum, present
-        for place = 1, #older, 10 do
+        for place = 1, #older, 11 do
           local used
-          number, used = unpack_one('>I6I4', older, place)
+          number, used = unpack_one('>I7I4', older, place)
           still = still - used
           if units <= max(most - still, 0) then break end
           number = present
@@ -91,13 +112,13 @@ local function decide()
     local holds = record[6]
     while #holds >= 640 do
       -- What has lasted stays charged at its worst; only the first of many cannot be corrected any more.
-      local _, worst, expires = unpack_one('>I6I7I7', holds)
+      local _, worst, expires = unpack_one('>I6I7I7', holds, #holds - 19)
       if expires > mono then break end
       record[4], record[5] = record[4] + worst, record[5] - worst
-      holds = sub(holds, 21)
+      holds = sub(holds, 1, -21)
     end
     record[5] = record[5] + ask[6]
-    record[6] = holds .. pack('>I6I7I7', ask[9], ask[6], mono + ask[8])
+    record[6] = pack('>I6I7I7', ask[9], ask[6], mono + ask[8]) .. holds
     record[2] = max(record[2], mono + (day + 1) * DAY - utc + 3600000000)
   end
   local answer = { 0, tight, least, day }
@@ -117,6 +138,7 @@ local function decide()
       answer[limit + 4] = take(record, at, shape, units)
     end
   end
+  if count == 1 then records[1] = tidy(records[1], places) end
   for index = 1, count do save(KEYS[index], records[index]) end
   if #KEYS > count then
     local claim = 'p' .. ask[10] .. pack('>I6I7', ask[9], mono + ask[11])

@@ -15,12 +15,12 @@ local function give_back(record, at, mark, units)
     return less > 0
   end
   local older = record[at + 5]
-  for place = #older - 9, 1, -10 do
-    local number, used = unpack_one('>I6I4', older, place)
+  for place = #older - 10, 1, -11 do
+    local number, used = unpack_one('>I7I4', older, place)
     if number == mark then
       local less = min(units, used)
-      local rest = used > less and pack('>I6I4', number, used - less) or ''
-      record[at + 4], record[at + 5] = record[at + 4] - less, sub(older, 1, place - 1) .. rest .. sub(older, place + 10)
+      local rest = used > less and pack('>I7I4', number, used - less) or ''
+      record[at + 4], record[at + 5] = record[at + 4] - less, sub(older, 1, place - 1) .. rest .. sub(older, place + 11)
       return true
     end
     if number < mark then return false end
@@ -76,7 +76,7 @@ local function decide()
       changed[ask[5]] = true
     elseif record[3] == ask[6] then
       local holds = record[6]
-      for place = #holds - 19, 1, -20 do
+      for place = 1, #holds, 20 do
         local number, worst = unpack_one('>I6I7I7', holds, place)
         if number == ask[9] then
           record[4], record[5] = record[4] + ask[8], record[5] - worst

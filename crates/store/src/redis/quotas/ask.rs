@@ -8,7 +8,7 @@ use crate::redis::key;
 use crate::redis::link::STORE;
 use crate::redis::packing::{Fields, MOST, micros};
 use arrayvec::ArrayVec;
-use seawall_core::quota::{Cost, Scope, ScopeError, Unit};
+use seawall_core::quota::{Cost, GroupId, Scope, ScopeError, Unit};
 use seawall_core::time::Now;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(super) struct Touched {
     pub(super) keys: Vec<String>,
     /// Each with the place of its record, counted from 1.
     pub(super) limits: Vec<(u64, LimitRule)>,
+    /// The groups they are in, in the same order.
+    pub(super) groups: ArrayVec<GroupId, MOST_SCOPES>,
     homes: ArrayVec<u64, { MOST_SCOPES + 1 }>,
 }
 
@@ -39,6 +41,7 @@ impl Touched {
         for scope in scopes {
             let Some(group) = rules.group(scope) else { continue };
             let record = touched.record(home, scope.key.0);
+            let _ = touched.groups.try_push(scope.group);
             for limit in &group.limits {
                 touched.limits.push((record, *limit));
             }
@@ -51,6 +54,7 @@ impl Touched {
         let mut touched = Self::default();
         if let Some(group) = rules.group(scope) {
             touched.keys.push(key::fleet(&group.name, scope.key.0));
+            let _ = touched.groups.try_push(scope.group);
             for limit in &group.limits {
                 touched.limits.push((1, *limit));
             }

@@ -189,7 +189,7 @@ impl<R: Runtime> RedisQuotas<R> {
         loop {
             let reserve =
                 Reserve { given: self.given(now), cost: wanted, money: None, number: 0, claim: None };
-            match self.take(touched.clone(), None, reserve).await? {
+            match self.take(touched.clone(), None, reserve, rules).await? {
                 Answer::Granted { taken, tightest } => {
                     let until = now.monotonic + CHUNK_LASTS;
                     let chunk = Chunk { number: taken.number, left: wanted, until, tightest, taken };

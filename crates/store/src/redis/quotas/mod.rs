@@ -8,14 +8,17 @@ mod ask;
 mod fleet;
 mod merge;
 mod rules;
+mod straight;
 
 pub use rules::Placement;
 
 use super::key;
 use super::link::{RedisLink, STORE, numbers};
+use super::packing::micros;
 use super::script::StoreScript;
 use crate::quotas::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent};
 use crate::{StoreError, lock};
+use ::redis::Value;
 use arrayvec::ArrayVec;
 use ask::{Reserve, Settle, Touched, ordered, placed};
 use fleet::{FleetDecision, FleetLeases, FleetPart};
@@ -27,6 +30,7 @@ use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, UtcTime};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use straight::{Purpose, Wanted, general_reserve, general_settle};
 
 /// Numbers that a reservation is known by.
 const NUMBER_BITS: u32 = 48;
@@ -43,11 +47,8 @@ impl Scripts {
     fn new() -> Self {
         let guard = include_str!("../lua/guard.lua");
         Self {
-            reserve: StoreScript::over_records(
-                include_str!("../lua/reserve.lua"),
-                include_str!("../lua/repair.lua"),
-            ),
-            settle: StoreScript::over_records(include_str!("../lua/settle.lua"), guard),
+            reserve: general_reserve(),
+            settle: general_settle(),
             view: StoreScript::over_records(include_str!("../lua/view.lua"), guard),
             merge: StoreScript::over_records(include_str!("../lua/merge.lua"), guard),
         }
@@ -87,6 +88,8 @@ struct Taken {
     money: Option<(u64, u64, u64)>,
     /// The fingerprint, and for how long it is to be remembered.
     claim: Option<(u64, Duration)>,
+    /// The script for its limits, which may be others by the time it is settled.
+    settle: Option<Arc<StoreScript>>,
 }
 
 /// What one script answers.
@@ -117,7 +120,7 @@ impl<R: Runtime> RedisQuotas<R> {
     /// The group of this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
-        let position = self.rules().0.iter().position(|group| *group.name == *name)?;
+        let position = self.rules().groups.iter().position(|group| *group.name == *name)?;
         u16::try_from(position).ok().map(GroupId::at)
     }
 
@@ -136,21 +139,44 @@ impl<R: Runtime> RedisQuotas<R> {
         self.stepped.then_some(now)
     }
 
+    /// For how long a key is to live. Where time is stepped the server's own must not be quicker.
+    fn millis(&self, span: Duration) -> u64 {
+        micros(span).div_ceil(1_000).max(1) + if self.stepped { 3_600_000 } else { 0 }
+    }
+
     /// One script's decision over what it touches.
     async fn take(
         &self,
         mut touched: Touched,
         claim_key: Option<String>,
         mut reserve: Reserve<'_>,
+        rules: &Rules,
     ) -> Result<Answer, StoreError> {
         let records = touched.keys.len();
+        let wanted = Wanted {
+            purpose: Purpose::Reserve,
+            money: reserve.money.is_some(),
+            claim: claim_key.is_some(),
+            stepped: self.stepped,
+        };
+        let straight = rules.texts.script(&touched, wanted);
+        let settle = rules.texts.script(&touched, Wanted { purpose: Purpose::Settle, ..wanted });
         touched.keys.extend(claim_key);
         reserve.number = self.link.runtime().draw().bits() >> (u64::BITS - NUMBER_BITS);
         let argument = reserve.pack(&touched, records);
         let claim = reserve.claim.map(|claim| (claim.fingerprint, claim.keep));
-        let answer = self.link.run(&self.scripts.reserve, &touched.keys, &[&argument]).await?;
-        // What a script counts is never negative.
-        let answer: Vec<u64> = numbers(&answer)?.into_iter().map(i64::unsigned_abs).collect();
+        let script = straight.as_deref().unwrap_or(&self.scripts.reserve);
+        let claim_lasts = reserve.claim.map_or(1, |claim| self.millis(claim.lasts)).to_string();
+        let answer = self.link.run(script, &touched.keys, &[&argument, claim_lasts.as_bytes()]).await?;
+        let answer = match straight_answer(&answer) {
+            Some((mono, tightest, left)) => {
+                let utc = reserve.given.map_or(mono, |now| now.utc.as_nanos() / 1_000);
+                let marks = touched.limits.iter().map(|(_, rule)| rule.mark(reserve.cost, mono, utc));
+                [0, tightest, left, utc / rules::DAY_LASTS].into_iter().chain(marks).collect()
+            }
+            // What a script counts is never negative.
+            None => numbers(&answer)?.into_iter().map(i64::unsigned_abs).collect::<Vec<u64>>(),
+        };
         let rule = |place: u64| {
             let index = usize::try_from(place.saturating_sub(1)).unwrap_or(usize::MAX);
             touched.limits.get(index).map(|(_, rule)| *rule).ok_or_else(strange)
@@ -173,6 +199,7 @@ impl<R: Runtime> RedisQuotas<R> {
                     number: reserve.number,
                     money,
                     claim,
+                    settle,
                 };
                 return Ok(Answer::Granted { taken, tightest });
             }
@@ -213,8 +240,10 @@ impl<R: Runtime> RedisQuotas<R> {
             marks: &taken.marks,
         };
         let argument = settle.pack(taken.records);
-        let answer = self.link.run(&self.scripts.settle, &taken.keys, &[&argument]).await?;
-        numbers(&answer).map(|_| ())
+        let script = taken.settle.as_deref().unwrap_or(&self.scripts.settle);
+        let keep = taken.claim.map_or(1, |(_, keep)| self.millis(keep)).to_string();
+        let answer = self.link.run(script, &taken.keys, &[&argument, keep.as_bytes()]).await?;
+        if answer == Value::Int(0) { Ok(()) } else { numbers(&answer).map(|_| ()) }
     }
 }
 
@@ -235,7 +264,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         let answer = if touched.keys.is_empty() && claim.is_none() {
             Ok(Answer::Granted { taken: Taken { cost: ask.cost, ..Taken::default() }, tightest: None })
         } else {
-            self.take(touched, claim, reserve).await
+            self.take(touched, claim, reserve, &rules).await
         };
         match answer {
             Ok(Answer::Granted { taken, tightest }) => {
@@ -299,6 +328,16 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
         self.leases.forget();
         Ok(())
     }
+}
+
+/// What a straight decision answers: the moment, the tightest limit, and what is left of it.
+fn straight_answer(answer: &Value) -> Option<(u64, u64, u64)> {
+    let Value::BulkString(bytes) = answer else { return None };
+    let bytes: &[u8; 12] = bytes.as_slice().try_into().ok()?;
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let (mono, rest) = bytes.split_at(7);
+    let (tightest, left) = rest.split_at(1);
+    Some((number(mono), number(tightest), number(left)))
 }
 
 fn strange() -> StoreError {

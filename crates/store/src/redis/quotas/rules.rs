@@ -1,9 +1,11 @@
 //! Limits in the numbers that scripts count with.
 
+use super::straight::Texts;
 use crate::redis::key;
 use crate::redis::packing::{MOST, micros};
 use seawall_core::quota::{CalendarPeriod, Cost, LimitId, Quota, QuotaGroup, QuotaKind, Scope, Unit};
 use seawall_core::setting::SettingError;
+use seawall_core::time::UtcTime;
 
 /// Where the counts of a group lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +37,24 @@ pub(super) struct GroupRules {
 
 /// All groups, in the order in which they were given.
 #[derive(Debug)]
-pub(super) struct Rules(pub(super) Vec<GroupRules>);
+pub(super) struct Rules {
+    pub(super) groups: Vec<GroupRules>,
+    /// Scripts that were written for them.
+    pub(super) texts: Texts,
+}
+
+/// What of time a limit goes by, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LimitTime {
+    Sliding { slice: u64 },
+    Rate { unit: u64 },
+    Day,
+    Month,
+}
 
 const DAY: u64 = 2;
 const MONTH: u64 = 6;
+pub(super) const DAY_LASTS: u64 = 86_400_000_000;
 /// A moment and a few periods must stay countable.
 const LONGEST: u64 = MOST / 8;
 
@@ -61,11 +77,11 @@ impl Rules {
             let limits = limits.collect::<Result<_, _>>()?;
             rules.push(GroupRules { name: group.name().into(), placement, limits });
         }
-        Ok(Self(rules))
+        Ok(Self { groups: rules, texts: Texts::default() })
     }
 
     pub(super) fn group(&self, scope: &Scope) -> Option<&GroupRules> {
-        self.0.get(usize::from(scope.group.place()))
+        self.groups.get(usize::from(scope.group.place()))
     }
 }
 
@@ -91,6 +107,38 @@ impl LimitRule {
         Ok(Self { limit, id, shape, most: quota.capacity(), unit: quota.unit() })
     }
 
+    pub(super) fn time(&self) -> LimitTime {
+        match (self.shape % 4, self.shape) {
+            (0, shape) => LimitTime::Sliding { slice: shape / 4 },
+            (1, shape) => LimitTime::Rate { unit: shape / 4 },
+            (_, DAY) => LimitTime::Day,
+            _ => LimitTime::Month,
+        }
+    }
+
+    /// For how long what is taken now may count, in microseconds.
+    pub(super) fn lasts(&self) -> u64 {
+        match self.time() {
+            LimitTime::Sliding { slice } => slice * 62,
+            LimitTime::Rate { unit } => unit * u64::from(self.most) + 1_000_000,
+            LimitTime::Day => 2 * DAY_LASTS,
+            LimitTime::Month => 32 * DAY_LASTS,
+        }
+    }
+
+    /// Where units that were taken at a moment were taken from, as the scripts say it.
+    pub(super) fn mark(&self, cost: Cost, mono: u64, utc: u64) -> u64 {
+        match self.time() {
+            LimitTime::Sliding { slice } => mono / slice.max(1),
+            LimitTime::Rate { unit } => mono + unit * u64::from(self.units(cost)),
+            LimitTime::Day => utc / DAY_LASTS,
+            LimitTime::Month => {
+                let (year, month, _) = UtcTime::from_nanos(utc.saturating_mul(1_000)).civil();
+                u64::try_from(year).unwrap_or(0) * 12 + u64::from(month)
+            }
+        }
+    }
+
     pub(super) fn units(&self, cost: Cost) -> u32 {
         match self.unit {
             Unit::Request => cost.requests,
@@ -106,7 +154,7 @@ mod tests {
     use std::time::Duration;
 
     fn rule(quota: Quota) -> LimitRule {
-        Rules::new(&[QuotaGroup::new("group", vec![quota]).unwrap()], &[]).unwrap().0[0].limits[0]
+        Rules::new(&[QuotaGroup::new("group", vec![quota]).unwrap()], &[]).unwrap().groups[0].limits[0]
     }
 
     #[test]

@@ -183,3 +183,48 @@ async fn other_limits_find_the_old_counts_by_their_names() {
     node.change(vec![group("tier", rate)], world.now()).unwrap();
     assert_eq!(left().await, 2);
 }
+
+/// One request at a stepped moment, so many microseconds after a beginning.
+async fn step(node: &seawall_store::redis::RedisQuotas<World>, group: u16, micros: u64) {
+    let scopes = [Scope { group: GroupId::at(group), key: QuotaKey(7) }];
+    let ask = QuotaAsk { home: 7, scopes: &scopes, cost: Cost::REQUEST, money: None, claim: None };
+    let now = seawall_core::time::Now::default() + Duration::from_secs(1_000) + Duration::from_micros(micros);
+    let decision = node.reserve(&ask, now).await.unwrap();
+    assert!(matches!(decision, AdmitDecision::Granted { .. }), "{decision:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_record_is_moved_before_anything_in_it_could_be_lost() {
+    let server = Server::start().await;
+    let node = at_home(server.link(&World::new()), vec![minute(100)]).stepped();
+    step(&node, 0, 0).await;
+    // Stepped time has an hour more. A 64th of what must be kept is kept in addition.
+    let life = keys(&server)[0].1;
+    assert!((3_660_000..=3_662_969).contains(&life), "{life}");
+    for (micros, is_moved) in [(0, false), (968_750, false), (968_751, true)] {
+        server.command("PEXPIRE sw1:q:{7} 100000");
+        step(&node, 0, micros).await;
+        assert_eq!(keys(&server)[0].1 > 100_000, is_moved, "{micros}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_gets_rid_of_limits_that_nobody_asks_for_any_more() {
+    let server = Server::start().await;
+    let second = Duration::from_secs(1);
+    let quota = |name, limit| Quota::sliding(name, Unit::Request, limit, second * 60, 0).unwrap();
+    let both = vec![quota("a", 50), Quota::rate("b", Unit::Request, 1, second, 60).unwrap(), quota("c", 50)];
+    let groups = vec![QuotaGroup::new("before", both).unwrap(), group("after", quota("a", 50))];
+    let node = at_home(server.link(&World::new()), groups).stepped();
+    let length = || server.command("STRLEN sw1:q:{7}");
+    step(&node, 1, 0).await;
+    let alone = length();
+    step(&node, 0, 1).await;
+    assert_ne!(length(), alone);
+    // What was taken in one slice counts for 60 more, and is kept for a minute.
+    step(&node, 1, 120_999_999).await;
+    assert_ne!(length(), alone);
+    step(&node, 1, 121_000_000).await;
+    // Only the one that is asked for is left, with an older slice.
+    assert_eq!((alone.as_str(), length().as_str()), (":62\r\n", ":73\r\n"));
+}

@@ -5,6 +5,7 @@ mod conform;
 mod fleet;
 mod keys;
 mod outage;
+mod sentinel;
 mod server;
 mod world;
 

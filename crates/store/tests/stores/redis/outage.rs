@@ -38,27 +38,76 @@ async fn find_out(node: &Node, world: &World, caller: u64) {
     }
 }
 
+/// How long each of many requests took, shortest first; sixteen at a time.
+async fn delays(node: &Arc<Node>, world: &World) -> Vec<Duration> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for caller in 0..16 {
+        let (node, world) = (Arc::clone(node), world.clone());
+        tasks.spawn(async move {
+            let mut delays = Vec::new();
+            for _ in 0..250 {
+                let began = world.monotonic();
+                assert!(is_granted(&*node, caller, &world).await);
+                delays.push(world.monotonic() - began);
+            }
+            delays
+        });
+    }
+    let mut all = tasks.join_all().await.concat();
+    all.sort_unstable();
+    all
+}
+
 #[tokio::test]
 async fn a_frozen_server_delays_nobody_for_long() {
     let server = Server::start().await;
     let world = World::new();
     let (node, log) = node(&server, &world, 1, 1, 1_000);
+    let node = Arc::new(node);
     node.tick(world.now()).await;
-    assert!(is_granted(&node, 1, &world).await);
+    let usual = delays(&node, &world).await;
     server.freeze();
-    let mut longest = Duration::ZERO;
-    for _ in 0..60 {
-        let began = world.monotonic();
-        assert!(is_granted(&node, 1, &world).await);
-        longest = longest.max(world.monotonic() - began);
-    }
-    // 25 ms, and what a busy machine adds.
-    assert!(longest < Duration::from_millis(120), "{longest:?}");
+    let frozen = delays(&node, &world).await;
+    let at = |delays: &[Duration], thousandths: usize| delays[delays.len() * thousandths / 1_000];
+    let more = at(&frozen, 999).saturating_sub(at(&usual, 500));
+    let longest = frozen[frozen.len() - 1];
+    println!("usual p50 {:?}, p99.9 {:?}", at(&usual, 500), at(&usual, 999));
+    println!("frozen p99.9 {:?}, longest {longest:?}; p99.9 is {more:?} more", at(&frozen, 999));
+    // 25 ms, and what a busy machine adds; on a quiet one it stays below 50.
+    assert!(more < Duration::from_millis(100), "{more:?}");
+    assert!(longest < Duration::from_millis(150), "{longest:?}");
     assert_eq!(node.standing(), Standing::Away);
     assert_eq!(*log.0.lock().unwrap(), [(Standing::Here, Standing::Away)]);
     server.thaw();
     come_back(&node, &world).await;
     assert_eq!(node.waiting_to_merge(), 0);
+}
+
+#[tokio::test]
+async fn a_thousand_homes_are_told_within_two_seconds_of_the_servers_return() {
+    const HOMES: u64 = 1_000;
+    let server = Server::start().await;
+    let world = World::new();
+    let (node, _) = node(&server, &world, 1, 2, 10);
+    node.tick(world.now()).await;
+    server.freeze();
+    for home in 0..HOMES {
+        assert!(is_granted(&node, home, &world).await);
+    }
+    assert_eq!(node.waiting_to_merge() as u64, HOMES);
+    // It comes back just after a node has looked, and the next look is a second later.
+    node.tick(world.now()).await;
+    server.thaw();
+    let began = world.monotonic();
+    while node.waiting_to_merge() > 0 {
+        world.sleep(Duration::from_secs(1)).await;
+        node.tick(world.now()).await;
+        assert!(world.monotonic() - began < Duration::from_secs(10), "{} left", node.waiting_to_merge());
+    }
+    let took = world.monotonic() - began;
+    println!("{HOMES} homes told {took:?} after the return");
+    assert_eq!((node.counts().merged, node.standing()), (HOMES, Standing::Here));
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 /// Ticks as a node does, until the store is asked again.

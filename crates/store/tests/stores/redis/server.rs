@@ -3,7 +3,7 @@
 use super::world::World;
 use seawall_store::redis::{RedisLink, RedisOptions};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +14,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     folder: PathBuf,
     cluster: bool,
+    sentinel: bool,
     child: Option<Child>,
 }
 
@@ -30,7 +31,21 @@ impl Server {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("seawall-redis-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        Self { port: free_port(cluster), folder, cluster, child: None }
+        Self { port: free_port(cluster), folder, cluster, sentinel: false, child: None }
+    }
+
+    /// A sentinel that watches nobody yet.
+    pub(crate) async fn sentinel() -> Self {
+        let mut server = Self::prepared(false);
+        server.sentinel = true;
+        let file = server.folder.join("sentinel.conf");
+        let settings = format!("port {}\nbind 127.0.0.1\ndir {}\n", server.port, server.folder.display());
+        std::fs::write(&file, settings).unwrap();
+        let mut command = Command::new("redis-server");
+        command.arg(file).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
+        server.child = Some(command.spawn().expect("redis-server is installed"));
+        server.answers().await;
+        server
     }
 
     /// Starts it, empty, on the port it had before.
@@ -43,6 +58,10 @@ impl Server {
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("redis-server is installed"));
+        self.answers().await;
+    }
+
+    async fn answers(&self) {
         let world = World::new();
         for _ in 0..200 {
             if self.command("PING") == "+PONG\r\n" {
@@ -77,11 +96,16 @@ impl Server {
     /// What an operator would see, word by word as the server says it; nothing if it does not answer.
     pub(crate) fn command(&self, words: &str) -> String {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return String::new() };
-        stream.write_all(format!("{words}\r\nQUIT\r\n").as_bytes()).unwrap();
+        // A sentinel knows no QUIT; it goes when nothing more can come.
+        let end = if self.sentinel { "" } else { "QUIT\r\n" };
+        stream.write_all(format!("{words}\r\n{end}").as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer).into_owned();
-        answer.strip_suffix("+OK\r\n").unwrap_or(&answer).to_owned()
+        let without_end = answer.strip_suffix("+OK\r\n").filter(|_| !self.sentinel);
+        without_end.unwrap_or(&answer).to_owned()
     }
 
     pub(crate) fn link(&self, world: &World) -> RedisLink<World> {
@@ -95,13 +119,13 @@ impl Server {
         RedisLink::new(&options, world.clone()).unwrap()
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 }
 
 /// A machine with two cores that also builds is no measure for 25 ms.
-fn patient() -> RedisOptions {
+pub(crate) fn patient() -> RedisOptions {
     RedisOptions { answer_within: Duration::from_secs(5), ..RedisOptions::default() }
 }
 

@@ -1,11 +1,12 @@
 //! A store that goes away and comes back as told, on a clock that is moved by hand.
 
+mod windows;
+
 use super::{AwayObserver, AwayOptions, AwayReport, SharedQuotas, SharedStore, Standing};
 use crate::memory::{MemoryQuotas, MemoryReceipt};
 use crate::quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
 use crate::{StoreError, lock};
 use arrayvec::ArrayVec;
-use proptest::prelude::{prop_assert, proptest};
 use seawall_core::breaker::NodeId;
 use seawall_core::chance::Draw;
 use seawall_core::handle::{Runtime, Timer};
@@ -337,7 +338,7 @@ fn more_homes_than_can_be_remembered_make_the_share_judge_on() {
     let (store, clock) = (Store::new(10), Clock::default());
     let (node, _) = node(&store, &clock, 1, 2, 10);
     store.set_away(true);
-    let homes = super::pending::MOST_HOMES as u64;
+    let homes = crate::away::pending::MOST_HOMES as u64;
     for caller in 0..homes {
         assert!(is_granted(&node, &clock, caller));
     }
@@ -357,31 +358,4 @@ fn another_size_of_the_fleet_holds_once_the_store_is_here() {
     drive(node.tick(clock.now()));
     store.set_away(true);
     assert_eq!((0..100).filter(|_| is_granted(&node, &clock, 1)).count(), 20);
-}
-
-proptest! {
-    #[test]
-    fn nodes_on_their_own_admit_the_limit_times_how_wrong_they_were_about_their_number(
-        seen in 1_u32..6,
-        nodes in 1_u32..6,
-        limit in 1_u32..60,
-        asks in proptest::collection::vec((0_u32..6, 0_u64..4_000), 1..400),
-    ) {
-        let (store, clock) = (Store::new(limit), Clock::default());
-        let all: Vec<Node> = (0..nodes).map(|number| node(&store, &clock, number.into(), seen, limit).0).collect();
-        store.set_away(true);
-        let mut granted: Vec<Timestamp> = Vec::new();
-        for (which, passes) in asks {
-            clock.pass(Duration::from_millis(passes));
-            if is_granted(&all[usize::try_from(which % nodes).unwrap()], &clock, 1) {
-                granted.push(clock.monotonic());
-            }
-        }
-        // In any window: the limit times the true number over the seen one, and one unit of rounding a node.
-        let most = u64::from(limit) * u64::from(nodes.max(seen)) / u64::from(seen) + u64::from(nodes);
-        for (place, first) in granted.iter().enumerate() {
-            let within = granted[place..].iter().take_while(|at| **at - *first < Duration::from_secs(60)).count();
-            prop_assert!(within as u64 <= most, "{within} of {most}");
-        }
-    }
 }
