@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// No text with settings is longer than this.
-pub(crate) const LONGEST_TEXT: usize = 1 << 20;
+pub(crate) const LONGEST_TEXT: usize = 16 << 20;
 
 /// After so many mistakes in the grammar the rest is guesswork.
 const MOST_SYNTAX_ERRORS: usize = 20;
