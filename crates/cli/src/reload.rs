@@ -11,13 +11,14 @@ use seawall_core::quota::LimitChange;
 use seawall_gateway::Listening;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Reads settings again and has the gateway follow them.
 pub(crate) struct Reload {
     origins: Origins,
     /// What the gateway was started with: some of it holds until it is started anew.
-    started: Loaded,
-    current: Loaded,
+    started: Arc<Loaded>,
+    current: Arc<Loaded>,
     /// The file as it was last looked at, whatever came of it.
     seen: Option<String>,
     /// The file as it was a moment ago, if it was another: a file that is still being written is left alone.
@@ -30,8 +31,8 @@ pub(crate) struct Reload {
 
 impl Reload {
     /// Of a gateway that was started with these settings, from a file of this text.
-    pub(crate) fn new(origins: Origins, started: Loaded, seen: Option<String>) -> Self {
-        let current = started.clone();
+    pub(crate) fn new(origins: Origins, started: Arc<Loaded>, seen: Option<String>) -> Self {
+        let current = Arc::clone(&started);
         Self { origins, current, started, seen, settling: None, refused: None, unread: None }
     }
 
@@ -116,7 +117,7 @@ impl Reload {
                     eprint!("{}", loaded.warnings.render(colours()));
                 }
                 eprint!("{}", self.report(&loaded, &limits));
-                self.current = loaded;
+                self.current = Arc::new(loaded);
             }
             Err(error) => {
                 let reason = error.to_string();

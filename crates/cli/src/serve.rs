@@ -14,6 +14,7 @@ use seawall_pipeline::{Runtime as _, Tier, Timer as _};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind};
 
@@ -62,11 +63,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     eprint!("{}", not_followed(&loaded));
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let tokio = tokio.context("cannot start a runtime").map_err(Failed::Broken)?;
-    let reload = Reload::new(origins, loaded.clone(), text);
-    tokio.block_on(start(arguments, reload, loaded))
+    let loaded = Arc::new(loaded);
+    let reload = Reload::new(origins, Arc::clone(&loaded), text);
+    tokio.block_on(start(arguments, reload, &loaded))
 }
 
-async fn start(arguments: &ServeArguments, reload: Reload, loaded: Loaded) -> Result<(), Failed> {
+async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Loaded) -> Result<(), Failed> {
     // Before the address is told, so that a signal sent right after it is not the end of us.
     let signals = Signals {
         interrupt: signals(SignalKind::interrupt()).map_err(Failed::Broken)?,

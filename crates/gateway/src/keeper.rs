@@ -1,18 +1,20 @@
-//! What outlives the process: opens the store, and carries what calls have cost from the books to the ledger.
+//! What outlives the process: opens the store and keeps the books in order.
 
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
 use seawall_core::setting::SettingError;
 use seawall_pipeline::{Runtime as _, Timer as _};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport};
-use seawall_store::{Books, Ledger as _, NoJournal};
+use seawall_store::{Books, NoJournal};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often calls are carried over.
-const EVERY: Duration = Duration::from_millis(250);
+/// How often the books are looked after.
+const EVERY: Duration = Duration::from_millis(500);
+/// Memory for pages of the folder's books: they are written in order and seldom read.
+const CACHE: usize = 8 << 20;
 /// How many at a time.
 const MOST: usize = 1_024;
 
@@ -58,43 +60,36 @@ pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<(Books,
         return Ok((Books::new(limits, NoJournal), Kept::Memory, Keeper { stop, thread: None }));
     }
     let path = PathBuf::from(&settings.store.folder);
-    let opened = EmbeddedStore::open(&path, EmbeddedOptions::new(limits), runtime.now())?;
+    let opened = EmbeddedStore::open(
+        &path,
+        EmbeddedOptions { cache: CACHE, ..EmbeddedOptions::new(limits) },
+        runtime.now(),
+    )?;
     let books = Books::with_book(opened.book, opened.journal);
     let (kept, store) = (books.clone(), opened.store);
     let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
-        // Without a runtime nothing is carried over here; the journal has it all, and the next start finds it.
+        // Without a runtime the books only remember more than they need.
         if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
-            tokio.block_on(carry(&kept, &store, stopped, runtime));
+            tokio.block_on(tend(&kept, stopped, runtime));
         }
+        // Closed when the last call has been written down.
+        drop(store);
     });
     let thread = Some(thread.map_err(KeepError::Thread)?);
     let kept = Kept::Folder { path, report: Box::new(opened.report) };
     Ok((books, kept, Keeper { stop, thread }))
 }
 
-/// Carries calls over, a last time after it was told to stop.
-async fn carry(
-    books: &Books,
-    store: &EmbeddedStore,
-    mut stopped: watch::Receiver<bool>,
-    runtime: TokioRuntime,
-) {
+/// Keeps the books in order. Calls that have ended are in the journal, from where the folder takes them into its ledger; the
+/// books need not remember them as well.
+async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime) {
     loop {
-        let is_last = tokio::select! {
-            biased;
-            _ = stopped.changed() => true,
-            () = runtime.sleep_until(runtime.monotonic() + EVERY) => false,
-        };
         books.expire(runtime.now());
-        loop {
-            let events = books.take_events(MOST);
-            // What cannot be posted is in the journal, and is posted when the folder is opened next.
-            if events.is_empty() || store.post(&events).await.is_err() {
-                break;
-            }
-        }
-        if is_last {
-            return;
+        while !books.take_events(MOST).is_empty() {}
+        tokio::select! {
+            biased;
+            _ = stopped.changed() => return,
+            () = runtime.sleep_until(runtime.monotonic() + EVERY) => {}
         }
     }
 }
