@@ -24,8 +24,8 @@ mod stream;
 mod tests;
 
 pub use converse::{
-    ChatReader, ChatWriter, ConverseStream, read_chat_answer, read_chat_request, read_converse_usage,
-    write_chat_answer, write_chat_request,
+    ChatReader, ChatWriter, ConverseHead, ConverseStream, converse_within, read_chat_answer,
+    read_chat_request, read_converse_request, read_converse_usage, write_chat_answer, write_chat_request,
 };
 pub use count::{CountRequest, read_count_request, write_count};
 pub use error::{read_error, read_error_message};
@@ -34,7 +34,7 @@ pub use frame::{
     write_exception_frame,
 };
 pub use invoke::{
-    INVOKE_CONTENT_TYPE, InvocationMetrics, InvokeEvent, InvokeHead, InvokeReader, InvokeStream,
+    INVOKE_CONTENT_TYPE, InvocationMetrics, InvokeEvent, InvokeHead, InvokeReader, InvokeStream, InvokeToSse,
     STREAM_CONTENT_TYPE, SseToInvoke, invoke_to_messages, messages_to_invoke, read_invoke_request,
     read_usage_headers, usage_headers, write_chunk,
 };

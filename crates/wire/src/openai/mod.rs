@@ -33,7 +33,7 @@ pub use answer::read_answer;
 pub use chat_answer::{read_chat_answer, write_chat_answer};
 pub use chat_reader::ChatReader;
 pub use chat_request::read_chat_request;
-pub use chat_request_out::write_chat_request;
+pub use chat_request_out::{write_chat_request, write_chat_request_for};
 pub use chat_writer::ChatWriter;
 pub use error::read_error;
 pub use filter::UsageFilter;
@@ -41,5 +41,5 @@ pub use models::{ModelEntry, write_models};
 pub use refusal::{
     ErrorReply, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,
 };
-pub use request::{RequestHead, for_upstream, read_request, with_model};
+pub use request::{RequestHead, for_upstream, for_upstream_within, read_request, with_model};
 pub use stream::OpenAiStream;

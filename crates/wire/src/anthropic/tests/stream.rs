@@ -120,3 +120,20 @@ proptest! {
         prop_assert_eq!(read(pieces).0, read([COMPLETE.as_bytes()]).0);
     }
 }
+
+#[test]
+fn content_is_looked_at_only_where_that_is_wanted() {
+    let event = |data: &str| format!("event: content_block_delta\ndata: {data}\n\n");
+    for (data, is_object) in
+        [("{}", true), (" {\"a\":1} ", true), ("<}", false), ("{\"a\":", false), ("", false)]
+    {
+        let mut lean = AnthropicStream::new(SseLimits::default());
+        assert_eq!(lean.feed(event(data).as_bytes(), |_| ()), Ok(()));
+        for size in [1, 200] {
+            let mut careful = AnthropicStream::new(SseLimits::default()).checking_content();
+            let outcome =
+                event(data).as_bytes().chunks(size).try_for_each(|piece| careful.feed(piece, |_| ()));
+            assert_eq!(outcome.is_ok(), is_object, "{data}");
+        }
+    }
+}
