@@ -105,7 +105,11 @@ fn carries_account(name: &[u8]) -> bool {
 }
 
 fn carries_account_or_content(name: &[u8]) -> bool {
-    carries_account(name) || name == b"content_block_delta"
+    carries_account(name) || is_content(name)
+}
+
+fn is_content(name: &[u8]) -> bool {
+    matches!(name, b"content_block_start" | b"content_block_delta" | b"content_block_stop")
 }
 
 fn looks_like_object(data: &[u8]) -> bool {
@@ -116,8 +120,8 @@ fn looks_like_object(data: &[u8]) -> bool {
 impl Account {
     fn read(&mut self, event: SseEvent<'_>) -> Result<StreamEvent, StreamError> {
         Ok(match event.name {
-            b"content_block_delta" if self.checks_content && !looks_like_object(event.data) => {
-                return Err(unreadable("content_block_delta", "it is no object"));
+            name if self.checks_content && is_content(name) && !looks_like_object(event.data) => {
+                return Err(unreadable("content", "it is no object"));
             }
             b"content_block_delta" => StreamEvent::Content,
             b"message_start" => {
