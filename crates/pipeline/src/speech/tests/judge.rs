@@ -235,7 +235,7 @@ fn hear_choice(heard: &mut Heard, chunk: &Value) -> Result<(), String> {
             ensure(call["type"] == "function", "a call begins without a type", chunk)?;
             heard.calls.push((text(&function["name"])?, text(&call["id"])?, String::new()));
         }
-        ensure(call["index"] == heard.calls.len() - 1, "an earlier call goes on", chunk)?;
+        ensure(number(&call["index"])? + 1 == heard.calls.len() as u64, "an earlier call goes on", chunk)?;
         if let Some((_, _, input)) = heard.calls.last_mut() {
             input.push_str(&text(&function["arguments"])?);
         }
