@@ -6,6 +6,7 @@ mod judge;
 mod pass_through;
 mod refusals;
 mod requests;
+mod richer;
 mod streams;
 mod whole;
 
