@@ -199,7 +199,7 @@ impl SpokenRequest {
         if !chat.turns.iter().any(|turn| turn.parts.iter().any(has_words)) {
             return Err(RequestError::Wrong { field: "messages".to_owned(), problem: "must not be empty" });
         }
-        // Whoever answers is told the limit that money is reserved for, and always asked what it used.
-        Ok(ChatRequest { max_output: Some(self.limit()), stream_usage: true, ..chat })
+        // Whoever answers is told the limit that money is reserved for.
+        Ok(ChatRequest { max_output: Some(self.limit()), ..chat })
     }
 }

@@ -127,11 +127,12 @@ fn a_stream_of_comments_that_never_ends_an_event_is_given_up() {
 
 #[test]
 fn the_largest_event_that_is_read_is_handed_on() {
-    let words = "x".repeat((4 << 20) - 200);
-    let messages = format!(
-        "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"delta\":\"{words}\"}}\n\n"
-    );
-    let chunk = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+    // A line of data as long as any may be; the event's name comes on top.
+    let line = |before: &str, behind: &str| {
+        format!("{before}{}{behind}\n\n", "x".repeat((4 << 20) - before.len() - behind.len()))
+    };
+    let messages = format!("event: content_block_delta\n{}", line(r#"data: {"text":""#, r#""}"#));
+    let chunk = line(r#"data: {"choices":[{"delta":{"content":""#, r#""}}]}"#);
     for (face, event) in [(Face::AnthropicMessages, messages), (Face::OpenAiChat, chunk)] {
         for wants_usage in [false, true] {
             let request = asked(face, &Question { wants_usage, ..STREAM });

@@ -2,11 +2,13 @@
 
 use super::judge::listen;
 use super::{OCCASION, PLAIN, STREAM, asked, every_pair, play};
-use crate::speech::WholeAnswer;
+use crate::speech::{Face, WholeAnswer};
 use bytes::{Bytes, BytesMut};
 use seawall_provider::TargetDialect;
 use seawall_wire::bedrock::SseToInvoke;
-use seawall_wire::chat::{AnswerPart, ChatAnswer, ChatEvent, FinishReason, JsonText, ToolCall, Usage};
+use seawall_wire::chat::{
+    AnswerPart, ChatAnswer, ChatEvent, FinishReason, JsonText, StreamEvent, ToolCall, Usage,
+};
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, bedrock, openai};
 use serde_json::Value;
@@ -83,6 +85,34 @@ fn a_stream_without_a_word_is_complete_too() {
         let heard = listen(face, &played.sent).unwrap();
         assert!(heard.is_complete && heard.text.is_empty() && heard.calls.is_empty(), "{face:?} {target:?}");
         assert_eq!(played.stream.final_usage(), Some(USAGE));
+    }
+}
+
+/// Whole events of a target that leaves out what it can.
+fn chunks(choices: &[&str]) -> Vec<u8> {
+    let chunks = choices.iter().map(|choice| format!("data: {{\"choices\":[{choice}]}}\n\n"));
+    format!("{}data: [DONE]\n\n", chunks.collect::<String>()).into_bytes()
+}
+
+#[test]
+fn an_answer_without_a_name_gets_one() {
+    let bytes = chunks(&[r#"{"delta":{"content":"hi"}}"#, r#"{"finish_reason":"stop"}"#]);
+    let played = play(&asked(Face::AnthropicMessages, &STREAM), TargetDialect::OpenAiChat, [&bytes[..]]);
+    let heard = listen(Face::AnthropicMessages, &played.sent).unwrap();
+    assert_eq!((heard.id.as_str(), heard.text.as_str(), heard.is_complete), (OCCASION.id, "hi", true));
+    assert_eq!(played.stream.final_usage(), None);
+}
+
+#[test]
+fn an_end_behind_what_cannot_be_told_is_no_end() {
+    // Whoever only watches does not look into content; whoever translates must.
+    let bytes =
+        chunks(&[r#"{"delta":{"content":"hi"}}"#, r#"{"delta":{"content":7},"finish_reason":"stop"}"#]);
+    for face in [Face::AnthropicMessages, Face::BedrockInvoke, Face::BedrockConverse] {
+        let played = play(&asked(face, &STREAM), TargetDialect::OpenAiChat, [&bytes[..]]);
+        assert!(!played.is_complete() && !played.events.contains(&StreamEvent::Finished));
+        let heard = listen(face, &played.sent).unwrap();
+        assert!(!heard.is_complete && heard.failure.is_some(), "{face:?}");
     }
 }
 
