@@ -127,12 +127,13 @@ fn a_stream_of_comments_that_never_ends_an_event_is_given_up() {
 
 #[test]
 fn the_largest_event_that_is_read_is_handed_on() {
-    // A line of data as long as any may be; the event's name comes on top.
-    let line = |before: &str, behind: &str| {
-        format!("{before}{}{behind}\n\n", "x".repeat((4 << 20) - before.len() - behind.len()))
+    // A name and data as long as any may be; what marks the lines comes on top.
+    let line = |before: &str, behind: &str, less: usize| {
+        format!("data: {before}{}{behind}\n\n", "x".repeat((4 << 20) - before.len() - behind.len() - less))
     };
-    let messages = format!("event: content_block_delta\n{}", line(r#"data: {"text":""#, r#""}"#));
-    let chunk = line(r#"data: {"choices":[{"delta":{"content":""#, r#""}}]}"#);
+    let name = "content_block_delta";
+    let messages = format!("event: {name}\n{}", line(r#"{"text":""#, r#""}"#, name.len()));
+    let chunk = line(r#"{"choices":[{"delta":{"content":""#, r#""}}]}"#, "data: ".len());
     for (face, event) in [(Face::AnthropicMessages, messages), (Face::OpenAiChat, chunk)] {
         for wants_usage in [false, true] {
             let request = asked(face, &Question { wants_usage, ..STREAM });
