@@ -154,3 +154,32 @@ fn a_stream_is_typed_by_why_it_broke_off() {
         assert!(String::from_utf8_lossy(&last).contains(name), "{face:?} {last:?}");
     }
 }
+
+#[test]
+fn a_failure_behind_what_cannot_be_told_is_told_in_our_words() {
+    // It looks like an object to whoever only watches.
+    let bytes = concat!(
+        "event: content_block_delta\ndata: {x}\n\n",
+        "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n",
+    );
+    let (face, target) = (Face::BedrockInvoke, TargetDialect::AnthropicMessages);
+    let played = play(&asked(face, &SHORT), target, [bytes.as_bytes()]);
+    assert_eq!(played.outcome.map_err(|failure| failure.kind), Err(FailureKind::Overloaded));
+    assert_eq!(told(face, &played, ""), WORDS);
+}
+
+#[test]
+fn of_an_end_and_a_failure_the_first_counts() {
+    let (done, error) =
+        ("data: [DONE]\n\n", "data: {\"error\":{\"message\":\"no\",\"type\":\"server_error\"}}\n\n");
+    for face in Face::ALL {
+        let request = asked(face, &SHORT);
+        let mut bytes = answered(&request, TargetDialect::OpenAiChat).concat();
+        bytes.extend_from_slice(error.as_bytes());
+        let finished = play(&request, TargetDialect::OpenAiChat, [&bytes[..]]);
+        assert!(finished.is_complete(), "{face:?}");
+        assert_eq!(finished.events.last(), Some(&StreamEvent::Finished));
+        let failed = play(&request, TargetDialect::OpenAiChat, [[error, done].concat().as_bytes()]);
+        assert!(failed.outcome.is_err() && failed.events.len() == 1, "{face:?} {:?}", failed.events);
+    }
+}
