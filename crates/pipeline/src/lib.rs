@@ -19,6 +19,7 @@ mod relay;
 mod reply;
 mod rules;
 mod settle;
+pub mod speech;
 mod target;
 
 pub use identify::{Caller, Directory, KeyError};

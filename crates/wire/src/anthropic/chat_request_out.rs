@@ -19,6 +19,15 @@ const HIGHEST_TEMPERATURE: f64 = 1.0;
 /// - Pictures in the model's turns, calls in the caller's, and anything but text and pictures in the result of a tool are
 ///   refused.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
+    write_chat_request_for(out, request, &request.model)
+}
+
+/// The same for another model than the one the caller named.
+pub fn write_chat_request_for(
+    out: &mut BytesMut,
+    request: &ChatRequest,
+    model: &str,
+) -> Result<(), RequestError> {
     let turns = request.turns.iter().enumerate().map(|(at, turn)| {
         Message::of(turn).map_err(|problem| RequestError::untranslatable(format!("messages.{at}"), problem))
     });
@@ -28,7 +37,7 @@ pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(
     put_json(
         out,
         &Body {
-            model: &request.model,
+            model,
             max_tokens: request.max_output.unwrap_or(USUAL_MAX_OUTPUT),
             system: System::of(&request.system),
             messages,

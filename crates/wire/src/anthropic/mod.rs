@@ -35,7 +35,7 @@ pub use answer::read_answer;
 pub use chat_answer::read_chat_answer;
 pub use chat_reader::ChatReader;
 pub use chat_request::read_chat_request;
-pub use chat_request_out::{USUAL_MAX_OUTPUT, write_chat_request};
+pub use chat_request_out::{USUAL_MAX_OUTPUT, write_chat_request, write_chat_request_for};
 pub use chat_writer::ChatWriter;
 pub use error::read_error;
 pub use models::{CountHead, ModelEntry, read_count_request, write_count_answer, write_models};

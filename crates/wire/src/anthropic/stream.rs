@@ -5,7 +5,7 @@ use super::error::read_error_body;
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage};
 use crate::sse::{SseEnding, SseEvent, SseLimits, SseReader};
-use crate::stream::parse;
+use crate::stream::{parse, unreadable};
 use serde::Deserialize;
 
 /// Reads a stream of messages. Only the events that carry usage or an error are parsed; content is recognised by
@@ -36,6 +36,7 @@ struct Account {
     finish: Option<FinishReason>,
     is_complete: bool,
     failed: Option<StreamError>,
+    checks_content: bool,
 }
 
 impl AnthropicStream {
@@ -43,6 +44,15 @@ impl AnthropicStream {
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self { sse: SseReader::new(limits).wanting_data_of(carries_account), account: Account::default() }
+    }
+
+    /// The same, which also looks whether content can be an object at all: a piece that is something else, or only the
+    /// beginning of one, breaks the stream. That costs two looks per event and no parsing.
+    #[must_use]
+    pub fn checking_content(mut self) -> Self {
+        self.sse = self.sse.wanting_data_of(carries_account_or_content);
+        self.account.checks_content = true;
+        self
     }
 
     /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
@@ -94,9 +104,25 @@ fn carries_account(name: &[u8]) -> bool {
     matches!(name, b"message_start" | b"message_delta" | b"error")
 }
 
+fn carries_account_or_content(name: &[u8]) -> bool {
+    carries_account(name) || is_content(name)
+}
+
+fn is_content(name: &[u8]) -> bool {
+    matches!(name, b"content_block_start" | b"content_block_delta" | b"content_block_stop")
+}
+
+fn looks_like_object(data: &[u8]) -> bool {
+    let data = data.trim_ascii();
+    data.starts_with(b"{") && data.ends_with(b"}")
+}
+
 impl Account {
     fn read(&mut self, event: SseEvent<'_>) -> Result<StreamEvent, StreamError> {
         Ok(match event.name {
+            name if self.checks_content && is_content(name) && !looks_like_object(event.data) => {
+                return Err(unreadable("content", "it is no object"));
+            }
             b"content_block_delta" => StreamEvent::Content,
             b"message_start" => {
                 let start: MessageStart = parse("message_start", event.data)?;

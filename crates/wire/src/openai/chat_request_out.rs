@@ -15,6 +15,15 @@ use std::borrow::Cow;
 ///   JSON cannot hold are left out.
 /// - Pictures in the model's turns and in results of tools, and calls that are not the model's, are refused.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
+    write_chat_request_for(out, request, &request.model)
+}
+
+/// The same for another model than the one the caller named.
+pub fn write_chat_request_for(
+    out: &mut BytesMut,
+    request: &ChatRequest,
+    model: &str,
+) -> Result<(), RequestError> {
     let mut messages = Vec::new();
     let system: Vec<_> = request.system.iter().filter_map(|text| Piece::text(text)).collect();
     if !system.is_empty() {
@@ -32,7 +41,7 @@ pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(
     put_json(
         out,
         &Body {
-            model: &request.model,
+            model,
             messages,
             tools: request.tools.iter().map(Tool::of).collect(),
             tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },

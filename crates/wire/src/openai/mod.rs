@@ -2,7 +2,8 @@
 //!
 //! Where caller and model both speak it, a request is read only as far as decisions need it ([`read_request`]) and passed
 //! on as the bytes that came; another model is spliced in, and the wish for usage ([`for_upstream`]): the vendor is always
-//! asked to tell the usage of a stream, and a caller who did not ask for it gets the stream through a [`UsageFilter`].
+//! asked to tell the usage of a stream, and a caller who did not ask for it gets the stream through a [`UsageFilter`]. A
+//! limit of output can be put in where the caller named none ([`for_upstream_within`]).
 //! Answers, streams and errors are read for their usage, their end and their failure.
 //!
 //! Where the model speaks another dialect, requests and answers are read whole into [`chat`](crate::chat)
@@ -33,7 +34,7 @@ pub use answer::read_answer;
 pub use chat_answer::{read_chat_answer, write_chat_answer};
 pub use chat_reader::ChatReader;
 pub use chat_request::read_chat_request;
-pub use chat_request_out::write_chat_request;
+pub use chat_request_out::{write_chat_request, write_chat_request_for};
 pub use chat_writer::ChatWriter;
 pub use error::read_error;
 pub use filter::UsageFilter;
@@ -41,5 +42,5 @@ pub use models::{ModelEntry, write_models};
 pub use refusal::{
     ErrorReply, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,
 };
-pub use request::{RequestHead, for_upstream, read_request, with_model};
+pub use request::{RequestHead, for_upstream, for_upstream_within, read_request, with_model};
 pub use stream::OpenAiStream;

@@ -10,7 +10,9 @@
 mod reader;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod writer;
 
 pub use reader::{SseEnding, SseError, SseEvent, SseLimits, SseReader};
+pub use whole::whole_length;
 pub use writer::write_event;

@@ -120,3 +120,22 @@ proptest! {
         prop_assert_eq!(read(pieces).0, read([COMPLETE.as_bytes()]).0);
     }
 }
+
+#[test]
+fn content_is_looked_at_only_where_that_is_wanted() {
+    let objects = ["{}", " {\"a\":1} "].map(|data| (data, true));
+    let others = ["<}", "{\"a\":", ""].map(|data| (data, false));
+    for kind in ["start", "delta", "stop"] {
+        for (data, is_object) in objects.into_iter().chain(others) {
+            let event = format!("event: content_block_{kind}\ndata: {data}\n\n");
+            let mut lean = AnthropicStream::new(SseLimits::default());
+            assert_eq!(lean.feed(event.as_bytes(), |_| ()), Ok(()));
+            for size in [1, 200] {
+                let mut careful = AnthropicStream::new(SseLimits::default()).checking_content();
+                let mut pieces = event.as_bytes().chunks(size);
+                let outcome = pieces.try_for_each(|piece| careful.feed(piece, |_| ()));
+                assert_eq!(outcome.is_ok(), is_object, "{kind} {data}");
+            }
+        }
+    }
+}

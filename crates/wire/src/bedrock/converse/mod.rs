@@ -23,6 +23,7 @@
 //! low. `totalTokens` is written as the sum of all four and not read.
 
 mod answer;
+mod head;
 mod request_read;
 mod request_write;
 mod shapes;
@@ -31,6 +32,7 @@ mod stream_write;
 mod watch;
 
 pub use answer::{read_chat_answer, read_converse_usage, write_chat_answer};
+pub use head::{ConverseHead, converse_within, read_converse_request};
 pub use request_read::read_chat_request;
 pub use request_write::write_chat_request;
 pub use stream_read::ChatReader;

@@ -73,6 +73,12 @@ impl ConverseStream {
     pub fn is_between_frames(&self) -> bool {
         self.frames.finish() == FrameEnding::Clean
     }
+
+    /// How many bytes of an unfinished frame have come.
+    #[must_use]
+    pub const fn unfinished(&self) -> usize {
+        self.frames.unfinished()
+    }
 }
 
 impl Account {

@@ -101,6 +101,12 @@ impl FrameReader {
         }
     }
 
+    /// How many bytes of an unfinished frame have come.
+    #[must_use]
+    pub const fn unfinished(&self) -> usize {
+        self.held.len()
+    }
+
     fn read(&mut self, mut bytes: &[u8], on_frame: &mut impl FnMut(Frame<'_>)) -> Result<(), FrameError> {
         while !bytes.is_empty() {
             if self.held.is_empty() {

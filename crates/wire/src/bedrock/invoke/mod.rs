@@ -12,4 +12,4 @@ mod transcode;
 pub use headers::{INVOKE_CONTENT_TYPE, STREAM_CONTENT_TYPE, read_usage_headers, usage_headers};
 pub use request::{InvokeHead, invoke_to_messages, messages_to_invoke, read_invoke_request};
 pub use stream::{InvocationMetrics, InvokeStream};
-pub use transcode::{InvokeEvent, InvokeReader, SseToInvoke, write_chunk};
+pub use transcode::{InvokeEvent, InvokeReader, InvokeToSse, SseToInvoke, write_chunk};

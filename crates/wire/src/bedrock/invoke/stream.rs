@@ -102,6 +102,12 @@ impl InvokeStream {
     pub fn is_between_frames(&self) -> bool {
         self.reader.is_between_frames()
     }
+
+    /// How many bytes of an unfinished frame have come.
+    #[must_use]
+    pub const fn unfinished(&self) -> usize {
+        self.reader.unfinished()
+    }
 }
 
 impl Watch {

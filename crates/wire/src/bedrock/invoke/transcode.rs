@@ -1,15 +1,17 @@
 //! Anthropic's events into frames and out of them.
 
-use crate::StreamError;
-use crate::anthropic::{AnthropicStream, read_error};
+use crate::anthropic::{AnthropicStream, ErrorReply, read_error, write_error_event, write_message_stop};
 use crate::bedrock::frame::{FrameEnding, FrameKind, FrameLimits, FrameReader, write_event_frame};
 use crate::bedrock::refusal::{StreamKind, json, write_failure_frame};
 use crate::bedrock::stream::{BedrockStreamError, failure_of, parse};
 use crate::request::Name;
-use crate::sse::{SseLimits, SseReader};
+use crate::sse::{SseLimits, SseReader, write_event};
+use crate::stream::parse as parse_event;
+use crate::{Refusal, StreamError};
 use base64_simd::STANDARD as BASE64;
 use bytes::BytesMut;
 use seawall_core::failure::Failure;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -76,6 +78,42 @@ impl InvokeReader {
     pub fn is_between_frames(&self) -> bool {
         self.frames.finish() == FrameEnding::Clean
     }
+
+    /// How many bytes of an unfinished frame have come.
+    pub(super) const fn unfinished(&self) -> usize {
+        self.frames.unfinished()
+    }
+}
+
+/// Takes Anthropic's events out of their frames and writes them as the server-sent events of Anthropic Messages.
+///
+/// An event that does not say what it is could not be named, and is left out; what the service adds to the last one is left
+/// out too. A failure is told by how the request ends for the caller.
+#[derive(Debug)]
+pub struct InvokeToSse {
+    reader: InvokeReader,
+}
+
+impl InvokeToSse {
+    /// A stream of which nothing has arrived.
+    #[must_use]
+    pub const fn new(limits: FrameLimits) -> Self {
+        Self { reader: InvokeReader::new(limits) }
+    }
+
+    /// Reads on, and appends an event for each frame that the bytes complete. After an error every further call fails in
+    /// the same way.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), BedrockStreamError> {
+        self.reader.feed(bytes, |event| match event {
+            InvokeEvent::Message { name: "", .. } => {}
+            InvokeEvent::Message { name: "message_stop", .. } => write_message_stop(out),
+            InvokeEvent::Message { name, json } => write_event(out, name, json),
+            InvokeEvent::Failed { failure, message } => {
+                let refusal = Refusal::of_failure(failure.kind);
+                write_error_event(out, &ErrorReply::new(refusal, &message, None));
+            }
+        })
+    }
 }
 
 #[derive(Deserialize, Serialize)]
@@ -131,7 +169,9 @@ impl SseToInvoke {
         let first_after = *self.first_after.get_or_insert(elapsed);
         self.watch.feed(bytes, |_| ())?;
         let usage = self.watch.usage();
+        let mut broken = None;
         self.sse.feed(bytes, |event| match event.name {
+            _ if broken.is_some() => {}
             b"ping" | b"" => {}
             b"error" => {
                 let failure = read_error(200, |_| None, event.data);
@@ -150,9 +190,13 @@ impl SseToInvoke {
                 };
                 write_chunk(out, &json(&MessageStop { kind: "message_stop", metrics }));
             }
-            _ => write_chunk(out, event.data),
+            // It was not looked into while it was watched, and in a frame nobody could tell where it went wrong.
+            _ => match parse_event::<IgnoredAny>("content", event.data) {
+                Ok(_) => write_chunk(out, event.data),
+                Err(error) => broken = Some(error),
+            },
         })?;
-        Ok(())
+        broken.map_or(Ok(()), Err)
     }
 }
 

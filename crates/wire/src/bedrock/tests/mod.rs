@@ -3,6 +3,7 @@ mod any_stream;
 mod count;
 mod errors;
 mod frames;
+mod head;
 mod invoke;
 mod paths;
 mod request;

@@ -1,4 +1,4 @@
-use crate::openai::{RequestHead, for_upstream, read_request, with_model};
+use crate::openai::{RequestHead, for_upstream, for_upstream_within, read_request, with_model};
 use crate::{RequestError, RequestLimits};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert_eq, proptest};
@@ -48,6 +48,9 @@ fn a_request_that_cannot_be_read_is_told_where() {
             with(r#""max_completion_tokens":0,"#),
             "max_completion_tokens: must be a whole number from 1 to 2147483648",
         ),
+        (with(r#""n":0,"#), "n: must be a whole number from 1 to 128"),
+        (with(r#""n":129,"#), "n: must be a whole number from 1 to 128"),
+        (with(r#""n":1.5,"#), "n: must be a whole number from 1 to 128"),
         (r#"{"model":"m","messages":[]}"#.into(), "messages: must not be empty"),
         (
             r#"{"model":"m","messages":[{"role":"clown"}]}"#.into(),
@@ -103,6 +106,49 @@ fn what_need_not_change_is_not_copied() {
         // The head of another body changes nothing that it does not fit.
         let short = Bytes::from_static(b"{}");
         assert_eq!(with_model(&short, &head, "other"), short);
+    }
+}
+
+#[test]
+fn a_limit_is_put_in_where_the_caller_named_none() {
+    for (fields, expected) in [
+        ("", json!({"max_completion_tokens": 9})),
+        (r#""max_completion_tokens":null,"#, json!({"max_completion_tokens": 9})),
+        (r#""max_tokens":null,"#, json!({"max_tokens": null, "max_completion_tokens": 9})),
+        (r#""max_tokens":5,"#, json!({"max_tokens": 5})),
+        (r#""max_completion_tokens":6,"#, json!({"max_completion_tokens": 6})),
+        (
+            r#""stream":true,"max_tokens":5,"#,
+            json!({"max_tokens": 5, "stream_options": {"include_usage": true}}),
+        ),
+        (
+            r#""stream":true,"max_completion_tokens":null,"stream_options":{},"#,
+            json!({"max_completion_tokens": 9, "stream_options": {"include_usage": true}}),
+        ),
+        (r#""stream":true,"#, json!({"max_completion_tokens": 9, "stream_options": {"include_usage": true}})),
+    ] {
+        let body = with(fields);
+        let head = read(&body).unwrap();
+        for model in ["m", "other"] {
+            let sent = for_upstream_within(&Bytes::from(body.clone()), &head, model, 9);
+            let sent: Value = serde_json::from_slice(&sent).unwrap();
+            let mut wanted: Value = serde_json::from_str(&body).unwrap();
+            wanted["model"] = json!(model);
+            for (name, value) in expected.as_object().unwrap() {
+                wanted[name] = value.clone();
+            }
+            assert_eq!(sent, wanted, "{body}");
+        }
+    }
+    let body = Bytes::from(with(r#""max_tokens":5,"#));
+    let head = read_request(&body, &RequestLimits::default()).unwrap();
+    assert_eq!(for_upstream_within(&body, &head, "m", 9).as_ptr(), body.as_ptr());
+}
+
+#[test]
+fn as_many_answers_are_wanted_as_the_request_says() {
+    for (fields, choices) in [("", 1), (r#""n":null,"#, 1), (r#""n":1,"#, 1), (r#""n":128,"#, 128)] {
+        assert_eq!(read(&with(fields)).unwrap().choices, choices, "{fields}");
     }
 }
 

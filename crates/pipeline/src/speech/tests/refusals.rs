@@ -1,0 +1,73 @@
+//! What faces say around answers and instead of them.
+
+use crate::speech::{Arrival, Face, content_type, refusal, request_id_header, stream_headers};
+use seawall_wire::bedrock::{BedrockCall, BedrockOperation};
+use seawall_wire::{Refusal, RetryAdvice, anthropic, bedrock, openai};
+use serde_json::Value;
+use std::time::Duration;
+
+const WAIT: RetryAdvice = RetryAdvice { wait: Some(Duration::from_millis(1_500)), should_retry: Some(false) };
+
+#[test]
+fn a_refusal_has_the_status_the_words_and_the_headers_that_the_callers_library_reads() {
+    for face in Face::ALL {
+        for why in Refusal::ALL {
+            let reply = refusal(face, why, "no \"room\"", "req_9", WAIT);
+            let body: Value = serde_json::from_slice(&reply.body).unwrap();
+            let header =
+                |name: &str| reply.headers.iter().find(|(known, _)| *known == name).map(|(_, v)| v.as_str());
+            let (status, words) = match face {
+                Face::AnthropicMessages => {
+                    assert_eq!((&body["request_id"], &body["type"]), (&"req_9".into(), &"error".into()));
+                    assert_eq!(body["error"]["type"], anthropic::error_type_of(why));
+                    (anthropic::status_of(why), &body["error"]["message"])
+                }
+                Face::OpenAiChat => {
+                    assert_eq!(body["error"]["type"], openai::error_type_of(why));
+                    (openai::status_of(why), &body["error"]["message"])
+                }
+                Face::BedrockInvoke | Face::BedrockConverse => {
+                    assert_eq!(header("x-amzn-errortype"), Some(bedrock::refusal_name(why)));
+                    assert_eq!(header("x-amz-retry-after"), Some("1500"));
+                    (bedrock::refusal_status(why), &body["message"])
+                }
+            };
+            assert_eq!((reply.status, words), (status, &"no \"room\"".into()), "{face:?} {why:?}");
+            assert_eq!(header("content-type"), Some("application/json"));
+            assert_eq!(header(request_id_header(face)), Some("req_9"));
+            assert_eq!((header("retry-after"), header("x-should-retry")), (Some("2"), Some("false")));
+        }
+        let reply = refusal(face, Refusal::Malformed, "no", "r", RetryAdvice::default());
+        assert!(!reply.headers.iter().any(|(name, _)| name.contains("retry")));
+    }
+}
+
+#[test]
+fn each_face_says_what_it_sends() {
+    let events = "text/event-stream";
+    let frames = "application/vnd.amazon.eventstream";
+    let types = Face::ALL.map(|face| (content_type(face, false), content_type(face, true)));
+    assert_eq!(types, [events, events, frames, frames].map(|stream| ("application/json", stream)));
+    let ids = Face::ALL.map(request_id_header);
+    assert_eq!(ids, ["request-id", "x-request-id", "x-amzn-RequestId", "x-amzn-RequestId"]);
+    let more = Face::ALL.map(stream_headers);
+    let invoke: &[_] = &[("x-amzn-bedrock-content-type", "application/json")];
+    assert_eq!(more, [&[], &[], invoke, &[]]);
+}
+
+#[test]
+fn a_path_of_bedrocks_says_how_a_request_arrives() {
+    let arrival = |operation| {
+        let call = BedrockCall { operation, model: "m".to_owned() };
+        Arrival::of_bedrock(&call).map(|arrival| match arrival {
+            Arrival::Invoke { model: "m", stream } => (Face::BedrockInvoke, stream),
+            Arrival::Converse { model: "m", stream } => (Face::BedrockConverse, stream),
+            other => panic!("{other:?}"),
+        })
+    };
+    let arrivals = BedrockOperation::ALL.map(arrival);
+    let (invoke, converse) = (Face::BedrockInvoke, Face::BedrockConverse);
+    let expected =
+        [Some((invoke, false)), Some((invoke, true)), Some((converse, false)), Some((converse, true)), None];
+    assert_eq!(arrivals, expected);
+}

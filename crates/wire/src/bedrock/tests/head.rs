@@ -1,0 +1,109 @@
+//! Heads of Converse, and Anthropic's events out of their frames.
+
+use super::{event, exception};
+use crate::bedrock::{
+    ConverseHead, FrameLimits, FrameReader, InvokeToSse, SseToInvoke, converse_within, read_converse_request,
+};
+use crate::sse::SseLimits;
+use crate::{RequestError, RequestLimits};
+use base64_simd::STANDARD as BASE64;
+use bytes::{Bytes, BytesMut};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn read(body: &str) -> Result<ConverseHead, RequestError> {
+    read_converse_request(body.as_bytes(), &RequestLimits::default())
+}
+
+fn with(fields: &str) -> String {
+    format!(r#" {{ {fields}"messages":[{{"role":"user","content":[{{"text":"hi"}}]}}]}}"#)
+}
+
+#[test]
+fn a_limit_is_put_in_where_the_caller_named_none() {
+    for (fields, expected) in [
+        ("", json!({"maxTokens": 9})),
+        (r#""inferenceConfig":null,"#, json!({"maxTokens": 9})),
+        (r#""inferenceConfig":{},"#, json!({"maxTokens": 9})),
+        (r#""inferenceConfig": { "maxTokens" : null },"#, json!({"maxTokens": 9})),
+        (r#""inferenceConfig":{ "topP":0.5},"#, json!({"topP": 0.5, "maxTokens": 9})),
+        (r#""inferenceConfig":{"maxTokens":1},"#, json!({"maxTokens": 1})),
+    ] {
+        let body = Bytes::from(with(fields));
+        let head = read(&with(fields)).unwrap();
+        let sent = converse_within(&body, &head, 9);
+        let mut wanted: Value = serde_json::from_slice(&body).unwrap();
+        wanted["inferenceConfig"] = expected;
+        assert_eq!(serde_json::from_slice::<Value>(&sent).unwrap(), wanted, "{fields}");
+        assert_eq!(head.max_output.is_some(), sent.as_ptr() == body.as_ptr(), "{fields}");
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_told_where() {
+    for (body, problem) in [
+        ("{}".to_owned(), "messages: is missing"),
+        (r#"{"messages":[]}"#.into(), "messages: must not be empty"),
+        (r#"{"messages":[{"role":"clown"}]}"#.into(), "messages.0.role: must be user or assistant"),
+        (with(r#""inferenceConfig":7,"#), "inferenceConfig: must be an object"),
+        (
+            with(r#""inferenceConfig":{"maxTokens":0},"#),
+            "inferenceConfig.maxTokens: must be a whole number from 1 to 2147483648",
+        ),
+        (
+            with(r#""inferenceConfig":{"maxTokens":1,"maxTokens":2},"#),
+            "inferenceConfig.maxTokens: is given twice",
+        ),
+    ] {
+        assert_eq!(read(&body).unwrap_err().to_string(), problem, "{body}");
+    }
+}
+
+fn chunk(json: &str) -> Vec<u8> {
+    event("chunk", &json!({"bytes": BASE64.encode_to_string(json)}).to_string())
+}
+
+#[test]
+fn events_are_taken_out_of_their_frames_without_what_the_service_adds() {
+    let stop = r#"{"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":1}}"#;
+    let bytes = [
+        chunk(r#"{"type":"ping"}"#),
+        chunk(r#"{"a":1}"#),
+        chunk(stop),
+        exception("throttlingException", "{}"),
+    ];
+    let mut out = BytesMut::new();
+    let mut words = InvokeToSse::new(FrameLimits::default());
+    for piece in bytes.concat().chunks(7) {
+        words.feed(piece, &mut out).unwrap();
+    }
+    let expected = concat!(
+        "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+        "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"\"},",
+        "\"request_id\":null}\n\n",
+    );
+    assert_eq!(str::from_utf8(&out).unwrap(), expected);
+    assert!(words.feed(&[b'x'; 16], &mut out).is_err());
+}
+
+#[test]
+fn content_that_is_no_json_gets_no_frame() {
+    let mut frames = SseToInvoke::new(SseLimits::default());
+    let mut out = BytesMut::new();
+    let events = "event: a\ndata: {}\n\nevent: content_block_delta\ndata: <}\n\nevent: b\ndata: {}\n\n";
+    assert!(frames.feed(events.as_bytes(), Duration::ZERO, &mut out).is_err());
+    let mut seen = 0;
+    FrameReader::new(FrameLimits::default()).feed(&out, |_| seen += 1).unwrap();
+    assert_eq!(seen, 1);
+}
+
+#[test]
+fn what_has_come_of_a_frame_is_counted() {
+    let frame = event("x", "{}");
+    let mut reader = FrameReader::new(FrameLimits::default());
+    for (at, byte) in frame.iter().enumerate() {
+        assert_eq!(reader.unfinished(), at);
+        reader.feed(&[*byte], |_| ()).unwrap();
+    }
+    assert_eq!(reader.unfinished(), 0);
+}
