@@ -137,7 +137,7 @@ fn read_block(role: Role, raw: &RawValue, limits: &RequestLimits) -> Result<Opti
 fn read_image(block: &Fields<'_>, limits: &RequestLimits) -> Result<Image, RequestError> {
     let source = block.need_object("source", limits)?;
     let read = || match source.need_string("type")?.as_str() {
-        "url" => Ok(Image::Url(source.need_string("url")?)),
+        "url" => Image::at(source.need_string("url")?),
         "base64" => Ok(Image::Base64 {
             media_type: source.need_string("media_type")?,
             content: source.need_string("data")?,

@@ -1,6 +1,7 @@
 //! A request as every dialect understands it.
 
 use super::JsonText;
+use crate::RequestError;
 pub use seawall_core::history::Role;
 
 /// What is asked of a model. What a dialect has beyond this is not kept: a request that stays in its dialect is passed on
@@ -84,6 +85,20 @@ pub enum Image {
         /// The picture.
         content: String,
     },
+}
+
+impl Image {
+    /// The picture at this address, which may be the picture itself. Refused where that is not in base64: no other dialect
+    /// could carry it.
+    pub(crate) fn at(url: String) -> Result<Self, RequestError> {
+        let Some(data) = url.strip_prefix("data:") else { return Ok(Self::Url(url)) };
+        match data.split_once(";base64,") {
+            Some((media_type, content)) => {
+                Ok(Self::Base64 { media_type: media_type.to_owned(), content: content.to_owned() })
+            }
+            None => Err(RequestError::untranslatable("url", "is a picture that is here and not in base64")),
+        }
+    }
 }
 
 /// A call that the model wants made.

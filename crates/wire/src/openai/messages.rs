@@ -76,22 +76,10 @@ fn read_user_part(raw: &RawValue, limits: &RequestLimits) -> Result<Part, Reques
         "text" => part.need_string("text").map(Part::Text),
         "image_url" => {
             let url = part.need_object("image_url", limits)?.need_string("url");
-            let image = url.and_then(|url| {
-                image_of(url).ok_or_else(|| {
-                    RequestError::untranslatable("url", "is a picture that is here and not in base64")
-                })
-            });
-            image.map(Part::Image).map_err(|error| error.within("image_url"))
+            url.and_then(Image::at).map(Part::Image).map_err(|error| error.within("image_url"))
         }
         _ => Err(RequestError::untranslatable("type", "is neither text nor a picture")),
     }
-}
-
-/// The picture at this address, which may be the picture itself.
-fn image_of(url: String) -> Option<Image> {
-    let Some(data) = url.strip_prefix("data:") else { return Some(Image::Url(url)) };
-    let (media_type, content) = data.split_once(";base64,")?;
-    Some(Image::Base64 { media_type: media_type.to_owned(), content: content.to_owned() })
 }
 
 fn read_assistant(message: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<Part>, RequestError> {

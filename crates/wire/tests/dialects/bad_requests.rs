@@ -141,6 +141,10 @@ fn what_anthropic_alone_can_say_is_refused_or_wrong() {
             saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"file"}}]}"#),
             "messages.0.content.0.source.type: is a picture that lies with this vendor, which the model asked cannot be told".into(),
         ),
+        (
+            saying(r#"{"role":"user","content":[{"type":"image","source":{"type":"url","url":"data:image/png,x"}}]}"#),
+            "messages.0.content.0.source.url: is a picture that is here and not in base64, which the model asked cannot be told".into(),
+        ),
         (saying(r#"{"role":"system","content":"a"}"#), "messages.0.role: must be user or assistant".into()),
         (
             saying(r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":[]}]}"#),
