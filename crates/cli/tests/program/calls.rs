@@ -1,11 +1,10 @@
 //! System calls per request: the one part of speed that can be counted without noise.
 
-use crate::running::{KEY, Running, file};
+use crate::running::{KEY, Running, file, folder};
 use anyhow::{Context as _, bail, ensure};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command};
 
 const CONNECTIONS: u64 = 8;
@@ -102,9 +101,9 @@ fn send_from_all(gateway: &Running, requests: u64) -> anyhow::Result<()> {
 fn a_plain_request_takes_at_most_seven_system_calls() -> anyhow::Result<()> {
     let model = Running::model("calls", "[]")?;
     let more = "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n";
+    let state = folder("calls-state")?;
     // With the journal on: a write before the call, and one when it is settled, belong to every request.
     let gateway = Running::gateway_with("calls", &model.url, ["instant", "instant"], more, |settings| {
-        let state = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("calls-state");
         let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
         // On one core: being traced makes writing to the journal so slow that two would wait for each other all the time.
         settings.replace("store.kind = \"memory\"", &store).replace("server.cores = 2", "server.cores = 1")

@@ -132,12 +132,13 @@ fn settings_that_are_refused_change_nothing_and_say_where_they_are_wrong() -> an
     assert!(ask(&gateway, false)?.contains(" 200 "), "the old settings hold");
     // A secret that is not there is found out only when it is fetched, and changes nothing either.
     let secret = base.replace("env:PATH", "env:SEAWALL_TEST_NOT_SET");
-    let said = reload(&gateway, &secret, "settings not changed")?;
+    let said = reload(&gateway, &secret, "this variable is not set")?;
+    assert!(said.contains("settings not changed"), "{said}");
     assert!(said.contains("env:SEAWALL_TEST_NOT_SET: this variable is not set"), "{said}");
     assert!(ask(&gateway, false)?.contains(" 200 "));
     // What can only be had by starting anew is said.
     let restart = base.replace("server.cores = 2", "server.cores = 1");
-    let said = reload(&gateway, &restart, "needs a restart")?;
+    let said = reload(&gateway, &restart, "needs a restart: server.cores\n")?;
     assert!(said.contains("needs a restart: server.cores\n"), "{said}");
     assert!(ask(&gateway, false)?.contains(" 200 "));
     Ok(())

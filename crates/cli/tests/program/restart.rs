@@ -1,22 +1,12 @@
 //! What a gateway remembers when it is started anew.
 
-use crate::running::{KEY, Running, seawall};
+use crate::running::{KEY, Running, folder, seawall};
 use anyhow::Context as _;
 use std::fs;
 use std::io::Read as _;
-use std::path::PathBuf;
 
 const ASK: &str =
     r#"{"model":"manga","max_tokens":100,"messages":[{"role":"user","content":"次は何を読もう？"}]}"#;
-
-/// An empty place for a folder of this name.
-fn folder(name: &str) -> anyhow::Result<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if path.exists() {
-        fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-    }
-    Ok(path)
-}
 
 fn in_folder(folder: &std::path::Path) -> String {
     format!("store.folder = '{}'\n", folder.display())

@@ -34,6 +34,15 @@ pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// An empty place for a folder of this name.
+pub(crate) fn folder(name: &str) -> anyhow::Result<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(path)
+}
+
 /// The key of a caller that [`settings`] know.
 pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 
