@@ -2,9 +2,8 @@
 
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
-use seawall_core::setting::SettingError;
 use seawall_pipeline::{Runtime as _, Timer as _};
-use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport};
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, Opened};
 use seawall_store::{Books, NoJournal};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -41,9 +40,6 @@ pub enum KeepError {
     /// The thread cannot be started.
     #[error("cannot start the thread that keeps the books: {0}")]
     Thread(std::io::Error),
-    /// A setting makes no sense.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
 }
 
 /// Keeps the books until it is told to stop.
@@ -55,33 +51,32 @@ pub(crate) struct Keeper {
 /// The books of these settings, and who keeps them.
 pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<(Books, Kept, Keeper), KeepError> {
     let limits = settings.budget.limits.clone();
+    let (books, kept, store) = match settings.store.kind {
+        StoreKind::Memory => (Books::new(limits, NoJournal), Kept::Memory, None),
+        StoreKind::Embedded | StoreKind::Redis => {
+            let path = PathBuf::from(&settings.store.folder);
+            let options = EmbeddedOptions { cache: CACHE, ..EmbeddedOptions::new(limits) };
+            let Opened { store, book, journal, report } = EmbeddedStore::open(&path, options, runtime.now())?;
+            let kept = Kept::Folder { path, report: Box::new(report) };
+            (Books::with_book(book, journal), kept, Some(store))
+        }
+    };
     let (stop, stopped) = watch::channel(false);
-    if settings.store.kind == StoreKind::Memory {
-        return Ok((Books::new(limits, NoJournal), Kept::Memory, Keeper { stop, thread: None }));
-    }
-    let path = PathBuf::from(&settings.store.folder);
-    let opened = EmbeddedStore::open(
-        &path,
-        EmbeddedOptions { cache: CACHE, ..EmbeddedOptions::new(limits) },
-        runtime.now(),
-    )?;
-    let books = Books::with_book(opened.book, opened.journal);
-    let (kept, store) = (books.clone(), opened.store);
+    let tended = books.clone();
     let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
         // Without a runtime the books only remember more than they need.
         if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
-            tokio.block_on(tend(&kept, stopped, runtime));
+            tokio.block_on(tend(&tended, stopped, runtime));
         }
-        // Closed when the last call has been written down.
+        // The folder is closed when the last call has been written down.
         drop(store);
     });
     let thread = Some(thread.map_err(KeepError::Thread)?);
-    let kept = Kept::Folder { path, report: Box::new(opened.report) };
     Ok((books, kept, Keeper { stop, thread }))
 }
 
-/// Keeps the books in order. Calls that have ended are in the journal, from where the folder takes them into its ledger; the
-/// books need not remember them as well.
+/// Keeps the books in order. Calls that have ended are in the journal, from where the folder takes them into its ledger, or
+/// are wanted by nobody; the books need not remember them as well.
 async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime) {
     loop {
         books.expire(runtime.now());

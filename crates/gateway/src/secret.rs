@@ -1,18 +1,8 @@
 //! Secrets, fetched from where settings say they are, and shown to nobody.
 
 use seawall_config::SecretReference;
-use std::fmt;
+use seawall_provider::Secret;
 use std::io::Read as _;
-
-/// A secret. It is written nowhere.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret")
-    }
-}
 
 /// No key and no certificate is longer; a device has no end.
 const LONGEST: usize = 1 << 16;
@@ -31,53 +21,45 @@ pub struct SecretError {
     problem: &'static str,
 }
 
-impl Secret {
-    /// Fetches it. A line end behind it belongs to the file, not to the secret.
-    pub(crate) fn fetch(reference: &SecretReference) -> Result<Self, SecretError> {
-        let wrong = |problem| SecretError { reference: reference.to_string(), problem };
-        let text = match reference {
-            SecretReference::Variable(name) => std::env::var(name).map_err(|error| match error {
-                std::env::VarError::NotPresent => wrong("this variable is not set"),
-                std::env::VarError::NotUnicode(_) => wrong("this variable is no text"),
-            })?,
-            SecretReference::File(path) => read(path).map_err(|error| {
-                use std::io::ErrorKind::{InvalidData, NotFound, PermissionDenied};
-                wrong(match error.kind() {
-                    NotFound => "there is no such file",
-                    PermissionDenied => "this file may not be read",
-                    InvalidData => "this file is no text",
-                    _ => "this file cannot be read",
-                })
-            })?,
-        };
-        if text.len() > LONGEST {
-            return Err(wrong("it is too long for a secret"));
-        }
-        let text =
-            text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
-        if text.is_empty() {
-            return Err(wrong("there is nothing in it"));
-        }
-        if text.chars().any(char::is_control) {
-            return Err(wrong("there are control characters in it"));
-        }
-        Ok(Self(text.to_owned()))
+/// Fetches a secret. A line end behind it belongs to the file, not to the secret.
+pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> {
+    let wrong = |problem| SecretError { reference: reference.to_string(), problem };
+    let text = match reference {
+        SecretReference::Variable(name) => std::env::var(name).map_err(|error| match error {
+            std::env::VarError::NotPresent => wrong("this variable is not set"),
+            std::env::VarError::NotUnicode(_) => wrong("this variable is no text"),
+        })?,
+        SecretReference::File(path) => read(path).map_err(|error| {
+            use std::io::ErrorKind::{InvalidData, NotFound, PermissionDenied};
+            wrong(match error.kind() {
+                NotFound => "there is no such file",
+                PermissionDenied => "this file may not be read",
+                InvalidData => "this file is no text",
+                _ => "this file cannot be read",
+            })
+        })?,
+    };
+    if text.len() > LONGEST {
+        return Err(wrong("it is too long for a secret"));
     }
-
-    /// The secret itself, for who needs it.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
+    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
+    if text.is_empty() {
+        return Err(wrong("there is nothing in it"));
     }
+    if text.chars().any(char::is_control) {
+        return Err(wrong("there are control characters in it"));
+    }
+    Ok(Secret::new(text))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Secret, SecretReference};
+    use super::{Secret, SecretReference, fetch};
 
     fn of_file(name: &str, bytes: &[u8]) -> Result<Secret, String> {
         let path = std::env::temp_dir().join(format!("seawall-secret-{}-{name}", std::process::id()));
         std::fs::write(&path, bytes).unwrap();
-        let fetched = Secret::fetch(&SecretReference::File(path.to_string_lossy().into_owned()));
+        let fetched = fetch(&SecretReference::File(path.to_string_lossy().into_owned()));
         std::fs::remove_file(&path).unwrap();
         fetched.map_err(|error| error.problem.to_owned())
     }
@@ -86,7 +68,7 @@ mod tests {
     fn a_secret_is_what_is_in_the_file_without_its_line_end() {
         for bytes in [&b"s3cret"[..], b"s3cret\n", b"s3cret\r\n"] {
             let secret = of_file("plain", bytes).unwrap();
-            assert_eq!(secret.reveal(), "s3cret");
+            assert_eq!(secret, Secret::new("s3cret"));
             assert_eq!(format!("{secret:?}"), "Secret");
         }
     }
@@ -98,9 +80,9 @@ mod tests {
         assert!(of_file("long", &[b'a'; 1 << 16]).is_ok());
         assert_eq!(of_file("longer", &[b'a'; (1 << 16) + 1]), Err("it is too long for a secret".to_owned()));
         assert_eq!(of_file("bytes", b"\xff\xfe"), Err("this file is no text".to_owned()));
-        let missing = Secret::fetch(&SecretReference::File("no/such/file".to_owned())).unwrap_err();
+        let missing = fetch(&SecretReference::File("no/such/file".to_owned())).unwrap_err();
         assert_eq!(missing.to_string(), "file:no/such/file: there is no such file");
-        let unset = Secret::fetch(&SecretReference::Variable("SEAWALL_TEST_NOT_SET".to_owned())).unwrap_err();
+        let unset = fetch(&SecretReference::Variable("SEAWALL_TEST_NOT_SET".to_owned())).unwrap_err();
         assert_eq!(unset.to_string(), "env:SEAWALL_TEST_NOT_SET: this variable is not set");
     }
 }

@@ -1,7 +1,7 @@
 //! From a target's settings to a way there.
 
 use crate::runtime::TokioRuntime;
-use crate::secret::{Secret, SecretError};
+use crate::secret::{SecretError, fetch};
 use seawall_config::{Provider, Settings, TargetSettings};
 use seawall_core::money::Price;
 use seawall_core::setting::SettingError;
@@ -9,7 +9,9 @@ use seawall_core::time::{Timestamp, UtcTime};
 use seawall_pipeline::{GuardedTarget, Runtime as _, TargetOptions};
 use seawall_provider::http1::Limits;
 use seawall_provider::way::TlsOptions;
-use seawall_provider::{AnthropicKey, AnthropicOptions, AnthropicTarget, Client, ClientOptions, Target};
+use seawall_provider::{
+    AnthropicKey, AnthropicOptions, AnthropicTarget, Client, ClientOptions, Secret, Target,
+};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -82,7 +84,7 @@ impl Targets {
         settings: &Settings,
         around: Surroundings,
     ) -> Result<Made, TargetError> {
-        let key = target.key.as_ref().map(Secret::fetch).transpose()?;
+        let key = target.key.as_ref().map(fetch).transpose()?;
         let way = Way { settings: target.clone(), key, connect: settings.deadlines.limits.connect };
         let before = self.0.get(name);
         let upstream = match before {
@@ -142,8 +144,7 @@ impl Way {
         let usual = ClientOptions::new(url);
         let limits = Limits { connect: self.connect, ..usual.limits };
         let client = Client::new(&ClientOptions { cores: around.cores, limits, tls, ..usual }, &world)?;
-        let key = self.key.as_ref().map_or("none", Secret::reveal).to_owned();
-        let key = AnthropicKey::ApiKey(seawall_provider::Secret::new(key));
+        let key = AnthropicKey::ApiKey(self.key.clone().unwrap_or_else(|| Secret::new("none")));
         Ok(Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?))
     }
 }

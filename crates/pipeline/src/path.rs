@@ -9,7 +9,6 @@ use crate::relay::{Patience, ReplyStream};
 use crate::reply::Reply;
 use crate::rules::{ArrivalLimits, RuleOptions, Rules};
 use crate::settle::{Closing, Observer, Verdict};
-use crate::target::GuardedTarget;
 use arc_swap::ArcSwap;
 use seawall_core::budget::{Account, BudgetLimits};
 use seawall_core::handle::Runtime;
@@ -18,7 +17,6 @@ use seawall_core::quota::{LimitChange, QuotaBook};
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
 use seawall_store::Books;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a path is made of.
@@ -87,16 +85,6 @@ impl<R: Runtime> Path<R> {
     /// Other budgets from now on; what was spent stays spent.
     pub fn set_budget(&self, limits: BudgetLimits) {
         self.books.set_limits(limits);
-    }
-
-    /// The targets of all routes, each once, in the order of their names.
-    #[must_use]
-    pub fn targets(&self) -> Vec<Arc<GuardedTarget>> {
-        let rules = self.rules.load();
-        let all = rules.routes.values().flat_map(|route| route.targets.iter());
-        let by_name: BTreeMap<&str, &Arc<GuardedTarget>> =
-            all.map(|target| (target.name(), target)).collect();
-        by_name.into_values().cloned().collect()
     }
 
     /// What has been spent today and what calls under way may still cost.

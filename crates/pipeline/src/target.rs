@@ -101,12 +101,6 @@ impl GuardedTarget {
         Arc::clone(&self.upstream)
     }
 
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
     pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
         self.price.at_most(most_input(input_bytes), output)
