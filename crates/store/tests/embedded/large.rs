@@ -45,7 +45,6 @@ pub(crate) fn fill(folder: &Path) {
 
 /// Takes long in a program that is built to be debugged, and measures the wrong thing there.
 #[test]
-#[ignore = "makes a million calls; run it with --release"]
 #[expect(clippy::disallowed_methods, reason = "how long opening takes is what is tested")]
 fn a_million_calls_are_opened_within_a_second_after_a_kill_and_after_a_clean_end() {
     let scratch = Scratch::new();
