@@ -39,7 +39,7 @@ impl Target for AtOnce {
     }
 
     fn call(&self, _: Call) -> Calling<'_> {
-        Box::pin(std::future::ready(Ok(Answer::Whole(Bytes::from_static(ANSWER)))))
+        Box::pin(std::future::ready(Ok(Answer::Whole { body: Bytes::from_static(ANSWER), told: None })))
     }
 }
 

@@ -199,10 +199,10 @@ async fn try_once<R: Runtime>(
     let limit = if stream { planned.route.start_limit } else { planned.request.rules.time.attempt };
     let start_by = planned.request.deadline.within(now, limit);
     let target = Arc::clone(&attempt.target);
-    let call = Call { body: planned.body_for(&target), stream };
+    let call = Call::new(planned.body_for(&target), stream);
     let answer = within(&path.runtime, start_by, target.upstream.call(call)).await;
-    match answer.unwrap_or(Err(Failure::of(FailureKind::NotStarted)))? {
-        Answer::Whole(body) => {
+    match answer.unwrap_or(Err(Failure::of(FailureKind::NotStarted).into())).map_err(|error| error.failure)? {
+        Answer::Whole { body, .. } => {
             attempt.note_bytes(body.len());
             attempt.note_content();
             let (usage, _) = read_answer(&body).map_err(|_| Failure::of(FailureKind::Unrecognised))?;

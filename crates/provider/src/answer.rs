@@ -25,7 +25,10 @@ pub(crate) async fn conclude(
     match status {
         200 if !may_hold(&headers, stream, dialect) => Err(Failure::of(FailureKind::Unrecognised)),
         200 if stream => Ok(Answer::Stream(Box::new(ResponseFrames(body)))),
-        200 => body.collect().await.map(Answer::Whole).map_err(BodyFailure::failure),
+        200 => {
+            let body = body.collect().await.map_err(BodyFailure::failure)?;
+            Ok(Answer::Whole { body, told: None })
+        }
         400.. => {
             // A body that cannot be read leaves what the status says.
             let body = body.collect().await.unwrap_or_default();

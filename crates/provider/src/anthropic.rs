@@ -78,6 +78,6 @@ impl Target for AnthropicTarget {
     }
 
     fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(self.ask(call))
+        Box::pin(async move { Ok(self.ask(call).await?) })
     }
 }

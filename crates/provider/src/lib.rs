@@ -41,4 +41,4 @@ pub use client::{
 pub use headers::Secret;
 #[cfg(feature = "client")]
 pub use openai::{OpenAiOptions, OpenAiTarget};
-pub use target::{Answer, Call, Calling, Frames, Target, TargetDialect};
+pub use target::{Answer, Call, CallError, Calling, Frames, Target, TargetDialect};

@@ -52,7 +52,7 @@ impl OpenAiTarget {
     }
 
     async fn ask(&self, call: Call) -> Result<Answer, Failure> {
-        let Call { body, stream } = call;
+        let Call { body, stream, .. } = call;
         let body = if stream && self.ask_for_usage { asking_for_usage(body) } else { body };
         let request = Request {
             method: "POST",
@@ -81,7 +81,7 @@ impl Target for OpenAiTarget {
     }
 
     fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(self.ask(call))
+        Box::pin(async move { Ok(self.ask(call).await?) })
     }
 }
 

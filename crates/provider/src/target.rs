@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_wire::Dialect;
+use seawall_wire::chat::Usage;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -44,12 +45,27 @@ pub struct Call {
     pub body: Bytes,
     /// Whether the answer is to come in pieces.
     pub stream: bool,
+    /// Features in trial that the caller asks for, where the target takes them in a header.
+    pub betas: Vec<String>,
+}
+
+impl Call {
+    /// A call without features in trial.
+    #[must_use]
+    pub const fn new(body: Bytes, stream: bool) -> Self {
+        Self { body, stream, betas: Vec::new() }
+    }
 }
 
 /// What a target brings back once it has said yes.
 pub enum Answer {
     /// All of it.
-    Whole(Bytes),
+    Whole {
+        /// The body.
+        body: Bytes,
+        /// What it used, where headers tell it.
+        told: Option<Usage>,
+    },
     /// Pieces, as they arrive.
     Stream(Box<dyn Frames>),
 }
@@ -60,8 +76,23 @@ pub trait Frames: Send {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
 }
 
+/// Why a call was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallError {
+    /// What went wrong.
+    pub failure: Failure,
+    /// The vendor's own words, where the caller's request is at fault: short, and fit to be shown.
+    pub words: Option<Box<str>>,
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        Self { failure, words: None }
+    }
+}
+
 /// The attempt under way. Dropped, it is no longer wanted.
-pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send + 'a>>;
+pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Answer, CallError>> + Send + 'a>>;
 
 /// A target: makes one attempt per call, and never a second one by itself.
 pub trait Target: Send + Sync {

@@ -81,7 +81,7 @@ impl Target for ModelTarget {
             let head = match play.next().await {
                 Ok(Some(Act::Head(head))) => head,
                 // Closed or reset before anything was said.
-                Ok(_) | Err(_) => return Err(Failure::of(FailureKind::Unreachable)),
+                Ok(_) | Err(_) => return Err(Failure::of(FailureKind::Unreachable).into()),
             };
             if head.status == 200 && call.stream {
                 return Ok(Answer::Stream(Box::new(play)));
@@ -92,7 +92,11 @@ impl Target for ModelTarget {
                     body.extend_from_slice(&bytes);
                 }
             }
-            if head.status == 200 { Ok(Answer::Whole(body.freeze())) } else { Err(refused(&head, &body)) }
+            if head.status == 200 {
+                Ok(Answer::Whole { body: body.freeze(), told: None })
+            } else {
+                Err(refused(&head, &body).into())
+            }
         })
     }
 }

@@ -134,6 +134,6 @@ impl Target for BedrockTarget {
     }
 
     fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(self.ask(call))
+        Box::pin(async move { Ok(self.ask(call).await?) })
     }
 }

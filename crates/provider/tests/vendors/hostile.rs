@@ -179,7 +179,7 @@ fn nothing_in_a_body_is_read_as_another_request() {
         let (listener, address) = listen().await;
         let target = target(MESSAGES, options(address));
         // Nothing in a call reaches the head; its body is only ever a body.
-        let call = seawall_provider::Call { body: "\r\n\r\nGET / HTTP/1.1\r\n\r\n".into(), stream: false };
+        let call = seawall_provider::Call::new("\r\n\r\nGET / HTTP/1.1\r\n\r\n".into(), false);
         let server = say(&listener, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         let ((_held, request), answer) = tokio::join!(server, target.call(call));
         assert!(request.contains("content-length: 22\r\n"), "{request}");

@@ -197,7 +197,7 @@ fn the_simulated_model_understands_a_base_path_of_openais() {
     beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
         let target = target(TargetDialect::OpenAiChat, crate::support::options(address));
         let Call { body, .. } = question(TargetDialect::OpenAiChat, false);
-        let answer = target.call(Call { body, stream: false }).await.unwrap_or_else(|_| panic!("refused"));
+        let answer = target.call(Call::new(body, false)).await.unwrap_or_else(|_| panic!("refused"));
         let (whole, _) = read(answer).await;
         assert!(String::from_utf8_lossy(&whole).contains("chat.completion"));
     });

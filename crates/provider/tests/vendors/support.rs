@@ -105,7 +105,7 @@ pub(crate) fn question(dialect: TargetDialect, stream: bool) -> Call {
                 .to_owned()
         }
     };
-    Call { body: Bytes::from(body), stream }
+    Call::new(Bytes::from(body), stream)
 }
 
 pub(crate) async fn frame(frames: &mut dyn Frames) -> Option<Result<Bytes, Failure>> {
@@ -115,7 +115,7 @@ pub(crate) async fn frame(frames: &mut dyn Frames) -> Option<Result<Bytes, Failu
 /// Everything an answer brings, and how it ended.
 pub(crate) async fn read(answer: Answer) -> (Vec<u8>, Result<(), Failure>) {
     match answer {
-        Answer::Whole(bytes) => (bytes.to_vec(), Ok(())),
+        Answer::Whole { body, .. } => (body.to_vec(), Ok(())),
         Answer::Stream(mut frames) => {
             let mut whole = Vec::new();
             while let Some(next) = frame(frames.as_mut()).await {

@@ -103,15 +103,15 @@ impl Target for ObedientTarget {
             let count = match deed {
                 Deed::Status(status) => {
                     wait(100).await;
-                    return Err(ANTHROPIC.classify(status, None));
+                    return Err(ANTHROPIC.classify(status, None).into());
                 }
                 Deed::Hang => {
                     std::future::pending::<()>().await;
-                    return Err(Failure::of(FailureKind::Unreachable));
+                    return Err(Failure::of(FailureKind::Unreachable).into());
                 }
                 Deed::Answer if !call.stream => {
                     wait(300).await;
-                    return Ok(Answer::Whole(whole()));
+                    return Ok(Answer::Whole { body: whole(), told: None });
                 }
                 Deed::Answer => pieces().len(),
                 Deed::CutAfter(count) | Deed::StallAfter(count) => count,
