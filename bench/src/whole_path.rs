@@ -8,15 +8,20 @@ use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::BudgetOptions;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
+use seawall_core::evaluator::Posture;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
+use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
+use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
+use seawall_core::vocabulary::Grade;
+use seawall_gateway::identity::credential_of_key;
 use seawall_gateway::{AccessLog, Counters, TokioRuntime};
 use seawall_pipeline::{
-    ArrivalLimits, Directory, GuardedTarget, InboundRequest, Path, PathOptions, Reply, Route, RuleOptions,
-    TargetOptions, Tier,
+    ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Path,
+    PathOptions, ProofKind, Proven, ReplyContent, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
 };
 use seawall_provider::{Answer, Call, Calling, Target, TargetDialect};
 use seawall_store::{Books, NoJournal};
@@ -61,27 +66,37 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
     let target = TargetOptions {
         name: "strong".to_owned(),
         model: "strong".to_owned(),
+        grade: Grade::Strong,
+        queue: QueueOptions::default().check()?,
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
         concurrency: 1_000,
         breaker: BreakerProfile::Sonnet.options().check()?,
         pressure: PressureOptions::default().check()?,
         upstream: Arc::new(AtOnce),
     };
-    let mut directory = Directory::default();
-    directory.add(KEY, Tier::Prime).map_err(|error| SettingError::new("key", error.to_string()))?;
+    let mut callers = Callers::default();
+    callers.add(credential_of_key(KEY), Tier::Prime);
     let log = AccessLog::new(Arc::new(Counters::default()), None);
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
     let time = TimeLimitOptions::default().check();
     let rules = RuleOptions {
-        directory,
-        tiers: [group("prime")?, group("standard")?, group("guest")?],
-        everybody: QuotaGroup::new("everybody", everybody)?,
-        come_back: ComeBackRule::default(),
-        routes: vec![Route::new(
-            "manga",
-            Duration::from_secs(30),
-            vec![Arc::new(GuardedTarget::new(target)?)],
-        )?],
+        callers: Arc::new(callers),
+        limits: LimitRules {
+            tiers: [group("prime")?, group("standard")?, group("guest")?],
+            everybody: QuotaGroup::new("everybody", everybody)?,
+            by_address: None,
+            routes: Vec::new(),
+            come_back: ComeBackRule::default(),
+        },
+        routes: vec![Route::new(RouteOptions {
+            alias: "manga".to_owned(),
+            faces: Faces::ALL,
+            start_limit: Duration::from_secs(30),
+            counts_tokens: false,
+            targets: vec![Arc::new(GuardedTarget::new(target)?)],
+        })?],
+        hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
+        posture: Posture::default(),
         retry: RetryOptions::interactive().check()?,
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),
@@ -90,13 +105,16 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
     };
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;
-    let options = PathOptions { rules, books: Books::new(day, NoJournal), observer: Arc::new(log), seed: 1 };
+    let limits = Limits::local(rules.limits.groups(), 1)?;
+    let options = PathOptions { rules, limits, books: Books::new(day, NoJournal), observer: Arc::new(log) };
     let path = Path::new(TokioRuntime::new(), options)?;
     Ok(move |id| {
         let body = Bytes::from_static(ASK.as_bytes());
-        let mut serving = pin!(path.serve(InboundRequest { id, api_key: Some(KEY.to_owned()), body }));
+        let proven = Proven::Credential { hash: credential_of_key(KEY), proof: ProofKind::Key, tier: None };
+        let (arriving, betas, name) = (Arriving::Messages, Vec::new(), None);
+        let mut serving = pin!(path.serve(InboundRequest { id, arriving, proven, body, betas, name }));
         // Nothing on this way waits, so one look is enough.
         let reply = serving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        matches!(reply, Poll::Ready(Reply::Whole(_)))
+        matches!(reply, Poll::Ready(reply) if matches!(reply.content, ReplyContent::Whole(_)))
     })
 }

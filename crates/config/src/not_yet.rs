@@ -17,13 +17,8 @@ const NOT_YET: &[&str] = &[
     "limits.edge",
     "limits.guests_by_address",
     "models.NAME.window",
-    "targets.NAME.grade",
-    "routes.NAME.faces",
     "routes.NAME.fallback",
-    "routes.NAME.requests",
-    "routes.NAME.tokens",
     "retry.background",
-    "retry.hedge",
     "deadlines.edge",
     "deadlines.worker",
     "deadlines.first_text",
@@ -37,7 +32,6 @@ const NOT_YET: &[&str] = &[
     "deadlines.save",
     "deadlines.after_model",
     "deadlines.model_minimum",
-    "queue",
     "budget.session_input",
     "budget.session_output",
     "budget.single_source",
@@ -63,7 +57,7 @@ const NOT_YET: &[&str] = &[
     "telemetry.metrics",
 ];
 
-/// Whether the gateway acts on a key, which is written as in the reference: `routes.NAME.faces`.
+/// Whether the gateway acts on a key, which is written as in the reference: `routes.NAME.fallback`.
 #[must_use]
 pub fn is_followed(key: &str) -> bool {
     let leads_there =
@@ -109,7 +103,7 @@ mod tests {
                 .into_iter()
                 .all(is_followed)
         );
-        assert!(!["admin.listen", "tokens.window", "routes.NAME.faces"].into_iter().any(is_followed));
-        assert!(is_followed("routes.NAME.facesx") && is_followed("storey"));
+        assert!(!["admin.listen", "tokens.window", "routes.NAME.fallback"].into_iter().any(is_followed));
+        assert!(is_followed("routes.NAME.fallbackx") && is_followed("storey"));
     }
 }

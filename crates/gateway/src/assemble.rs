@@ -9,11 +9,14 @@ use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
 };
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
-use seawall_core::evaluator::Switch;
+use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
+use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
+use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
-    ArrivalLimits, Directory, KeyError, Path, PathOptions, Route, RuleOptions, Runtime as _, Tier, Timer as _,
+    ArrivalLimits, Callers, Faces, LimitRules, Limits, Path, PathOptions, Route, RouteOptions, RuleOptions,
+    Runtime as _, Tier, Timer as _,
 };
 use seawall_wire::RequestLimits;
 use std::io::Write;
@@ -40,9 +43,6 @@ pub enum ServeError {
     /// There is no way to a target.
     #[error("target {0}: {1}")]
     Target(String, TargetError),
-    /// A key makes no sense.
-    #[error("key of tier {tier}: {error}", tier = .0.name(), error = .1)]
-    Key(Tier, KeyError),
     /// A setting asks for what this program cannot do. Going on without it would not be what was asked for.
     #[error("{0}: this cannot be served yet")]
     NotYet(&'static str),
@@ -76,12 +76,7 @@ impl ServeError {
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
         match self {
-            Self::Setting(_)
-            | Self::Target(..)
-            | Self::Key(..)
-            | Self::NotYet(_)
-            | Self::NoKey
-            | Self::Several(_) => true,
+            Self::Setting(_) | Self::Target(..) | Self::NotYet(_) | Self::NoKey | Self::Several(_) => true,
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
     }
@@ -117,6 +112,7 @@ struct Made {
     grace: Duration,
     targets: Targets,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
+    hedge: (HedgeOptions, Arc<HedgePolicy>),
 }
 
 /// Starts a gateway.
@@ -135,14 +131,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let around = Surroundings { cores: pools, runtime, simulated };
     let retry_budget =
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };
+    let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?));
+    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge };
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
     let log = log(&settings.telemetry.access_log)?;
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
-    let path = PathOptions { rules, books, observer, seed: runtime.draw().below(u64::MAX) };
-    let path = Arc::new(Path::new(runtime, path)?);
+    let limits = Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?;
+    let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
     let live = Live {
         path: Arc::clone(&path),
         runtime,
@@ -183,8 +180,7 @@ impl Made {
     ) -> Result<(Self, RuleOptions), ServeError> {
         // Whoever has to mend settings wants to hear of everything at once.
         let mut problems = what_cannot_be_done(settings);
-        let directory =
-            directory(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
+        let callers = callers(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         let (targets, wrong) = self.targets.of(settings, around);
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
         ServeError::of(problems)?;
@@ -194,21 +190,30 @@ impl Made {
             let options = settings.retry.budget.clone();
             (options.clone(), Arc::new(RetryBudget::new(options)?))
         };
+        let hedge = if self.hedge.0 == settings.retry.hedge {
+            self.hedge.clone()
+        } else {
+            (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?))
+        };
         let route = |(name, route): (&String, &RouteSettings)| {
-            let targets = route.targets.iter().filter_map(|name| targets.get(name)).collect();
-            Route::new(name, route.start_time, targets)
+            Route::new(RouteOptions {
+                alias: name.clone(),
+                faces: faces(&route.faces),
+                start_limit: route.start_time,
+                counts_tokens: route.tokens.is_some(),
+                targets: route.targets.iter().filter_map(|name| targets.get(name)).collect(),
+            })
         };
         let routes = settings.routes.iter().map(route).collect::<Result<_, _>>()?;
         let server = &settings.server;
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let rules = RuleOptions {
-            directory,
-            tiers: settings.limits.tiers.clone(),
-            everybody: settings.limits.everybody.clone(),
-            come_back: settings.limits.come_back,
+            callers: Arc::new(callers),
+            limits: limit_rules(settings),
             routes,
             retry: settings.retry.interactive,
             retry_budget: Arc::clone(&retry_budget.1),
+            hedge: Arc::clone(&hedge.1),
             time: settings.deadlines.limits.clone(),
             request: RequestLimits {
                 body: size(server.body_limit),
@@ -217,38 +222,64 @@ impl Made {
                 members: size(server.members),
             },
             arrival: ArrivalLimits { head: server.header_time, body: server.body_time },
+            posture: Posture {
+                protections: settings.protections,
+                hours: settings.hours.clone(),
+                ..Posture::default()
+            },
         };
-        Ok((Self { grace: server.drain_time, targets, retry_budget }, rules))
+        Ok((Self { grace: server.drain_time, targets, retry_budget, hedge }, rules))
     }
 }
 
 /// What settings ask for that nobody does. Going on without it would let through what somebody wants to be stopped.
 fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
-    let is_elsewhere = |route: &RouteSettings| !route.faces.contains(&FaceName::Anthropic);
     let asked = [
         (settings.server.tls.is_some(), "server.tls"),
         (settings.store.kind == StoreKind::Redis, "store.kind = \"redis\""),
         (!settings.callers.issuers.is_empty(), "callers.issuers"),
         (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
-        (settings.routes.values().any(|route| route.quotas.is_some()), "routes.NAME.requests and tokens"),
-        (settings.routes.values().any(is_elsewhere), "routes.NAME.faces without \"anthropic\""),
-        (!settings.protections.is_on(Switch::ModelInvocation), "switches.model_invocation_enabled = false"),
     ];
     asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| ServeError::NotYet(what)).collect()
 }
 
-fn directory(settings: &Settings, keys: &[(Tier, String)]) -> Result<Directory, ServeError> {
-    let mut directory = Directory::default();
+fn callers(settings: &Settings, keys: &[(Tier, String)]) -> Result<Callers, ServeError> {
+    let mut callers = Callers::default();
     for key in settings.callers.keys.values() {
-        directory.add_hash(key.hash, key.tier).map_err(|error| ServeError::Key(key.tier, error))?;
+        callers.add(key.hash, key.tier);
     }
     for (tier, key) in keys {
-        directory.add(key, *tier).map_err(|error| ServeError::Key(*tier, error))?;
+        callers.add(crate::identity::credential_of_key(key), *tier);
     }
     if settings.callers.keys.is_empty() && keys.is_empty() {
         return Err(ServeError::NoKey);
     }
-    Ok(directory)
+    Ok(callers)
+}
+
+fn faces(names: &[FaceName]) -> Faces {
+    Faces::of(names.iter().flat_map(|name| {
+        match name {
+            FaceName::Anthropic => &[Face::AnthropicMessages][..],
+            FaceName::OpenAi => &[Face::OpenAiChat],
+            FaceName::Bedrock => &[Face::BedrockInvoke, Face::BedrockConverse],
+            FaceName::Chat => &[],
+        }
+        .iter()
+        .copied()
+    }))
+}
+
+fn limit_rules(settings: &Settings) -> LimitRules {
+    let limits = &settings.limits;
+    let of_route = |(name, route): (&String, &RouteSettings)| Some((name.clone(), route.quotas.clone()?));
+    LimitRules {
+        tiers: limits.tiers.clone(),
+        everybody: limits.everybody.clone(),
+        by_address: Some(limits.guests_by_address.clone()),
+        routes: settings.routes.iter().filter_map(of_route).collect(),
+        come_back: limits.come_back,
+    }
 }
 
 fn log(place: &LogPlaceValue) -> Result<Option<Box<dyn Write + Send>>, ServeError> {

@@ -1,17 +1,51 @@
 //! What goes out: a reply in one piece, or piece by piece.
 
 use crate::runtime::TokioRuntime;
+use crate::stopping::Cut;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use seawall_pipeline::ReplyStream;
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The body of a response. Dropped by the server when the caller goes away, and with it the way upstream.
 pub(crate) enum ReplyBody {
     Whole(Option<Bytes>),
-    Stream(Box<ReplyStream<TokioRuntime>>),
+    Stream(Box<StreamBody>),
+}
+
+/// A stream, and the end of the time it may take.
+pub(crate) struct StreamBody {
+    stream: Box<ReplyStream<TokioRuntime>>,
+    cut: Option<Cut>,
+    /// Waits for that end from the first time on that there is nothing to send.
+    waits: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl ReplyBody {
+    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, cut: Cut) -> Self {
+        Self::Stream(Box::new(StreamBody { stream, cut: Some(cut), waits: None }))
+    }
+}
+
+impl StreamBody {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Poll::Ready(frame) = self.stream.poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        if let Some(cut) = self.cut.take() {
+            self.waits = Some(Box::pin(cut.told()));
+        }
+        let Some(waits) = &mut self.waits else { return Poll::Pending };
+        if waits.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.waits = None;
+        self.stream.stop();
+        self.stream.poll_frame(context)
+    }
 }
 
 impl Body for ReplyBody {

@@ -10,7 +10,8 @@
 //! | `target` | from a target's settings to a way there |
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
-//! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
+//! | `face` | what comes in at which path, in every dialect |
+//! | `stopping` | the end of the time in which requests may finish |
 //! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
 //! | `log` | the access log and the counters |
@@ -24,6 +25,7 @@ mod listen;
 mod log;
 mod runtime;
 mod secret;
+mod stopping;
 mod target;
 
 pub use assemble::{ServeError, ServeOptions, serve};

@@ -5,13 +5,14 @@
 //! both can be measured.
 //!
 //! Told to stop, a gateway says that it is not ready, takes no new connections, lets requests under way finish for a
-//! while, and then drops what is left, which settles it.
+//! while, then tells what is left that no more will come, and settles it.
 
 use crate::assemble::{Live, ServeError};
 use crate::face::Face;
 use crate::keeper::Kept;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
+use crate::stopping::Cut;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -28,6 +29,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+/// How long it may take to tell callers that no more will come.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How threads and runtimes go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +169,7 @@ async fn accept(
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let open = GracefulShutdown::new();
+    let (cutting, cut) = Cut::pair();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -177,8 +182,8 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (head_limit, face) = (face.path.arrival().1.head, Arc::clone(&face));
-        let service = service_fn(move |request| Arc::clone(&face).handle(request));
+        let (head_limit, face, cut) = (face.path.arrival().1.head, Arc::clone(&face), cut.clone());
+        let service = service_fn(move |request| Arc::clone(&face).handle(request, cut.clone()));
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // Without a timer the limit on reading a head is silently off.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
@@ -193,10 +198,18 @@ async fn accept(
     drop(listener);
     let grace = stopped.borrow().unwrap_or_default();
     let end: Timestamp = face.runtime.monotonic() + grace;
+    let mut ending = std::pin::pin!(open.shutdown());
     tokio::select! {
         biased;
-        () = open.shutdown() => {}
+        () = &mut ending => return,
         () = face.runtime.sleep_until(end) => {}
+    }
+    // Nobody listens only if nobody is left to be told.
+    let _ = cutting.send(true);
+    tokio::select! {
+        biased;
+        () = &mut ending => {}
+        () = face.runtime.sleep_until(face.runtime.monotonic() + LAST_WORDS) => {}
     }
 }
 

@@ -213,11 +213,11 @@ fn line(record: &Record) -> String {
     if let Some(detail) = detail {
         let _ = write!(line, ",\"reason\":\"{detail}\"");
     }
-    if let Some((caller, tier)) = record.caller {
+    if let Some((caller, tier, _)) = record.caller {
         let _ = write!(line, ",\"caller\":\"{caller:016x}\",\"tier\":\"{}\"", tier.name());
     }
     if let Some(target) = &record.target {
-        let _ = write!(line, ",\"target\":{}", serde_json::Value::from(target.as_str()));
+        let _ = write!(line, ",\"target\":{}", serde_json::Value::from(&**target));
     }
     if let Some(first) = record.first_content {
         let _ = write!(line, ",\"first_content_us\":{}", first.as_micros());
@@ -242,20 +242,25 @@ mod tests {
     use seawall_core::failure::FailureKind;
     use seawall_core::money::{Money, Usage};
     use seawall_core::time::Timestamp;
-    use seawall_pipeline::{Observer as _, Record, Tier, Verdict};
+    use seawall_pipeline::{Observer as _, Record, Tier, TierOrigin, Verdict};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     fn record(verdict: Verdict) -> Record {
         Record {
             id: 255,
-            caller: Some((7, Tier::Prime)),
-            target: Some("str\"ong".to_owned()),
+            face: "anthropic",
+            caller: Some((7, Tier::Prime, TierOrigin::Settings)),
+            route: Some("manga".into()),
+            rung: None,
+            target: Some("str\"ong".into()),
             verdict,
             attempts: 2,
             usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8 },
             cost: Money::from_nanos(180_000),
             first_content: Some(Duration::from_millis(350)),
+            took: Duration::from_secs(1),
+            overhead: None,
             ended: Timestamp::ZERO,
         }
     }

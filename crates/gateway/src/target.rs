@@ -94,8 +94,10 @@ impl Targets {
         let options = TargetOptions {
             name: name.to_owned(),
             model: target.model.clone(),
+            grade: target.grade,
             price: price(settings, &target.model)?,
             concurrency: target.concurrency,
+            queue: settings.queue,
             breaker: settings.breakers[&target.breaker].clone(),
             pressure: settings.pressure.clone(),
             upstream,

@@ -1,38 +1,108 @@
-//! The third stage: one all-or-nothing decision over every limit of the caller.
+//! The third stage: the route that is asked for, and one all-or-nothing decision over every limit.
+//!
+//! The route comes first: some limits belong to it, and who asks for what is not there has used nothing.
 
-use crate::identify::{Caller, IdentifiedRequest};
+use crate::callers::Caller;
+use crate::identify::IdentifiedRequest;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
-use crate::reply::Rejection;
+use crate::reply::{Conflict, Rejection};
+use crate::settle::Closing;
+use crate::target::{Route, most_input};
+use arrayvec::ArrayVec;
 use seawall_core::handle::Runtime;
-use seawall_core::quota::{Cost, QuotaDecision, QuotaKey, Scope};
+use seawall_core::quota::{Cost, LimitId, QuotaKey, Scope};
+use seawall_store::{AdmitDecision, ClaimAsk, QuotaAsk};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// A request that every limit has let through. What it took of request limits stays taken.
+/// How long a request that has been done is remembered by its caller's name for it.
+const KEEP_NAMES: Duration = Duration::from_secs(600);
+
+/// A request that every limit has let through.
 pub(crate) struct AdmittedRequest {
     pub(crate) request: ReceivedRequest,
     pub(crate) caller: Caller,
+    pub(crate) route: Arc<Route>,
 }
 
-pub(crate) fn admit<R: Runtime>(
+pub(crate) async fn admit<R: Runtime>(
     path: &Path<R>,
     identified: IdentifiedRequest,
+    closing: &mut Closing<R>,
 ) -> Result<AdmittedRequest, Rejection> {
     let IdentifiedRequest { request, caller } = identified;
-    let scopes = [
-        Scope { group: request.rules.groups.of(caller.tier), key: QuotaKey(caller.id) },
-        Scope { group: request.rules.groups.everybody, key: QuotaKey(0) },
-    ];
-    match path.book.reserve(&scopes, Cost::REQUEST, request.received) {
-        Ok(QuotaDecision::Granted { .. }) => Ok(AdmittedRequest { request, caller }),
-        Ok(QuotaDecision::RetryAfter(refusal)) => {
-            let quota = path.book.quota(refusal.binding.limit);
-            let limit = quota.as_ref().map_or("limit", |quota| quota.name());
-            Err(Rejection::Limited {
-                limit: limit.into(),
-                come_back: request.rules.come_back.hint(refusal.wait, path.runtime.draw()),
-            })
+    let route = find_route(&request, &caller)?;
+    closing.record.route = Some(Arc::clone(&route.alias));
+    let scopes = scopes(&request, &caller, &route);
+    let tokens = if route.counts_tokens { most_tokens(&request) } else { 0 };
+    let ask = QuotaAsk {
+        home: caller.network.unwrap_or(caller.id),
+        scopes: &scopes,
+        cost: Cost::tokens(tokens),
+        money: None,
+        claim: request.name.as_deref().map(|name| claim(name, &request, &caller)),
+    };
+    match path.limits.reserve(ask, request.received).await {
+        AdmitDecision::Granted { receipt, tightest } => {
+            closing.tightest = Some(tightest);
+            closing.taking = receipt.map(|taking| (taking, Arc::clone(&path.limits)));
+            Ok(AdmittedRequest { request, caller, route })
         }
-        // Of one request and these scopes neither can be; refusing is the careful answer.
-        Ok(QuotaDecision::TooLarge { .. }) | Err(_) => Err(Rejection::Unavailable { retry_after: None }),
+        AdmitDecision::RetryAfter(refusal) => Err(Rejection::Limited {
+            limit: name_of(path, refusal.binding.limit),
+            come_back: request.rules.come_back.hint(refusal.wait, path.runtime.draw()),
+        }),
+        AdmitDecision::TooLarge { limit, .. } => Err(Rejection::TooLargeForLimit(name_of(path, limit))),
+        AdmitDecision::DaySpent { .. } => Err(Rejection::BudgetSpent),
+        AdmitDecision::InProgress => Err(Rejection::Conflict(Conflict::InProgress)),
+        AdmitDecision::Done => Err(Rejection::Conflict(Conflict::Done)),
+        AdmitDecision::OtherRequest => Err(Rejection::Conflict(Conflict::OtherRequest)),
     }
+}
+
+/// The route, if it is there for this caller and this face.
+fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, Rejection> {
+    let model = request.spoken.model();
+    let unknown = || Rejection::UnknownModel(model.to_owned());
+    let route = request.rules.routes.get(model).ok_or_else(unknown)?;
+    if !route.faces.has(request.spoken.face()) {
+        return Err(unknown());
+    }
+    if caller.routes.as_ref().is_some_and(|routes| !routes.iter().any(|allowed| **allowed == *model)) {
+        return Err(Rejection::Forbidden);
+    }
+    Ok(Arc::clone(route))
+}
+
+fn scopes(request: &ReceivedRequest, caller: &Caller, route: &Route) -> ArrayVec<Scope, 4> {
+    let groups = &request.rules.groups;
+    let mut scopes = ArrayVec::new();
+    scopes.push(Scope { group: groups.of(caller.tier), key: QuotaKey(caller.id) });
+    scopes.push(Scope { group: groups.everybody, key: QuotaKey(0) });
+    if let (Some(network), Some(group)) = (caller.network, groups.by_address) {
+        scopes.push(Scope { group, key: QuotaKey(network) });
+    }
+    if let Some(group) = groups.of_route(&route.alias) {
+        scopes.push(Scope { group, key: QuotaKey(0) });
+    }
+    scopes
+}
+
+/// The most tokens that a request can come to.
+fn most_tokens(request: &ReceivedRequest) -> u32 {
+    let most = most_input(request.input_bytes()).saturating_add(request.spoken.max_output());
+    u32::try_from(most).unwrap_or(u32::MAX)
+}
+
+fn claim<'a>(name: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimAsk<'a> {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(request.spoken.body());
+    let fingerprint = digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte));
+    let lasts = request.deadline.remaining(request.received.monotonic);
+    ClaimAsk { caller: caller.id, name, fingerprint, lasts, keep: KEEP_NAMES }
+}
+
+fn name_of<R>(path: &Path<R>, limit: LimitId) -> Box<str> {
+    path.limits.name(limit).unwrap_or_else(|| "limit".into())
 }

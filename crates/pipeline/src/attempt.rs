@@ -4,13 +4,13 @@
 //! exactly once: by success, by failure, or, dropped in the middle because the caller went away, by what was known
 //! until then.
 
+use crate::place::Place;
 use crate::settle::Tally;
 use crate::target::{GuardedTarget, most_input};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::handle::Runtime;
-use seawall_core::in_flight::InFlightPermit;
 use seawall_core::money::Usage;
 use seawall_core::time::Timestamp;
 use seawall_store::{Certainty, Hold};
@@ -31,16 +31,16 @@ pub(crate) struct Attempt<R: Runtime> {
     permit: Option<SharedPermit>,
     credit: Option<Credit>,
     /// Held until the answer has ended.
-    _place: InFlightPermit,
+    _place: Place<R>,
     tally: Arc<Tally>,
 }
 
 /// What an attempt is given to hold.
-pub(crate) struct Holdings {
+pub(crate) struct Holdings<R: Runtime> {
     pub(crate) hold: Hold,
     pub(crate) permit: SharedPermit,
     pub(crate) credit: Option<Credit>,
-    pub(crate) place: InFlightPermit,
+    pub(crate) place: Place<R>,
 }
 
 impl<R: Runtime> Attempt<R> {
@@ -48,7 +48,7 @@ impl<R: Runtime> Attempt<R> {
         runtime: &R,
         target: &Arc<GuardedTarget>,
         input_bytes: u64,
-        holdings: Holdings,
+        holdings: Holdings<R>,
         tally: &Arc<Tally>,
     ) -> Self {
         let Holdings { hold, permit, credit, place } = holdings;
@@ -78,7 +78,10 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn note_content(&mut self) {
         // Every event with content comes through here; only the first one is worth a look at the clock.
         if self.first_content.is_none() {
-            self.first_content = Some(self.runtime.monotonic());
+            let now = self.runtime.monotonic();
+            self.first_content = Some(now);
+            self.target.starts.record(now - self.started);
+            self.tally.add_wait(now - self.started);
         }
     }
 
@@ -91,10 +94,10 @@ impl<R: Runtime> Attempt<R> {
         self.first_content
     }
 
-    /// The answer has ended as it should, with the vendor's own count.
-    pub(crate) fn succeed(&mut self, usage: Usage) {
-        self.usage = usage;
-        self.usage_is_final = true;
+    /// The answer has ended as it should; with the vendor's own count, if it told one.
+    pub(crate) fn succeed(&mut self, usage: Option<Usage>) {
+        self.usage = usage.unwrap_or(self.usage);
+        self.usage_is_final = usage.is_some();
         let now = self.runtime.monotonic();
         let first_content_after = self.first_content.unwrap_or(now) - self.started;
         self.report(&Outcome::Succeeded { first_content_after });
@@ -107,6 +110,9 @@ impl<R: Runtime> Attempt<R> {
     /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
     /// the answer had begun, nobody can say, and the most it can be is owed.
     pub(crate) fn fail(&mut self, failure: &Failure) {
+        if self.first_content.is_none() {
+            self.tally.add_wait(self.runtime.monotonic() - self.started);
+        }
         self.report(&Outcome::Failed(*failure));
         let answered_with_error = self.received_bytes == 0 && is_answer(failure.kind);
         if failure.not_executed || answered_with_error {

@@ -10,9 +10,11 @@
 mod admit;
 mod answer;
 mod attempt;
-
+mod callers;
 mod identify;
+mod limits;
 mod path;
+mod place;
 mod plan;
 mod receive;
 mod relay;
@@ -20,15 +22,18 @@ mod reply;
 mod rules;
 mod settle;
 pub mod speech;
+mod status;
 mod target;
 
-pub use identify::{Caller, Directory, KeyError};
+pub use callers::{Caller, Callers, NotKnown, ProofKind, Proven, TierOrigin};
+pub use limits::{Decided, Deciding, Limits, SharedLimits, SharedTaking};
 pub use path::{Path, PathOptions};
-pub use receive::InboundRequest;
+pub use receive::{Arriving, InboundRequest, request_name};
 pub use relay::ReplyStream;
-pub use reply::{Rejection, Reply};
-pub use rules::{ArrivalLimits, RuleOptions};
+pub use reply::{Conflict, Notes, Rejection, Reply, ReplyContent};
+pub use rules::{ArrivalLimits, LimitRules, RuleOptions};
 pub use seawall_core::handle::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
 pub use settle::{Observer, Record, Verdict};
-pub use target::{GuardedTarget, Route, TargetOptions};
+pub use status::{LimitStatus, TargetStatus};
+pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

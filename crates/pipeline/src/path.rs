@@ -3,17 +3,19 @@
 use crate::admit::admit;
 use crate::answer::{Answered, Content, answer};
 use crate::identify::identify;
+use crate::limits::Limits;
 use crate::plan::plan;
 use crate::receive::{InboundRequest, receive};
 use crate::relay::{Patience, ReplyStream};
-use crate::reply::Reply;
+use crate::reply::{Notes, Rejection, Reply, ReplyContent};
 use crate::rules::{ArrivalLimits, RuleOptions, Rules};
 use crate::settle::{Closing, Observer, Verdict};
+use crate::speech::Face;
 use arc_swap::ArcSwap;
 use seawall_core::budget::{Account, BudgetLimits};
 use seawall_core::handle::Runtime;
 use seawall_core::history::{TokenLimits, TokenLimitsOptions};
-use seawall_core::quota::{LimitChange, QuotaBook};
+use seawall_core::quota::LimitChange;
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
 use seawall_store::Books;
@@ -23,19 +25,19 @@ use std::sync::Arc;
 pub struct PathOptions {
     /// What may change while requests are under way.
     pub rules: RuleOptions,
+    /// Where limits are kept. It must have those of the rules.
+    pub limits: Limits,
     /// The day's money.
     pub books: Books,
     /// Who is told of every request that is over.
     pub observer: Arc<dyn Observer>,
-    /// Spreads callers over shards.
-    pub seed: u64,
 }
 
 /// What all requests share on their way.
 pub struct Path<R> {
     pub(crate) runtime: R,
     pub(crate) rules: ArcSwap<Rules>,
-    pub(crate) book: QuotaBook,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) books: Books,
     pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
@@ -52,13 +54,12 @@ const fn no_limits() -> TokenLimitsOptions {
 impl<R: Runtime> Path<R> {
     /// Refuses settings that make no sense.
     pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
-        let PathOptions { rules, books, observer, seed } = options;
+        let PathOptions { rules, limits, books, observer } = options;
         rules.check()?;
-        let book = QuotaBook::new(rules.groups(), seed)?;
         Ok(Self {
             runtime,
-            rules: ArcSwap::from_pointee(Rules::new(rules, &book)?),
-            book,
+            rules: ArcSwap::from_pointee(Rules::new(rules, &limits)?),
+            limits: Arc::new(limits),
             books,
             token_limits: no_limits().check()?,
             counters: RetryCounters::new(),
@@ -70,8 +71,8 @@ impl<R: Runtime> Path<R> {
     /// Refuses rules that make no sense, and changes nothing then. Returns what became of every limit's counts.
     pub fn change(&self, options: RuleOptions) -> Result<Vec<LimitChange>, SettingError> {
         options.check()?;
-        let changes = self.book.change(options.groups(), self.runtime.now())?;
-        self.rules.store(Arc::new(Rules::new(options, &self.book)?));
+        let changes = self.limits.change(options.limits.groups(), self.runtime.now())?;
+        self.rules.store(Arc::new(Rules::new(options, &self.limits)?));
         Ok(changes)
     }
 
@@ -80,6 +81,12 @@ impl<R: Runtime> Path<R> {
     pub fn arrival(&self) -> (usize, ArrivalLimits) {
         let rules = self.rules.load();
         (rules.request.body, rules.arrival)
+    }
+
+    /// Where limits are kept.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Other budgets from now on; what was spent stays spent.
@@ -99,45 +106,93 @@ impl<R: Runtime> Path<R> {
         &self.counters
     }
 
+    /// Notes a request that its face refuses before it is worth a way of its own.
+    pub fn refuse(&self, id: u64, face: Face, rejection: Rejection) -> Reply<R> {
+        let closing = Closing::new(&self.runtime, &self.observer, id, face.name());
+        rejected(closing, rejection)
+    }
+
     /// The whole way, from the bytes that came in to the reply. A stream's reply goes on settling itself when it is
     /// read to its end or dropped.
     pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
-        let mut closing = Closing::new(&self.runtime, &self.observer, inbound.id);
-        let admitted = receive(self, inbound).and_then(identify).and_then(|identified| {
-            closing.record.caller = Some((identified.caller.id, identified.caller.tier));
-            admit(self, identified)
-        });
-        let answered = match admitted.and_then(plan) {
-            Ok(planned) => answer(self, planned, &closing.tally).await,
-            Err(rejection) => Err(rejection),
-        };
-        match answered {
+        let mut closing =
+            Closing::new(&self.runtime, &self.observer, inbound.id, inbound.arriving.face().name());
+        match self.answered(inbound, &mut closing).await {
             Ok(answered) => self.reply(closing, answered),
-            Err(rejection) => {
-                closing.record.verdict = Verdict::Rejected(rejection.label());
-                Reply::Rejected(rejection)
-            }
+            Err(rejection) => rejected(closing, rejection),
         }
     }
 
+    async fn answered(
+        &self,
+        inbound: InboundRequest,
+        closing: &mut Closing<R>,
+    ) -> Result<Answered<R>, Rejection> {
+        let received = receive(self, inbound)?;
+        let identified = identify(self, received).await?;
+        let caller = &identified.caller;
+        closing.record.caller = Some((caller.id, caller.tier, caller.origin));
+        let admitted = admit(self, identified, closing).await?;
+        answer(self, plan(admitted)?, &closing.tally).await
+    }
+
     fn reply(&self, mut closing: Closing<R>, answered: Answered<R>) -> Reply<R> {
-        let Answered { planned, attempt, content } = answered;
+        let Answered { planned, attempt, content, rung } = answered;
         let received = planned.request.received.monotonic;
-        closing.record.target = Some(attempt.target.name.clone());
-        closing.record.first_content = attempt.first_content().map(|first| first - received);
-        match content {
-            Content::Whole(body) => {
+        let begun = attempt.first_content();
+        let record = &mut closing.record;
+        record.rung = Some(rung);
+        record.target = Some(Arc::clone(&attempt.target.name));
+        record.first_content = begun.map(|first| first - received);
+        closing.note_overhead(begun.unwrap_or_else(|| self.runtime.monotonic()));
+        let mut notes = notes(&closing);
+        notes.level = Some(planned.request.rules.posture.level);
+        notes.tightest =
+            closing.tightest.map(|view| (view, self.limits.name(view.limit).unwrap_or_default()));
+        notes.policy = Some(planned.request.rules.policy(planned.caller.tier));
+        let content = match content {
+            Content::Whole(answer) => {
                 closing.record.verdict = Verdict::Answered;
                 closing.record.usage = attempt.usage;
-                Reply::Whole(body)
+                notes.cost = Some(closing.tally.cost());
+                ReplyContent::Whole(answer)
             }
             Content::Begun(begun) => {
                 let patience = Patience {
+                    received,
                     deadline: planned.request.deadline,
                     gap: planned.request.rules.time.stream_gap,
                 };
-                Reply::Stream(Box::new(ReplyStream::new(&self.runtime, *begun, attempt, patience, closing)))
+                ReplyContent::Stream(Box::new(ReplyStream::new(
+                    &self.runtime,
+                    *begun,
+                    attempt,
+                    patience,
+                    closing,
+                )))
             }
-        }
+        };
+        Reply { content, notes }
     }
+}
+
+fn notes<R: Runtime>(closing: &Closing<R>) -> Notes {
+    let record = &closing.record;
+    Notes {
+        tier: record.caller.map(|(_, tier, _)| tier),
+        rung: record.rung,
+        target: record.target.clone(),
+        attempts: closing.tally.attempts(),
+        cost: None,
+        overhead: record.overhead,
+        level: None,
+        tightest: None,
+        policy: None,
+    }
+}
+
+fn rejected<R: Runtime>(mut closing: Closing<R>, rejection: Rejection) -> Reply<R> {
+    closing.record.verdict = Verdict::Rejected(rejection.label());
+    let notes = Notes { cost: Some(closing.tally.cost()), ..notes(&closing) };
+    Reply { content: ReplyContent::Rejected(rejection), notes }
 }

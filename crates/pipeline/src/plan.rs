@@ -1,12 +1,11 @@
-//! The fourth stage: which targets to try, in which order.
+//! The fourth stage: what may be done for the request, by everybody who has a say.
 
 use crate::admit::AdmittedRequest;
-use crate::identify::Caller;
+use crate::callers::Caller;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
-use crate::target::{GuardedTarget, Route};
-use bytes::Bytes;
-use seawall_wire::anthropic::with_model;
+use crate::target::Route;
+use seawall_core::evaluator::{Face as Treatment, Plan, PlanSituation, evaluate};
 use std::sync::Arc;
 
 /// A request with its plan.
@@ -14,19 +13,19 @@ pub(crate) struct PlannedRequest {
     pub(crate) request: ReceivedRequest,
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
-}
-
-impl PlannedRequest {
-    /// The body as this target wants it: the caller's bytes with the target's model name.
-    pub(crate) fn body_for(&self, target: &GuardedTarget) -> Bytes {
-        with_model(&self.request.body, &self.request.head, &target.model)
-    }
+    pub(crate) plan: Plan,
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller } = admitted;
-    match request.rules.routes.get(request.head.model.as_str()) {
-        Some(route) => Ok(PlannedRequest { caller, route: Arc::clone(route), request }),
-        None => Err(Rejection::UnknownModel(request.head.model)),
+    let AdmittedRequest { request, caller, route } = admitted;
+    let situation = PlanSituation {
+        face: Treatment::Api,
+        is_clamped: caller.is_clamped,
+        ..PlanSituation::of(caller.id, caller.tier)
+    };
+    let plan = evaluate(&request.rules.posture, &situation, request.received.utc).plan;
+    if plan.rungs.is_empty() {
+        return Err(Rejection::SwitchedOff);
     }
+    Ok(PlannedRequest { request, caller, route, plan })
 }

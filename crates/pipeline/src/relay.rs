@@ -1,20 +1,19 @@
 //! The sixth stage: hands the answer on, frame by frame, as it arrives.
 //!
-//! Frames pass through as the vendor wrote them. A stream that breaks off ends with an error event of the caller's
-//! dialect, so that nobody takes it for complete. Dropped, it closes the way upstream, and what was delivered is
-//! settled.
+//! Where caller and target speak alike, frames pass through as the vendor wrote them. A stream that breaks off ends with
+//! an error event of the caller's dialect, so that nobody takes it for complete. Dropped, it closes the way upstream, and
+//! what was delivered is settled.
 
 use crate::answer::{Begun, read_frame};
 use crate::attempt::Attempt;
 use crate::settle::{Closing, Verdict};
-use bytes::{Bytes, BytesMut};
+use crate::speech::SpokenStream;
+use bytes::Bytes;
 use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::handle::Runtime;
 use seawall_core::time::Timestamp;
 use seawall_provider::Frames;
-use seawall_wire::Refusal;
-use seawall_wire::anthropic::{AnthropicStream, ErrorReply, write_error_event};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,6 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 const INTERRUPTED: &str = "the model's answer broke off; what came before is not complete";
+const STOPPING: &str = "the gateway is being restarted; what came before is not complete";
 
 /// How long to wait for the end behind a whole answer. Vendors send it right behind; a new connection would cost more
 /// than this wait, and a caller has its answer already.
@@ -30,12 +30,11 @@ const END_LIMIT: Duration = Duration::from_millis(100);
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
     runtime: R,
-    held: VecDeque<Bytes>,
+    /// What is ready to be sent.
+    ready: VecDeque<Bytes>,
     /// Nothing more comes once this is gone.
     frames: Option<Box<dyn Frames>>,
-    /// Whether the answer is whole, so that only its end is to come.
-    finished: bool,
-    reader: AnthropicStream,
+    stream: SpokenStream,
     attempt: Attempt<R>,
     patience: Patience,
     /// Until when to wait for the next frame; set when waiting begins.
@@ -53,6 +52,7 @@ struct GapTimer {
 
 /// How long a stream may take and how long it may be silent.
 pub(crate) struct Patience {
+    pub(crate) received: Timestamp,
     pub(crate) deadline: Deadline,
     pub(crate) gap: Duration,
 }
@@ -65,20 +65,19 @@ impl<R: Runtime> ReplyStream<R> {
         patience: Patience,
         closing: Closing<R>,
     ) -> Self {
-        let Begun { held, frames, finished, reader } = begun;
+        let Begun { held, frames, stream } = begun;
         let mut stream = Self {
             runtime: runtime.clone(),
-            held: held.into(),
+            ready: held,
             frames: Some(frames),
-            finished: false,
-            reader,
+            stream,
             attempt,
             patience,
             waits_until: None,
             gap_timer: None,
             closing,
         };
-        if finished {
+        if stream.stream.is_finished() {
             stream.finish();
         }
         stream
@@ -91,43 +90,47 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// The same, for a body that is polled.
     pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(held) = self.held.pop_front() {
-            return Poll::Ready(Some(held));
-        }
-        let Some(frames) = self.frames.as_mut() else { return Poll::Ready(None) };
-        let next = match frames.poll_frame(context) {
-            Poll::Ready(next) => next,
-            Poll::Pending => return self.poll_gap(context),
-        };
-        if self.finished {
-            // The end, as it should be. Anything else behind a whole answer is nobody's business any more.
-            self.frames = None;
-            return Poll::Ready(None);
-        }
-        self.waits_until = None;
-        let frame = match next {
-            None => return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::BrokeMidStream)))),
-            Some(Err(failure)) => return Poll::Ready(Some(self.interrupt(failure))),
-            Some(Ok(frame)) => frame,
-        };
-        match read_frame(&mut self.reader, &frame, &mut self.attempt) {
-            Ok(false) => {}
-            Ok(true) => self.finish(),
-            // The vendor's own error event is in the frame: it is handed on as it is.
-            Err(failure) => {
-                self.attempt.fail(&failure);
-                self.frames = None;
-                self.close(Verdict::Interrupted(failure.kind));
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Poll::Ready(Some(ready));
+            }
+            let Some(frames) = self.frames.as_mut() else { return Poll::Ready(None) };
+            match frames.poll_frame(context) {
+                Poll::Ready(next) => self.take(next),
+                Poll::Pending => ready!(self.poll_gap(context)),
             }
         }
-        Poll::Ready(Some(frame))
+    }
+
+    /// Says that no more will come, and why. What is ready goes out before it. Nothing changes where the answer has ended.
+    pub fn stop(&mut self) {
+        if self.frames.is_some() && !self.stream.is_finished() {
+            self.interrupt(Failure::of(FailureKind::BrokeMidStream), STOPPING);
+        }
+    }
+
+    fn take(&mut self, next: Option<Result<Bytes, Failure>>) {
+        if self.stream.is_finished() {
+            // The end, as it should be. Anything else behind a whole answer is nobody's business any more.
+            self.frames = None;
+            return;
+        }
+        self.waits_until = None;
+        // Two dialects tell at their end how long it took. Looking at the clock for each frame is not worth it, and the last
+        // frame is not known before it was read.
+        match read_frame(&mut self.stream, next, &mut self.attempt, &mut self.ready) {
+            Ok(()) if self.stream.is_finished() => self.finish(),
+            Ok(()) => {}
+            Err(failure) => self.interrupt(failure, INTERRUPTED),
+        }
     }
 
     /// Nothing has come: waits no longer than the gap allows. A timer is set up only when there is something to wait
     /// for; one that rings for an earlier gap is set anew.
-    fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let (runtime, deadline) = (&self.runtime, self.patience.deadline);
-        let gap = if self.finished { END_LIMIT } else { self.patience.gap };
+    fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let (runtime, deadline, finished) =
+            (&self.runtime, self.patience.deadline, self.stream.is_finished());
+        let gap = if finished { END_LIMIT } else { self.patience.gap };
         let until =
             *self.waits_until.get_or_insert_with(|| deadline.within(runtime.monotonic(), gap).moment());
         loop {
@@ -136,12 +139,13 @@ impl<R: Runtime> ReplyStream<R> {
                     ready!(timer.sleep.as_mut().poll(context));
                     let is_due = timer.at == until;
                     self.gap_timer = None;
-                    if is_due && self.finished {
+                    if is_due && finished {
                         self.frames = None;
-                        return Poll::Ready(None);
+                        return Poll::Ready(());
                     }
                     if is_due {
-                        return Poll::Ready(Some(self.interrupt(Failure::of(FailureKind::TimedOut))));
+                        self.interrupt(Failure::of(FailureKind::TimedOut), INTERRUPTED);
+                        return Poll::Ready(());
                     }
                 }
                 _ => {
@@ -154,25 +158,20 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// The answer is whole, and over: its end is waited for only because then the connection can be used again.
     fn finish(&mut self) {
-        self.finished = true;
-        self.close(Verdict::Answered);
+        self.closing.record.verdict = Verdict::Answered;
         self.closing.ended = Some(self.runtime.monotonic());
     }
 
-    /// Ends a stream that broke off with words that say so.
-    fn interrupt(&mut self, failure: Failure) -> Bytes {
+    /// Ends a stream that broke off with words that say so, unless the vendor's own have.
+    fn interrupt(&mut self, failure: Failure, words: &str) {
         self.attempt.fail(&failure);
         self.frames = None;
-        self.close(Verdict::Interrupted(failure.kind));
-        let refusal =
-            if failure.kind == FailureKind::TimedOut { Refusal::TimedOut } else { Refusal::Overloaded };
-        let mut event = BytesMut::new();
-        write_error_event(&mut event, &ErrorReply::new(refusal, INTERRUPTED, None));
-        event.freeze()
-    }
-
-    fn close(&mut self, verdict: Verdict) {
-        self.closing.record.verdict = verdict;
+        self.closing.record.verdict = Verdict::Interrupted(failure.kind);
+        self.stream.set_took(self.runtime.monotonic() - self.patience.received);
+        let event = self.stream.interrupt(failure.kind, words);
+        if !event.is_empty() {
+            self.ready.push_back(event);
+        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! What goes back to the caller.
 
 use crate::relay::ReplyStream;
-use bytes::Bytes;
+use crate::speech::WholeAnswer;
 use seawall_core::failure::Failure;
-use seawall_core::quota::ComeBack;
+use seawall_core::money::Money;
+use seawall_core::quota::{ComeBack, LimitView};
+use seawall_core::vocabulary::{Level, Rung, Tier};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A refusal, before any model was asked or after all of them failed.
@@ -11,19 +14,31 @@ use std::time::Duration;
 pub enum Rejection {
     /// The request is malformed; the words say where.
     Malformed(String),
-    /// No key, or one we do not know.
-    UnknownKey,
+    /// It has not shown who it is; the words are for the caller.
+    Unauthenticated(String),
+    /// Nobody is known by the credential it showed.
+    UnknownCaller,
+    /// The credential was taken back.
+    Revoked,
+    /// The caller may not use this route.
+    Forbidden,
     /// No route has this name.
     UnknownModel(String),
+    /// It is larger than this limit ever lets through.
+    TooLargeForLimit(Box<str>),
     /// A limit has no room.
     Limited {
         /// Which.
-        limit: String,
+        limit: Box<str>,
         /// When to come back.
         come_back: ComeBack,
     },
+    /// Another request has the name that its caller gave it.
+    Conflict(Conflict),
     /// The day's money is spent.
     BudgetSpent,
+    /// An operator has switched models off.
+    SwitchedOff,
     /// Every target's breaker is open or every place is taken.
     Unavailable {
         /// When a target may be tried again, where that is known.
@@ -33,9 +48,24 @@ pub enum Rejection {
     Exhausted {
         /// How.
         failure: Failure,
+        /// The vendor's own words, where the caller can do something about it.
+        words: Option<Box<str>>,
         /// Attempts made.
         attempts: u32,
     },
+    /// The gateway is about to end.
+    Stopping,
+}
+
+/// How a name for a request is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The same request is being worked on.
+    InProgress,
+    /// The same request has been done.
+    Done,
+    /// Another request has this name.
+    OtherRequest,
 }
 
 impl Rejection {
@@ -44,20 +74,58 @@ impl Rejection {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
-            Self::UnknownKey => "unknown_key",
+            Self::Unauthenticated(_) => "unauthenticated",
+            Self::UnknownCaller => "unknown_caller",
+            Self::Revoked => "revoked",
+            Self::Forbidden => "forbidden",
             Self::UnknownModel(_) => "unknown_model",
+            Self::TooLargeForLimit(_) => "too_large",
             Self::Limited { .. } => "limited",
+            Self::Conflict(_) => "conflict",
             Self::BudgetSpent => "budget_spent",
+            Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
             Self::Exhausted { .. } => "exhausted",
+            Self::Stopping => "stopping",
         }
     }
 }
 
+/// What a caller is told of how its answer came about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// What the caller is entitled to, once that is known.
+    pub tier: Option<Tier>,
+    /// Which way it was answered.
+    pub rung: Option<Rung>,
+    /// Which target answered.
+    pub target: Option<Arc<str>>,
+    /// Attempts made so far.
+    pub attempts: u32,
+    /// What it has cost; nothing while a stream goes on.
+    pub cost: Option<Money>,
+    /// What Seawall itself added until here.
+    pub overhead: Option<Duration>,
+    /// How far the shop has stepped down.
+    pub level: Option<Level>,
+    /// The limit with the least left, and what it is called.
+    pub tightest: Option<(LimitView, Box<str>)>,
+    /// All limits of the caller's tier, as a header of answers has them.
+    pub policy: Option<Arc<str>>,
+}
+
 /// What a face writes out.
-pub enum Reply<R: crate::Runtime> {
-    /// An answer in one piece, as the vendor wrote it.
-    Whole(Bytes),
+pub struct Reply<R: crate::Runtime> {
+    /// What came of it.
+    pub content: ReplyContent<R>,
+    /// How.
+    pub notes: Notes,
+}
+
+/// What came of a request.
+pub enum ReplyContent<R: crate::Runtime> {
+    /// An answer in one piece.
+    Whole(WholeAnswer),
     /// An answer in pieces.
     Stream(Box<ReplyStream<R>>),
     /// No answer.

@@ -3,12 +3,14 @@
 //! A request takes the rules that hold when it comes in and keeps them to its end; others that come in later may have
 //! others. What was counted, spent and learned is not part of them and outlives them.
 
-use crate::identify::Directory;
+use crate::callers::Callers;
+use crate::limits::Limits;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
-use seawall_core::quota::{ComeBackRule, GroupId, QuotaBook, QuotaGroup};
-use seawall_core::retry::RetryPolicy;
+use seawall_core::evaluator::Posture;
+use seawall_core::quota::{CalendarPeriod, ComeBackRule, GroupId, Quota, QuotaGroup, QuotaKind};
+use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
 use seawall_wire::RequestLimits;
@@ -25,32 +27,56 @@ pub struct ArrivalLimits {
     pub body: Duration,
 }
 
-/// Rules as somebody wrote them.
-pub struct RuleOptions {
-    /// Who may ask.
-    pub directory: Directory,
+/// The limits of everybody, as somebody wrote them.
+#[derive(Clone, Debug)]
+pub struct LimitRules {
     /// The limits of each tier's callers, in the order of [`Tier::ALL`].
     pub tiers: [QuotaGroup; 3],
     /// The limits of everybody together.
     pub everybody: QuotaGroup,
+    /// The limits of guests from one address.
+    pub by_address: Option<QuotaGroup>,
+    /// The limits of routes, by name.
+    pub routes: Vec<(String, QuotaGroup)>,
     /// What callers are told whom a limit refuses.
     pub come_back: ComeBackRule,
+}
+
+impl LimitRules {
+    /// All limits, in the order in which they are kept.
+    #[must_use]
+    pub fn groups(&self) -> Vec<QuotaGroup> {
+        let fixed = self.tiers.iter().chain([&self.everybody]).chain(&self.by_address);
+        fixed.chain(self.routes.iter().map(|(_, group)| group)).cloned().collect()
+    }
+}
+
+/// Rules as somebody wrote them.
+pub struct RuleOptions {
+    /// Who may ask. Handed on from rules to rules as long as it stays the same.
+    pub callers: Arc<Callers>,
+    /// How often.
+    pub limits: LimitRules,
     /// The names callers use, and the targets behind each.
     pub routes: Vec<Route>,
     /// How to retry.
     pub retry: RetryPolicy,
     /// How much retrying the node may add. Handed on from rules to rules as long as it stays the same.
     pub retry_budget: Arc<RetryBudget>,
+    /// When to start a second attempt beside a slow one. Handed on likewise.
+    pub hedge: Arc<HedgePolicy>,
     /// How long anything may take.
     pub time: TimeLimits,
     /// How large a request may be.
     pub request: RequestLimits,
     /// How long it may take to arrive.
     pub arrival: ArrivalLimits,
+    /// How things stand.
+    pub posture: Posture,
 }
 
 impl RuleOptions {
-    /// Everything that can be wrong with rules whose limits a book has taken.
+    /// Everything that can be wrong with rules whose limits were taken.
     pub(crate) fn check(&self) -> Result<(), SettingError> {
         if self.routes.is_empty() {
             return Err(SettingError::new("routes", "there is none, so nobody could be answered"));
@@ -62,66 +88,113 @@ impl RuleOptions {
         }
         Ok(())
     }
-
-    /// All limits, in the order in which a book keeps them.
-    pub(crate) fn groups(&self) -> Vec<QuotaGroup> {
-        let mut groups = self.tiers.to_vec();
-        groups.push(self.everybody.clone());
-        groups
-    }
 }
 
 /// Rules that fit together.
 pub(crate) struct Rules {
-    pub(crate) directory: Directory,
+    pub(crate) callers: Arc<Callers>,
     pub(crate) groups: Groups,
     pub(crate) come_back: ComeBackRule,
     pub(crate) routes: BTreeMap<Box<str>, Arc<Route>>,
     pub(crate) retry: RetryPolicy,
     pub(crate) retry_budget: Arc<RetryBudget>,
+    pub(crate) hedge: Arc<HedgePolicy>,
     pub(crate) time: TimeLimits,
     pub(crate) request: RequestLimits,
     pub(crate) arrival: ArrivalLimits,
+    pub(crate) posture: Posture,
+    policies: [Arc<str>; 3],
 }
 
 impl Rules {
-    /// Of rules that were [checked](RuleOptions::check). The book must have their limits already.
-    pub(crate) fn new(options: RuleOptions, book: &QuotaBook) -> Result<Self, SettingError> {
+    /// All limits of a tier, as a header of answers has them.
+    pub(crate) fn policy(&self, tier: Tier) -> Arc<str> {
+        Arc::clone(&self.policies[tier.index()])
+    }
+
+    /// Of rules that were [checked](RuleOptions::check). The limits must be kept already.
+    pub(crate) fn new(options: RuleOptions, limits: &Limits) -> Result<Self, SettingError> {
         let RuleOptions {
-            directory,
-            tiers,
-            everybody,
+            callers,
+            limits: wanted,
+            routes,
+            retry,
+            retry_budget,
+            hedge,
+            time,
+            request,
+            arrival,
+            posture,
+        } = options;
+        let groups = Groups::new(limits, &wanted)?;
+        let policies = wanted.tiers.each_ref().map(policy);
+        let routes = routes.into_iter().map(|route| (route.alias.as_ref().into(), Arc::new(route))).collect();
+        let come_back = wanted.come_back;
+        Ok(Self {
+            callers,
+            groups,
             come_back,
             routes,
             retry,
             retry_budget,
+            hedge,
             time,
             request,
             arrival,
-        } = options;
-        let groups = Groups::new(book, &tiers, &everybody)?;
-        let routes = routes.into_iter().map(|route| (route.alias.as_str().into(), Arc::new(route))).collect();
-        Ok(Self { directory, groups, come_back, routes, retry, retry_budget, time, request, arrival })
+            posture,
+            policies,
+        })
     }
 }
 
-/// The groups of the quota book.
+/// Seconds.
+const DAY: u64 = 86_400;
+
+/// The limits of a group, each as its name, how many it lets through, and in how many seconds.
+fn policy(group: &QuotaGroup) -> Arc<str> {
+    let one = |quota: &Quota| {
+        let (most, seconds) = match quota.kind() {
+            // What may come at once is back when all of it has dripped in.
+            QuotaKind::Rate { unit, burst } => (burst, unit.saturating_mul(burst).as_secs().max(1)),
+            QuotaKind::Sliding { slice, limit } => (limit, slice.saturating_mul(60).as_secs()),
+            QuotaKind::Calendar { period: CalendarPeriod::Day, limit } => (limit, DAY),
+            QuotaKind::Calendar { period: CalendarPeriod::Month, limit } => (limit, 30 * DAY),
+        };
+        format!("\"{}\";q={most};w={seconds}", quota.name())
+    };
+    group.quotas().iter().map(one).collect::<Vec<_>>().join(", ").into()
+}
+
+/// Where each limit is kept.
 pub(crate) struct Groups {
     tiers: [GroupId; 3],
     pub(crate) everybody: GroupId,
+    pub(crate) by_address: Option<GroupId>,
+    routes: BTreeMap<Box<str>, GroupId>,
 }
 
 impl Groups {
-    fn new(book: &QuotaBook, tiers: &[QuotaGroup; 3], everybody: &QuotaGroup) -> Result<Self, SettingError> {
+    fn new(limits: &Limits, wanted: &LimitRules) -> Result<Self, SettingError> {
         let find = |group: &QuotaGroup| {
             let missing = || SettingError::new("groups", format!("{} is missing", group.name()));
-            book.group(group.name()).ok_or_else(missing)
+            limits.group(group.name()).ok_or_else(missing)
         };
-        let [prime, standard, guest] = tiers;
-        Ok(Self { tiers: [find(prime)?, find(standard)?, find(guest)?], everybody: find(everybody)? })
+        let [prime, standard, guest] = &wanted.tiers;
+        let of_route = |(name, group): &(String, QuotaGroup)| Ok((name.as_str().into(), find(group)?));
+        Ok(Self {
+            tiers: [find(prime)?, find(standard)?, find(guest)?],
+            everybody: find(&wanted.everybody)?,
+            by_address: wanted.by_address.as_ref().map(find).transpose()?,
+            routes: wanted.routes.iter().map(of_route).collect::<Result<_, SettingError>>()?,
+        })
     }
 
     pub(crate) fn of(&self, tier: Tier) -> GroupId {
         self.tiers[tier.index()]
+    }
+
+    pub(crate) fn of_route(&self, alias: &str) -> Option<GroupId> {
+        // Most shops have none.
+        if self.routes.is_empty() { None } else { self.routes.get(alias).copied() }
     }
 }

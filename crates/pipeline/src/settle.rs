@@ -1,10 +1,14 @@
 //! The last stage: what it took and what it cost.
 
+use crate::callers::TierOrigin;
+use crate::limits::{Limits, Taking};
 use seawall_core::failure::FailureKind;
 use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
+use seawall_core::quota::{Cost, LimitView};
 use seawall_core::time::Timestamp;
-use seawall_core::vocabulary::Tier;
+use seawall_core::vocabulary::{Rung, Tier};
+use seawall_store::Spent;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,10 +31,16 @@ pub enum Verdict {
 pub struct Record {
     /// Our name for it.
     pub id: u64,
+    /// Where it came in.
+    pub face: &'static str,
     /// Who asked, where that became known.
-    pub caller: Option<(u64, Tier)>,
+    pub caller: Option<(u64, Tier, TierOrigin)>,
+    /// The route it asked for, where that is one.
+    pub route: Option<Arc<str>>,
+    /// Which way it was answered.
+    pub rung: Option<Rung>,
     /// Which target answered, if one did.
-    pub target: Option<String>,
+    pub target: Option<Arc<str>>,
     /// How it ended.
     pub verdict: Verdict,
     /// Attempts made.
@@ -41,6 +51,10 @@ pub struct Record {
     pub cost: Money,
     /// From arrival to first content, where there was any.
     pub first_content: Option<Duration>,
+    /// From arrival to the end.
+    pub took: Duration,
+    /// What Seawall itself added before the answer began.
+    pub overhead: Option<Duration>,
     /// When it was over.
     pub ended: Timestamp,
 }
@@ -50,6 +64,8 @@ pub struct Record {
 pub(crate) struct Tally {
     attempts: AtomicU32,
     cost_nanos: AtomicU64,
+    /// Time spent waiting for others: targets, places, pauses between tries.
+    waited_nanos: AtomicU64,
 }
 
 impl Tally {
@@ -64,48 +80,90 @@ impl Tally {
     pub(crate) fn add_cost(&self, cost: Money) {
         self.cost_nanos.fetch_add(cost.as_nanos(), Ordering::Relaxed);
     }
+
+    pub(crate) fn cost(&self) -> Money {
+        Money::from_nanos(self.cost_nanos.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn add_wait(&self, wait: Duration) {
+        let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.waited_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
+    }
 }
 
-/// The end of a request, told exactly once: dropped at any point, it tells what is known by then. A request whose caller
-/// goes away before anything was decided ends as abandoned.
+/// The end of a request, told exactly once: dropped at any point, it tells what is known by then, and puts right what was
+/// taken of limits. A request whose caller goes away before anything was decided ends as abandoned.
 pub(crate) struct Closing<R: Runtime> {
     runtime: R,
     observer: Arc<dyn Observer>,
+    began: Timestamp,
     pub(crate) tally: Arc<Tally>,
     pub(crate) record: Record,
+    /// The limit with the least left.
+    pub(crate) tightest: Option<LimitView>,
+    /// What is to be put right at the end, and where.
+    pub(crate) taking: Option<(Taking, Arc<Limits>)>,
     /// When it was over, where that was before this is dropped.
     pub(crate) ended: Option<Timestamp>,
 }
 
 impl<R: Runtime> Closing<R> {
-    pub(crate) fn new(runtime: &R, observer: &Arc<dyn Observer>, id: u64) -> Self {
+    pub(crate) fn new(runtime: &R, observer: &Arc<dyn Observer>, id: u64, face: &'static str) -> Self {
         let record = Record {
             id,
+            face,
             caller: None,
+            route: None,
+            rung: None,
             target: None,
             verdict: Verdict::Abandoned,
             attempts: 0,
             usage: Usage::default(),
             cost: Money::ZERO,
             first_content: None,
+            took: Duration::ZERO,
+            overhead: None,
             ended: Timestamp::ZERO,
         };
         Self {
             runtime: runtime.clone(),
             observer: Arc::clone(observer),
+            began: runtime.monotonic(),
             tally: Arc::default(),
             record,
+            tightest: None,
+            taking: None,
             ended: None,
         }
+    }
+
+    /// The answer begins now: what has passed by then, without what was waited for, is our own.
+    pub(crate) fn note_overhead(&mut self, now: Timestamp) {
+        self.record.overhead = Some((now - self.began).saturating_sub(self.tally.waited()));
     }
 }
 
 impl<R: Runtime> Drop for Closing<R> {
     fn drop(&mut self) {
-        self.record.attempts = self.tally.attempts();
-        self.record.cost = Money::from_nanos(self.tally.cost_nanos.load(Ordering::Relaxed));
-        self.record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
-        self.observer.settled(&self.record);
+        let record = &mut self.record;
+        record.attempts = self.tally.attempts();
+        record.cost = self.tally.cost();
+        record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
+        record.took = record.ended - self.began;
+        if let Some((taking, limits)) = self.taking.take() {
+            let used = record.usage.total_input().saturating_add(record.usage.output);
+            let spent = Spent {
+                cost: Cost::tokens(u32::try_from(used).unwrap_or(u32::MAX)),
+                money: record.cost,
+                done: record.verdict == Verdict::Answered,
+            };
+            limits.settle(taking, spent, self.runtime.now());
+        }
+        self.observer.settled(record);
     }
 }
 

@@ -1,11 +1,16 @@
 //! Where requests can go: targets with what protects them, and the names that callers use for them.
 
+use crate::place::Line;
+use crate::speech::Face;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
+use seawall_core::histogram::Histogram;
 use seawall_core::in_flight::InFlightLimit;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
+use seawall_core::queue::QueueSettings;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Grade;
 use seawall_provider::Target;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,10 +24,14 @@ pub struct TargetOptions {
     pub name: String,
     /// What the provider calls the model.
     pub model: String,
+    /// How strong it is.
+    pub grade: Grade,
     /// What its tokens cost.
     pub price: Price,
     /// Calls in flight at once.
     pub concurrency: u32,
+    /// Who waits for a place there. Holds from the target's first day.
+    pub queue: QueueSettings,
     /// When its breaker opens.
     pub breaker: BreakerSettings,
     /// When trying again becomes gentler.
@@ -33,11 +42,15 @@ pub struct TargetOptions {
 
 /// A target with what protects it.
 pub struct GuardedTarget {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// Shared with every call that the books keep.
     pub(crate) model: Arc<str>,
+    pub(crate) grade: Grade,
     pub(crate) price: Price,
     pub(crate) in_flight: InFlightLimit,
+    pub(crate) line: Arc<Line>,
+    /// How long answers take to begin.
+    pub(crate) starts: Arc<Histogram>,
     pub(crate) breaker: SharedBreaker,
     pub(crate) pressure: Arc<Mutex<PressureGauge>>,
     pub(crate) upstream: Arc<dyn Target>,
@@ -55,12 +68,16 @@ struct Protection {
 impl GuardedTarget {
     /// A target that nothing is known of yet. Refuses settings that make no sense.
     pub fn new(options: TargetOptions) -> Result<Self, SettingError> {
-        let TargetOptions { name, model, price, concurrency, breaker, pressure, upstream } = options;
+        let TargetOptions { name, model, grade, price, concurrency, queue, breaker, pressure, upstream } =
+            options;
         Ok(Self {
-            name,
+            name: name.into(),
             model: model.into(),
+            grade,
             price,
             in_flight: InFlightLimit::new(concurrency)?,
+            line: Arc::new(Line::new(queue)),
+            starts: Arc::default(),
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
             pressure: Arc::new(Mutex::new(PressureGauge::new(pressure.clone()))),
             upstream,
@@ -71,14 +88,18 @@ impl GuardedTarget {
     /// The same target by other settings: what was learned of it, and who is on the way there, is shared with this one.
     /// Its other protection holds from [`take_effect`](Self::take_effect) on, for both.
     pub fn successor(&self, options: TargetOptions) -> Result<Self, SettingError> {
-        let TargetOptions { name, model, price, concurrency, breaker, pressure, upstream } = options;
+        let TargetOptions { name, model, grade, price, concurrency, breaker, pressure, upstream, .. } =
+            options;
         // Only to have it checked.
         InFlightLimit::new(concurrency)?;
         Ok(Self {
-            name,
+            name: name.into(),
             model: model.into(),
+            grade,
             price,
             in_flight: self.in_flight.clone(),
+            line: Arc::clone(&self.line),
+            starts: Arc::clone(&self.starts),
             breaker: self.breaker.clone(),
             pressure: Arc::clone(&self.pressure),
             upstream,
@@ -112,25 +133,57 @@ pub(crate) const fn most_input(input_bytes: u64) -> u64 {
     input_bytes.saturating_add(INPUT_OVERHEAD)
 }
 
+/// A name that callers use, as somebody wrote it.
+pub struct RouteOptions {
+    /// The name.
+    pub alias: String,
+    /// Where its requests may come in.
+    pub faces: Faces,
+    /// A stream's first content must come within this.
+    pub start_limit: Duration,
+    /// Whether a limit of its own counts tokens.
+    pub counts_tokens: bool,
+    /// The targets in the order they are tried.
+    pub targets: Vec<Arc<GuardedTarget>>,
+}
+
+/// A set of faces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faces(u8);
+
+impl Faces {
+    /// All of them.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// These.
+    #[must_use]
+    pub fn of(faces: impl IntoIterator<Item = Face>) -> Self {
+        Self(faces.into_iter().fold(0, |set, face| set | 1 << face as u8))
+    }
+
+    /// Whether this face is one of them.
+    #[must_use]
+    pub const fn has(self, face: Face) -> bool {
+        self.0 & 1 << face as u8 != 0
+    }
+}
+
 /// A name that callers use, and the targets behind it in the order they are tried.
 pub struct Route {
-    pub(crate) alias: String,
-    /// A stream's first content must come within this.
+    pub(crate) alias: Arc<str>,
+    pub(crate) faces: Faces,
     pub(crate) start_limit: Duration,
-    /// Shared with every request under way, which keeps the plan it was given.
-    pub(crate) targets: Arc<[Arc<GuardedTarget>]>,
+    pub(crate) counts_tokens: bool,
+    pub(crate) targets: Box<[Arc<GuardedTarget>]>,
 }
 
 impl Route {
     /// Refuses a route without targets.
-    pub fn new(
-        alias: &str,
-        start_limit: Duration,
-        targets: Vec<Arc<GuardedTarget>>,
-    ) -> Result<Self, SettingError> {
+    pub fn new(options: RouteOptions) -> Result<Self, SettingError> {
+        let RouteOptions { alias, faces, start_limit, counts_tokens, targets } = options;
         if targets.is_empty() {
             return Err(SettingError::new("targets", format!("route {alias} has none")));
         }
-        Ok(Self { alias: alias.to_owned(), start_limit, targets: targets.into() })
+        Ok(Self { alias: alias.into(), faces, start_limit, counts_tokens, targets: targets.into() })
     }
 }

@@ -15,6 +15,8 @@ pub enum Refusal {
     NotFound,
     /// The request is too large.
     TooLarge,
+    /// Another request has its name.
+    Conflict,
     /// The caller is too fast.
     Throttled,
     /// The caller's money is spent.
@@ -31,12 +33,13 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal, in a fixed order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
         Self::TooLarge,
+        Self::Conflict,
         Self::Throttled,
         Self::OutOfBudget,
         Self::SwitchedOff,

@@ -32,6 +32,14 @@ pub struct QueueSettings {
     pub(super) quantum: u64,
 }
 
+impl QueueSettings {
+    /// How long anybody may wait, whatever its own deadline.
+    #[must_use]
+    pub const fn time_to_live(&self) -> Duration {
+        self.time_to_live
+    }
+}
+
 impl QueueOptions {
     /// Refuses a queue that nobody could wait in.
     pub fn check(self) -> Result<QueueSettings, SettingError> {

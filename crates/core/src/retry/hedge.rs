@@ -135,9 +135,17 @@ impl HedgePolicy {
         Ok(Self { enabled: options.enabled, least_wait: options.least_wait, share })
     }
 
+    /// Whether anybody may ever hedge.
+    #[must_use]
+    pub const fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
     /// Notes a first attempt, of which hedges may add a share.
     pub fn first_attempt(&self, now: Timestamp) {
-        self.share.deposit(now);
+        if self.enabled {
+            self.share.deposit(now);
+        }
     }
 
     /// Whether to hedge, now or later. Credits are taken only when the answer is yes.

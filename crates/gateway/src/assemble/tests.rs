@@ -4,6 +4,7 @@ use super::{Made, ServeError, Surroundings, Targets};
 use crate::runtime::TokioRuntime;
 use seawall_config::{Input, Settings, load};
 use seawall_core::credit::RetryBudget;
+use seawall_core::retry::HedgePolicy;
 use seawall_core::time::UtcTime;
 use seawall_pipeline::Tier;
 use std::net::SocketAddr;
@@ -34,7 +35,8 @@ fn settings(more: &str) -> Settings {
 fn refusal(settings: &Settings, simulated: Option<SocketAddr>) -> Option<ServeError> {
     let budget = settings.retry.budget.clone();
     let retry_budget = (budget.clone(), Arc::new(RetryBudget::new(budget).unwrap()));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };
+    let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge).unwrap()));
+    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge };
     let around = Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated };
     nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], around).err()
 }
@@ -68,24 +70,10 @@ fn every_secret_that_is_missing_is_named_at_once() {
 #[test]
 fn everything_that_cannot_be_served_is_named_at_once() {
     let said = said(
-        "[store]\nkind = \"redis\"\nredis = { url = \"redis://127.0.0.1:1\" }\n[routes.manga]\nrequests = \"5/min\"",
+        "key = \"file:no/such/haiku\"\n[store]\nkind = \"redis\"\nredis = { url = \"redis://127.0.0.1:1\" }",
     );
     assert!(said.starts_with("2 problems:\n  store.kind = \"redis\": this cannot be served yet\n"), "{said}");
-    assert!(said.ends_with("\n  routes.NAME.requests and tokens: this cannot be served yet"), "{said}");
-}
-
-#[test]
-fn a_switch_that_would_stop_nothing_is_refused() {
-    let off = "[switches]\nmodel_invocation_enabled = false";
-    assert_eq!(said(off), "switches.model_invocation_enabled = false: this cannot be served yet");
-    assert_eq!(said("[switches]\nmodel_invocation_enabled = true"), "");
-}
-
-#[test]
-fn a_route_is_not_served_where_it_was_not_meant_to_be() {
-    let refused = "routes.NAME.faces without \"anthropic\": this cannot be served yet";
-    assert_eq!(said("[routes.manga]\nfaces = [\"openai\", \"chat\"]"), refused);
-    assert_eq!(said("[routes.manga]\nfaces = [\"openai\", \"anthropic\"]"), "");
+    assert!(said.ends_with("file:no/such/haiku: there is no such file"), "{said}");
 }
 
 #[test]

@@ -64,6 +64,17 @@ impl Face {
         }
     }
 
+    /// The name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "anthropic",
+            Self::OpenAiChat => "openai",
+            Self::BedrockInvoke => "bedrock_invoke",
+            Self::BedrockConverse => "bedrock_converse",
+        }
+    }
+
     /// Whose client libraries call here.
     #[must_use]
     pub const fn vendor(self) -> Dialect {

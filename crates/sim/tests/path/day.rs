@@ -1,12 +1,12 @@
 //! A hundred thousand requests under a schedule of faults.
 
-use crate::shop::{Shop, body};
+use crate::shop::{Shop, body, callers};
 use seawall_core::chance::SeededChance;
 use seawall_core::invariant::window_within_limit;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
-use seawall_pipeline::{Directory, Record, Tier, Verdict};
+use seawall_pipeline::{Record, Tier, Verdict};
 use seawall_sim::{ModelTarget, World};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -39,17 +39,17 @@ fn play(seed: u64, requests: u64, faults: &[u8], leave: bool) -> Played {
     let world = World::new(seed);
     let engine = Engine::new(ModelOptions { seed, faults: read_faults(faults).unwrap(), pace: Pace::Real });
     let model = ModelTarget::new(&world, engine.unwrap());
-    let mut directory = Directory::default();
     let key = |caller: u64| format!("sk-caller-{caller:010}");
-    for caller in 0..440 {
-        let tier = if caller < 400 { Tier::Prime } else { Tier::Guest };
-        directory.add(&key(caller), tier).unwrap();
-    }
+    let keys: Vec<_> = (0..440).map(key).collect();
+    let tier = |caller| if caller < 400 { Tier::Prime } else { Tier::Guest };
+    let callers = callers(
+        &keys.iter().enumerate().map(|(number, key)| (key.as_str(), tier(number))).collect::<Vec<_>>(),
+    );
     let models = [
         ("sonnet", 3_000_000_000, Arc::new(model.clone()) as Arc<_>),
         ("haiku", 250_000_000, Arc::new(model.clone()) as Arc<_>),
     ];
-    let shop = Shop::with(&world, directory, models, Money::from_dollars(5_000));
+    let shop = Shop::with(&world, callers, models, Money::from_dollars(5_000));
     let mut chance = SeededChance::new(seed ^ 0xDA7);
     let mut now = Timestamp::ZERO;
     for _ in 0..requests {
@@ -93,7 +93,7 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
     // No guest gets more than twelve into any minute, nor more than fifty into any hour.
     let mut admitted: BTreeMap<u64, Vec<(Timestamp, u64)>> = BTreeMap::new();
     for (arrived, record) in shop.arrivals() {
-        if let Some((caller, Tier::Guest)) = record.caller
+        if let Some((caller, Tier::Guest, _)) = record.caller
             && record.verdict != Verdict::Rejected("limited")
         {
             admitted.entry(caller).or_default().push((arrived, 1));

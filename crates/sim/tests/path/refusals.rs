@@ -28,12 +28,12 @@ fn rejected(seen: Seen) -> Rejection {
 fn what_cannot_be_understood_or_is_not_allowed_costs_nothing() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
     assert!(matches!(rejected(shop.ask_and_wait(PRIME, "{")), Rejection::Malformed(_)));
-    assert_eq!(rejected(shop.ask_and_wait("sk-nobody", &body(false))), Rejection::UnknownKey);
+    assert_eq!(rejected(shop.ask_and_wait("sk-nobody", &body(false))), Rejection::UnknownCaller);
     let other = body(false).replace("manga", "novel");
     assert_eq!(rejected(shop.ask_and_wait(PRIME, &other)), Rejection::UnknownModel("novel".to_owned()));
     assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (0, Money::ZERO, 0));
     let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
-    assert_eq!(verdicts, ["malformed", "unknown_key", "unknown_model"].map(Verdict::Rejected));
+    assert_eq!(verdicts, ["malformed", "unknown_caller", "unknown_model"].map(Verdict::Rejected));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_guest_gets_its_twelve_and_is_told_when_to_come_back() {
         .collect();
     assert_eq!((refused.len(), target.calls()), (1, 12));
     let (limit, come_back) = &refused[0];
-    assert_eq!(limit, "minute");
+    assert_eq!(&**limit, "minute");
     assert!(come_back.after > Duration::from_secs(60) && !come_back.worth_waiting);
 }
 

@@ -5,14 +5,19 @@ use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::{Account, BudgetOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
+use seawall_core::evaluator::Posture;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
+use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
+use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Grade;
 use seawall_pipeline::{
-    ArrivalLimits, Directory, GuardedTarget, InboundRequest, Observer, Path, PathOptions, Record, Reply,
-    Route, RuleOptions, TargetOptions, Tier,
+    ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Observer,
+    Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route, RouteOptions, RuleOptions,
+    TargetOptions, Tier,
 };
 use seawall_provider::Target;
 use seawall_sim::World;
@@ -53,17 +58,15 @@ pub(crate) enum Seen {
 
 impl Shop {
     pub(crate) fn new(world: &World, strong: Arc<dyn Target>, fast: Arc<dyn Target>, cap: Money) -> Self {
-        let mut directory = Directory::default();
-        directory.add(PRIME, Tier::Prime).unwrap();
-        directory.add(GUEST, Tier::Guest).unwrap();
+        let callers = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
         let models = [("strong-model", 3_000_000_000, strong), ("fast-model", 1_000_000_000, fast)];
-        Self::with(world, directory, models, cap)
+        Self::with(world, callers, models, cap)
     }
 
     /// A shop with these callers, and models with this name and price of a million input tokens.
     pub(crate) fn with(
         world: &World,
-        directory: Directory,
+        callers: Callers,
         [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
         cap: Money,
     ) -> Self {
@@ -78,12 +81,15 @@ impl Shop {
         let everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
         let target =
             |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker: BreakerProfile| {
+                let is_strong = breaker == BreakerProfile::Sonnet;
                 let options = TargetOptions {
                     name: name.to_owned(),
                     model: model.to_owned(),
+                    grade: if is_strong { Grade::Strong } else { Grade::Fast },
                     // Output costs five times as much as input.
                     price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
                     concurrency: 1_000,
+                    queue: QueueOptions::default().check().unwrap(),
                     breaker: breaker.options().check().unwrap(),
                     pressure: PressureOptions::default().check().unwrap(),
                     upstream,
@@ -98,23 +104,39 @@ impl Shop {
         let budget = BudgetOptions { day: cap, caller_day: cap, ..BudgetOptions::default() };
         let books = Books::new(budget.check().unwrap(), NoJournal);
         let rules = RuleOptions {
-            directory,
-            tiers: [
-                tier("prime", 60_000, 10, 500_000),
-                tier("standard", 30, 5, 200),
-                tier("guest", 10, 2, 50),
+            callers: Arc::new(callers),
+            limits: LimitRules {
+                tiers: [
+                    tier("prime", 60_000, 10, 500_000),
+                    tier("standard", 30, 5, 200),
+                    tier("guest", 10, 2, 50),
+                ],
+                everybody: QuotaGroup::new("everybody", everybody).unwrap(),
+                by_address: None,
+                routes: Vec::new(),
+                come_back: ComeBackRule::default(),
+            },
+            routes: vec![
+                Route::new(RouteOptions {
+                    alias: "manga".to_owned(),
+                    faces: Faces::ALL,
+                    start_limit: Duration::from_secs(30),
+                    counts_tokens: false,
+                    targets,
+                })
+                .unwrap(),
             ],
-            everybody: QuotaGroup::new("everybody", everybody).unwrap(),
-            come_back: ComeBackRule::default(),
-            routes: vec![Route::new("manga", Duration::from_secs(30), targets).unwrap()],
+            hedge: Arc::new(HedgePolicy::new(HedgeOptions::default()).unwrap()),
+            posture: Posture::default(),
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
             arrival: ArrivalLimits { head: minute, body: minute },
         };
+        let limits = Limits::local(rules.limits.groups(), 1).unwrap();
         let options =
-            PathOptions { rules, books: books.clone(), observer: Arc::<Records>::clone(&records), seed: 1 };
+            PathOptions { rules, limits, books: books.clone(), observer: Arc::<Records>::clone(&records) };
         let path = Arc::new(Path::new(world.clone(), options).unwrap());
         Self { world: world.clone(), path, books, records, arrivals: Mutex::default() }
     }
@@ -144,16 +166,12 @@ impl Shop {
             arrivals.push(arrived);
             arrivals.len() as u64 - 1
         };
-        let inbound = InboundRequest {
-            id,
-            api_key: Some(key.to_owned()),
-            body: Bytes::copy_from_slice(body.as_bytes()),
-        };
+        let inbound = inbound(id, key, body);
         self.world.spawn(async move {
-            let reply = match path.serve(inbound).await {
-                Reply::Whole(body) => Seen::Whole(body),
-                Reply::Rejected(rejection) => Seen::Rejected(rejection),
-                Reply::Stream(mut stream) => {
+            let reply = match path.serve(inbound).await.content {
+                ReplyContent::Whole(answer) => Seen::Whole(answer.body),
+                ReplyContent::Rejected(rejection) => Seen::Rejected(rejection),
+                ReplyContent::Stream(mut stream) => {
                     let mut frames = Vec::new();
                     while give_up_after.is_none_or(|most| frames.len() < most) {
                         match stream.frame().await {
@@ -172,11 +190,7 @@ impl Shop {
     /// Sends one request and goes away after this long, whatever has come by then.
     pub(crate) fn ask_for(&self, patience: Duration, key: &str, body: &str) {
         let (path, world) = (Arc::clone(&self.path), self.world.clone());
-        let inbound = InboundRequest {
-            id: 0,
-            api_key: Some(key.to_owned()),
-            body: Bytes::copy_from_slice(body.as_bytes()),
-        };
+        let inbound = inbound(0, key, body);
         self.world.spawn(async move {
             let mut serving = Box::pin(async move { path.serve(inbound).await });
             let mut gone = Box::pin(world.sleep(patience));
@@ -210,6 +224,37 @@ impl Shop {
     /// What has been spent today and is held.
     pub(crate) fn day(&self) -> Account {
         self.books.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
+    }
+}
+
+/// A key as callers are known by it.
+fn hash(key: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    for (place, byte) in key.bytes().enumerate() {
+        hash[place % 32] ^= byte.rotate_left(u32::try_from(place / 32).unwrap());
+    }
+    // The first eight bytes are the caller's number, and keys begin alike.
+    hash.rotate_left(key.len().min(32) % 32);
+    hash.reverse();
+    hash
+}
+
+pub(crate) fn callers(keys: &[(&str, Tier)]) -> Callers {
+    let mut callers = Callers::default();
+    for (key, tier) in keys {
+        callers.add(hash(key), *tier);
+    }
+    callers
+}
+
+fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
+    InboundRequest {
+        id,
+        arriving: Arriving::Messages,
+        proven: Proven::Credential { hash: hash(key), proof: ProofKind::Key, tier: None },
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        betas: Vec::new(),
+        name: None,
     }
 }
 

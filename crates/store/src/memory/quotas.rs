@@ -152,10 +152,9 @@ impl MemoryQuotas {
     }
 }
 
-impl Quotas for MemoryQuotas {
-    type Receipt = MemoryReceipt;
-
-    async fn reserve(
+impl MemoryQuotas {
+    /// [`Quotas::reserve`] at once: nothing in memory is waited for.
+    pub fn reserve_now(
         &self,
         ask: &QuotaAsk<'_>,
         now: Now,
@@ -167,11 +166,12 @@ impl Quotas for MemoryQuotas {
         }
     }
 
-    async fn settle(&self, receipt: MemoryReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+    /// [`Quotas::settle`] at once.
+    pub fn settle_now(&self, receipt: MemoryReceipt, spent: Spent, now: Now) {
         let MemoryReceipt { limits, money, claim } = receipt;
         self.book.settle(limits, spent.cost, now);
         if money.is_none() && claim.is_none() {
-            return Ok(());
+            return;
         }
         let mut named = lock(&self.named);
         if let Some(taken) = money {
@@ -182,6 +182,22 @@ impl Quotas for MemoryQuotas {
             Some(claim) => named.claims.give_up(&claim, now.monotonic),
             None => {}
         }
+    }
+}
+
+impl Quotas for MemoryQuotas {
+    type Receipt = MemoryReceipt;
+
+    async fn reserve(
+        &self,
+        ask: &QuotaAsk<'_>,
+        now: Now,
+    ) -> Result<AdmitDecision<MemoryReceipt>, StoreError> {
+        self.reserve_now(ask, now)
+    }
+
+    async fn settle(&self, receipt: MemoryReceipt, spent: Spent, now: Now) -> Result<(), StoreError> {
+        self.settle_now(receipt, spent, now);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ pub const fn status_of(refusal: Refusal) -> u16 {
         Refusal::Unauthenticated => 401,
         Refusal::Forbidden => 403,
         Refusal::NotFound => 404,
+        Refusal::Conflict => 409,
         Refusal::TooLarge => 413,
         Refusal::Throttled | Refusal::OutOfBudget => 429,
         Refusal::SwitchedOff => 503,
@@ -23,7 +24,7 @@ pub const fn status_of(refusal: Refusal) -> u16 {
 #[must_use]
 pub const fn error_type_of(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed => "invalid_request_error",
+        Refusal::Malformed | Refusal::Conflict => "invalid_request_error",
         Refusal::Unauthenticated => "authentication_error",
         Refusal::Forbidden => "permission_error",
         Refusal::NotFound => "not_found_error",

@@ -17,7 +17,7 @@ pub const fn refusal_status(refusal: Refusal) -> u16 {
     match refusal {
         // The service says of a body that is too large that it is not valid, and of a spent quota that it is the
         // caller's fault.
-        Refusal::Malformed | Refusal::TooLarge | Refusal::OutOfBudget => 400,
+        Refusal::Malformed | Refusal::TooLarge | Refusal::Conflict | Refusal::OutOfBudget => 400,
         Refusal::Unauthenticated | Refusal::Forbidden => 403,
         Refusal::NotFound => 404,
         Refusal::TimedOut => 408,
@@ -35,6 +35,7 @@ pub const fn refusal_name(refusal: Refusal) -> &'static str {
         Refusal::Unauthenticated => "UnrecognizedClientException",
         Refusal::Forbidden => "AccessDeniedException",
         Refusal::NotFound => "ResourceNotFoundException",
+        Refusal::Conflict => "ConflictException",
         Refusal::Throttled => "ThrottlingException",
         Refusal::OutOfBudget => "ServiceQuotaExceededException",
         Refusal::SwitchedOff | Refusal::Overloaded => "ServiceUnavailableException",

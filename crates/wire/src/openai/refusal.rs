@@ -13,6 +13,7 @@ pub const fn status_of(refusal: Refusal) -> u16 {
         Refusal::Unauthenticated => 401,
         Refusal::Forbidden => 403,
         Refusal::NotFound => 404,
+        Refusal::Conflict => 409,
         Refusal::TooLarge => 413,
         Refusal::Throttled | Refusal::OutOfBudget => 429,
         Refusal::SwitchedOff | Refusal::Overloaded => 503,
@@ -25,9 +26,11 @@ pub const fn status_of(refusal: Refusal) -> u16 {
 #[must_use]
 pub const fn error_type_of(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed | Refusal::Unauthenticated | Refusal::NotFound | Refusal::TooLarge => {
-            "invalid_request_error"
-        }
+        Refusal::Malformed
+        | Refusal::Unauthenticated
+        | Refusal::NotFound
+        | Refusal::TooLarge
+        | Refusal::Conflict => "invalid_request_error",
         Refusal::Forbidden => "permission_error",
         Refusal::Throttled => "rate_limit_error",
         Refusal::OutOfBudget => "insufficient_quota",
@@ -42,6 +45,7 @@ pub const fn error_code_of(refusal: Refusal) -> Option<&'static str> {
         Refusal::Malformed | Refusal::Forbidden | Refusal::SwitchedOff | Refusal::Internal => None,
         Refusal::Unauthenticated => Some("invalid_api_key"),
         Refusal::NotFound => Some("model_not_found"),
+        Refusal::Conflict => Some("idempotency_conflict"),
         Refusal::TooLarge => Some("context_length_exceeded"),
         Refusal::Throttled => Some("rate_limit_exceeded"),
         Refusal::OutOfBudget => Some("insufficient_quota"),

@@ -1,0 +1,105 @@
+//! Refusals in the words of each dialect, with what its client libraries read about coming back.
+
+use crate::body::ReplyBody;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use seawall_pipeline::speech::{self, Face};
+use seawall_pipeline::{Conflict, Rejection, request_name};
+use seawall_wire::{Refusal, RetryAdvice};
+use std::time::Duration;
+
+/// A refusal without advice.
+pub(super) fn refuse(face: Face, refusal: Refusal, words: &str, id: u64) -> Response<ReplyBody> {
+    written(face, refusal, words, id, RetryAdvice::default())
+}
+
+fn written(face: Face, refusal: Refusal, words: &str, id: u64, advice: RetryAdvice) -> Response<ReplyBody> {
+    let reply = speech::refusal(face, refusal, words, &request_name(id), advice);
+    let mut response = Response::new(ReplyBody::Whole(Some(reply.body)));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in reply.headers {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value))
+        {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// A refusal of the path in the caller's dialect.
+pub(super) fn reject(face: Face, rejection: &Rejection, id: u64) -> Response<ReplyBody> {
+    let (refusal, words, advice) = told(rejection);
+    written(face, refusal, &words, id, advice)
+}
+
+fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
+    // Clients sleep as long as they are told, so a long wait is not told as one to sleep through.
+    let after = |wait| RetryAdvice { wait, should_retry: None };
+    let never = |wait| RetryAdvice { wait, should_retry: Some(false) };
+    match rejection {
+        Rejection::Malformed(problem) => (Refusal::Malformed, problem.clone(), RetryAdvice::default()),
+        Rejection::Unauthenticated(words) => {
+            (Refusal::Unauthenticated, words.clone(), RetryAdvice::default())
+        }
+        Rejection::UnknownCaller => {
+            (Refusal::Unauthenticated, "the credentials are not valid".to_owned(), RetryAdvice::default())
+        }
+        Rejection::Revoked => {
+            (Refusal::Unauthenticated, "the credentials were taken back".to_owned(), RetryAdvice::default())
+        }
+        Rejection::Forbidden => {
+            (Refusal::Forbidden, "this key may not use this model".to_owned(), RetryAdvice::default())
+        }
+        Rejection::UnknownModel(model) => {
+            (Refusal::NotFound, format!("no route is named {}", quoted(model)), RetryAdvice::default())
+        }
+        Rejection::TooLargeForLimit(limit) => {
+            (Refusal::TooLarge, format!("the request is larger than its limit a {limit}"), never(None))
+        }
+        Rejection::Limited { limit, come_back } => {
+            let words = format!("the limit of requests a {limit} is reached");
+            let advice = if come_back.worth_waiting { after } else { never };
+            (Refusal::Throttled, words, advice(Some(come_back.after)))
+        }
+        Rejection::Conflict(Conflict::InProgress) => {
+            let words = "a request of this name is being answered".to_owned();
+            (Refusal::Conflict, words, after(Some(Duration::from_secs(1))))
+        }
+        Rejection::Conflict(Conflict::Done) => {
+            (Refusal::Conflict, "a request of this name has been answered".to_owned(), never(None))
+        }
+        Rejection::Conflict(Conflict::OtherRequest) => {
+            let words = "another request has this name: give each its own idempotency-key".to_owned();
+            (Refusal::Conflict, words, never(None))
+        }
+        Rejection::BudgetSpent => {
+            let words = "the day's budget is spent; it is renewed at midnight UTC".to_owned();
+            (Refusal::OutOfBudget, words, never(None))
+        }
+        Rejection::SwitchedOff => {
+            (Refusal::SwitchedOff, "an operator has switched models off".to_owned(), never(None))
+        }
+        Rejection::Unavailable { retry_after } => {
+            (Refusal::Overloaded, "no model can answer at the moment".to_owned(), after(*retry_after))
+        }
+        // Our own tries are spent; a client that tries again would multiply them.
+        Rejection::Exhausted { failure, words: Some(words), .. } => {
+            (Refusal::of_failure(failure.kind), words.to_string(), never(failure.retry_after))
+        }
+        Rejection::Exhausted { failure, words: None, attempts } => {
+            let words = format!("no model answered in {attempts} attempts: {}", failure.kind.label());
+            (Refusal::of_failure(failure.kind), words, never(failure.retry_after))
+        }
+        Rejection::Stopping => {
+            let words = "the gateway is being restarted".to_owned();
+            (Refusal::Overloaded, words, after(Some(Duration::from_secs(1))))
+        }
+    }
+}
+
+/// What a caller wrote, safe to show: shortened, and with nothing in it that steers a terminal.
+fn quoted(text: &str) -> String {
+    let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
+    format!("\"{shown}\"")
+}

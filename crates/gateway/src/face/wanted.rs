@@ -1,0 +1,115 @@
+//! From method and path to what is wanted.
+
+use hyper::Method;
+use seawall_pipeline::Arriving;
+use seawall_pipeline::speech::{Arrival, Face};
+use seawall_wire::Refusal;
+use seawall_wire::bedrock::read_path;
+
+/// What a request wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// An answer.
+    Ask(Arriving),
+    /// Which models there are.
+    Models,
+    /// How many tokens a request has.
+    CountTokens,
+    /// Whether the process lives.
+    Alive,
+    /// Whether it takes requests.
+    Ready,
+    /// What has been counted.
+    Metrics,
+    /// Nothing that can be given; the refusal is in the words of whoever asks at such a path.
+    Nothing { face: Face, problem: &'static str, refusal: Refusal },
+}
+
+impl Wanted {
+    pub(super) fn of(method: &Method, path: &str) -> Self {
+        let (wanted, only) = match path {
+            "/v1/messages" => (Self::Ask(Arriving::Messages), Method::POST),
+            "/v1/chat/completions" => (Self::Ask(Arriving::Completions), Method::POST),
+            "/v1/messages/count_tokens" => (Self::CountTokens, Method::POST),
+            "/v1/models" => (Self::Models, Method::GET),
+            "/livez" => (Self::Alive, Method::GET),
+            "/readyz" => (Self::Ready, Method::GET),
+            "/metrics" => (Self::Metrics, Method::GET),
+            _ if path.starts_with("/model/") => (bedrock(path), Method::POST),
+            _ => return nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound),
+        };
+        if *method == only || matches!(wanted, Self::Nothing { .. }) {
+            return wanted;
+        }
+        let face = match &wanted {
+            Self::Ask(arriving) => arriving.face(),
+            Self::CountTokens => Face::AnthropicMessages,
+            _ => Face::OpenAiChat,
+        };
+        let problem = if only == Method::POST { "this path takes POST" } else { "this path takes GET" };
+        nothing(face, problem, Refusal::NotFound)
+    }
+}
+
+const fn nothing(face: Face, problem: &'static str, refusal: Refusal) -> Wanted {
+    Wanted::Nothing { face, problem, refusal }
+}
+
+fn bedrock(path: &str) -> Wanted {
+    let refused = |problem, refusal| nothing(Face::BedrockInvoke, problem, refusal);
+    let call = match read_path(path) {
+        Ok(call) => call,
+        Err(error) if error.refusal() == Refusal::NotFound => {
+            return refused("there is nothing at this path", Refusal::NotFound);
+        }
+        Err(_) => return refused("the model's name in the path cannot be one", Refusal::Malformed),
+    };
+    match Arrival::of_bedrock(&call) {
+        Some(Arrival::Invoke { stream, .. }) => Wanted::Ask(Arriving::Invoke { model: call.model, stream }),
+        Some(Arrival::Converse { stream, .. }) => {
+            Wanted::Ask(Arriving::Converse { model: call.model, stream })
+        }
+        _ => refused("tokens of this dialect are not counted here", Refusal::NotFound),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+    use hyper::Method;
+    use seawall_pipeline::Arriving;
+    use seawall_pipeline::speech::Face;
+    use seawall_wire::Refusal;
+
+    #[test]
+    fn each_path_leads_to_its_dialect() {
+        let post = |path: &str| Wanted::of(&Method::POST, path);
+        assert_eq!(post("/v1/messages"), Wanted::Ask(Arriving::Messages));
+        assert_eq!(post("/v1/chat/completions"), Wanted::Ask(Arriving::Completions));
+        let model = || "a:0".to_owned();
+        for (name, arriving) in [
+            ("invoke", Arriving::Invoke { model: model(), stream: false }),
+            ("invoke-with-response-stream", Arriving::Invoke { model: model(), stream: true }),
+            ("converse", Arriving::Converse { model: model(), stream: false }),
+            ("converse-stream", Arriving::Converse { model: model(), stream: true }),
+        ] {
+            assert_eq!(post(&format!("/model/a%3A0/{name}")), Wanted::Ask(arriving));
+        }
+        assert_eq!(Wanted::of(&Method::GET, "/v1/models"), Wanted::Models);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_in_the_words_of_who_asks() {
+        let refused = |method: Method, path: &str| match Wanted::of(&method, path) {
+            Wanted::Nothing { face, refusal, .. } => (face, refusal),
+            other => panic!("{path}: {other:?}"),
+        };
+        assert_eq!(refused(Method::GET, "/v1/messages"), (Face::AnthropicMessages, Refusal::NotFound));
+        assert_eq!(refused(Method::POST, "/v1/models"), (Face::OpenAiChat, Refusal::NotFound));
+        assert_eq!(refused(Method::POST, "/model/a/nothing"), (Face::BedrockInvoke, Refusal::NotFound));
+        assert_eq!(refused(Method::POST, "/model/%ff/invoke"), (Face::BedrockInvoke, Refusal::Malformed));
+        for path in ["/", "//v1/messages", "/v1/messages/", "/admin", "/v1/../admin", "/%2e%2e/admin"] {
+            assert_eq!(refused(Method::POST, path), (Face::OpenAiChat, Refusal::NotFound), "{path}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A second attempt beside one that is slow to begin.
+//!
+//! Whoever begins first answers; the other is dropped, which closes its way and settles it. A hedge takes a place only
+//! where one is free: it must not make anybody wait.
+
+use super::try_once::{Tried, try_once};
+use super::walk::Walk;
+use crate::attempt::Attempt;
+use crate::target::GuardedTarget;
+use seawall_core::deadline::Deadline;
+use seawall_core::handle::{Runtime, within};
+use seawall_core::retry::{HedgeCredits, HedgeDecision, HedgeSituation};
+use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::{CostState, Level};
+use seawall_provider::Call;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// So many starts must have been seen before anybody can say what is slow.
+const ENOUGH_STARTS: u64 = 20;
+
+impl<R: Runtime> Walk<'_, R> {
+    /// An attempt, and perhaps another on the next target if it is slow to begin.
+    pub(super) async fn hedged(
+        &self,
+        attempt: Attempt<R>,
+        call: Call,
+        others: &[Arc<GuardedTarget>],
+        start_by: Deadline,
+    ) -> Tried<R> {
+        let (target, started) = (Arc::clone(&attempt.target), self.path.runtime.monotonic());
+        let mut first = pin!(try_once(self.path, self.planned, attempt, call, start_by));
+        let credits = loop {
+            let now = self.path.runtime.monotonic();
+            let situation = self.situation(&target, now, started, others);
+            match self
+                .planned
+                .request
+                .rules
+                .hedge
+                .decide(&situation, &self.planned.request.rules.retry_budget)
+            {
+                HedgeDecision::Hedge(credits) => break credits,
+                HedgeDecision::No(_) => return first.await,
+                HedgeDecision::Wait(wait) => {
+                    if let Some(tried) =
+                        within(&self.path.runtime, Deadline::at(now + wait), first.as_mut()).await
+                    {
+                        return tried;
+                    }
+                }
+            }
+        };
+        let Some(second) = self.second(others) else { return first.await };
+        let (attempt, call) = second;
+        let second = pin!(try_once(self.path, self.planned, attempt, call, start_by));
+        race(first, second, credits).await
+    }
+
+    fn situation(
+        &self,
+        target: &GuardedTarget,
+        now: Timestamp,
+        started: Timestamp,
+        others: &[Arc<GuardedTarget>],
+    ) -> HedgeSituation {
+        let phase = target.breaker.with(|breaker| breaker.peek(now).phase);
+        let posture = &self.planned.request.rules.posture;
+        HedgeSituation {
+            now,
+            started,
+            slow_start: (target.starts.count() >= ENOUGH_STARTS)
+                .then(|| target.starts.quantile(0.95))
+                .flatten(),
+            pressure: target.pressure_now(phase, now),
+            has_content: false,
+            has_other_target: !others.is_empty(),
+            must_save: posture.level != Level::Normal || posture.day_cost != CostState::Normal,
+        }
+    }
+
+    /// A second attempt on the first of these that takes one now.
+    fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Attempt<R>, Call)> {
+        others.iter().find_map(|target| {
+            let call = self.call_for(target).ok()?;
+            let place = target.place(&self.path.runtime)?;
+            Some((self.attempt(target, place, call.body.len(), None).ok()?, call))
+        })
+    }
+}
+
+/// The first that begins. One that fails is settled as failed, and the other has all the time that is left.
+async fn race<R: Runtime>(
+    mut first: Pin<&mut impl Future<Output = Tried<R>>>,
+    mut second: Pin<&mut impl Future<Output = Tried<R>>>,
+    credits: HedgeCredits,
+) -> Tried<R> {
+    let mut failed: [Option<Tried<R>>; 2] = [None, None];
+    let tried = poll_fn(|context: &mut Context<'_>| {
+        if failed[0].is_none()
+            && let Poll::Ready(tried) = first.as_mut().poll(context)
+        {
+            if tried.outcome.is_ok() || failed[1].is_some() {
+                return Poll::Ready(tried);
+            }
+            failed[0] = Some(tried);
+        }
+        if failed[1].is_none()
+            && let Poll::Ready(tried) = second.as_mut().poll(context)
+        {
+            if tried.outcome.is_ok() || failed[0].is_some() {
+                return Poll::Ready(tried);
+            }
+            failed[1] = Some(tried);
+        }
+        Poll::Pending
+    })
+    .await;
+    for mut lost in failed.into_iter().flatten() {
+        if let Err(error) = &lost.outcome {
+            lost.attempt.fail(&error.failure);
+        }
+    }
+    drop(credits);
+    tried
+}

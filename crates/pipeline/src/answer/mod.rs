@@ -1,0 +1,50 @@
+//! The fifth stage: answers by the first way that leads to an answer.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `walk` | asks targets one after the other until one answers, by the rules of trying again |
+//! | `try_once` | one attempt, up to a whole answer or a stream's first content |
+//! | `hedge` | a second attempt beside one that is slow to begin |
+
+mod hedge;
+mod try_once;
+mod walk;
+
+pub(crate) use try_once::{Begun, Content, read_frame};
+
+use crate::attempt::Attempt;
+use crate::path::Path;
+use crate::plan::PlannedRequest;
+use crate::reply::Rejection;
+use crate::settle::Tally;
+use seawall_core::handle::Runtime;
+use seawall_core::vocabulary::{Grade, Rung};
+use std::sync::Arc;
+use walk::Walk;
+
+/// An answer that has begun.
+pub(crate) struct Answered<R: Runtime> {
+    pub(crate) planned: PlannedRequest,
+    pub(crate) attempt: Attempt<R>,
+    pub(crate) content: Content,
+    pub(crate) rung: Rung,
+}
+
+pub(crate) async fn answer<R: Runtime>(
+    path: &Path<R>,
+    planned: PlannedRequest,
+    tally: &Arc<Tally>,
+) -> Result<Answered<R>, Rejection> {
+    let mut walk = Walk::new(path, &planned, tally);
+    let deadline = planned.request.deadline;
+    match walk.ask(&planned.route.targets, deadline, planned.route.start_limit).await {
+        Ok((attempt, content)) => {
+            let rung = match attempt.target.grade {
+                Grade::Strong => Rung::StrongModel,
+                Grade::Fast => Rung::FastModel,
+            };
+            Ok(Answered { planned, attempt, content, rung })
+        }
+        Err(unanswered) => Err(unanswered.into_rejection(tally.attempts())),
+    }
+}

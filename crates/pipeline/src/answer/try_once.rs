@@ -1,0 +1,133 @@
+//! One attempt, up to a whole answer or a stream's first content.
+//!
+//! What a stream sends before its first content is held back, so that until then another target can take over without the
+//! caller noticing; from then on there is only finishing or breaking off.
+
+use crate::attempt::Attempt;
+use crate::path::Path;
+use crate::plan::PlannedRequest;
+use crate::receive::request_name;
+use crate::speech::{Ending, Occasion, SpokenStream, WholeAnswer};
+use bytes::Bytes;
+use seawall_core::deadline::Deadline;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::handle::{Runtime, within};
+use seawall_provider::{Answer, Call, CallError, Frames};
+use seawall_wire::chat::StreamEvent;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+/// What an attempt brought.
+pub(crate) enum Content {
+    /// All of it.
+    Whole(WholeAnswer),
+    /// Its beginning.
+    Begun(Box<Begun>),
+}
+
+/// What was held back of a stream, and where the rest comes from.
+pub(crate) struct Begun {
+    pub(crate) held: VecDeque<Bytes>,
+    pub(crate) frames: Box<dyn Frames>,
+    pub(crate) stream: SpokenStream,
+}
+
+/// An attempt that was made. It still holds everything; who asked for it says how it ended.
+pub(super) struct Tried<R: Runtime> {
+    pub(super) attempt: Attempt<R>,
+    pub(super) outcome: Result<Content, CallError>,
+}
+
+pub(super) async fn try_once<R: Runtime>(
+    path: &Path<R>,
+    planned: &PlannedRequest,
+    mut attempt: Attempt<R>,
+    call: Call,
+    start_by: Deadline,
+) -> Tried<R> {
+    let outcome = make(path, planned, &mut attempt, call, start_by).await;
+    Tried { attempt, outcome }
+}
+
+async fn make<R: Runtime>(
+    path: &Path<R>,
+    planned: &PlannedRequest,
+    attempt: &mut Attempt<R>,
+    call: Call,
+    start_by: Deadline,
+) -> Result<Content, CallError> {
+    let target = Arc::clone(&attempt.target);
+    let answer = within(&path.runtime, start_by, target.upstream.call(call)).await;
+    let answer = answer.unwrap_or(Err(Failure::of(FailureKind::NotStarted).into()))?;
+    let request = &planned.request;
+    let name = request_name(request.id);
+    let occasion = Occasion {
+        id: &name,
+        created: request.received.utc.as_nanos() / 1_000_000_000,
+        took: path.runtime.monotonic() - request.received.monotonic,
+    };
+    let dialect = target.upstream.dialect();
+    match answer {
+        Answer::Whole { body, told } => {
+            attempt.note_bytes(body.len());
+            attempt.note_content();
+            let whole = WholeAnswer::read(&request.spoken, dialect, body, told, &occasion)?;
+            // No request is without input: who says so has not told what it used.
+            attempt.succeed(Some(whole.usage).filter(|usage| usage.total_input() > 0));
+            Ok(Content::Whole(whole))
+        }
+        Answer::Stream(frames) => {
+            let stream = SpokenStream::new(&request.spoken, dialect, &occasion);
+            begin(path, Begun { held: VecDeque::new(), frames, stream }, start_by, attempt).await
+        }
+    }
+}
+
+/// Holds frames back until one has content in it.
+async fn begin<R: Runtime>(
+    path: &Path<R>,
+    mut begun: Begun,
+    start_by: Deadline,
+    attempt: &mut Attempt<R>,
+) -> Result<Content, CallError> {
+    loop {
+        let frames = &mut begun.frames;
+        let next = within(&path.runtime, start_by, poll_fn(|context| frames.poll_frame(context))).await;
+        let Some(next) = next else { return Err(Failure::of(FailureKind::NotStarted).into()) };
+        read_frame(&mut begun.stream, next, attempt, &mut begun.held)?;
+        if attempt.has_content() || begun.stream.is_finished() {
+            return Ok(Content::Begun(Box::new(begun)));
+        }
+    }
+}
+
+/// Understands what came next of a stream: puts what the caller is to be sent into `out`, and notes what it says.
+pub(crate) fn read_frame<R: Runtime>(
+    stream: &mut SpokenStream,
+    next: Option<Result<Bytes, Failure>>,
+    attempt: &mut Attempt<R>,
+    out: &mut VecDeque<Bytes>,
+) -> Result<(), Failure> {
+    let frame = next.transpose()?;
+    if let Some(frame) = &frame {
+        attempt.note_bytes(frame.len());
+    }
+    let mut into = |bytes| out.push_back(bytes);
+    let mut events = |event: StreamEvent| match event {
+        StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = usage,
+        StreamEvent::Content => attempt.note_content(),
+        StreamEvent::Finished | StreamEvent::Failed { .. } | StreamEvent::Other => {}
+    };
+    match frame {
+        Some(frame) => stream.feed(&frame, &mut into, &mut events)?,
+        None if stream.end(&mut into, &mut events) == Ending::Cut => {
+            return Err(Failure::of(FailureKind::BrokeMidStream));
+        }
+        None => {}
+    }
+    if stream.is_finished() {
+        attempt.succeed(stream.final_usage());
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! Asks targets one after the other until one answers.
+//!
+//! For each try a place, money and a breaker permit are taken in this order and given back by the attempt itself. Whether
+//! and where to try again is the word of [`Retries`]; its state belongs to the request and lasts over all targets.
+
+use super::try_once::{Content, Tried, try_once};
+use crate::attempt::{Attempt, Holdings};
+use crate::path::Path;
+use crate::place::{NoPlace, Place};
+use crate::plan::PlannedRequest;
+use crate::reply::Rejection;
+use crate::settle::Tally;
+use crate::target::{GuardedTarget, most_input};
+use seawall_core::breaker::BreakerPhase;
+use seawall_core::budget::Ask;
+use seawall_core::credit::Credit;
+use seawall_core::deadline::Deadline;
+use seawall_core::handle::Runtime;
+use seawall_core::pressure::Pressure;
+use seawall_core::queue::{QueueRequest, Wants};
+use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
+use seawall_core::time::Timestamp;
+use seawall_provider::{Call, CallError};
+use seawall_store::{CallId, ReserveError};
+use seawall_wire::RequestError;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Money that is still held so long after a request's deadline is charged at its worst.
+const LATEST_END: Duration = Duration::from_secs(30);
+
+/// Why a target was not even tried.
+pub(super) enum Skipped {
+    /// All places are taken; when to come back, where that is known.
+    Busy(Option<Duration>),
+    Broke,
+    /// What it may cost could not be written down.
+    NoJournal,
+    Open(Option<Duration>),
+    /// Its dialect has no words for the request.
+    Untellable(RequestError),
+}
+
+/// Nobody answered.
+#[derive(Default)]
+pub(super) struct Unanswered {
+    /// How the last attempt failed.
+    failure: Option<CallError>,
+    /// Why the last target that was not tried was not.
+    skipped: Option<Skipped>,
+}
+
+impl Unanswered {
+    pub(super) fn into_rejection(self, attempts: u32) -> Rejection {
+        match (self.failure, self.skipped) {
+            (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
+            (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
+            (None, Some(Skipped::Open(retry_after) | Skipped::Busy(retry_after))) => {
+                Rejection::Unavailable { retry_after }
+            }
+            (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
+            (None, Some(Skipped::NoJournal) | None) => Rejection::Unavailable { retry_after: None },
+        }
+    }
+}
+
+/// One request on its way along the targets.
+pub(super) struct Walk<'a, R: Runtime> {
+    pub(super) path: &'a Path<R>,
+    pub(super) planned: &'a PlannedRequest,
+    tally: &'a Arc<Tally>,
+    retries: Retries,
+    credit: Option<Credit>,
+    first_failed: Option<Timestamp>,
+}
+
+impl<'a, R: Runtime> Walk<'a, R> {
+    pub(super) fn new(path: &'a Path<R>, planned: &'a PlannedRequest, tally: &'a Arc<Tally>) -> Self {
+        let rules = &planned.request.rules;
+        let now = path.runtime.monotonic();
+        rules.retry_budget.deposit(now);
+        rules.hedge.first_attempt(now);
+        let retries = Retries::new(rules.retry);
+        Self { path, planned, tally, retries, credit: None, first_failed: None }
+    }
+
+    /// Asks these targets in order. An answer must have begun by `deadline`, and each attempt begin within `start_limit`.
+    pub(super) async fn ask(
+        &mut self,
+        targets: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_limit: Duration,
+    ) -> Result<(Attempt<R>, Content), Unanswered> {
+        let mut unanswered = Unanswered::default();
+        let mut rest = targets;
+        while let Some((target, others)) = rest.split_first() {
+            let prepared = self.prepare(target, others, deadline, start_limit).await;
+            let (attempt, call) = match prepared {
+                Ok(prepared) => prepared,
+                Err(reason) => {
+                    unanswered.skipped = Some(reason);
+                    rest = others;
+                    continue;
+                }
+            };
+            let Tried { mut attempt, outcome } = self.run(attempt, call, others, deadline, start_limit).await;
+            let error = match outcome {
+                Ok(content) => {
+                    self.succeeded();
+                    return Ok((attempt, content));
+                }
+                Err(error) => error,
+            };
+            attempt.fail(&error.failure);
+            let target = Arc::clone(&attempt.target);
+            drop(attempt);
+            match self.decide(&error, &target, deadline, !others.is_empty()).await {
+                Next::Same => {}
+                Next::Other => rest = others,
+                Next::Nobody => rest = &[],
+            }
+            unanswered.failure = Some(error);
+        }
+        Err(unanswered)
+    }
+
+    /// One attempt, beside which another may be started where that is wanted.
+    async fn run(
+        &self,
+        attempt: Attempt<R>,
+        call: Call,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_limit: Duration,
+    ) -> Tried<R> {
+        let start_by = self.start_by(deadline, start_limit);
+        if self.planned.request.rules.hedge.is_enabled() {
+            return self.hedged(attempt, call, others, start_by).await;
+        }
+        try_once(self.path, self.planned, attempt, call, start_by).await
+    }
+
+    fn start_by(&self, deadline: Deadline, start_limit: Duration) -> Deadline {
+        let limit = if self.planned.request.spoken.stream() {
+            start_limit
+        } else {
+            self.planned.request.rules.time.attempt
+        };
+        deadline.within(self.path.runtime.monotonic(), limit)
+    }
+
+    /// Everything that an attempt needs, or nothing of all that.
+    async fn prepare(
+        &mut self,
+        target: &Arc<GuardedTarget>,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_limit: Duration,
+    ) -> Result<(Attempt<R>, Call), Skipped> {
+        let call = self.call_for(target)?;
+        let place = match target.place(&self.path.runtime) {
+            Some(place) => place,
+            None => self.wait_for_place(target, others, deadline, start_limit).await?,
+        };
+        let credit = self.credit.take();
+        Ok((self.attempt(target, place, call.body.len(), credit)?, call))
+    }
+
+    /// The request in the target's words.
+    pub(super) fn call_for(&self, target: &GuardedTarget) -> Result<Call, Skipped> {
+        let spoken = &self.planned.request.spoken;
+        let body = spoken.body_for(target.upstream.dialect(), &target.model).map_err(Skipped::Untellable)?;
+        Ok(Call { body, stream: spoken.stream(), betas: spoken.betas().to_vec() })
+    }
+
+    /// Takes money and a permit for an attempt that has a place.
+    pub(super) fn attempt(
+        &self,
+        target: &Arc<GuardedTarget>,
+        place: Place<R>,
+        bytes: usize,
+        credit: Option<Credit>,
+    ) -> Result<Attempt<R>, Skipped> {
+        let (path, now) = (self.path, self.path.runtime.now());
+        let input_bytes = self.planned.request.input_bytes().max(bytes as u64);
+        let hold = path.books.reserve(&self.money(target, input_bytes), self.named(target), now);
+        let hold = hold.map_err(|error| match error {
+            ReserveError::Refused(_) => Skipped::Broke,
+            ReserveError::Journal(_) => Skipped::NoJournal,
+        })?;
+        let permit = match target.breaker.acquire(now.monotonic, self.planned.request.deadline) {
+            Ok(permit) => permit,
+            Err((_, retry_after)) => {
+                // Nothing was asked, so nothing is owed.
+                hold.void();
+                return Err(Skipped::Open(retry_after));
+            }
+        };
+        let holdings = Holdings { hold, permit, credit, place };
+        Ok(Attempt::start(&path.runtime, target, input_bytes, holdings, self.tally))
+    }
+
+    /// Stands in line, unless another target of the same grade has a place or the target is not to be asked anyway.
+    async fn wait_for_place(
+        &self,
+        target: &Arc<GuardedTarget>,
+        others: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_limit: Duration,
+    ) -> Result<Place<R>, Skipped> {
+        let now = self.path.runtime.monotonic();
+        let peek = target.breaker.with(|breaker| breaker.peek(now));
+        if peek.phase == BreakerPhase::Open {
+            return Err(Skipped::Open(peek.retry_after));
+        }
+        let has_room = |other: &&Arc<GuardedTarget>| {
+            other.grade == target.grade && other.in_flight.in_flight() < other.in_flight.limit()
+        };
+        if others.iter().any(|other| has_room(&other)) {
+            return Err(Skipped::Busy(None));
+        }
+        let request = QueueRequest {
+            wants: Wants::only(target.grade),
+            ..QueueRequest::new(
+                self.planned.plan.priority,
+                self.planned.caller.id,
+                deadline.within(now, start_limit).moment(),
+            )
+        };
+        let place = target.wait_for_place(&self.path.runtime, &request).await;
+        self.tally.add_wait(self.path.runtime.monotonic() - now);
+        place.map_err(|no_place| match no_place {
+            NoPlace::Refused(retry_after) => Skipped::Busy(Some(retry_after)),
+            NoPlace::TooLate => Skipped::Busy(None),
+        })
+    }
+
+    /// The most that a call can take.
+    fn money(&self, target: &GuardedTarget, input_bytes: u64) -> Ask {
+        let request = &self.planned.request;
+        let output = request.spoken.max_output();
+        Ask {
+            caller: self.planned.caller.id,
+            tier: self.planned.caller.tier,
+            session: None,
+            limits: self.path.token_limits,
+            input: most_input(input_bytes),
+            output,
+            worst: target.worst(input_bytes, output),
+            expires: request.deadline.moment() + LATEST_END,
+        }
+    }
+
+    fn named(&self, target: &GuardedTarget) -> seawall_store::Attempt {
+        seawall_store::Attempt {
+            id: CallId { request: self.planned.request.id.into(), attempt: self.tally.attempts() },
+            model: Arc::clone(&target.model),
+        }
+    }
+
+    fn succeeded(&mut self) {
+        let now = self.path.runtime.monotonic();
+        self.path.counters.request_succeeded(self.first_failed.map(|failed| now - failed));
+        if self.first_failed.is_none() {
+            self.planned.request.rules.retry_budget.first_attempt_succeeded();
+        }
+    }
+
+    /// What to do after an attempt has failed; waits, where that is part of it.
+    async fn decide(
+        &mut self,
+        error: &CallError,
+        target: &GuardedTarget,
+        deadline: Deadline,
+        has_other_target: bool,
+    ) -> Next {
+        let (path, rules) = (self.path, &self.planned.request.rules);
+        let now = path.runtime.monotonic();
+        self.first_failed.get_or_insert(now);
+        let phase = target.breaker.with(|breaker| breaker.peek(now).phase);
+        let situation = RetrySituation {
+            pressure: Some(target.pressure_now(phase, now)),
+            breaker_passes: phase == BreakerPhase::Closed,
+            has_other_target,
+            ..RetrySituation::new(now, deadline)
+        };
+        let (decision, event) =
+            self.retries.decide(&error.failure, &situation, Some(&rules.retry_budget), path.runtime.draw());
+        path.counters.attempt_failed(&event);
+        match decision {
+            RetryDecision::RetrySame { after, credit } => {
+                self.credit = credit;
+                path.runtime.sleep_until(now + after).await;
+                self.tally.add_wait(after);
+                Next::Same
+            }
+            RetryDecision::FailOver(_) => Next::Other,
+            RetryDecision::GiveUp(_) => Next::Nobody,
+        }
+    }
+}
+
+enum Next {
+    Same,
+    Other,
+    Nobody,
+}
+
+impl GuardedTarget {
+    pub(crate) fn pressure_now(&self, phase: BreakerPhase, now: Timestamp) -> Pressure {
+        self.pressure.lock().unwrap_or_else(PoisonError::into_inner).read(phase, now)
+    }
+}

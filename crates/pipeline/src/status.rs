@@ -1,0 +1,127 @@
+//! How things stand, for who operates the gateway. Looking changes nothing.
+
+use crate::callers::Proven;
+use crate::path::Path;
+use crate::speech::Face;
+use crate::target::GuardedTarget;
+use seawall_core::breaker::BreakerPeek;
+use seawall_core::budget::Account;
+use seawall_core::handle::Runtime;
+use seawall_core::pressure::Pressure;
+use seawall_core::queue::QueueStats;
+use seawall_core::quota::{LimitView, QuotaKey, Scope};
+use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::{Grade, Tier};
+use seawall_wire::RequestLimits;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How one target stands.
+#[derive(Clone, Debug)]
+pub struct TargetStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What the provider calls its model.
+    pub model: Arc<str>,
+    /// How strong it is.
+    pub grade: Grade,
+    /// The routes that lead there.
+    pub routes: Vec<Arc<str>>,
+    /// How its breaker would answer now.
+    pub breaker: BreakerPeek,
+    /// How hard it struggles.
+    pub pressure: Pressure,
+    /// Calls under way, how many may be, and the most that ever were.
+    pub in_flight: (u32, u32, u32),
+    /// Who waits for a place.
+    pub queue: QueueStats,
+    /// Answers that have begun, and how long half of them and 95 in 100 took at most to do so.
+    pub starts: (u64, Option<Duration>, Option<Duration>),
+}
+
+impl TargetStatus {
+    fn of(target: &GuardedTarget, now: Timestamp) -> Self {
+        let breaker = target.breaker.with(|breaker| breaker.peek(now));
+        let (in_flight, starts) = (&target.in_flight, &target.starts);
+        Self {
+            name: Arc::clone(&target.name),
+            model: Arc::clone(&target.model),
+            grade: target.grade,
+            routes: Vec::new(),
+            pressure: target.pressure_now(breaker.phase, now),
+            breaker,
+            in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
+            queue: target.line.stats(now),
+            starts: (starts.count(), starts.quantile(0.5), starts.quantile(0.95)),
+        }
+    }
+}
+
+/// One limit of one caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitStatus {
+    /// Its name.
+    pub limit: Box<str>,
+    /// The most it ever admits at once, and what is left of that.
+    pub view: LimitView,
+}
+
+impl<R: Runtime> Path<R> {
+    /// How every target stands, by name.
+    #[must_use]
+    pub fn targets(&self) -> Vec<TargetStatus> {
+        let (rules, now) = (self.rules.load(), self.runtime.monotonic());
+        let mut all: BTreeMap<Arc<str>, TargetStatus> = BTreeMap::new();
+        for route in rules.routes.values() {
+            for target in &route.targets {
+                let status = all.entry(Arc::clone(&target.name));
+                let status = status.or_insert_with(|| TargetStatus::of(target, now));
+                status.routes.push(Arc::clone(&route.alias));
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// The names that callers of this face may use.
+    #[must_use]
+    pub fn routes(&self, face: Face) -> Vec<Arc<str>> {
+        let rules = self.rules.load();
+        let routes = rules.routes.values().filter(|route| route.faces.has(face));
+        routes.map(|route| Arc::clone(&route.alias)).collect()
+    }
+
+    /// Whether somebody is known by this proof.
+    pub async fn knows(&self, proven: &Proven) -> bool {
+        let callers = Arc::clone(&self.rules.load().callers);
+        callers.find(&self.runtime, proven).await.is_ok()
+    }
+
+    /// How large a request may be.
+    pub fn with_request_limits<T>(&self, look: impl FnOnce(&RequestLimits) -> T) -> T {
+        look(&self.rules.load().request)
+    }
+
+    /// What is left of the limits of a caller of this tier.
+    pub async fn limits_of(&self, caller: u64, tier: Tier) -> Vec<LimitStatus> {
+        let group = self.rules.load().groups.of(tier);
+        let scopes = [Scope { group, key: QuotaKey(caller) }];
+        let views = self.limits.view(caller, &scopes, self.runtime.now()).await;
+        let named =
+            |view: LimitView| LimitStatus { limit: self.limits.name(view.limit).unwrap_or_default(), view };
+        views.into_iter().map(named).collect()
+    }
+
+    /// What a caller has spent today and holds.
+    #[must_use]
+    pub fn caller_day(&self, caller: u64) -> Account {
+        self.books.caller(self.runtime.now().utc.day(), caller)
+    }
+
+    /// What each tier has spent today and holds, in the order of [`Tier::ALL`].
+    #[must_use]
+    pub fn tier_days(&self) -> [Account; 3] {
+        let day = self.runtime.now().utc.day();
+        Tier::ALL.map(|tier| self.books.tier(day, tier))
+    }
+}
