@@ -45,7 +45,6 @@ const NOT_YET: &[&str] = &[
     "cache",
     "framing",
     "assistant",
-    "store.redis",
     "store.session",
     "switches",
     "modes",

@@ -4,6 +4,7 @@ use crate::keeper::{self, KeepError, Keeper, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
+use crate::shared::{self, SharedError, SharedThread};
 use crate::target::{Surroundings, TargetError, Targets};
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
@@ -55,6 +56,9 @@ pub enum ServeError {
     /// More than one of these.
     #[error("{}", listed(.0))]
     Several(Vec<ServeError>),
+    /// There is no shared store.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -77,6 +81,7 @@ impl ServeError {
     pub const fn is_bad_input(&self) -> bool {
         match self {
             Self::Setting(_) | Self::Target(..) | Self::NotYet(_) | Self::NoKey | Self::Several(_) => true,
+            Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
     }
@@ -103,7 +108,8 @@ pub(crate) struct Live {
     pub(crate) kept: Kept,
     /// What the rules now in force were made with.
     made: Mutex<Made>,
-    /// Dropped last, when nobody posts any more.
+    /// Dropped last, when nobody settles or posts any more.
+    pub(crate) shared: Option<SharedThread>,
     _keeper: Keeper,
 }
 
@@ -138,7 +144,13 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let counters = Arc::new(Counters::default());
     let log = log(&settings.telemetry.access_log)?;
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
-    let limits = Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?;
+    let (limits, shared) = match (&settings.store.redis, settings.store.kind) {
+        (Some(redis), StoreKind::Redis) => {
+            let (limits, thread) = shared::start(redis, &rules.limits, runtime)?;
+            (Limits::Shared(Box::new(limits)), Some(thread))
+        }
+        _ => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
+    };
     let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
     let live = Live {
         path: Arc::clone(&path),
@@ -147,6 +159,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         keys,
         kept,
         made: Mutex::new(made),
+        shared,
         _keeper: keeper,
     };
     Ok(Gateway { address: settings.server.listen, shape, runtime, path, counters, live }.start()?)
@@ -227,6 +240,8 @@ impl Made {
                 hours: settings.hours.clone(),
                 ..Posture::default()
             },
+            shared_caller_day: (settings.store.kind == StoreKind::Redis)
+                .then(|| settings.budget.limits.caller_cap()),
         };
         Ok((Self { grace: server.drain_time, targets, retry_budget, hedge }, rules))
     }
@@ -236,7 +251,6 @@ impl Made {
 fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
     let asked = [
         (settings.server.tls.is_some(), "server.tls"),
-        (settings.store.kind == StoreKind::Redis, "store.kind = \"redis\""),
         (!settings.callers.issuers.is_empty(), "callers.issuers"),
         (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
     ];

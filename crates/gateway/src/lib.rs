@@ -8,6 +8,7 @@
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
 //! | `keeper` | what outlives the process |
 //! | `target` | from a target's settings to a way there |
+//! | `shared` | limits that a fleet shares, in Redis |
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | what comes in at which path, in every dialect |
@@ -25,6 +26,7 @@ mod listen;
 mod log;
 mod runtime;
 mod secret;
+mod shared;
 mod stopping;
 mod target;
 
@@ -34,4 +36,5 @@ pub use listen::{ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
 pub use secret::SecretError;
+pub use shared::SharedError;
 pub use target::TargetError;

@@ -88,7 +88,8 @@ impl Gateway {
     /// Listens. Requests are answered from here on.
     pub(crate) fn start(self) -> Result<Listening, ListenError> {
         let Self { address, shape, runtime, path, counters, live } = self;
-        let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false) });
+        let shared = live.shared.as_ref().map(|thread| thread.status.clone());
+        let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false), shared });
         let (stop, stopped) = watch::channel(None);
         let (listeners, threads_each) = match shape {
             Shape::PerCore(cores) => (cores.max(1), 1),

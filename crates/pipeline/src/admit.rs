@@ -2,6 +2,7 @@
 //!
 //! The route comes first: some limits belong to it, and who asks for what is not there has used nothing.
 
+use crate::attempt::LATEST_END;
 use crate::callers::Caller;
 use crate::identify::IdentifiedRequest;
 use crate::path::Path;
@@ -12,7 +13,7 @@ use crate::target::{Route, most_input};
 use arrayvec::ArrayVec;
 use seawall_core::handle::Runtime;
 use seawall_core::quota::{Cost, LimitId, QuotaKey, Scope};
-use seawall_store::{AdmitDecision, ClaimAsk, QuotaAsk};
+use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(crate) async fn admit<R: Runtime>(
         home: caller.network.unwrap_or(caller.id),
         scopes: &scopes,
         cost: Cost::tokens(tokens),
-        money: None,
+        money: worst_money(&request, &caller, &route),
         claim: request.name.as_deref().map(|name| claim(name, &request, &caller)),
     };
     match path.limits.reserve(ask, request.received).await {
@@ -93,6 +94,15 @@ fn scopes(request: &ReceivedRequest, caller: &Caller, route: &Route) -> ArrayVec
 fn most_tokens(request: &ReceivedRequest) -> u32 {
     let most = most_input(request.input_bytes()).saturating_add(request.spoken.max_output());
     u32::try_from(most).unwrap_or(u32::MAX)
+}
+
+/// What it may cost its caller's day, where a shared store keeps that.
+fn worst_money(request: &ReceivedRequest, caller: &Caller, route: &Route) -> Option<MoneyAsk> {
+    let cap = request.rules.shared_caller_day?;
+    let output = request.spoken.max_output();
+    let worst = route.targets.iter().map(|target| target.worst(request.input_bytes(), output)).max();
+    let lasts = request.deadline.remaining(request.received.monotonic).saturating_add(LATEST_END);
+    Some(MoneyAsk { caller: caller.id, worst: worst.unwrap_or_default(), cap, lasts })
 }
 
 fn claim<'a>(name: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimAsk<'a> {

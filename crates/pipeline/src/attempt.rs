@@ -15,6 +15,10 @@ use seawall_core::money::Usage;
 use seawall_core::time::Timestamp;
 use seawall_store::{Certainty, Hold};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Money that is still held so long after a request's deadline is charged at its worst.
+pub(crate) const LATEST_END: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<R: Runtime> {
     runtime: R,

@@ -67,15 +67,13 @@ impl Limits {
         let is_settled = ask.cost.tokens > 0 || ask.claim.is_some() || ask.money.is_some();
         match self {
             Self::Local(quotas) => match quotas.reserve_now(&ask, now) {
-                Ok(decision) => {
-                    wrap(decision, |receipt| is_settled.then(|| Taking::Local(Box::new(receipt))))
-                }
+                Ok(decision) => decision.map(|receipt| is_settled.then(|| Taking::Local(Box::new(receipt)))),
                 // A question that these limits cannot understand is answered carefully.
                 Err(_) => AdmitDecision::TooLarge { limit: NO_LIMIT, capacity: 0 },
             },
             Self::Shared(shared) => {
                 let decision = shared.reserve(ask, now).await;
-                wrap(decision, |taking| is_settled.then_some(Taking::Shared(taking)))
+                decision.map(|taking| is_settled.then_some(Taking::Shared(taking)))
             }
         }
     }
@@ -130,17 +128,3 @@ impl Limits {
 }
 
 const NO_LIMIT: LimitId = LimitId { group: GroupId::at(u16::MAX), quota: 0 };
-
-fn wrap<T, U>(decision: AdmitDecision<T>, taking: impl FnOnce(T) -> U) -> AdmitDecision<U> {
-    match decision {
-        AdmitDecision::Granted { receipt, tightest } => {
-            AdmitDecision::Granted { receipt: taking(receipt), tightest }
-        }
-        AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
-        AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-        AdmitDecision::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
-        AdmitDecision::InProgress => AdmitDecision::InProgress,
-        AdmitDecision::Done => AdmitDecision::Done,
-        AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
-    }
-}

@@ -9,6 +9,7 @@ use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::Posture;
+use seawall_core::money::Money;
 use seawall_core::quota::{CalendarPeriod, ComeBackRule, GroupId, Quota, QuotaGroup, QuotaKind};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
@@ -73,6 +74,8 @@ pub struct RuleOptions {
     pub arrival: ArrivalLimits,
     /// How things stand.
     pub posture: Posture,
+    /// What a caller may spend on a day, where a store that a fleet shares keeps that. The books keep it otherwise.
+    pub shared_caller_day: Option<Money>,
 }
 
 impl RuleOptions {
@@ -103,6 +106,7 @@ pub(crate) struct Rules {
     pub(crate) request: RequestLimits,
     pub(crate) arrival: ArrivalLimits,
     pub(crate) posture: Posture,
+    pub(crate) shared_caller_day: Option<Money>,
     policies: [Arc<str>; 3],
 }
 
@@ -125,6 +129,7 @@ impl Rules {
             request,
             arrival,
             posture,
+            shared_caller_day,
         } = options;
         let groups = Groups::new(limits, &wanted)?;
         let policies = wanted.tiers.each_ref().map(policy);
@@ -142,6 +147,7 @@ impl Rules {
             request,
             arrival,
             posture,
+            shared_caller_day,
             policies,
         })
     }

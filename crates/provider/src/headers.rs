@@ -16,7 +16,9 @@ impl Secret {
         Self(text.into())
     }
 
-    pub(crate) fn expose(&self) -> &str {
+    /// The text itself. Whoever takes it sees to it that nobody else does.
+    #[must_use]
+    pub fn expose(&self) -> &str {
         &self.0
     }
 }

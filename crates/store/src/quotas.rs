@@ -82,6 +82,23 @@ pub enum AdmitDecision<R> {
     OtherRequest,
 }
 
+impl<R> AdmitDecision<R> {
+    /// The same decision with another form of receipt.
+    pub fn map<S>(self, receipt_of: impl FnOnce(R) -> S) -> AdmitDecision<S> {
+        match self {
+            Self::Granted { receipt, tightest } => {
+                AdmitDecision::Granted { receipt: receipt_of(receipt), tightest }
+            }
+            Self::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
+            Self::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
+            Self::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
+            Self::InProgress => AdmitDecision::InProgress,
+            Self::Done => AdmitDecision::Done,
+            Self::OtherRequest => AdmitDecision::OtherRequest,
+        }
+    }
+}
+
 /// What a request has truly taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {

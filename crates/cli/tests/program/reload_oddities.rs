@@ -36,15 +36,12 @@ fn a_reload_tells_its_warnings_and_what_it_does_not_follow() -> anyhow::Result<(
     let (_model, gateway, base) = started("reload-warned")?;
     let unused = "targets.third = { provider = \"anthropic\", url = \"http://127.0.0.1:9\", model = \"haiku\", \
                   grade = \"fast\", breaker = \"haiku\" }\nswitches.rate_limit_enabled = false\n";
-    let said = reload(&gateway, &(base.clone() + unused), "not followed yet")?;
+    let said = reload(&gateway, &(base + unused), "not followed yet")?;
     assert!(said.contains("targets.third is used by no route"), "{said}");
-    let line = "seawall: not followed yet: switches.rate_limit_enabled, targets.third.grade\n";
+    let line = "seawall: not followed yet: switches.rate_limit_enabled\n";
     assert!(said.ends_with(line), "{said}");
     let changed = said.lines().find(|line| line.contains("settings changed")).unwrap_or_default();
     assert!(!changed.contains("switches") && changed.contains("targets.third.url"), "{said}");
-    let said = reload(&gateway, &(base + "switches.model_invocation_enabled = false\n"), "served yet")?;
-    let refused = "not changed: switches.model_invocation_enabled = false: this cannot be served yet";
-    assert!(said.contains(refused), "{said}");
     Ok(())
 }
 

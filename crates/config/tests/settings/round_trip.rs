@@ -177,7 +177,7 @@ fn what_is_set_and_not_followed_is_known() {
     );
     let text =
         "switches.rate_limit_enabled = false\nroutes.\"a.b\" = { targets = [\"haiku\"], faces = [\"chat\"] }";
-    let expected = ["routes.\"a.b\".faces", "routes.\"a.b\".fallback", "switches.rate_limit_enabled"];
+    let expected = ["routes.\"a.b\".fallback", "switches.rate_limit_enabled"];
     assert_eq!(keys(text), expected);
     // Who writes everything is compared with what is usual.
     let shown = show(&accepted(text), false);

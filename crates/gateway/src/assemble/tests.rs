@@ -69,10 +69,9 @@ fn every_secret_that_is_missing_is_named_at_once() {
 
 #[test]
 fn everything_that_cannot_be_served_is_named_at_once() {
-    let said = said(
-        "key = \"file:no/such/haiku\"\n[store]\nkind = \"redis\"\nredis = { url = \"redis://127.0.0.1:1\" }",
-    );
-    assert!(said.starts_with("2 problems:\n  store.kind = \"redis\": this cannot be served yet\n"), "{said}");
+    let said =
+        said("key = \"file:no/such/haiku\"\n[server.tls]\ncertificate = \"c.pem\"\nkey = \"file:k.pem\"");
+    assert!(said.starts_with("2 problems:\n  server.tls: this cannot be served yet\n"), "{said}");
     assert!(said.ends_with("file:no/such/haiku: there is no such file"), "{said}");
 }
 

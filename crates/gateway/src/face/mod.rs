@@ -17,11 +17,13 @@ mod wanted;
 use crate::body::ReplyBody;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
+use crate::shared::SharedStatus;
 use crate::stopping::Cut;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::{Path, Runtime as _};
+use seawall_store::Standing;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub(crate) struct Face {
     pub(crate) runtime: TokioRuntime,
     pub(crate) counters: Arc<Counters>,
     pub(crate) draining: AtomicBool,
+    /// How the store stands that a fleet shares, where there is one.
+    pub(crate) shared: Option<SharedStatus>,
 }
 
 impl Face {
@@ -68,6 +72,31 @@ impl Face {
         ] {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {}", money.as_nanos());
+        }
+        if let Some(shared) = &self.shared {
+            let (standing, counts, dropped) = shared.read();
+            for (name, help, kind, value) in [
+                (
+                    "seawall_shared_store_here",
+                    "Whether the store that a fleet shares decides.",
+                    "gauge",
+                    u64::from(standing != Standing::Away),
+                ),
+                (
+                    "seawall_shared_store_decided_alone_total",
+                    "Requests that this node decided without it.",
+                    "counter",
+                    counts.decided_alone,
+                ),
+                (
+                    "seawall_shared_store_unsettled_total",
+                    "Settlements that did not reach it.",
+                    "counter",
+                    counts.unsettled.saturating_add(dropped),
+                ),
+            ] {
+                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+            }
         }
         text
     }

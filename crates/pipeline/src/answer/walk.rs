@@ -4,7 +4,7 @@
 //! and where to try again is the word of [`Retries`]; its state belongs to the request and lasts over all targets.
 
 use super::try_once::{Content, Tried, try_once};
-use crate::attempt::{Attempt, Holdings};
+use crate::attempt::{Attempt, Holdings, LATEST_END};
 use crate::path::Path;
 use crate::place::{NoPlace, Place};
 use crate::plan::PlannedRequest;
@@ -25,9 +25,6 @@ use seawall_store::{CallId, ReserveError};
 use seawall_wire::RequestError;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-/// Money that is still held so long after a request's deadline is charged at its worst.
-const LATEST_END: Duration = Duration::from_secs(30);
 
 /// Why a target was not even tried.
 pub(super) enum Skipped {

@@ -128,6 +128,7 @@ impl Shop {
             ],
             hedge: Arc::new(HedgePolicy::new(HedgeOptions::default()).unwrap()),
             posture: Posture::default(),
+            shared_caller_day: None,
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),

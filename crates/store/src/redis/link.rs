@@ -33,6 +33,8 @@ pub struct RedisOptions {
     /// The name of a master that sentinels watch; then the addresses are those of its sentinels, and a user and password
     /// in them hold for the master, too.
     pub sentinel_master: Option<String>,
+    /// What every key begins with, so that two fleets can share a server; empty for nothing.
+    pub prefix: String,
     /// The longest wait for one answer.
     pub answer_within: Duration,
     /// The longest wait for a connection, in the background.
@@ -46,6 +48,7 @@ impl Default for RedisOptions {
             servers: vec!["redis://127.0.0.1:6379".into()],
             cluster: false,
             sentinel_master: None,
+            prefix: String::new(),
             answer_within: Duration::from_millis(25),
             connect_within: Duration::from_secs(1),
         }
@@ -64,6 +67,7 @@ enum Wire {
 pub struct RedisLink<R> {
     wire: Wire,
     runtime: R,
+    prefix: Arc<str>,
     answer_within: Duration,
 }
 
@@ -104,7 +108,13 @@ impl<R: Runtime> RedisLink<R> {
                 return Err(wrong(format!("{} addresses, and no cluster", servers.len())));
             }
         };
-        Ok(Self { wire, runtime, answer_within })
+        let prefix = options.prefix.as_str();
+        // What is in braces decides where a key lies in a cluster.
+        if prefix.contains(['{', '}']) || prefix.chars().any(char::is_control) {
+            return Err(SettingError::new("prefix", "must hold no braces and no control characters"));
+        }
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}:") };
+        Ok(Self { wire, runtime, prefix: prefix.into(), answer_within })
     }
 
     pub(super) fn runtime(&self) -> &R {
@@ -119,10 +129,10 @@ impl<R: Runtime> RedisLink<R> {
         arguments: &[&[u8]],
     ) -> Result<Value, StoreError> {
         let outcome = self.limited(async {
-            let first = self.call(&command("EVALSHA", &script.hash, keys, arguments)).await;
+            let first = self.call(&self.command("EVALSHA", &script.hash, keys, arguments)).await;
             match first {
                 Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    self.call(&command("EVAL", &script.text, keys, arguments)).await
+                    self.call(&self.command("EVAL", &script.text, keys, arguments)).await
                 }
                 outcome => outcome,
             }
@@ -141,6 +151,22 @@ impl<R: Runtime> RedisLink<R> {
         outcome.ok_or_else(|| StoreError::away(STORE, format!("no answer in {:?}", self.answer_within)))
     }
 
+    fn command(&self, verb: &str, script: &str, keys: &[String], arguments: &[&[u8]]) -> Cmd {
+        let mut command = redis::cmd(verb);
+        command.arg(script).arg(keys.len());
+        for key in keys {
+            if self.prefix.is_empty() {
+                command.arg(key);
+            } else {
+                command.arg(format!("{}{key}", self.prefix));
+            }
+        }
+        for argument in arguments {
+            command.arg(*argument);
+        }
+        command
+    }
+
     async fn call(&self, command: &Cmd) -> RedisResult<Value> {
         let answer = match self.wire.clone() {
             Wire::One(mut manager) => manager.req_packed_command(command).await,
@@ -149,18 +175,6 @@ impl<R: Runtime> RedisLink<R> {
         };
         answer.and_then(Value::extract_error)
     }
-}
-
-fn command(verb: &str, script: &str, keys: &[String], arguments: &[&[u8]]) -> Cmd {
-    let mut command = redis::cmd(verb);
-    command.arg(script).arg(keys.len());
-    for key in keys {
-        command.arg(key);
-    }
-    for argument in arguments {
-        command.arg(*argument);
-    }
-    command
 }
 
 fn positive(setting: &'static str, span: Duration) -> Result<Duration, SettingError> {

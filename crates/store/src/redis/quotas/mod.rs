@@ -60,8 +60,8 @@ pub struct RedisQuotas<R> {
     link: RedisLink<R>,
     scripts: Scripts,
     rules: Mutex<Arc<Rules>>,
-    /// The names of groups that belong to everybody.
-    fleet_names: Vec<Box<str>>,
+    /// The names of groups that lie with whoever asks. All others belong to everybody.
+    home_names: Vec<Box<str>>,
     leases: FleetLeases,
     /// Whether whoever asks tells the time, which only tests do.
     stepped: bool,
@@ -101,14 +101,14 @@ enum Answer {
 impl<R: Runtime> RedisQuotas<R> {
     /// Groups with the place of their counts.
     pub fn new(link: RedisLink<R>, groups: Vec<(QuotaGroup, Placement)>) -> Result<Self, SettingError> {
-        let is_fleets = |(group, placement): &(QuotaGroup, Placement)| {
-            (*placement == Placement::Fleet).then(|| group.name().into())
+        let is_at_home = |(group, placement): &(QuotaGroup, Placement)| {
+            (*placement == Placement::Home).then(|| group.name().into())
         };
-        let fleet_names: Vec<Box<str>> = groups.iter().filter_map(is_fleets).collect();
+        let home_names: Vec<Box<str>> = groups.iter().filter_map(is_at_home).collect();
         let groups: Vec<QuotaGroup> = groups.into_iter().map(|(group, _)| group).collect();
-        let rules = Mutex::new(Arc::new(Rules::new(&groups, &fleet_names)?));
+        let rules = Mutex::new(Arc::new(Rules::new(&groups, &home_names)?));
         let leases = FleetLeases::default();
-        Ok(Self { link, scripts: Scripts::new(), rules, fleet_names, leases, stepped: false })
+        Ok(Self { link, scripts: Scripts::new(), rules, home_names, leases, stepped: false })
     }
 
     /// Takes the time that is handed in for the server's. For tests that step time; many clocks are not one.
@@ -323,7 +323,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
     }
 
     fn change(&self, groups: Vec<QuotaGroup>, _now: Now) -> Result<(), SettingError> {
-        let rules = Arc::new(Rules::new(&groups, &self.fleet_names)?);
+        let rules = Arc::new(Rules::new(&groups, &self.home_names)?);
         *lock(&self.rules) = rules;
         self.leases.forget();
         Ok(())

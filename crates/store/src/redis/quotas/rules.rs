@@ -59,7 +59,7 @@ pub(super) const DAY_LASTS: u64 = 86_400_000_000;
 const LONGEST: u64 = MOST / 8;
 
 impl Rules {
-    pub(super) fn new(groups: &[QuotaGroup], fleet: &[Box<str>]) -> Result<Self, SettingError> {
+    pub(super) fn new(groups: &[QuotaGroup], home: &[Box<str>]) -> Result<Self, SettingError> {
         if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
             return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
         }
@@ -68,8 +68,8 @@ impl Rules {
             if rules.iter().any(|earlier| *earlier.name == *group.name()) {
                 return Err(SettingError::new("groups", format!("two groups are named {}", group.name())));
             }
-            let is_fleets = fleet.iter().any(|name| **name == *group.name());
-            let placement = if is_fleets { Placement::Fleet } else { Placement::Home };
+            let is_at_home = home.iter().any(|name| **name == *group.name());
+            let placement = if is_at_home { Placement::Home } else { Placement::Fleet };
             let limits = group.quotas().iter().enumerate().map(|(quota, rule)| {
                 let limit = LimitId { group: seawall_core::quota::GroupId::at(place), quota };
                 LimitRule::new(group.name(), limit, rule)

@@ -1,0 +1,323 @@
+//! Limits that a fleet shares in Redis, and what keeps them going.
+//!
+//! **When it acts.** Each request is decided by one script, or by this node's own share while the store is away. What is
+//! to be put right afterwards goes through a bounded line to a task of its own: no request waits for it. Once a second
+//! this node tells that it lives, counts the others, and looks for a store that was away.
+//!
+//! **What it will not do.** It keeps no request waiting longer than the store may take, and refuses none because it is
+//! away. A settlement that finds the line full is dropped and counted: what was reserved stays charged.
+
+use crate::runtime::TokioRuntime;
+use crate::secret::{SecretError, fetch};
+use seawall_config::RedisSettings;
+use seawall_core::breaker::NodeId;
+use seawall_core::quota::{GroupId, LimitId, LimitView, QuotaGroup, Scope};
+use seawall_core::setting::SettingError;
+use seawall_core::time::Now;
+use seawall_pipeline::{Decided, Deciding, LimitRules, Runtime as _, SharedLimits, SharedTaking, Timer as _};
+use seawall_store::redis::{Placement, RedisBoard, RedisLink, RedisOptions, RedisQuotas, RedisReceipt};
+use seawall_store::{
+    AwayCounts, AwayObserver, AwayOptions, Board as _, NodeView, QuotaAsk, Quotas as _, SharedQuotas,
+    SharedReceipt, Spent, Standing,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Settlements that may wait for the store.
+const WAITING: usize = 65_536;
+/// How often this node tells that it lives and looks for the store.
+const EVERY: Duration = Duration::from_secs(1);
+/// A node that has not been heard of for so long is not counted.
+const LIVES: Duration = Duration::from_secs(5);
+
+type Store = SharedQuotas<RedisQuotas<TokioRuntime>, TokioRuntime>;
+type Receipt = SharedReceipt<RedisReceipt>;
+
+/// Why there are no shared limits.
+#[derive(Debug, thiserror::Error)]
+pub enum SharedError {
+    /// A setting makes no sense.
+    #[error("store.redis: {0}")]
+    Setting(#[from] SettingError),
+    /// The password is not where it should be.
+    #[error("store.redis.password: {0}")]
+    Secret(#[from] SecretError),
+    /// The thread cannot be started.
+    #[error("cannot start the thread for redis: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Limits in Redis.
+pub(crate) struct RedisLimits {
+    store: Arc<Store>,
+    /// Every group that there ever was, in the order in which they came: a group keeps its place, whatever else changes.
+    groups: Mutex<Vec<QuotaGroup>>,
+    line: mpsc::Sender<(Receipt, Spent, Now)>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// What keeps shared limits going, to be run until the gateway ends.
+pub(crate) struct SharedKeeper {
+    store: Arc<Store>,
+    board: RedisBoard<TokioRuntime>,
+    node: NodeId,
+    runtime: TokioRuntime,
+    line: mpsc::Receiver<(Receipt, Spent, Now)>,
+}
+
+/// How the shared store stands, for who operates the gateway.
+#[derive(Clone)]
+pub(crate) struct SharedStatus {
+    store: Arc<Store>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl SharedStatus {
+    /// How it stands, what has happened since the start, and settlements that were dropped.
+    pub(crate) fn read(&self) -> (Standing, AwayCounts, u64) {
+        (self.store.standing(), self.store.counts(), self.dropped.load(Ordering::Relaxed))
+    }
+}
+
+/// The thread that the connection lives on. Dropped, it settles what waits and ends.
+pub(crate) struct SharedThread {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    pub(crate) status: SharedStatus,
+}
+
+impl Drop for SharedThread {
+    fn drop(&mut self) {
+        // Nobody listens only if the thread has ended already.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Begins to connect, and keeps shared limits going until it is dropped.
+pub(crate) fn start(
+    settings: &RedisSettings,
+    rules: &LimitRules,
+    runtime: TokioRuntime,
+) -> Result<(RedisLimits, SharedThread), SharedError> {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let tokio = tokio.map_err(SharedError::Thread)?;
+    let (limits, keeper, status) = {
+        let _inside = tokio.enter();
+        open(settings, rules, runtime)?
+    };
+    let (stop, mut stopped) = watch::channel(false);
+    let thread = std::thread::Builder::new().name("redis".to_owned()).spawn(move || {
+        tokio.block_on(keeper.run(async move {
+            // An error means that who could tell is gone, which is an end as well.
+            let _ = stopped.wait_for(|is_told| *is_told).await;
+        }));
+    });
+    let thread = Some(thread.map_err(SharedError::Thread)?);
+    Ok((limits, SharedThread { stop, thread, status }))
+}
+
+fn open(
+    settings: &RedisSettings,
+    rules: &LimitRules,
+    runtime: TokioRuntime,
+) -> Result<(RedisLimits, SharedKeeper, SharedStatus), SharedError> {
+    let options = RedisOptions {
+        servers: settings
+            .url
+            .split(',')
+            .map(|url| with_password(url.trim(), settings))
+            .collect::<Result<_, _>>()?,
+        cluster: settings.cluster,
+        prefix: settings.prefix.clone(),
+        answer_within: settings.operation_time,
+        ..RedisOptions::default()
+    };
+    let link = RedisLink::new(&options, runtime)?;
+    let groups = rules.groups();
+    let at_home = |group: &QuotaGroup| {
+        rules.tiers.iter().chain(&rules.by_address).any(|own| own.name() == group.name())
+    };
+    let placed = groups
+        .iter()
+        .map(|group| (group.clone(), if at_home(group) { Placement::Home } else { Placement::Fleet }));
+    let quotas = RedisQuotas::new(link.clone(), placed.collect())?;
+    let node = NodeId(runtime.draw().bits());
+    let away = AwayOptions {
+        node,
+        answer_within: settings.operation_time,
+        fleet_size: 1,
+        seed: runtime.draw().bits(),
+    };
+    let store = Arc::new(SharedQuotas::new(quotas, groups.clone(), away, runtime, Box::new(Told))?);
+    let (line, waiting) = mpsc::channel(WAITING);
+    let dropped = Arc::new(AtomicU64::new(0));
+    let limits = RedisLimits {
+        store: Arc::clone(&store),
+        groups: Mutex::new(groups),
+        line,
+        dropped: Arc::clone(&dropped),
+    };
+    let status = SharedStatus { store: Arc::clone(&store), dropped };
+    let keeper = SharedKeeper { store, board: RedisBoard::new(link), node, runtime, line: waiting };
+    Ok((limits, keeper, status))
+}
+
+/// The address with the password that is kept elsewhere.
+fn with_password(url: &str, settings: &RedisSettings) -> Result<String, SharedError> {
+    let Some(reference) = &settings.password else { return Ok(url.to_owned()) };
+    let secret = fetch(reference)?;
+    let encoded: String = secret.expose().bytes().map(encoded).collect();
+    let Some((scheme, rest)) = url.split_once("://") else { return Ok(url.to_owned()) };
+    // A user that is named in the address stays.
+    let (user, host) = rest.split_once('@').unwrap_or(("", rest));
+    let user = user.split(':').next().unwrap_or_default();
+    Ok(format!("{scheme}://{user}:{encoded}@{host}"))
+}
+
+fn encoded(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+}
+
+/// Operators hear of it once per change.
+struct Told;
+
+impl AwayObserver for Told {
+    fn changed(&self, _: Standing, to: Standing, why: &str) {
+        let standing = match to {
+            Standing::Here => "here: it decides over limits",
+            Standing::Learning => "here again, and not believed alone yet",
+            Standing::Away => "away: this node decides by its own share",
+        };
+        eprintln!("seawall: redis is {standing} ({why})");
+    }
+}
+
+impl SharedKeeper {
+    /// Settles, tells and looks, until `stop` says that the gateway has ended. Then what waits is settled, as far as the
+    /// store takes it, and the node leaves.
+    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        let mut sequence = 0;
+        let mut due = self.runtime.monotonic();
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                () = self.runtime.sleep_until(due) => {
+                    sequence += 1;
+                    self.tell(sequence).await;
+                    due = self.runtime.monotonic() + EVERY;
+                }
+                Some((receipt, spent, now)) = self.line.recv() => self.settle(receipt, spent, now).await,
+            }
+        }
+        self.line.close();
+        while let Some((receipt, spent, now)) = self.line.recv().await {
+            self.settle(receipt, spent, now).await;
+        }
+        let now = self.runtime.now();
+        self.store.store().give_back_chunks(now).await;
+        // A node that cannot say so is forgotten when its time is over.
+        let _ = self.board.leave(self.node, now).await;
+    }
+
+    async fn settle(&self, receipt: Receipt, spent: Spent, now: Now) {
+        // What could not be settled is counted by the store itself, and stays charged.
+        let _ = self.store.settle(receipt, spent, now).await;
+    }
+
+    async fn tell(&self, sequence: u64) {
+        let now = self.runtime.now();
+        self.store.tick(now).await;
+        self.store.store().give_back_chunks(now).await;
+        let view = NodeView { sequence, ..NodeView::default() };
+        if self.board.publish(self.node, &view, LIVES, now).await.is_ok()
+            && let Ok(fleet) = self.board.read(now).await
+        {
+            self.store.set_fleet_size(u32::try_from(fleet.len()).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// What one request has taken.
+struct RedisTaking {
+    receipt: Receipt,
+    line: mpsc::Sender<(Receipt, Spent, Now)>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl SharedTaking for RedisTaking {
+    fn settle(self: Box<Self>, spent: Spent, now: Now) {
+        if self.line.try_send((self.receipt, spent, now)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl RedisLimits {
+    fn groups(&self) -> MutexGuard<'_, Vec<QuotaGroup>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SharedLimits for RedisLimits {
+    fn reserve<'a>(&'a self, ask: QuotaAsk<'a>, now: Now) -> Deciding<'a> {
+        Box::pin(async move {
+            let taking = |receipt| -> Box<dyn SharedTaking> {
+                Box::new(RedisTaking { receipt, line: self.line.clone(), dropped: Arc::clone(&self.dropped) })
+            };
+            match self.store.reserve(&ask, now).await {
+                Ok(decision) => decision.map(taking),
+                // It answers without the store; what it cannot answer is a question that makes no sense.
+                Err(_) => Decided::TooLarge {
+                    limit: LimitId { group: GroupId::at(u16::MAX), quota: 0 },
+                    capacity: 0,
+                },
+            }
+        })
+    }
+
+    fn view<'a>(
+        &'a self,
+        home: u64,
+        scopes: &'a [Scope],
+        now: Now,
+    ) -> Pin<Box<dyn Future<Output = Vec<LimitView>> + Send + 'a>> {
+        Box::pin(async move {
+            self.store.view(home, scopes, now).await.map(|views| views.to_vec()).unwrap_or_default()
+        })
+    }
+
+    fn name(&self, limit: LimitId) -> Option<Box<str>> {
+        let groups = self.groups();
+        let group = groups.get(usize::from(limit.group.place()))?;
+        group.quotas().get(limit.quota).map(|quota| quota.name().into())
+    }
+
+    fn group(&self, name: &str) -> Option<GroupId> {
+        let place = self.groups().iter().position(|group| group.name() == name)?;
+        u16::try_from(place).ok().map(GroupId::at)
+    }
+
+    fn change(&self, wanted: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError> {
+        let mut groups = self.groups();
+        let mut changed = groups.clone();
+        for group in wanted {
+            match changed.iter_mut().find(|known| known.name() == group.name()) {
+                Some(known) => *known = group,
+                None => changed.push(group),
+            }
+        }
+        self.store.change(changed.clone(), now)?;
+        *groups = changed;
+        Ok(())
+    }
+}
