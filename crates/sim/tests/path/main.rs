@@ -5,8 +5,14 @@ mod answers;
 #[cfg(test)]
 mod day;
 #[cfg(test)]
+mod hedging;
+#[cfg(test)]
+mod names;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod shop;
 #[cfg(test)]
 mod target;
+#[cfg(test)]
+mod waiting;

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) const PRIME: &str = "sk-prime-0000000000";
-pub(crate) const GUEST: &str = "sk-guest-0000000000";
+pub(crate) const GUEST: &str = "sk-guest-0000000001";
 
 /// Keeps every record.
 #[derive(Default)]
@@ -46,6 +46,19 @@ pub(crate) struct Shop {
     records: Arc<Records>,
     /// When each request arrived; its place is its id.
     arrivals: Mutex<Vec<Timestamp>>,
+}
+
+/// What differs from shop to shop.
+pub(crate) struct Numbers {
+    pub(crate) cap: Money,
+    pub(crate) concurrency: u32,
+    pub(crate) hedge: HedgeOptions,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self { cap: Money::from_dollars(1_000), concurrency: 1_000, hedge: HedgeOptions::default() }
+    }
 }
 
 /// What a caller saw.
@@ -67,9 +80,19 @@ impl Shop {
     pub(crate) fn with(
         world: &World,
         callers: Callers,
-        [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
+        models: [(&str, u64, Arc<dyn Target>); 2],
         cap: Money,
     ) -> Self {
+        Self::made(world, callers, models, &Numbers { cap, ..Numbers::default() })
+    }
+
+    pub(crate) fn made(
+        world: &World,
+        callers: Callers,
+        [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
+        numbers: &Numbers,
+    ) -> Self {
+        let Numbers { cap, concurrency, hedge } = *numbers;
         let minute = Duration::from_secs(60);
         let tier = |name: &str, limit, burst, hour| {
             let quotas = vec![
@@ -88,7 +111,7 @@ impl Shop {
                     grade: if is_strong { Grade::Strong } else { Grade::Fast },
                     // Output costs five times as much as input.
                     price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
-                    concurrency: 1_000,
+                    concurrency,
                     queue: QueueOptions::default().check().unwrap(),
                     breaker: breaker.options().check().unwrap(),
                     pressure: PressureOptions::default().check().unwrap(),
@@ -126,7 +149,7 @@ impl Shop {
                 })
                 .unwrap(),
             ],
-            hedge: Arc::new(HedgePolicy::new(HedgeOptions::default()).unwrap()),
+            hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
             posture: Posture::default(),
             shared_caller_day: None,
             retry: RetryOptions::interactive().check().unwrap(),
@@ -167,7 +190,24 @@ impl Shop {
             arrivals.push(arrived);
             arrivals.len() as u64 - 1
         };
-        let inbound = inbound(id, key, body);
+        self.send(inbound(id, key, body), noted, path, give_up_after);
+        seen
+    }
+
+    /// Sends a request as it is. It is not among the arrivals.
+    pub(crate) fn ask_as(&self, inbound: InboundRequest) -> Arc<Mutex<Option<Seen>>> {
+        let seen = Arc::new(Mutex::new(None));
+        self.send(inbound, Arc::clone(&seen), Arc::clone(&self.path), None);
+        seen
+    }
+
+    fn send(
+        &self,
+        inbound: InboundRequest,
+        noted: Arc<Mutex<Option<Seen>>>,
+        path: Arc<Path<World>>,
+        give_up_after: Option<usize>,
+    ) {
         self.world.spawn(async move {
             let reply = match path.serve(inbound).await.content {
                 ReplyContent::Whole(answer) => Seen::Whole(answer.body),
@@ -185,7 +225,6 @@ impl Shop {
             };
             *noted.lock().unwrap() = Some(reply);
         });
-        seen
     }
 
     /// Sends one request and goes away after this long, whatever has come by then.
@@ -248,7 +287,7 @@ pub(crate) fn callers(keys: &[(&str, Tier)]) -> Callers {
     callers
 }
 
-fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
+pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
     InboundRequest {
         id,
         arriving: Arriving::Messages,

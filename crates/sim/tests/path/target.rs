@@ -44,14 +44,19 @@ pub(crate) struct ObedientTarget {
     world: World,
     deeds: Mutex<VecDeque<Deed>>,
     /// What it does once the list is done.
-    then: Deed,
+    then: Mutex<Deed>,
     pub(crate) diary: Arc<Mutex<Diary>>,
 }
 
 impl ObedientTarget {
     pub(crate) fn new(world: &World, deeds: &[Deed], then: Deed) -> Arc<Self> {
         let deeds = Mutex::new(deeds.iter().copied().collect());
-        Arc::new(Self { world: world.clone(), deeds, then, diary: Arc::default() })
+        Arc::new(Self { world: world.clone(), deeds, then: Mutex::new(then), diary: Arc::default() })
+    }
+
+    /// From now on it does this.
+    pub(crate) fn then(&self, deed: Deed) {
+        *self.then.lock().unwrap() = deed;
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -95,7 +100,7 @@ impl Target for ObedientTarget {
     }
 
     fn call(&self, call: Call) -> Calling<'_> {
-        let deed = self.deeds.lock().unwrap().pop_front().unwrap_or(self.then);
+        let deed = self.deeds.lock().unwrap().pop_front().unwrap_or(*self.then.lock().unwrap());
         self.diary.lock().unwrap().calls.push((self.world.now(), call.body));
         let (world, diary) = (self.world.clone(), Arc::clone(&self.diary));
         Box::pin(async move {

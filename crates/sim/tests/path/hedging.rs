@@ -1,0 +1,76 @@
+//! A second attempt beside one that is slow to begin.
+
+use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers};
+use crate::target::{Deed, ObedientTarget, pieces};
+use seawall_core::money::Money;
+use seawall_core::retry::HedgeOptions;
+use seawall_core::time::Timestamp;
+use seawall_pipeline::{Tier, Verdict};
+use seawall_sim::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A strong model that answers so often and then does this, with a fast one beside it.
+fn shop(enabled: bool, answers: usize, then: Deed) -> (Shop, Arc<ObedientTarget>, Arc<ObedientTarget>) {
+    let world = World::new(13);
+    let strong = ObedientTarget::new(&world, &vec![Deed::Answer; answers], then);
+    let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+    let models = [
+        ("strong-model", 3_000_000_000, Arc::<ObedientTarget>::clone(&strong) as Arc<_>),
+        ("fast-model", 1_000_000_000, Arc::<ObedientTarget>::clone(&fast) as Arc<_>),
+    ];
+    let hedge = HedgeOptions { enabled, extra_percent: 50.0, least_wait: Duration::from_millis(100) };
+    let numbers = Numbers { hedge, ..Numbers::default() };
+    let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
+    (Shop::made(&world, known, models, &numbers), strong, fast)
+}
+
+#[test]
+fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
+    let (shop, strong, fast) = shop(true, 40, Deed::Hang);
+    for _ in 0..40 {
+        assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    }
+    assert_eq!((strong.calls(), fast.calls()), (40, 0), "nothing was slow");
+    let asked = shop.world.now();
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    assert_eq!((strong.calls(), fast.calls()), (41, 1));
+    // 95 of 100 begin within 350 ms, rounded up to an eighth; the second attempt is made then.
+    let hedged = fast.diary.lock().unwrap().calls[0].0 - asked;
+    assert!((Duration::from_millis(350)..Duration::from_millis(450)).contains(&hedged), "{hedged:?}");
+    let record = shop.records().pop().unwrap();
+    assert_eq!(
+        (&record.verdict, record.attempts, record.target.as_deref()),
+        (&Verdict::Answered, 2, Some("fast"))
+    );
+    // The one that lost is settled too: nobody can say what it has cost.
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
+}
+
+#[test]
+fn switched_off_nobody_hedges() {
+    let (shop, _, fast) = shop(false, 40, Deed::Hang);
+    for _ in 0..40 {
+        assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    }
+    let asked = shop.world.now();
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    let failed_over = fast.diary.lock().unwrap().calls[0].0;
+    assert_eq!(failed_over - asked, Duration::from_secs(30));
+}
+
+#[test]
+fn where_both_fail_the_caller_hears_of_one_failure_and_both_are_settled() {
+    let (shop, strong, fast) = shop(true, 40, Deed::StallAfter(1));
+    for _ in 0..40 {
+        shop.ask_and_wait(PRIME, &body(true));
+    }
+    fast.then(Deed::Status(503));
+    let before = shop.records().len();
+    let Seen::Rejected(_) = shop.ask_and_wait(PRIME, &body(true)) else { panic!("answered") };
+    assert!(strong.calls() >= 41 && fast.calls() >= 1);
+    assert_eq!(shop.records().len(), before + 1);
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert!(shop.world.now() > Timestamp::ZERO);
+}

@@ -1,0 +1,66 @@
+//! A request that its caller has named is done once.
+
+use crate::shop::{GUEST, PRIME, Seen, Shop, body, inbound};
+use crate::target::{Deed, ObedientTarget, whole};
+use seawall_core::money::Money;
+use seawall_pipeline::{Conflict, InboundRequest, Rejection};
+use seawall_sim::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn shop(deeds: &[Deed]) -> (Shop, Arc<ObedientTarget>) {
+    let world = World::new(17);
+    let target = ObedientTarget::new(&world, deeds, Deed::Answer);
+    let models = || Arc::<ObedientTarget>::clone(&target);
+    (Shop::new(&world, models(), models(), Money::from_dollars(1)), target)
+}
+
+fn named(id: u64, key: &str, name: &str, body: &str) -> InboundRequest {
+    InboundRequest { name: Some(name.into()), ..inbound(id, key, body) }
+}
+
+#[test]
+fn a_thousand_at_once_make_one_call() {
+    let (shop, target) = shop(&[]);
+    let seen: Vec<_> = (0..1_000).map(|id| shop.ask_as(named(id, PRIME, "order-1", &body(false)))).collect();
+    shop.world.run();
+    let answered = seen.iter().filter(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))).count();
+    let in_progress = Seen::Rejected(Rejection::Conflict(Conflict::InProgress));
+    let told = seen.iter().filter(|seen| seen.lock().unwrap().as_ref() == Some(&in_progress)).count();
+    assert_eq!((target.calls(), answered, told), (1, 1, 999));
+}
+
+#[test]
+fn done_once_it_is_not_done_again_and_another_request_may_not_have_its_name() {
+    let (shop, target) = shop(&[]);
+    let ask = |id, key: &str, body: &str| {
+        let seen = shop.ask_as(named(id, key, "order-1", body));
+        shop.world.run();
+        let seen = seen.lock().unwrap().take();
+        seen.unwrap()
+    };
+    assert_eq!(ask(1, PRIME, &body(false)), Seen::Whole(whole()));
+    assert_eq!(ask(2, PRIME, &body(false)), Seen::Rejected(Rejection::Conflict(Conflict::Done)));
+    let other = body(false).replace("100", "101");
+    assert_eq!(ask(3, PRIME, &other), Seen::Rejected(Rejection::Conflict(Conflict::OtherRequest)));
+    // Another caller's name is another name.
+    assert_eq!(ask(4, GUEST, &body(false)), Seen::Whole(whole()));
+    assert_eq!(target.calls(), 2);
+}
+
+#[test]
+fn what_was_not_answered_may_be_asked_again() {
+    let (shop, target) = shop(&[Deed::Status(400)]);
+    let ask = |id| {
+        let seen = shop.ask_as(named(id, PRIME, "order-1", &body(false)));
+        shop.world.run();
+        let seen = seen.lock().unwrap().take();
+        seen.unwrap()
+    };
+    assert!(matches!(ask(1), Seen::Rejected(Rejection::Exhausted { .. })));
+    assert_eq!(ask(2), Seen::Whole(whole()));
+    assert_eq!(target.calls(), 2);
+    // Nor does a name hold for ever.
+    shop.world.run_until(shop.world.now() + Duration::from_secs(601));
+    assert_eq!(ask(3), Seen::Whole(whole()));
+}
