@@ -10,7 +10,8 @@
 mod admit;
 mod answer;
 mod attempt;
-
+pub mod chat;
+pub mod guardrail;
 mod identify;
 mod path;
 mod plan;
