@@ -244,7 +244,7 @@ fn text_that_is_padded_with_what_nobody_sees_is_not_kept_back_for_ever() {
             let pieces = text.as_bytes().chunks(size).map(|piece| str::from_utf8(piece).unwrap());
             play(list.watch(), pieces)
         };
-        let fits = padded(most - 1);
+        let fits = padded(most);
         assert_eq!(play(&fits), (fits.clone(), None));
         let (released, rule) = play(&padded(most + 1));
         assert_eq!((released.as_str(), rule.as_deref()), ("so ", Some("deny_list.padded")));

@@ -25,8 +25,6 @@ pub(super) struct ChatVoice {
     delivered: u64,
     /// Whether the target has ended the answer, or failed.
     is_over: bool,
-    /// Whether the guardrail knows that there is no more.
-    is_judged: bool,
     /// Whether the caller knows that the answer is complete.
     is_complete: bool,
 }
@@ -40,7 +38,6 @@ impl ChatVoice {
             told: String::new(),
             delivered: 0,
             is_over: false,
-            is_judged: false,
             is_complete: false,
         }
     }
@@ -70,10 +67,7 @@ impl ChatVoice {
 
     /// The answer is complete.
     pub(super) fn judge_end(&mut self) {
-        if !self.is_judged {
-            self.is_judged = true;
-            self.ready += &self.text.end();
-        }
+        self.ready += &self.text.end();
     }
 
     /// Hands on what was released.

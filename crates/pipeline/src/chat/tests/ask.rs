@@ -199,6 +199,7 @@ fn a_locale_has_one_spelling_and_is_guessed_from_the_script() {
         ("One Piece の最新刊はいつ出ますか", "ja"),
         ("ﾏﾝｶﾞ", "ja"),
         ("漫画", "ja"),
+        ("Do you have manga of 鳥山明 here?", "ja"),
         ("What is new?", "en"),
         ("Do you have a manga by 鳥山 or by somebody else who draws like that?", "en"),
         ("123 !?", "en"),

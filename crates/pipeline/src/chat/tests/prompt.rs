@@ -99,11 +99,14 @@ fn each_locale_has_its_instructions_or_its_languages_or_the_first() {
     ] {
         assert_eq!(prompt.system(locale), Some(text), "{locale}");
     }
-    let silent = ChatPromptOptions { system: Vec::new(), ..options() }.check().unwrap();
-    assert_eq!(silent.system("ja"), None);
-    let prepared = prepare(&silent, &ask(Vec::new(), "c"), &TokenLimits::default()).unwrap();
-    assert!(prepared.request.system.is_empty() && prepared.history.is_empty());
-    assert_eq!(prepared.input, tokens("c") + 3);
+    let blank = vec![("ja".to_owned(), " ".to_owned())];
+    for (system, text) in [(Vec::new(), None), (blank, Some(" "))] {
+        let silent = ChatPromptOptions { system, ..options() }.check().unwrap();
+        assert_eq!(silent.system("ja"), text);
+        let prepared = prepare(&silent, &ask(Vec::new(), "c"), &TokenLimits::default()).unwrap();
+        assert!(prepared.request.system.is_empty() && prepared.history.is_empty());
+        assert_eq!(prepared.input, tokens("c") + 3);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::chat::{asked, listen, play, unwatched};
 use super::{OCCASION, answered, frames, script};
-use crate::guardrail::{AnswerWatch, WatchDecision};
+use crate::guardrail::{AnswerWatch, DenyList, Guardrail as _, WatchDecision};
 use crate::speech::{Ending, SpokenStream, WholeAnswer};
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -71,7 +71,9 @@ fn what_comes_behind_a_complete_answer_is_nobodys_business() {
         let joined = answered(&asked(true, None), target).concat();
         let alone = play(target, unwatched(), [&joined[..]]);
         let played = play(target, unwatched(), [&joined[..], b"data: garbage\n\n", &joined[..]]);
-        assert_eq!((played.outcome, played.heard), (Ok(Ending::Complete), alone.heard), "{target:?}");
+        assert_eq!((played.outcome, &played.heard), (Ok(Ending::Complete), &alone.heard), "{target:?}");
+        let twice = play(target, unwatched(), [&joined.repeat(2)[..]]);
+        assert!(twice.heard.done.is_none() || twice.heard == alone.heard, "{target:?} {:?}", twice.heard);
     }
 }
 
@@ -134,6 +136,31 @@ fn a_watch_that_fails_ends_the_stream() {
             assert_eq!(played.heard.interrupted.unwrap()["reason"], "blocked");
         }
     }
+}
+
+/// The stream of an answer up to its end, without the usage that one dialect tells behind it.
+fn without_usage() -> Vec<u8> {
+    let target = TargetDialect::BedrockConverse;
+    let joined = answered(&asked(true, None), target).concat();
+    let is_complete =
+        |length: &usize| play(target, unwatched(), [&joined[..*length]]).outcome == Ok(Ending::Complete);
+    let length = (0..joined.len()).rev().find(is_complete).unwrap();
+    joined[..length].to_vec()
+}
+
+#[test]
+fn what_is_decided_only_when_the_bytes_end_is_decided_then() {
+    let (target, bytes) = (TargetDialect::BedrockConverse, without_usage());
+    let text = play(target, unwatched(), [&bytes[..]]).heard.text;
+    let last: String = text.chars().skip(text.chars().count() - 3).collect();
+    let longer = DenyList::new(&[format!("{last}!!")]).unwrap();
+    let played = play(target, longer.watch(), [&bytes[..]]);
+    assert_eq!((played.outcome, &played.heard.text), (Ok(Ending::Complete), &text));
+    assert_eq!(played.taken, text);
+    let played = play(target, Box::new(Failing(u32::MAX, 0)), [&bytes[..]]);
+    assert_eq!((played.outcome, played.stream.blocked_by()), (Ok(Ending::Cut), Some("failed")));
+    assert!(!played.events.contains(&StreamEvent::Finished));
+    assert_eq!(played.heard.interrupted.unwrap()["reason"], "blocked");
 }
 
 proptest! {
