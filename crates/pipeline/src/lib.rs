@@ -11,6 +11,8 @@ mod admit;
 mod answer;
 mod attempt;
 mod callers;
+pub mod chat;
+pub mod guardrail;
 mod identify;
 mod limits;
 mod path;

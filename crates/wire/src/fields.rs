@@ -6,15 +6,18 @@
 
 use crate::chat::JsonText;
 use crate::depth::nests_deeper_than;
-use crate::request::{Name, RequestLimits, check_text, repeated};
+use crate::request::{Name, RequestLimits, check_text, read_max_output, repeated};
 use crate::request_error::RequestError;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use std::fmt;
 
+/// How much of an unknown field's name is told.
+const LONGEST_NAME: usize = 64;
+
 /// The fields of one object. None is there twice.
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     names: Vec<Name<'a>>,
     values: Vec<&'a RawValue>,
 }
@@ -35,8 +38,8 @@ impl<'a> Fields<'a> {
         fields.without_repetition()
     }
 
-    /// The fields of a body of bytes.
-    pub(crate) fn read(body: &'a [u8], limits: &RequestLimits) -> Result<Self, RequestError> {
+    /// The fields of a body, which is no larger and nests no deeper than allowed.
+    pub fn read(body: &'a [u8], limits: &RequestLimits) -> Result<Self, RequestError> {
         Self::of_body(check_text(body, limits)?, limits)
     }
 
@@ -61,7 +64,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of an object inside a body that is known to be JSON.
-    pub(crate) fn of_value(raw: &'a RawValue, limits: &RequestLimits) -> Result<Self, RequestError> {
+    pub fn of_value(raw: &'a RawValue, limits: &RequestLimits) -> Result<Self, RequestError> {
         let mut json = serde_json::Deserializer::from_str(raw.get());
         let fields = json.deserialize_map(FieldsVisitor { most: limits.fields });
         let fields = fields.map_err(|_| RequestError::wrong("", "must be an object"))?;
@@ -89,6 +92,30 @@ impl<'a> Fields<'a> {
         self.values.get(at).copied()
     }
 
+    /// Whether the field says something.
+    #[must_use]
+    pub fn has(&self, field: &str) -> bool {
+        self.get(field).is_some()
+    }
+
+    /// A limit of output, if it is there.
+    pub fn max_output(&self, field: &'static str) -> Result<Option<u32>, RequestError> {
+        self.get(field).map(|raw| read_max_output(field, raw)).transpose()
+    }
+
+    /// Refuses a field of any other name than these.
+    pub fn refuse_others(&self, known: &[&str]) -> Result<(), RequestError> {
+        let is_known = |Name(name): &&Name<'_>| known.contains(&&**name);
+        match self.names.iter().find(|name| !is_known(name)) {
+            // Its name goes back to the caller and into logs.
+            Some(Name(name)) => {
+                let name: String = name.chars().take(LONGEST_NAME).collect();
+                Err(RequestError::wrong(name, "is not known here"))
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -97,15 +124,18 @@ impl<'a> Fields<'a> {
         self.get(field).ok_or_else(|| RequestError::missing(field))
     }
 
-    pub(crate) fn string(&self, field: &str) -> Result<Option<String>, RequestError> {
+    /// The text of a field, if it is there.
+    pub fn string(&self, field: &str) -> Result<Option<String>, RequestError> {
         self.get(field).map(|raw| string_of(raw).map_err(|error| error.within(field))).transpose()
     }
 
-    pub(crate) fn need_string(&self, field: &str) -> Result<String, RequestError> {
+    /// The text of a field that must be there.
+    pub fn need_string(&self, field: &str) -> Result<String, RequestError> {
         self.string(field)?.ok_or_else(|| RequestError::missing(field))
     }
 
-    pub(crate) fn boolean(&self, field: &str) -> Result<bool, RequestError> {
+    /// Whether a field says true; one that is not there does not.
+    pub fn boolean(&self, field: &str) -> Result<bool, RequestError> {
         match self.get(field).map(RawValue::get) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -131,7 +161,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads each member of a list; none when the field is not there.
-    pub(crate) fn each<T>(
+    pub fn each<T>(
         &self,
         field: &str,
         limits: &RequestLimits,
@@ -223,5 +253,38 @@ impl<'de> Visitor<'de> for &mut ListVisitor {
             members.push(member);
         }
         Ok(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fields;
+    use crate::RequestLimits;
+
+    #[test]
+    fn a_field_of_another_name_is_refused_by_as_much_of_it_as_fits_a_line() {
+        let limits = RequestLimits::default();
+        let long = format!(r#"{{"a":1,"{}":2}}"#, "é".repeat(65));
+        let fields = Fields::read(long.as_bytes(), &limits).unwrap();
+        let told = fields.refuse_others(&["a"]).unwrap_err().to_string();
+        assert_eq!(told, format!("{}: is not known here", "é".repeat(64)));
+        let fields = Fields::read(br#"{"b":null,"a":1,"c":2}"#, &limits).unwrap();
+        assert!(fields.refuse_others(&["c", "a", "b", "d"]).is_ok());
+        assert_eq!(fields.refuse_others(&["a"]).unwrap_err().to_string(), "b: is not known here");
+        assert_eq!(["a", "b", "d"].map(|field| fields.has(field)), [true, false, false]);
+    }
+
+    #[test]
+    fn a_limit_of_output_is_a_whole_number() {
+        let limits = RequestLimits::default();
+        let read = |text: &str| {
+            let body = format!(r#"{{"most":{text}}}"#);
+            Fields::read(body.as_bytes(), &limits)
+                .unwrap()
+                .max_output("most")
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!((read("1"), read("null")), (Ok(Some(1)), Ok(None)));
+        assert!(read("0").unwrap_err().starts_with("most: must be a whole number"));
     }
 }

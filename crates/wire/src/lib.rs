@@ -13,7 +13,7 @@
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //!
 //! Beside them: [`Refusal`] is what Seawall refuses itself, [`RetryAdvice`] what a caller's client library is told about
-//! coming back, and [`RequestError`], [`AnswerError`] and [`StreamError`] are what every reader may complain about.
+//! coming back, [`Fields`] reads the objects of a request, and [`RequestError`], [`AnswerError`] and [`StreamError`] are what every reader may complain about.
 
 mod answer_error;
 pub mod anthropic;
@@ -31,6 +31,7 @@ pub mod sse;
 mod stream;
 
 pub use answer_error::{AnswerError, StreamError};
+pub use fields::Fields;
 pub use headers::{Dialect, RetryAdvice, retry_hint};
 pub use refusal::Refusal;
 pub use request::RequestLimits;

@@ -1,7 +1,7 @@
 //! Any face in front of any target.
 //!
-//! A caller speaks one of four dialects to a [`Face`], and a target answers in one of four. This is what stands between the
-//! two: a [`SpokenRequest`] is read once and written for each target that is tried, a [`WholeAnswer`] or a [`SpokenStream`]
+//! A caller speaks one of four dialects to a [`Face`], or our own words to a fifth, and a target answers in one of four. This
+//! is what stands between the two: a [`SpokenRequest`] is read once and written for each target that is tried, a [`WholeAnswer`] or a [`SpokenStream`]
 //! brings the answer back in the caller's words, and [`refusal`] says no in them. Bytes go in and bytes come out; there is
 //! no socket and no clock.
 //!
@@ -10,10 +10,16 @@
 //! Anthropic's dialect and Bedrock's InvokeModel exchange only what is around the words. All other pairs go through
 //! [`chat`](seawall_wire::chat), and what that has no word for is refused before anybody is asked.
 //!
+//! Our own face has no bytes in common with anybody: its questions are made with [`SpokenRequest::of_chat`], of a whole answer
+//! it gets the text, and of a stream `text` events, as far as a guardrail releases them. How an answer came about is for the
+//! path to tell, with [`SpokenStream::complete`].
+//!
 //! What a caller gets of a stream always ends between two events, so that [`SpokenStream::interrupt`] can say at any moment
 //! that no more will come. It decides nothing: whether to try again, and what a failure costs, is the path's business.
 
+mod chat_voice;
 mod held;
+mod reader;
 mod refusal;
 mod request;
 mod stream;
@@ -46,21 +52,27 @@ pub enum Face {
     BedrockInvoke,
     /// Amazon Bedrock's Converse.
     BedrockConverse,
+    /// Our own, whose words are in [`chat`](crate::chat).
+    Chat,
 }
 
 impl Face {
     /// Every face, in a fixed order.
-    pub const ALL: [Self; 4] =
+    pub const ALL: [Self; 5] =
+        [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse, Self::Chat];
+    /// The faces that speak as a vendor does, in the same order.
+    pub const VENDORS: [Self; 4] =
         [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse];
 
-    /// The same dialect, as a target has it.
+    /// The same dialect, as a target has it. No target speaks our own.
     #[must_use]
-    pub const fn dialect(self) -> TargetDialect {
+    pub const fn dialect(self) -> Option<TargetDialect> {
         match self {
-            Self::AnthropicMessages => TargetDialect::AnthropicMessages,
-            Self::OpenAiChat => TargetDialect::OpenAiChat,
-            Self::BedrockInvoke => TargetDialect::BedrockInvoke,
-            Self::BedrockConverse => TargetDialect::BedrockConverse,
+            Self::AnthropicMessages => Some(TargetDialect::AnthropicMessages),
+            Self::OpenAiChat => Some(TargetDialect::OpenAiChat),
+            Self::BedrockInvoke => Some(TargetDialect::BedrockInvoke),
+            Self::BedrockConverse => Some(TargetDialect::BedrockConverse),
+            Self::Chat => None,
         }
     }
 
@@ -72,13 +84,17 @@ impl Face {
             Self::OpenAiChat => "openai",
             Self::BedrockInvoke => "bedrock_invoke",
             Self::BedrockConverse => "bedrock_converse",
+            Self::Chat => "chat",
         }
     }
 
-    /// Whose client libraries call here.
+    /// Whose client libraries call here. Nobody's call our own.
     #[must_use]
-    pub const fn vendor(self) -> Dialect {
-        self.dialect().vendor()
+    pub const fn vendor(self) -> Option<Dialect> {
+        match self.dialect() {
+            Some(dialect) => Some(dialect.vendor()),
+            None => None,
+        }
     }
 }
 

@@ -30,6 +30,7 @@ enum Head {
     Completions(openai::RequestHead),
     Invoke { head: InvokeHead, model: String, stream: bool },
     Converse { head: ConverseHead, model: String, stream: bool },
+    Chat(ChatRequest),
 }
 
 impl SpokenRequest {
@@ -50,6 +51,14 @@ impl SpokenRequest {
         Ok(Self { body, limits: *limits, head, betas: Vec::new(), chat: OnceLock::new() })
     }
 
+    /// A question of our own face, whose answer is wanted as a stream or not.
+    #[must_use]
+    pub fn of_chat(chat: ChatRequest, stream: bool) -> Self {
+        let head = Head::Chat(ChatRequest { stream, stream_usage: stream, ..chat });
+        let limits = RequestLimits::default();
+        Self { body: Bytes::new(), limits, head, betas: Vec::new(), chat: OnceLock::new() }
+    }
+
     /// The same request, whose caller named these features in trial in a header, as Anthropic Messages does.
     #[must_use]
     pub fn with_betas(mut self, betas: Vec<String>) -> Self {
@@ -65,6 +74,7 @@ impl SpokenRequest {
             Head::Completions(_) => Face::OpenAiChat,
             Head::Invoke { .. } => Face::BedrockInvoke,
             Head::Converse { .. } => Face::BedrockConverse,
+            Head::Chat(_) => Face::Chat,
         }
     }
 
@@ -75,6 +85,7 @@ impl SpokenRequest {
             Head::Messages(head) => &head.model,
             Head::Completions(head) => &head.model,
             Head::Invoke { model, .. } | Head::Converse { model, .. } => model,
+            Head::Chat(chat) => &chat.model,
         }
     }
 
@@ -85,6 +96,7 @@ impl SpokenRequest {
             Head::Messages(head) => head.stream,
             Head::Completions(head) => head.stream,
             Head::Invoke { stream, .. } | Head::Converse { stream, .. } => *stream,
+            Head::Chat(chat) => chat.stream,
         }
     }
 
@@ -94,7 +106,7 @@ impl SpokenRequest {
     pub fn max_output(&self) -> u64 {
         let choices = match &self.head {
             Head::Completions(head) => head.choices,
-            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } => 1,
+            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } | Head::Chat(_) => 1,
         };
         u64::from(self.limit()).saturating_mul(choices.into())
     }
@@ -106,6 +118,7 @@ impl SpokenRequest {
             Head::Invoke { head, .. } => head.max_output,
             Head::Completions(head) => head.max_output.unwrap_or(USUAL_MAX_OUTPUT),
             Head::Converse { head, .. } => head.max_output.unwrap_or(USUAL_MAX_OUTPUT),
+            Head::Chat(chat) => chat.max_output.unwrap_or(USUAL_MAX_OUTPUT),
         }
     }
 
@@ -114,7 +127,7 @@ impl SpokenRequest {
     pub const fn wants_usage(&self) -> bool {
         match &self.head {
             Head::Completions(head) => head.include_usage,
-            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } => true,
+            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } | Head::Chat(_) => true,
         }
     }
 
@@ -123,11 +136,11 @@ impl SpokenRequest {
     pub fn betas(&self) -> &[String] {
         match &self.head {
             Head::Invoke { head, .. } => &head.betas,
-            Head::Messages(_) | Head::Completions(_) | Head::Converse { .. } => &self.betas,
+            Head::Messages(_) | Head::Completions(_) | Head::Converse { .. } | Head::Chat(_) => &self.betas,
         }
     }
 
-    /// The bytes as they came.
+    /// The bytes as they came; none of a question of our own face.
     #[must_use]
     pub const fn body(&self) -> &Bytes {
         &self.body
@@ -193,6 +206,7 @@ impl SpokenRequest {
                 let call = BedrockCall { operation, model: ANY_MODEL.to_owned() };
                 bedrock::read_chat_request(&call, &self.body, limits)?
             }
+            Head::Chat(chat) => chat.clone(),
         };
         // A turn without words is left out of other dialects, and a request without turns asks nothing.
         let has_words = |part: &Part| !matches!(part, Part::Text(text) if text.is_empty());

@@ -3,7 +3,9 @@
 use super::refusal::interruption;
 use super::voice::Voice;
 use super::watch::Watch;
-use super::{Face, Occasion, SpokenRequest};
+use super::{Occasion, SpokenRequest};
+use crate::chat::ChatReply;
+use crate::guardrail::AnswerWatch;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_provider::TargetDialect;
@@ -23,10 +25,11 @@ pub enum Ending {
 ///
 /// Feed it what the target sends until [`is_finished`](Self::is_finished); when the target ends before, ask for its
 /// [`end`](Self::end). When either fails, and whenever the path itself gives up, what [`interrupt`](Self::interrupt) gives is
-/// the last thing to send.
+/// the last thing to send. A complete answer of our own face ends with [`complete`](Self::complete).
 #[derive(Debug)]
 pub struct SpokenStream {
-    face: Face,
+    /// What the caller speaks, unless that is our own.
+    face: Option<TargetDialect>,
     watch: Watch,
     voice: Voice,
     took: Duration,
@@ -52,13 +55,24 @@ impl SpokenStream {
     #[must_use]
     pub fn new(request: &SpokenRequest, target: TargetDialect, occasion: &Occasion<'_>) -> Self {
         Self {
-            face: request.face(),
+            face: request.face().dialect(),
             watch: Watch::new(target),
             voice: Voice::new(request, target, occasion),
             took: occasion.took,
             received: 0,
             state: State::Running,
         }
+    }
+
+    /// The same stream, of whose text the caller gets what the watch releases. Only our own face can be watched: a stream of
+    /// another, which hands on bytes that nobody has looked into, fails at once. To be called before anything is fed.
+    #[must_use]
+    pub fn with_watch(mut self, watch: Box<dyn AnswerWatch>) -> Self {
+        match self.voice.chat_mut() {
+            Some(chat) => chat.watch_with(watch),
+            None => self.state = blocked(),
+        }
+        self
     }
 
     /// How long the answer takes by now. Two dialects tell that at their end.
@@ -88,7 +102,7 @@ impl SpokenStream {
             match &event {
                 _ if state != State::Running => return,
                 // Whoever was not told everything was not told a complete answer.
-                StreamEvent::Finished if !is_translated => return,
+                StreamEvent::Finished if !is_translated || self.voice.blocks_end() => return,
                 StreamEvent::Finished => state = State::Finished,
                 StreamEvent::Failed { failure, .. } => {
                     let is_told = is_translated && self.voice.told_failure();
@@ -108,6 +122,9 @@ impl SpokenStream {
         } else if !out.is_empty() {
             into(out.freeze());
         }
+        if state == State::Running && self.blocked_by().is_some() {
+            state = blocked();
+        }
         self.state = state;
         match state {
             State::Failed { failure, .. } => Err(failure),
@@ -121,6 +138,14 @@ impl SpokenStream {
             // One dialect tells its usage last, and may not come to it.
             let mut out = BytesMut::new();
             self.voice.end(self.took, &mut out);
+            let is_blocked = self.voice.blocks_end();
+            if let Some(chat) = self.voice.chat_mut() {
+                chat.tell(into);
+            }
+            if is_blocked {
+                self.state = blocked();
+                return Ending::Cut;
+            }
             if !out.is_empty() {
                 into(out.freeze());
             }
@@ -133,13 +158,46 @@ impl SpokenStream {
     /// Ends a stream that will not be completed, in the caller's words. Nothing where the answer is complete, or the caller
     /// knows already.
     pub fn interrupt(&mut self, kind: FailureKind, words: &str) -> Bytes {
+        self.interrupt_until(kind, words, None)
+    }
+
+    /// The same, with when to come back. Only our own face has a word for that inside a stream.
+    pub fn interrupt_until(
+        &mut self,
+        kind: FailureKind,
+        words: &str,
+        retry_after: Option<Duration>,
+    ) -> Bytes {
         let failure = match self.state {
             State::Finished | State::Failed { is_told: true, .. } => return Bytes::new(),
             State::Failed { failure, .. } => failure,
             State::Running => Failure::of(kind),
         };
         self.state = State::Failed { failure, is_told: true };
-        interruption(self.face, kind, words)
+        match self.voice.chat() {
+            Some(chat) => chat.interruption(kind, words, retry_after),
+            None => self.face.map_or_else(Bytes::new, |face| interruption(face, kind, words)),
+        }
+    }
+
+    /// Ends a complete answer of our own face. Nothing where it is not complete, where its end was told, and for any other
+    /// face: those have told it.
+    pub fn complete(&mut self, reply: &ChatReply) -> Bytes {
+        match self.voice.chat_mut() {
+            Some(chat) if self.state == State::Finished => chat.complete(reply),
+            _ => Bytes::new(),
+        }
+    }
+
+    /// The text that the caller was sent since this was asked last; nothing but for our own face.
+    pub fn take_text(&mut self) -> String {
+        self.voice.chat_mut().map(|chat| std::mem::take(&mut chat.told)).unwrap_or_default()
+    }
+
+    /// The rule that has blocked the answer. The model did nothing wrong by that.
+    #[must_use]
+    pub fn blocked_by(&self) -> Option<&str> {
+        self.voice.chat().and_then(|chat| chat.blocked_by())
     }
 
     /// Whether the answer is complete.
@@ -172,6 +230,10 @@ impl SpokenStream {
     pub const fn received(&self) -> u64 {
         self.received
     }
+}
+
+const fn blocked() -> State {
+    State::Failed { failure: Failure::of(FailureKind::Filtered), is_told: false }
 }
 
 const fn unreadable() -> State {

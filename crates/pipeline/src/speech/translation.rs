@@ -1,10 +1,11 @@
 //! A stream of one dialect, told in another, event by event.
 
+use super::Occasion;
+use super::reader::Reader;
 use super::watch::Unreadable;
-use super::{Face, Occasion};
 use bytes::BytesMut;
 use seawall_provider::TargetDialect;
-use seawall_wire::bedrock::{FrameLimits, InvokeToSse, SseToInvoke, StreamEnding};
+use seawall_wire::bedrock::SseToInvoke;
 use seawall_wire::chat::ChatEvent;
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, bedrock, openai};
@@ -28,14 +29,6 @@ struct Names {
 }
 
 #[derive(Debug)]
-enum Reader {
-    Messages(anthropic::ChatReader),
-    Completions(openai::ChatReader),
-    Invoke(InvokeToSse, anthropic::ChatReader),
-    Converse(bedrock::ChatReader),
-}
-
-#[derive(Debug)]
 enum Writer {
     Messages(anthropic::ChatWriter),
     Completions(openai::ChatWriter),
@@ -45,30 +38,22 @@ enum Writer {
 
 impl Translation {
     pub(super) fn new(
-        face: Face,
+        face: TargetDialect,
         target: TargetDialect,
         model: &str,
         wants_usage: bool,
         occasion: &Occasion<'_>,
     ) -> Self {
-        let (events, frames) = (SseLimits::default(), FrameLimits::default());
-        let reader = match target {
-            TargetDialect::AnthropicMessages => Reader::Messages(anthropic::ChatReader::new(events)),
-            TargetDialect::OpenAiChat => Reader::Completions(openai::ChatReader::new(events)),
-            TargetDialect::BedrockInvoke => {
-                Reader::Invoke(InvokeToSse::new(frames), anthropic::ChatReader::new(events))
-            }
-            TargetDialect::BedrockConverse => {
-                Reader::Converse(bedrock::ChatReader::new(frames, occasion.id, model))
-            }
-        };
+        let reader = Reader::new(target, occasion.id, model);
         let writer = match face {
-            Face::AnthropicMessages => Writer::Messages(anthropic::ChatWriter::new()),
-            Face::OpenAiChat => Writer::Completions(openai::ChatWriter::new(occasion.created, wants_usage)),
-            Face::BedrockInvoke => {
-                Writer::Invoke(anthropic::ChatWriter::new(), Box::new(SseToInvoke::new(events)))
+            TargetDialect::AnthropicMessages => Writer::Messages(anthropic::ChatWriter::new()),
+            TargetDialect::OpenAiChat => {
+                Writer::Completions(openai::ChatWriter::new(occasion.created, wants_usage))
             }
-            Face::BedrockConverse => Writer::Converse(bedrock::ChatWriter::new()),
+            TargetDialect::BedrockInvoke => {
+                Writer::Invoke(anthropic::ChatWriter::new(), Box::new(SseToInvoke::new(SseLimits::default())))
+            }
+            TargetDialect::BedrockConverse => Writer::Converse(bedrock::ChatWriter::new()),
         };
         let names = Names { id: occasion.id.to_owned(), model: model.to_owned() };
         Self { reader, writer, names, told_failure: false }
@@ -109,30 +94,6 @@ impl Names {
                 ChatEvent::Started { id, model: self.model.clone(), usage }
             }
             other => other,
-        }
-    }
-}
-
-impl Reader {
-    fn feed(&mut self, bytes: &[u8], on_event: impl FnMut(ChatEvent)) -> Result<(), Unreadable> {
-        match self {
-            Self::Messages(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
-            Self::Completions(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
-            Self::Invoke(frames, reader) => {
-                let mut events = BytesMut::new();
-                let taken_out = frames.feed(bytes, &mut events);
-                // What came before the frame that cannot be read was said all the same.
-                reader.feed(&events, on_event).map_err(|_| Unreadable)?;
-                taken_out.map_err(|_| Unreadable)
-            }
-            Self::Converse(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
-        }
-    }
-
-    fn end(&mut self, on_event: impl FnMut(ChatEvent)) {
-        if let Self::Converse(reader) = self {
-            // How it ended is known from who watches.
-            let (StreamEnding::Complete | StreamEnding::Interrupted) = reader.finish(on_event);
         }
     }
 }

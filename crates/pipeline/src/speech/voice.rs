@@ -1,9 +1,10 @@
 //! How the bytes of a target become those of a face.
 
+use super::chat_voice::ChatVoice;
 use super::held::Held;
 use super::translation::Translation;
 use super::watch::{Unreadable, Watch};
-use super::{Face, Occasion, SpokenRequest};
+use super::{Occasion, SpokenRequest};
 use bytes::{Bytes, BytesMut};
 use seawall_provider::TargetDialect;
 use seawall_wire::bedrock::{FrameLimits, InvokeToSse, SseToInvoke};
@@ -26,22 +27,27 @@ pub(super) enum Voice {
     Framed(Box<SseToInvoke>),
     /// Anthropic's events, taken out of frames.
     Unframed(InvokeToSse),
+    /// Our own words.
+    Chat(Box<ChatVoice>),
     /// Everything else.
     Translated(Box<Translation>),
 }
 
 impl Voice {
     pub(super) fn new(request: &SpokenRequest, target: TargetDialect, occasion: &Occasion<'_>) -> Self {
-        let (face, events) = (request.face(), SseLimits::default());
+        let events = SseLimits::default();
+        let Some(face) = request.face().dialect() else {
+            return Self::Chat(Box::new(ChatVoice::new(target, request.model(), occasion)));
+        };
         match (face, target) {
-            (Face::OpenAiChat, TargetDialect::OpenAiChat) if !request.wants_usage() => {
+            (TargetDialect::OpenAiChat, TargetDialect::OpenAiChat) if !request.wants_usage() => {
                 Self::WithoutUsage(UsageFilter::new(MOST_HELD))
             }
-            _ if face.dialect() == target => Self::Same(Held::default()),
-            (Face::BedrockInvoke, TargetDialect::AnthropicMessages) => {
+            _ if face == target => Self::Same(Held::default()),
+            (TargetDialect::BedrockInvoke, TargetDialect::AnthropicMessages) => {
                 Self::Framed(Box::new(SseToInvoke::new(events)))
             }
-            (Face::AnthropicMessages, TargetDialect::BedrockInvoke) => {
+            (TargetDialect::AnthropicMessages, TargetDialect::BedrockInvoke) => {
                 Self::Unframed(InvokeToSse::new(FrameLimits::default()))
             }
             _ => {
@@ -62,11 +68,12 @@ impl Voice {
             Self::Same(_) | Self::WithoutUsage(_) => Ok(()),
             Self::Framed(frames) => frames.feed(frame, took, out).map_err(|_| Unreadable),
             Self::Unframed(events) => events.feed(frame, out).map_err(|_| Unreadable),
+            Self::Chat(chat) => chat.hear(frame),
             Self::Translated(translation) => translation.feed(frame, took, out),
         }
     }
 
-    /// Hands on what needs no other words. The frame was watched before.
+    /// Hands on what needs no other words, and what a guardrail has released. The frame was watched before.
     pub(super) fn pass_on(
         &mut self,
         frame: &Bytes,
@@ -79,6 +86,10 @@ impl Voice {
                 held.pass_on(frame, whole, MOST_HELD, into).map_err(|_| Unreadable)
             }
             Self::WithoutUsage(filter) => filter.feed(frame, into).map_err(|_| Unreadable),
+            Self::Chat(chat) => {
+                chat.tell(into);
+                Ok(())
+            }
             Self::Framed(_) | Self::Unframed(_) | Self::Translated(_) => Ok(()),
         }
     }
@@ -88,6 +99,8 @@ impl Voice {
     pub(super) const fn told_failure(&self) -> bool {
         match self {
             Self::Translated(translation) => translation.told_failure(),
+            // Whoever gives up tells it, with what was delivered.
+            Self::Chat(_) => false,
             Self::Same(_) | Self::WithoutUsage(_) | Self::Framed(_) | Self::Unframed(_) => true,
         }
     }
@@ -96,6 +109,37 @@ impl Voice {
     pub(super) fn end(&mut self, took: Duration, out: &mut BytesMut) {
         if let Self::Translated(translation) = self {
             translation.end(took, out);
+        }
+    }
+
+    /// The answer is complete. Whether a guardrail finds otherwise.
+    pub(super) fn blocks_end(&mut self) -> bool {
+        match self {
+            Self::Chat(chat) => {
+                chat.judge_end();
+                chat.blocked_by().is_some()
+            }
+            Self::Same(_)
+            | Self::WithoutUsage(_)
+            | Self::Framed(_)
+            | Self::Unframed(_)
+            | Self::Translated(_) => false,
+        }
+    }
+
+    /// Our own words, where the caller gets these.
+    pub(super) const fn chat(&self) -> Option<&ChatVoice> {
+        match self {
+            Self::Chat(chat) => Some(chat),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) const fn chat_mut(&mut self) -> Option<&mut ChatVoice> {
+        match self {
+            Self::Chat(chat) => Some(chat),
+            _ => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Face, Occasion, SpokenRequest, has_anthropic_bodies};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_provider::TargetDialect;
-use seawall_wire::chat::{ChatAnswer, FinishReason, Usage};
+use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage};
 use seawall_wire::{AnswerError, anthropic, bedrock, openai};
 
 /// A whole answer as the caller gets it.
@@ -14,8 +14,10 @@ pub struct WholeAnswer {
     pub usage: Usage,
     /// Why the model stopped.
     pub finish: FinishReason,
-    /// The answer in the caller's dialect.
+    /// The answer in the caller's dialect; nothing where that is our own, which has more to say than the model.
     pub body: Bytes,
+    /// What the model said, where the caller speaks to our own face.
+    pub text: Option<String>,
     /// What the caller's dialect says in headers.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -34,21 +36,26 @@ impl WholeAnswer {
         occasion: &Occasion<'_>,
     ) -> Result<Self, Failure> {
         let face = request.face();
-        let same_body = has_anthropic_bodies(target) && has_anthropic_bodies(face.dialect());
-        let answer = if face.dialect() == target || same_body {
-            read_account(target, &body).map(|(usage, finish)| (known(usage, told), finish, body))
+        let is_passed_on =
+            |dialect| dialect == target || has_anthropic_bodies(target) && has_anthropic_bodies(dialect);
+        let answer = if face.dialect().is_some_and(is_passed_on) {
+            read_account(target, &body).map(|(usage, finish)| (known(usage, told), finish, body, None))
         } else {
             read_chat(target, &body, occasion, request.model()).map(|mut answer| {
                 answer.usage = known(answer.usage, told);
-                (answer.usage, answer.finish, written(face, &answer, occasion))
+                let (body, text) = match face.dialect() {
+                    Some(dialect) => (written(dialect, &answer, occasion), None),
+                    None => (Bytes::new(), Some(text_of(&answer))),
+                };
+                (answer.usage, answer.finish, body, text)
             })
         };
-        let (usage, finish, body) = answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
+        let (usage, finish, body, text) = answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
         let headers = match face {
             Face::BedrockInvoke => bedrock::usage_headers(usage, occasion.took),
-            Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse => Vec::new(),
+            Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse | Face::Chat => Vec::new(),
         };
-        Ok(Self { usage, finish, body, headers })
+        Ok(Self { usage, finish, body, text, headers })
     }
 }
 
@@ -80,12 +87,23 @@ fn read_chat(
     Ok(answer)
 }
 
-fn written(face: Face, answer: &ChatAnswer, occasion: &Occasion<'_>) -> Bytes {
+/// All words of an answer. Nothing to call was offered, so that there is nothing else in it.
+fn text_of(answer: &ChatAnswer) -> String {
+    let words = answer.parts.iter().filter_map(|part| match part {
+        AnswerPart::Text(text) => Some(text.as_str()),
+        AnswerPart::ToolCall(_) => None,
+    });
+    words.collect()
+}
+
+fn written(dialect: TargetDialect, answer: &ChatAnswer, occasion: &Occasion<'_>) -> Bytes {
     let mut out = BytesMut::new();
-    match face {
-        Face::AnthropicMessages | Face::BedrockInvoke => anthropic::write_chat_answer(&mut out, answer),
-        Face::OpenAiChat => openai::write_chat_answer(&mut out, answer, occasion.created),
-        Face::BedrockConverse => return bedrock::write_chat_answer(answer, occasion.took),
+    match dialect {
+        TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => {
+            anthropic::write_chat_answer(&mut out, answer);
+        }
+        TargetDialect::OpenAiChat => openai::write_chat_answer(&mut out, answer, occasion.created),
+        TargetDialect::BedrockConverse => return bedrock::write_chat_answer(answer, occasion.took),
     }
     out.freeze()
 }

@@ -172,7 +172,7 @@ fn a_failure_behind_what_cannot_be_told_is_told_in_our_words() {
 fn of_an_end_and_a_failure_the_first_counts() {
     let (done, error) =
         ("data: [DONE]\n\n", "data: {\"error\":{\"message\":\"no\",\"type\":\"server_error\"}}\n\n");
-    for face in Face::ALL {
+    for face in Face::VENDORS {
         let request = asked(face, &SHORT);
         let mut bytes = answered(&request, TargetDialect::OpenAiChat).concat();
         bytes.extend_from_slice(error.as_bytes());

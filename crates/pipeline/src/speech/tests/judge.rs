@@ -27,6 +27,7 @@ pub(super) fn listen(face: Face, bytes: &[u8]) -> Result<Heard, String> {
         Face::OpenAiChat => listen_to_completions(bytes),
         Face::BedrockInvoke => listen_to_invoke(bytes),
         Face::BedrockConverse => listen_to_converse(bytes),
+        Face::Chat => Err("our own face has a judge of its own".to_owned()),
     }
 }
 

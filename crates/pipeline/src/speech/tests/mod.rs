@@ -1,6 +1,8 @@
-//! All sixteen pairs, with the simulated model as target and strict clients as callers.
+//! All sixteen pairs and our own face, with the simulated model as target and strict clients as callers.
 
 mod any_bytes;
+mod chat;
+mod chat_faults;
 mod faults;
 mod judge;
 mod pass_through;
@@ -42,7 +44,14 @@ const PLAIN: Question =
 const STREAM: Question = Question { stream: true, ..PLAIN };
 
 fn every_pair() -> impl Iterator<Item = (Face, TargetDialect)> {
-    Face::ALL.into_iter().flat_map(|face| TargetDialect::ALL.into_iter().map(move |target| (face, target)))
+    Face::VENDORS
+        .into_iter()
+        .flat_map(|face| TargetDialect::ALL.into_iter().map(move |target| (face, target)))
+}
+
+/// The dialect of a face that speaks as a vendor does.
+fn dialect(face: Face) -> TargetDialect {
+    face.dialect().unwrap()
 }
 
 fn schema() -> Value {
@@ -65,6 +74,7 @@ fn body(face: Face, question: &Question) -> Value {
         Face::BedrockConverse => json!({
             "system": [{"text": "Be kind."}], "messages": [{"role": "user", "content": [{"text": words}]}],
         }),
+        Face::Chat => panic!("our own face has no dialect"),
     };
     match face {
         Face::AnthropicMessages => {
@@ -82,6 +92,7 @@ fn body(face: Face, question: &Question) -> Value {
                 body["inferenceConfig"] = json!({"maxTokens": limit});
             }
         }
+        Face::Chat => {}
     }
     if question.needs_tool {
         match face {
@@ -98,6 +109,7 @@ fn body(face: Face, question: &Question) -> Value {
                 let tool = json!({"toolSpec": {"name": "find", "inputSchema": {"json": schema()}}});
                 body["toolConfig"] = json!({"tools": [tool], "toolChoice": {"any": {}}});
             }
+            Face::Chat => {}
         }
     }
     body
@@ -109,6 +121,7 @@ fn arrival(face: Face, stream: bool) -> Arrival<'static> {
         Face::OpenAiChat => Arrival::Completions,
         Face::BedrockInvoke => Arrival::Invoke { model: ALIAS, stream },
         Face::BedrockConverse => Arrival::Converse { model: ALIAS, stream },
+        Face::Chat => panic!("our own face has no dialect"),
     }
 }
 
@@ -207,7 +220,7 @@ fn play<'a>(
 /// Whether bytes end between two events of a face.
 fn is_whole(face: Face, sent: &[u8]) -> bool {
     match face {
-        Face::AnthropicMessages | Face::OpenAiChat => whole_length(b"", sent) == sent.len(),
+        Face::AnthropicMessages | Face::OpenAiChat | Face::Chat => whole_length(b"", sent) == sent.len(),
         Face::BedrockInvoke | Face::BedrockConverse => {
             let mut frames = FrameReader::new(FrameLimits::default());
             // What stands behind an end or a failure of the target's own may be anything.

@@ -1,6 +1,8 @@
 //! What is not translated is not touched.
 
-use super::{ALIAS, OCCASION, PLAIN, Question, STREAM, answered, arrival, asked, body, model_of, play};
+use super::{
+    ALIAS, OCCASION, PLAIN, Question, STREAM, answered, arrival, asked, body, dialect, model_of, play,
+};
 use crate::speech::{Face, SpokenRequest, SpokenStream};
 use bytes::Bytes;
 use seawall_wire::RequestLimits;
@@ -15,18 +17,18 @@ fn by_hand(face: Face, question: &Question) -> String {
 
 #[test]
 fn a_request_in_the_same_dialect_changes_in_its_model_alone() {
-    for face in Face::ALL {
+    for face in Face::VENDORS {
         for question in [PLAIN, STREAM] {
             let text = by_hand(face, &question);
             let body = Bytes::from(text.clone());
             let request =
                 SpokenRequest::read(&arrival(face, question.stream), body, &RequestLimits::default())
                     .unwrap();
-            let model = model_of(face.dialect());
-            let sent = request.body_for(face.dialect(), model).unwrap();
+            let model = model_of(dialect(face));
+            let sent = request.body_for(dialect(face), model).unwrap();
             assert_eq!(sent, text.replace(&format!("\"{ALIAS}\""), &format!("\"{model}\"")), "{face:?}");
             // For a target with the same name for it there is nothing to change, and nothing is copied.
-            let sent = request.body_for(face.dialect(), ALIAS).unwrap();
+            let sent = request.body_for(dialect(face), ALIAS).unwrap();
             assert_eq!(sent.as_ptr(), request.body().as_ptr(), "{face:?}");
         }
     }
@@ -37,16 +39,16 @@ fn a_vendor_is_asked_for_usage_and_nothing_else_changes() {
     let text = by_hand(Face::OpenAiChat, &Question { wants_usage: false, ..STREAM });
     let body = Bytes::from(text.clone());
     let request = SpokenRequest::read(&super::Arrival::Completions, body, &RequestLimits::default()).unwrap();
-    let sent = request.body_for(Face::OpenAiChat.dialect(), ALIAS).unwrap();
+    let sent = request.body_for(dialect(Face::OpenAiChat), ALIAS).unwrap();
     assert_eq!(sent, text.replace("\"include_usage\": false", "\"include_usage\": true"));
 }
 
 #[test]
 fn a_frame_in_the_same_dialect_is_handed_on_itself() {
-    for face in Face::ALL {
+    for face in Face::VENDORS {
         let request = asked(face, &STREAM);
-        let mut stream = SpokenStream::new(&request, face.dialect(), &OCCASION);
-        for frame in answered(&request, face.dialect()) {
+        let mut stream = SpokenStream::new(&request, dialect(face), &OCCASION);
+        for frame in answered(&request, dialect(face)) {
             let mut got = Vec::new();
             stream.feed(&frame, &mut |bytes| got.push(bytes), &mut |_| ()).unwrap();
             let places: Vec<_> = got.iter().map(|bytes| (bytes.as_ptr(), bytes.len())).collect();
@@ -59,9 +61,9 @@ fn a_frame_in_the_same_dialect_is_handed_on_itself() {
 #[test]
 fn a_frame_goes_on_itself_to_who_does_not_want_usage_but_for_the_chunk_that_tells_it() {
     let request = asked(Face::OpenAiChat, &Question { wants_usage: false, ..STREAM });
-    let mut stream = SpokenStream::new(&request, Face::OpenAiChat.dialect(), &OCCASION);
+    let mut stream = SpokenStream::new(&request, dialect(Face::OpenAiChat), &OCCASION);
     let (mut all, mut sent) = (Vec::new(), Vec::new());
-    let frames = answered(&request, Face::OpenAiChat.dialect());
+    let frames = answered(&request, dialect(Face::OpenAiChat));
     for (at, frame) in frames.iter().enumerate() {
         all.extend_from_slice(frame);
         let mut got = Vec::new();
@@ -86,11 +88,11 @@ fn a_frame_goes_on_itself_to_who_does_not_want_usage_but_for_the_chunk_that_tell
 
 #[test]
 fn a_stream_in_the_same_dialect_is_byte_for_byte_the_same_however_it_comes() {
-    for face in Face::ALL {
+    for face in Face::VENDORS {
         let request = asked(face, &STREAM);
-        let joined = answered(&request, face.dialect()).concat();
+        let joined = answered(&request, dialect(face)).concat();
         for size in [1, 2, 7, 100, joined.len()] {
-            assert_eq!(play(&request, face.dialect(), joined.chunks(size)).sent, joined, "{face:?} {size}");
+            assert_eq!(play(&request, dialect(face), joined.chunks(size)).sent, joined, "{face:?} {size}");
         }
     }
 }
@@ -98,12 +100,12 @@ fn a_stream_in_the_same_dialect_is_byte_for_byte_the_same_however_it_comes() {
 #[test]
 fn events_with_other_line_ends_and_comments_are_passed_on_too() {
     let request = asked(Face::AnthropicMessages, &STREAM);
-    let joined = String::from_utf8(answered(&request, Face::AnthropicMessages.dialect()).concat()).unwrap();
+    let joined = String::from_utf8(answered(&request, dialect(Face::AnthropicMessages)).concat()).unwrap();
     for (line_end, comment) in [("\r\n", ""), ("\n", ": still there\n\n"), ("\r\n", ":\r\n\r\n"), ("\r", "")]
     {
         let bytes = format!("{comment}{}", joined.replace('\n', line_end));
         for size in [1, 3, 64, bytes.len()] {
-            let played = play(&request, Face::AnthropicMessages.dialect(), bytes.as_bytes().chunks(size));
+            let played = play(&request, dialect(Face::AnthropicMessages), bytes.as_bytes().chunks(size));
             assert!(played.is_complete());
             // The line feed of the very last line end comes behind the end, which is known without it.
             let sent = String::from_utf8(played.sent).unwrap();
@@ -117,7 +119,7 @@ fn a_stream_of_comments_that_never_ends_an_event_is_given_up() {
     for face in [Face::AnthropicMessages, Face::OpenAiChat] {
         let wants_usage = face == Face::AnthropicMessages;
         let request = asked(face, &Question { wants_usage, ..STREAM });
-        let mut stream = SpokenStream::new(&request, face.dialect(), &OCCASION);
+        let mut stream = SpokenStream::new(&request, dialect(face), &OCCASION);
         let line = Bytes::from(format!(":{}\n", "x".repeat(65_534)));
         let fed = (0..200).try_for_each(|_| stream.feed(&line, &mut |_| panic!("sent"), &mut |_| ()));
         assert!(fed.is_err());
@@ -137,7 +139,7 @@ fn the_largest_event_that_is_read_is_handed_on() {
     for (face, event) in [(Face::AnthropicMessages, messages), (Face::OpenAiChat, chunk)] {
         for wants_usage in [false, true] {
             let request = asked(face, &Question { wants_usage, ..STREAM });
-            let mut stream = SpokenStream::new(&request, face.dialect(), &OCCASION);
+            let mut stream = SpokenStream::new(&request, dialect(face), &OCCASION);
             let mut sent = 0;
             for piece in event.as_bytes().chunks(1 << 16) {
                 let piece = Bytes::copy_from_slice(piece);

@@ -31,6 +31,11 @@ fn a_refusal_has_the_status_the_words_and_the_headers_that_the_callers_library_r
                     assert_eq!(header("x-amz-retry-after"), Some("1500"));
                     (bedrock::refusal_status(why), &body["message"])
                 }
+                Face::Chat => {
+                    assert_eq!((&body["request_id"], &body["retry_after"]), (&"req_9".into(), &2.into()));
+                    assert_eq!(body["code"], crate::chat::refusal_code(why));
+                    (openai::status_of(why), &body["message"])
+                }
             };
             assert_eq!((reply.status, words), (status, &"no \"room\"".into()), "{face:?} {why:?}");
             assert_eq!(header("content-type"), Some("application/json"));
@@ -47,12 +52,14 @@ fn each_face_says_what_it_sends() {
     let events = "text/event-stream";
     let frames = "application/vnd.amazon.eventstream";
     let types = Face::ALL.map(|face| (content_type(face, false), content_type(face, true)));
-    assert_eq!(types, [events, events, frames, frames].map(|stream| ("application/json", stream)));
+    assert_eq!(types, [events, events, frames, frames, events].map(|stream| ("application/json", stream)));
     let ids = Face::ALL.map(request_id_header);
-    assert_eq!(ids, ["request-id", "x-request-id", "x-amzn-RequestId", "x-amzn-RequestId"]);
+    assert_eq!(ids, ["request-id", "x-request-id", "x-amzn-RequestId", "x-amzn-RequestId", "x-request-id"]);
     let more = Face::ALL.map(stream_headers);
     let invoke: &[_] = &[("x-amzn-bedrock-content-type", "application/json")];
-    assert_eq!(more, [&[], &[], invoke, &[]]);
+    assert_eq!(more, [&[], &[], invoke, &[], &[]]);
+    let vendors = Face::ALL.into_iter().filter(|face| face.vendor().is_some());
+    assert!(vendors.eq(Face::VENDORS));
 }
 
 #[test]

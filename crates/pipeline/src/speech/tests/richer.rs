@@ -1,7 +1,7 @@
 //! Answers richer than the simulated model's: words and several calls, and a cache.
 
 use super::judge::listen;
-use super::{OCCASION, PLAIN, STREAM, asked, every_pair, play};
+use super::{OCCASION, PLAIN, STREAM, asked, dialect, every_pair, play};
 use crate::speech::{Face, WholeAnswer};
 use bytes::{Bytes, BytesMut};
 use seawall_provider::TargetDialect;
@@ -143,7 +143,7 @@ fn whole_answers_keep_words_calls_and_cached_tokens() {
         let body: Bytes = written(target);
         let whole = WholeAnswer::read(&asked(face, &PLAIN), target, body, None, &OCCASION).unwrap();
         assert_eq!((whole.usage, whole.finish), (USAGE, FinishReason::ToolUse), "{face:?} {target:?}");
-        let heard = match face.dialect() {
+        let heard = match dialect(face) {
             TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => {
                 anthropic::read_chat_answer(&whole.body).unwrap()
             }

@@ -2,7 +2,7 @@
 
 use super::judge::{Heard, listen};
 use super::whole::word;
-use super::{ALIAS, OCCASION, PLAIN, Question, STREAM, answered, asked, every_pair, play};
+use super::{ALIAS, OCCASION, PLAIN, Question, STREAM, answered, asked, dialect, every_pair, play};
 use crate::speech::{Ending, Face, SpokenStream, WholeAnswer, has_anthropic_bodies};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -112,8 +112,8 @@ fn a_stream_in_other_words_has_a_name_and_the_model_that_the_caller_named() {
             let request = asked(face, &STREAM);
             let played = play(&request, target, [&answered(&request, target).concat()[..]]);
             let heard = listen(face, &played.sent).unwrap();
-            let is_anew = face.dialect() != target
-                && !(has_anthropic_bodies(face.dialect()) && has_anthropic_bodies(target));
+            let is_anew = dialect(face) != target
+                && !(has_anthropic_bodies(dialect(face)) && has_anthropic_bodies(target));
             assert_eq!(heard.model == ALIAS, is_anew, "{face:?} {target:?}");
             assert!(!heard.id.is_empty());
             assert_eq!(

@@ -1,0 +1,48 @@
+//! Which language somebody wants to be answered in.
+
+use seawall_core::tokens::{ClassCounts, TextLanguage};
+
+/// The longest locale: language, script, region and a variant.
+const LONGEST: usize = 35;
+
+/// The one spelling of a locale such as `ja-JP`, `en` or `zh-Hant-TW`; nothing where it is none.
+pub(super) fn canonical(locale: &str) -> Option<String> {
+    if locale.len() > LONGEST {
+        return None;
+    }
+    let mut parts = locale.split(['-', '_']);
+    let language = parts.next().filter(|part| matches!(part.len(), 2..=3))?;
+    if !language.bytes().all(|letter| letter.is_ascii_alphabetic()) {
+        return None;
+    }
+    let mut spelled = language.to_ascii_lowercase();
+    for part in parts {
+        if !matches!(part.len(), 1..=8) || !part.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
+            return None;
+        }
+        spelled.push('-');
+        let small = part.to_ascii_lowercase();
+        match part.len() {
+            2 => spelled.push_str(&small.to_ascii_uppercase()),
+            4 => {
+                spelled.push_str(&small[..1].to_ascii_uppercase());
+                spelled.push_str(&small[1..]);
+            }
+            _ => spelled.push_str(&small),
+        }
+    }
+    Some(spelled)
+}
+
+/// The language of a locale that is spelled so.
+pub(super) fn language(locale: &str) -> &str {
+    locale.split('-').next().unwrap_or_default()
+}
+
+/// What a text is written in. A title in Latin letters does not make a Japanese question English.
+pub(super) fn of_text(text: &str) -> &'static str {
+    match ClassCounts::of(text).language() {
+        TextLanguage::Japanese | TextLanguage::Mixed => "ja",
+        TextLanguage::English => "en",
+    }
+}

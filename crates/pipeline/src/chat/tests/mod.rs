@@ -1,0 +1,5 @@
+//! Questions, requests, replies, refusals and texts.
+
+mod ask;
+mod prompt;
+mod reply;

@@ -1,0 +1,225 @@
+//! Replies, events, refusals and texts.
+
+use crate::chat::{
+    ChatFinish, ChatRefusal, ChatReply, ChatText, InterruptReason, apology, confidence, interrupted_event,
+    refusal_code, text_event,
+};
+use bytes::BytesMut;
+use seawall_core::chance::Draw;
+use seawall_core::failure::FailureKind;
+use seawall_core::money::{Money, Usage};
+use seawall_core::strategy::{FallbackKind, Language, message};
+use seawall_core::vocabulary::Rung;
+use seawall_wire::chat::FinishReason;
+use seawall_wire::{Refusal, RetryAdvice};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn reply() -> ChatReply {
+    ChatReply {
+        answer: "はい、\n\"あります\"。".to_owned(),
+        rung: Rung::FastModel,
+        reasons: vec!["level=fast".to_owned(), "cost=fast".to_owned()],
+        request_id: "r-1".to_owned(),
+        session: Some("s".to_owned()),
+        usage: Usage { input: 10, cache_read: 3, cache_write: 2, output: 7 },
+        cost: Money::from_nanos(1_000_000_042),
+        target: Some("haiku".to_owned()),
+        finish: ChatFinish::Finished,
+        retry_after: Some(Duration::from_millis(2_001)),
+    }
+}
+
+fn read(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+#[test]
+fn a_reply_says_all_about_its_answer() {
+    let mut expected = json!({
+        "answer": "はい、\n\"あります\"。", "rung": "fast_model", "confidence": 0.7, "degraded": true,
+        "reasons": ["level=fast", "cost=fast"], "stale": false, "request_id": "r-1", "session": "s",
+        "usage": {"input": 15, "output": 7}, "cost": "1.000000042", "target": "haiku", "finish": "finished",
+        "retry_after": 3,
+    });
+    assert_eq!(read(&reply().body()), expected);
+    expected.as_object_mut().unwrap().remove("answer");
+    let done = reply().done_event();
+    let data = done.strip_prefix(b"event: done\ndata: ").unwrap().strip_suffix(b"\n\n").unwrap();
+    assert_eq!(read(data), expected);
+    let bare = ChatReply { session: None, target: None, retry_after: None, reasons: Vec::new(), ..reply() };
+    let body = read(&bare.body());
+    for absent in ["session", "target", "retry_after"] {
+        assert_eq!(body.get(absent), None);
+    }
+    assert_eq!(body["reasons"], json!([]));
+}
+
+#[test]
+fn an_answer_that_is_there_at_once_is_one_text_and_its_end() {
+    let events = reply().events();
+    let mut text = BytesMut::new();
+    text_event(&mut text, &reply().answer);
+    assert_eq!(events, [&text[..], &reply().done_event()].concat());
+    assert_eq!(&text[..], "event: text\ndata: {\"text\":\"はい、\\n\\\"あります\\\"。\"}\n\n".as_bytes());
+    let silent = ChatReply { answer: String::new(), ..reply() };
+    assert_eq!(silent.events(), reply().done_event());
+}
+
+#[test]
+fn what_follows_from_the_rung_does() {
+    for (rung, sure, degraded, stale) in [
+        (Rung::Template, 0.3, true, false),
+        (Rung::FreshCache, 0.5, true, false),
+        (Rung::StrongModel, 1.0, false, false),
+        (Rung::FastModel, 0.7, true, false),
+        (Rung::StaleCache, 0.4, true, true),
+        (Rung::Faq, 0.3, true, false),
+        (Rung::Apology, 0.1, true, false),
+    ] {
+        let body = read(&ChatReply { rung, ..reply() }.body());
+        assert_eq!((&body["rung"], &body["confidence"]), (&json!(rung.name()), &json!(sure)));
+        assert_eq!((&body["degraded"], &body["stale"]), (&json!(degraded), &json!(stale)), "{rung}");
+        assert_eq!(confidence(rung).to_string(), format!("{sure}"));
+    }
+}
+
+#[test]
+fn money_is_told_to_the_last_nano_dollar() {
+    for (nanos, told) in [
+        (0, "0.000000000"),
+        (1, "0.000000001"),
+        (999_999_999, "0.999999999"),
+        (1_000_000_000, "1.000000000"),
+        (u64::MAX, "18446744073.709551615"),
+    ] {
+        assert_eq!(read(&ChatReply { cost: Money::from_nanos(nanos), ..reply() }.body())["cost"], told);
+    }
+}
+
+#[test]
+fn every_end_of_a_model_has_a_word() {
+    for (finish, word) in [
+        (FinishReason::EndTurn, "finished"),
+        (FinishReason::StopSequence, "finished"),
+        (FinishReason::ToolUse, "finished"),
+        (FinishReason::Other, "finished"),
+        (FinishReason::MaxTokens, "length"),
+        (FinishReason::ContextWindowExceeded, "length"),
+        (FinishReason::PauseTurn, "length"),
+        (FinishReason::Refusal, "refused"),
+    ] {
+        assert_eq!(read(&ChatReply { finish: ChatFinish::of(finish), ..reply() }.body())["finish"], word);
+    }
+    assert_eq!(ChatFinish::Blocked.name(), "blocked");
+}
+
+#[test]
+fn an_interruption_says_why_what_came_before_and_when_to_come_back() {
+    let reasons = FailureKind::ALL.map(|kind| (kind, InterruptReason::of_failure(kind).name()));
+    for (kind, reason) in reasons {
+        let expected = match kind {
+            FailureKind::Filtered => "blocked",
+            FailureKind::TimedOut | FailureKind::NotStarted => "timed_out",
+            FailureKind::Throttled
+            | FailureKind::Overloaded
+            | FailureKind::QuotaExhausted
+            | FailureKind::NotReady => "overloaded",
+            _ => "broke_off",
+        };
+        assert_eq!(reason, expected, "{kind:?}");
+    }
+    for (wait, told) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
+        let wait = Some(Duration::from_millis(wait));
+        let event = interrupted_event(InterruptReason::Blocked, "いいえ", 42, wait);
+        let data = event.strip_prefix(b"event: interrupted\ndata: ").unwrap();
+        let expected =
+            json!({"reason": "blocked", "message": "いいえ", "delivered": 42, "retry_after": told});
+        assert_eq!(read(data), expected);
+    }
+}
+
+#[test]
+fn a_refusal_has_its_status_its_code_and_its_words() {
+    for (refusal, status, code, text) in [
+        (Refusal::Malformed, 400, "INVALID_REQUEST", ChatText::NotUnderstood),
+        (Refusal::Unauthenticated, 401, "UNAUTHENTICATED", ChatText::SignIn),
+        (Refusal::Forbidden, 403, "FORBIDDEN", ChatText::NotAllowed),
+        (Refusal::NotFound, 404, "NOT_FOUND", ChatText::NotFound),
+        (Refusal::TooLarge, 413, "INPUT_TOO_LARGE", ChatText::TooLong),
+        (Refusal::Throttled, 429, "RATE_LIMITED", ChatText::LimitReached),
+        (Refusal::OutOfBudget, 429, "BUDGET_SPENT", ChatText::BudgetSpent),
+        (Refusal::SwitchedOff, 503, "SWITCHED_OFF", ChatText::Unavailable),
+        (Refusal::Overloaded, 503, "OVERLOADED", ChatText::Unavailable),
+        (Refusal::TimedOut, 504, "TIMED_OUT", ChatText::Unavailable),
+        (Refusal::Internal, 500, "INTERNAL", ChatText::Unavailable),
+    ] {
+        for language in Language::ALL {
+            let advice = RetryAdvice { wait: Some(Duration::from_millis(1_200)), should_retry: Some(false) };
+            let (detail, limit, request_id) = (Some("message: \"x\""), Some("per minute"), "r-1");
+            let full = ChatRefusal { refusal, language, detail, limit, request_id, advice };
+            let reply = full.reply();
+            let body = json!({"code": code, "message": text.words(language), "detail": "message: \"x\"",
+                "limit": "per minute", "request_id": "r-1", "retry_after": 2, "should_retry": false});
+            assert_eq!((reply.status, read(&reply.body), refusal_code(refusal)), (status, body, code));
+            let headers: Vec<String> =
+                reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            let expected = [
+                "content-type: application/json",
+                "x-request-id: r-1",
+                "retry-after: 2",
+                "retry-after-ms: 1200",
+                "x-should-retry: false",
+            ];
+            assert_eq!(headers, expected);
+            let bare = ChatRefusal { detail: None, limit: None, advice: RetryAdvice::default(), ..full };
+            let body = read(&bare.reply().body);
+            assert_eq!((body.as_object().unwrap().len(), bare.reply().headers.len()), (3, 2));
+        }
+    }
+}
+
+#[test]
+fn there_are_three_apologies_and_each_is_as_likely() {
+    for language in Language::ALL {
+        let all: Vec<&str> =
+            (0..3_000_u64).map(|nth| apology(language, Draw::from_bits((u64::MAX / 3_000) * nth))).collect();
+        let different: BTreeSet<&str> = all.iter().copied().collect();
+        assert_eq!(different.len(), 3);
+        for text in different {
+            assert!((990..=1_010).contains(&all.iter().filter(|other| **other == text).count()));
+        }
+        assert_ne!(apology(language, Draw::LOWEST), apology(language, Draw::HIGHEST));
+    }
+}
+
+#[test]
+fn every_text_is_in_its_language_and_promises_nothing() {
+    let promises = [
+        "get back",
+        "will follow",
+        "we will",
+        "i will",
+        "shortly",
+        "checking",
+        "ご連絡いたします",
+        "お待ちください",
+    ];
+    for language in Language::ALL {
+        let texts = ChatText::ALL.map(|text| text.words(language));
+        let apologies = [Draw::LOWEST, Draw::MIDDLE, Draw::HIGHEST].map(|draw| apology(language, draw));
+        let all: Vec<&str> = texts.into_iter().chain(apologies).collect();
+        let different: BTreeSet<&&str> = all.iter().collect();
+        assert_eq!(different.len(), ChatText::ALL.len() + 3);
+        for text in all {
+            assert_eq!(text.is_ascii(), language == Language::English, "{text}");
+            assert!(!promises.iter().any(|promise| text.to_lowercase().contains(promise)), "{text}");
+            assert!(text.ends_with(if language == Language::English { '.' } else { '。' }));
+        }
+        assert_eq!(
+            ChatText::Redirect.words(language),
+            message(FallbackKind::GuardrailBlock, language, false)
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! Texts that must not occur.
+
+use super::fold::{Folding, folded};
+use super::{AnswerWatch, Guardrail, GuardrailDecision, WatchDecision};
+use aho_corasick::Anchored;
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::nfa::contiguous::NFA;
+use seawall_core::setting::SettingError;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+const SETTING: &str = "deny_list";
+/// The longest pattern, in characters. What could become a match is kept back, and nobody should wait for a page of it.
+const LONGEST: usize = 1_000;
+/// How much text may be kept back beyond the longest pattern. What is longer is padded with what nobody sees.
+const PADDING: u64 = 4_096;
+/// The rule by which text is blocked that is padded so.
+const PADDED: &str = "deny_list.padded";
+
+/// Texts that must not occur, in whatever case and width, with whatever unseen characters between, and however an answer is
+/// split. All are looked for at once, in one pass; what they are is never told.
+#[derive(Clone)]
+pub struct DenyList(Arc<Patterns>);
+
+struct Patterns {
+    automaton: NFA,
+    start: StateID,
+    /// By state: how many bytes before it could become part of a match.
+    depths: Vec<u32>,
+    /// The most bytes that may be kept back.
+    most_held: u64,
+}
+
+impl DenyList {
+    /// Refuses a pattern of which nothing is left to be seen, and one of more than 1,000 characters. Rules are named by their
+    /// place in the list, from 1.
+    pub fn new(patterns: &[String]) -> Result<Self, SettingError> {
+        let wrong = |at: usize, problem| SettingError::new(SETTING, format!("pattern {} {problem}", at + 1));
+        let mut all = Vec::with_capacity(patterns.len());
+        for (at, pattern) in patterns.iter().enumerate() {
+            let pattern = folded(pattern);
+            if pattern.is_empty() {
+                return Err(wrong(at, "is empty"));
+            }
+            if pattern.chars().count() > LONGEST {
+                return Err(wrong(at, "has more than 1000 characters"));
+            }
+            all.push(pattern);
+        }
+        let unusable = |_| SettingError::new(SETTING, "is too large");
+        let automaton = NFA::new(&all).map_err(unusable)?;
+        let start =
+            automaton.start_state(Anchored::No).map_err(|_| SettingError::new(SETTING, "is unusable"))?;
+        let depths = depths(&automaton, start, &all);
+        let longest = all.iter().map(String::len).max().unwrap_or_default() as u64;
+        // A character of four bytes may be compared as one of a single byte.
+        let most_held = longest.saturating_mul(4).saturating_add(PADDING);
+        Ok(Self(Arc::new(Patterns { automaton, start, depths, most_held })))
+    }
+
+    fn begin(&self) -> DenyWatch {
+        let search = Search {
+            state: self.0.start,
+            patterns: Arc::clone(&self.0),
+            held: VecDeque::new(),
+            blocked: None,
+        };
+        DenyWatch { search, folding: Folding::new(), length: 0 }
+    }
+}
+
+/// Walks along every pattern: the state behind its first bytes stands for exactly these.
+fn depths(automaton: &NFA, start: StateID, patterns: &[String]) -> Vec<u32> {
+    let mut depths = vec![0; start.as_usize() + 1];
+    for pattern in patterns {
+        let (mut state, mut depth) = (start, 0);
+        for byte in pattern.bytes() {
+            state = automaton.next_state(Anchored::No, state, byte);
+            depth += 1;
+            if state.as_usize() >= depths.len() {
+                depths.resize(state.as_usize() + 1, 0);
+            }
+            depths[state.as_usize()] = depth;
+        }
+    }
+    depths
+}
+
+impl Guardrail for DenyList {
+    fn check_question(&self, question: &str) -> GuardrailDecision {
+        let mut watch = self.begin();
+        watch.read(question);
+        watch.settle();
+        watch.search.blocked.map_or(GuardrailDecision::Pass, |(rule, _)| GuardrailDecision::Block { rule })
+    }
+
+    fn watch(&self) -> Box<dyn AnswerWatch> {
+        Box::new(self.begin())
+    }
+}
+
+impl fmt::Debug for DenyList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "DenyList({})", self.0.automaton.patterns_len())
+    }
+}
+
+/// Looks at one answer. It keeps places, never text, and no more of them than the longest pattern has bytes.
+struct DenyWatch {
+    folding: Folding,
+    search: Search,
+    /// Bytes that have come.
+    length: u64,
+}
+
+/// How far the folded text has come towards a match.
+struct Search {
+    patterns: Arc<Patterns>,
+    state: StateID,
+    /// For each folded byte that could become part of a match: where the character it came of begins.
+    held: VecDeque<u64>,
+    /// The rule, and what was harmless.
+    blocked: Option<(Box<str>, u64)>,
+}
+
+impl DenyWatch {
+    fn read(&mut self, piece: &str) {
+        for (place, character) in piece.char_indices() {
+            let at = self.length.saturating_add(place as u64);
+            self.folding.take(character, at, &mut |folded, from| self.search.compare(folded, from));
+            let harmless = self.held_from().unwrap_or(at);
+            if self.search.blocked.is_none() && at - harmless > self.search.patterns.most_held {
+                self.search.blocked = Some((PADDED.into(), harmless));
+            }
+            if self.search.blocked.is_some() {
+                return;
+            }
+        }
+        self.length = self.length.saturating_add(piece.len() as u64);
+    }
+
+    fn settle(&mut self) {
+        self.folding.end(&mut |folded, from| self.search.compare(folded, from));
+    }
+
+    /// Where that begins which could become part of a match.
+    fn held_from(&self) -> Option<u64> {
+        self.search.held.front().copied().or_else(|| self.folding.pending_from())
+    }
+
+    fn decision(&self) -> WatchDecision {
+        match &self.search.blocked {
+            Some((rule, release)) => WatchDecision::Block { rule: rule.clone(), release: *release },
+            None => WatchDecision::Release(self.held_from().unwrap_or(self.length)),
+        }
+    }
+}
+
+impl Search {
+    /// Goes on by one folded character, which came of the one at this place.
+    fn compare(&mut self, character: char, at: u64) {
+        if self.blocked.is_some() {
+            return;
+        }
+        let Patterns { automaton, depths, .. } = &*self.patterns;
+        for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+            self.state = automaton.next_state(Anchored::No, self.state, byte);
+            let depth = depths.get(self.state.as_usize()).copied().unwrap_or_default() as usize;
+            self.held.push_back(at);
+            self.held.drain(..self.held.len().saturating_sub(depth));
+        }
+        if automaton.is_match(self.state) {
+            // Of several that end here, the first of the list.
+            let matches = 0..automaton.match_len(self.state);
+            let rules = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
+            let rule = rules.min().unwrap_or_default() + 1;
+            let harmless = self.held.front().copied().unwrap_or(at);
+            self.blocked = Some((format!("{SETTING}.{rule}").into(), harmless));
+        }
+    }
+}
+
+impl AnswerWatch for DenyWatch {
+    fn take(&mut self, piece: &str) -> WatchDecision {
+        if self.search.blocked.is_none() {
+            self.read(piece);
+        }
+        self.decision()
+    }
+
+    fn end(&mut self) -> WatchDecision {
+        if self.search.blocked.is_none() {
+            self.settle();
+            // Nothing follows that could make a match of what is held.
+            self.search.held.clear();
+        }
+        self.decision()
+    }
+}

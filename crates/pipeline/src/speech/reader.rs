@@ -1,0 +1,57 @@
+//! A target's stream, read whole.
+
+use super::watch::Unreadable;
+use bytes::BytesMut;
+use seawall_provider::TargetDialect;
+use seawall_wire::bedrock::{FrameLimits, InvokeToSse, StreamEnding};
+use seawall_wire::chat::ChatEvent;
+use seawall_wire::sse::SseLimits;
+use seawall_wire::{anthropic, bedrock, openai};
+
+/// Reads a stream of one dialect into what every dialect understands.
+#[derive(Debug)]
+pub(super) enum Reader {
+    Messages(anthropic::ChatReader),
+    Completions(openai::ChatReader),
+    Invoke(InvokeToSse, anthropic::ChatReader),
+    Converse(bedrock::ChatReader),
+}
+
+impl Reader {
+    /// `id` and `model` are for the dialect that names neither.
+    pub(super) fn new(target: TargetDialect, id: &str, model: &str) -> Self {
+        let (events, frames) = (SseLimits::default(), FrameLimits::default());
+        match target {
+            TargetDialect::AnthropicMessages => Self::Messages(anthropic::ChatReader::new(events)),
+            TargetDialect::OpenAiChat => Self::Completions(openai::ChatReader::new(events)),
+            TargetDialect::BedrockInvoke => {
+                Self::Invoke(InvokeToSse::new(frames), anthropic::ChatReader::new(events))
+            }
+            TargetDialect::BedrockConverse => Self::Converse(bedrock::ChatReader::new(frames, id, model)),
+        }
+    }
+
+    /// Gives what a piece says.
+    pub(super) fn feed(&mut self, bytes: &[u8], on_event: impl FnMut(ChatEvent)) -> Result<(), Unreadable> {
+        match self {
+            Self::Messages(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
+            Self::Completions(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
+            Self::Invoke(frames, reader) => {
+                let mut events = BytesMut::new();
+                let taken_out = frames.feed(bytes, &mut events);
+                // What came before the frame that cannot be read was said all the same.
+                reader.feed(&events, on_event).map_err(|_| Unreadable)?;
+                taken_out.map_err(|_| Unreadable)
+            }
+            Self::Converse(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
+        }
+    }
+
+    /// Gives what was held back until the bytes ended.
+    pub(super) fn end(&mut self, on_event: impl FnMut(ChatEvent)) {
+        if let Self::Converse(reader) = self {
+            // How it ended is known from who watches.
+            let (StreamEnding::Complete | StreamEnding::Interrupted) = reader.finish(on_event);
+        }
+    }
+}
