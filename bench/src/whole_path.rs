@@ -98,6 +98,7 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
         posture: Posture::default(),
         shared_caller_day: None,
+        chat: None,
         retry: RetryOptions::interactive().check()?,
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),

@@ -1,5 +1,6 @@
 //! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
 
+use crate::chat::ChatState;
 use crate::keeper::{self, KeepError, Keeper, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
@@ -19,6 +20,7 @@ use seawall_pipeline::{
     ArrivalLimits, Callers, Faces, LimitRules, Limits, Path, PathOptions, Route, RouteOptions, RuleOptions,
     Runtime as _, Tier, Timer as _,
 };
+use seawall_store::MemoryAnswers;
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -119,6 +121,7 @@ struct Made {
     targets: Targets,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
+    chat: ChatState,
 }
 
 /// Starts a gateway.
@@ -138,7 +141,9 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let retry_budget =
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
     let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge };
+    let shelf = MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
+    let chat = ChatState::new(&settings, Arc::new(shelf))?;
+    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge, chat };
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
@@ -208,6 +213,7 @@ impl Made {
         } else {
             (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?))
         };
+        let chat = self.chat.renewed(settings)?;
         let route = |(name, route): (&String, &RouteSettings)| {
             Route::new(RouteOptions {
                 alias: name.clone(),
@@ -240,10 +246,11 @@ impl Made {
                 hours: settings.hours.clone(),
                 ..Posture::default()
             },
+            chat: chat.rules(settings)?,
             shared_caller_day: (settings.store.kind == StoreKind::Redis)
                 .then(|| settings.budget.limits.caller_cap()),
         };
-        Ok((Self { grace: server.drain_time, targets, retry_budget, hedge }, rules))
+        Ok((Self { grace: server.drain_time, targets, retry_budget, hedge, chat }, rules))
     }
 }
 
@@ -277,7 +284,7 @@ fn faces(names: &[FaceName]) -> Faces {
             FaceName::Anthropic => &[Face::AnthropicMessages][..],
             FaceName::OpenAi => &[Face::OpenAiChat],
             FaceName::Bedrock => &[Face::BedrockInvoke, Face::BedrockConverse],
-            FaceName::Chat => &[],
+            FaceName::Chat => &[Face::Chat],
         }
         .iter()
         .copied()

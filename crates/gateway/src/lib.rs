@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
+//! | `chat` | from settings to what our own face goes by |
 //! | `keeper` | what outlives the process |
 //! | `target` | from a target's settings to a way there |
 //! | `shared` | limits that a fleet shares, in Redis |
@@ -19,6 +20,7 @@
 
 mod assemble;
 mod body;
+mod chat;
 mod face;
 pub mod identity;
 mod keeper;

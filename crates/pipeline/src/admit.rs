@@ -92,7 +92,7 @@ fn scopes(request: &ReceivedRequest, caller: &Caller, route: &Route) -> ArrayVec
 
 /// The most tokens that a request can come to.
 fn most_tokens(request: &ReceivedRequest) -> u32 {
-    let most = most_input(request.input_bytes()).saturating_add(request.spoken.max_output());
+    let most = most_input(request.input_bytes).saturating_add(request.spoken.max_output());
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
@@ -100,14 +100,17 @@ fn most_tokens(request: &ReceivedRequest) -> u32 {
 fn worst_money(request: &ReceivedRequest, caller: &Caller, route: &Route) -> Option<MoneyAsk> {
     let cap = request.rules.shared_caller_day?;
     let output = request.spoken.max_output();
-    let worst = route.targets.iter().map(|target| target.worst(request.input_bytes(), output)).max();
+    let worst = route.targets.iter().map(|target| target.worst(request.input_bytes, output)).max();
     let lasts = request.deadline.remaining(request.received.monotonic).saturating_add(LATEST_END);
     Some(MoneyAsk { caller: caller.id, worst: worst.unwrap_or_default(), cap, lasts })
 }
 
 fn claim<'a>(name: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimAsk<'a> {
     use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(request.spoken.body());
+    let digest = match &request.chat {
+        Some(chat) => Sha256::digest(format!("{:?}", chat.ask)),
+        None => Sha256::digest(request.spoken.body()),
+    };
     let fingerprint = digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte));
     let lasts = request.deadline.remaining(request.received.monotonic);
     ClaimAsk { caller: caller.id, name, fingerprint, lasts, keep: KEEP_NAMES }

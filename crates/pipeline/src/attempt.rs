@@ -111,6 +111,14 @@ impl<R: Runtime> Attempt<R> {
         self.post();
     }
 
+    /// A guardrail of ours stopped the answer. The target did nothing wrong by that, and is owed what it sent.
+    pub(crate) fn block(&mut self) {
+        let now = self.runtime.monotonic();
+        let first_content_after = self.first_content.unwrap_or(now) - self.started;
+        self.report(&Outcome::Succeeded { first_content_after });
+        self.post();
+    }
+
     /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
     /// the answer had begun, nobody can say, and the most it can be is owed.
     pub(crate) fn fail(&mut self, failure: &Failure) {

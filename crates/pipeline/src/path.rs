@@ -1,16 +1,17 @@
 //! The whole way of a request.
 
 use crate::admit::admit;
-use crate::answer::{Answered, Content, answer};
+use crate::answer::{Answered, Begun, Content, Said, Telling, answer, answer_chat};
+use crate::attempt::Attempt;
 use crate::identify::identify;
 use crate::limits::Limits;
-use crate::plan::plan;
+use crate::plan::{PlannedRequest, plan};
 use crate::receive::{InboundRequest, receive};
 use crate::relay::{Patience, ReplyStream};
 use crate::reply::{Notes, Rejection, Reply, ReplyContent};
 use crate::rules::{ArrivalLimits, RuleOptions, Rules};
 use crate::settle::{Closing, Observer, Verdict};
-use crate::speech::Face;
+use crate::speech::{Face, WholeAnswer};
 use arc_swap::ArcSwap;
 use seawall_core::budget::{Account, BudgetLimits};
 use seawall_core::handle::Runtime;
@@ -18,6 +19,7 @@ use seawall_core::history::{TokenLimits, TokenLimitsOptions};
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
+use seawall_core::vocabulary::Rung;
 use seawall_store::Books;
 use std::sync::Arc;
 
@@ -117,39 +119,102 @@ impl<R: Runtime> Path<R> {
     pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
         let mut closing =
             Closing::new(&self.runtime, &self.observer, inbound.id, inbound.arriving.face().name());
-        match self.answered(inbound, &mut closing).await {
-            Ok(answered) => self.reply(closing, answered),
+        let planned = match self.planned(inbound, &mut closing).await {
+            Ok(planned) => planned,
+            Err(rejection) => return rejected(closing, rejection),
+        };
+        if let (Some(question), Some(rules)) = (&planned.request.chat, &planned.request.rules.chat) {
+            let said = answer_chat(self, &planned, question, rules, &closing.tally).await;
+            return self.reply_chat(closing, &planned, said, question.ask.stream);
+        }
+        match answer(self, &planned, &closing.tally).await {
+            Ok(answered) => self.reply(closing, &planned, answered),
             Err(rejection) => rejected(closing, rejection),
         }
     }
 
-    async fn answered(
+    async fn planned(
         &self,
         inbound: InboundRequest,
         closing: &mut Closing<R>,
-    ) -> Result<Answered<R>, Rejection> {
+    ) -> Result<PlannedRequest, Rejection> {
         let received = receive(self, inbound)?;
         let identified = identify(self, received).await?;
         let caller = &identified.caller;
         closing.record.caller = Some((caller.id, caller.tier, caller.origin));
-        let admitted = admit(self, identified, closing).await?;
-        answer(self, plan(admitted)?, &closing.tally).await
+        plan(admit(self, identified, closing).await?)
     }
 
-    fn reply(&self, mut closing: Closing<R>, answered: Answered<R>) -> Reply<R> {
-        let Answered { planned, attempt, content, rung } = answered;
-        let received = planned.request.received.monotonic;
-        let begun = attempt.first_content();
+    /// What is known when an answer begins.
+    fn begin(
+        &self,
+        closing: &mut Closing<R>,
+        planned: &PlannedRequest,
+        rung: Rung,
+        attempt: Option<&Attempt<R>>,
+    ) -> Notes {
+        let begun = attempt.and_then(Attempt::first_content);
         let record = &mut closing.record;
         record.rung = Some(rung);
-        record.target = Some(Arc::clone(&attempt.target.name));
-        record.first_content = begun.map(|first| first - received);
+        record.target = attempt.map(|attempt| Arc::clone(&attempt.target.name));
+        record.first_content = begun.map(|first| first - planned.request.received.monotonic);
         closing.note_overhead(begun.unwrap_or_else(|| self.runtime.monotonic()));
-        let mut notes = notes(&closing);
+        let mut notes = notes(closing);
         notes.level = Some(planned.request.rules.posture.level);
         notes.tightest =
             closing.tightest.map(|view| (view, self.limits.name(view.limit).unwrap_or_default()));
         notes.policy = Some(planned.request.rules.policy(planned.caller.tier));
+        notes
+    }
+
+    fn stream(
+        &self,
+        closing: Closing<R>,
+        planned: &PlannedRequest,
+        begun: Begun,
+        attempt: Attempt<R>,
+        telling: Option<Box<Telling<R>>>,
+    ) -> ReplyContent<R> {
+        let request = &planned.request;
+        let (received, deadline) = (request.received.monotonic, request.deadline);
+        let patience = Patience { received, deadline, gap: request.rules.time.stream_gap };
+        let stream = ReplyStream::new(&self.runtime, begun, attempt, patience, telling, closing);
+        ReplyContent::Stream(Box::new(stream))
+    }
+
+    fn reply_chat(
+        &self,
+        mut closing: Closing<R>,
+        planned: &PlannedRequest,
+        said: Said<R>,
+        is_stream: bool,
+    ) -> Reply<R> {
+        match said {
+            Said::Begun(begun, attempt, telling) => {
+                let notes = self.begin(&mut closing, planned, telling.reply.rung, Some(&attempt));
+                let content = self.stream(closing, planned, *begun, attempt, Some(telling));
+                Reply { content, notes }
+            }
+            Said::Whole(reply, usage) => {
+                let mut notes = self.begin(&mut closing, planned, reply.rung, None);
+                closing.record.verdict = Verdict::Answered;
+                closing.record.usage = usage.unwrap_or_default();
+                closing.record.target = reply.target.as_deref().map(Into::into);
+                notes.target.clone_from(&closing.record.target);
+                notes.cost = Some(closing.tally.cost());
+                let content = if is_stream {
+                    ReplyContent::Pieces(reply.events())
+                } else {
+                    ReplyContent::Whole(WholeAnswer::of_chat(reply.body()))
+                };
+                Reply { content, notes }
+            }
+        }
+    }
+
+    fn reply(&self, mut closing: Closing<R>, planned: &PlannedRequest, answered: Answered<R>) -> Reply<R> {
+        let Answered { attempt, content, rung } = answered;
+        let mut notes = self.begin(&mut closing, planned, rung, Some(&attempt));
         let content = match content {
             Content::Whole(answer) => {
                 closing.record.verdict = Verdict::Answered;
@@ -157,20 +222,7 @@ impl<R: Runtime> Path<R> {
                 notes.cost = Some(closing.tally.cost());
                 ReplyContent::Whole(answer)
             }
-            Content::Begun(begun) => {
-                let patience = Patience {
-                    received,
-                    deadline: planned.request.deadline,
-                    gap: planned.request.rules.time.stream_gap,
-                };
-                ReplyContent::Stream(Box::new(ReplyStream::new(
-                    &self.runtime,
-                    *begun,
-                    attempt,
-                    patience,
-                    closing,
-                )))
-            }
+            Content::Begun(begun) => self.stream(closing, planned, *begun, attempt, None),
         };
         Reply { content, notes }
     }

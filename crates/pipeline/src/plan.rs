@@ -19,7 +19,7 @@ pub(crate) struct PlannedRequest {
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
     let AdmittedRequest { request, caller, route } = admitted;
     let situation = PlanSituation {
-        face: Treatment::Api,
+        face: if request.chat.is_some() { Treatment::Chat } else { Treatment::Api },
         is_clamped: caller.is_clamped,
         ..PlanSituation::of(caller.id, caller.tier)
     };

@@ -4,8 +4,9 @@
 //! an error event of the caller's dialect, so that nobody takes it for complete. Dropped, it closes the way upstream, and
 //! what was delivered is settled.
 
-use crate::answer::{Begun, read_frame};
+use crate::answer::{Begun, Telling, read_frame};
 use crate::attempt::Attempt;
+use crate::chat::ChatText;
 use crate::settle::{Closing, Verdict};
 use crate::speech::SpokenStream;
 use bytes::Bytes;
@@ -37,6 +38,8 @@ pub struct ReplyStream<R: Runtime> {
     stream: SpokenStream,
     attempt: Attempt<R>,
     patience: Patience,
+    /// What our own face says at the end.
+    telling: Option<Box<Telling<R>>>,
     /// Until when to wait for the next frame; set when waiting begins.
     waits_until: Option<Timestamp>,
     gap_timer: Option<GapTimer>,
@@ -63,6 +66,7 @@ impl<R: Runtime> ReplyStream<R> {
         begun: Begun,
         attempt: Attempt<R>,
         patience: Patience,
+        telling: Option<Box<Telling<R>>>,
         closing: Closing<R>,
     ) -> Self {
         let Begun { held, frames, stream } = begun;
@@ -73,10 +77,12 @@ impl<R: Runtime> ReplyStream<R> {
             stream,
             attempt,
             patience,
+            telling,
             waits_until: None,
             gap_timer: None,
             closing,
         };
+        stream.hear();
         if stream.stream.is_finished() {
             stream.finish();
         }
@@ -118,7 +124,9 @@ impl<R: Runtime> ReplyStream<R> {
         self.waits_until = None;
         // Two dialects tell at their end how long it took. Looking at the clock for each frame is not worth it, and the last
         // frame is not known before it was read.
-        match read_frame(&mut self.stream, next, &mut self.attempt, &mut self.ready) {
+        let read = read_frame(&mut self.stream, next, &mut self.attempt, &mut self.ready);
+        self.hear();
+        match read {
             Ok(()) if self.stream.is_finished() => self.finish(),
             Ok(()) => {}
             Err(failure) => self.interrupt(failure, INTERRUPTED),
@@ -158,13 +166,38 @@ impl<R: Runtime> ReplyStream<R> {
 
     /// The answer is whole, and over: its end is waited for only because then the connection can be used again.
     fn finish(&mut self) {
+        if let Some(telling) = &mut self.telling {
+            let (finish, cost) = (self.stream.finish(), self.closing.tally.cost());
+            let reply = telling.finish(&self.runtime, finish, self.attempt.usage, cost);
+            self.ready.push_back(self.stream.complete(reply));
+        }
         self.closing.record.verdict = Verdict::Answered;
         self.closing.ended = Some(self.runtime.monotonic());
     }
 
+    /// Notes what our own face has said.
+    fn hear(&mut self) {
+        if let Some(telling) = &mut self.telling {
+            telling.add(&self.stream.take_text());
+        }
+    }
+
     /// Ends a stream that broke off with words that say so, unless the vendor's own have.
-    fn interrupt(&mut self, failure: Failure, words: &str) {
-        self.attempt.fail(&failure);
+    fn interrupt(&mut self, failure: Failure, words: &'static str) {
+        let is_blocked = self.stream.blocked_by().is_some();
+        if is_blocked {
+            self.attempt.block()
+        } else {
+            self.attempt.fail(&failure)
+        }
+        let words = match &mut self.telling {
+            Some(telling) => {
+                telling.fail();
+                let text = if is_blocked { ChatText::Redirect } else { ChatText::BrokeOff };
+                text.words(telling.ask_language)
+            }
+            None => words,
+        };
         self.frames = None;
         self.closing.record.verdict = Verdict::Interrupted(failure.kind);
         self.stream.set_took(self.runtime.monotonic() - self.patience.received);

@@ -2,6 +2,7 @@
 
 use crate::relay::ReplyStream;
 use crate::speech::WholeAnswer;
+use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::Money;
 use seawall_core::quota::{ComeBack, LimitView};
@@ -14,6 +15,10 @@ use std::time::Duration;
 pub enum Rejection {
     /// The request is malformed; the words say where.
     Malformed(String),
+    /// It is larger than may be; the words say what.
+    TooLarge(String),
+    /// Nobody chats here: no route has this face.
+    NoChat,
     /// It has not shown who it is; the words are for the caller.
     Unauthenticated(String),
     /// Nobody is known by the credential it showed.
@@ -74,12 +79,14 @@ impl Rejection {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
+            Self::TooLarge(_) => "too_large",
+            Self::NoChat => "no_chat",
             Self::Unauthenticated(_) => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
             Self::Revoked => "revoked",
             Self::Forbidden => "forbidden",
             Self::UnknownModel(_) => "unknown_model",
-            Self::TooLargeForLimit(_) => "too_large",
+            Self::TooLargeForLimit(_) => "too_large_for_limit",
             Self::Limited { .. } => "limited",
             Self::Conflict(_) => "conflict",
             Self::BudgetSpent => "budget_spent",
@@ -128,6 +135,8 @@ pub enum ReplyContent<R: crate::Runtime> {
     Whole(WholeAnswer),
     /// An answer in pieces.
     Stream(Box<ReplyStream<R>>),
+    /// An answer in pieces that are all there.
+    Pieces(Bytes),
     /// No answer.
     Rejected(Rejection),
 }

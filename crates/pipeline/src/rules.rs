@@ -4,6 +4,7 @@
 //! others. What was counted, spent and learned is not part of them and outlives them.
 
 use crate::callers::Callers;
+use crate::chat_rules::ChatRules;
 use crate::limits::Limits;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
@@ -76,6 +77,8 @@ pub struct RuleOptions {
     pub posture: Posture,
     /// What a caller may spend on a day, where a store that a fleet shares keeps that. The books keep it otherwise.
     pub shared_caller_day: Option<Money>,
+    /// What our own face goes by, where a route has it.
+    pub chat: Option<Arc<ChatRules>>,
 }
 
 impl RuleOptions {
@@ -107,6 +110,7 @@ pub(crate) struct Rules {
     pub(crate) arrival: ArrivalLimits,
     pub(crate) posture: Posture,
     pub(crate) shared_caller_day: Option<Money>,
+    pub(crate) chat: Option<Arc<ChatRules>>,
     policies: [Arc<str>; 3],
 }
 
@@ -130,6 +134,7 @@ impl Rules {
             arrival,
             posture,
             shared_caller_day,
+            chat,
         } = options;
         let groups = Groups::new(limits, &wanted)?;
         let policies = wanted.tiers.each_ref().map(policy);
@@ -148,6 +153,7 @@ impl Rules {
             arrival,
             posture,
             shared_caller_day,
+            chat,
             policies,
         })
     }

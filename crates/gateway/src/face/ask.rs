@@ -8,7 +8,7 @@ use crate::stopping::Cut;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::speech::{self, content_type, stream_headers};
 use seawall_pipeline::{
@@ -28,6 +28,10 @@ impl Face {
     ) -> Response<ReplyBody> {
         let (id, face) = (self.id(), arriving.face());
         let (head, body) = request.into_parts();
+        let arriving = match arriving {
+            Arriving::Chat { .. } => Arriving::Chat { accepts_stream: accepts_events(&head.headers) },
+            arriving => arriving,
+        };
         let inbound = match self.inbound(id, &head.headers, body, arriving).await {
             Ok(inbound) => inbound,
             Err(response) => return *response,
@@ -120,6 +124,7 @@ fn respond(face: speech::Face, reply: Reply<crate::TokioRuntime>, id: u64, cut: 
             response
         }
         ReplyContent::Stream(stream) => answered(face, true, ReplyBody::stream(stream, cut)),
+        ReplyContent::Pieces(pieces) => answered(face, true, ReplyBody::Whole(Some(pieces))),
         ReplyContent::Rejected(rejection) => reject(face, &rejection, id),
     };
     told::tell(response.headers_mut(), face, &notes, id);
@@ -137,6 +142,14 @@ fn answered(face: speech::Face, is_stream: bool, body: ReplyBody) -> Response<Re
         }
     }
     response
+}
+
+/// Whether a caller asks for events rather than for one piece.
+fn accepts_events(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|value| value.contains("text/event-stream")))
 }
 
 /// The features in trial that a caller names, in one header or several.

@@ -38,6 +38,8 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
     let after = |wait| RetryAdvice { wait, should_retry: None };
     let never = |wait| RetryAdvice { wait, should_retry: Some(false) };
     match rejection {
+        Rejection::TooLarge(problem) => (Refusal::TooLarge, problem.clone(), RetryAdvice::default()),
+        Rejection::NoChat => (Refusal::NotFound, "nobody chats here".to_owned(), RetryAdvice::default()),
         Rejection::Malformed(problem) => (Refusal::Malformed, problem.clone(), RetryAdvice::default()),
         Rejection::Unauthenticated(words) => {
             (Refusal::Unauthenticated, words.clone(), RetryAdvice::default())

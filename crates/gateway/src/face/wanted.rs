@@ -30,6 +30,7 @@ impl Wanted {
         let (wanted, only) = match path {
             "/v1/messages" => (Self::Ask(Arriving::Messages), Method::POST),
             "/v1/chat/completions" => (Self::Ask(Arriving::Completions), Method::POST),
+            "/chat" => (Self::Ask(Arriving::Chat { accepts_stream: false }), Method::POST),
             "/v1/messages/count_tokens" => (Self::CountTokens, Method::POST),
             "/v1/models" => (Self::Models, Method::GET),
             "/livez" => (Self::Alive, Method::GET),
@@ -96,6 +97,7 @@ mod tests {
             assert_eq!(post(&format!("/model/a%3A0/{name}")), Wanted::Ask(arriving));
         }
         assert_eq!(Wanted::of(&Method::GET, "/v1/models"), Wanted::Models);
+        assert_eq!(post("/chat"), Wanted::Ask(Arriving::Chat { accepts_stream: false }));
     }
 
     #[test]

@@ -4,12 +4,15 @@
 //! | --- | --- |
 //! | `walk` | asks targets one after the other until one answers, by the rules of trying again |
 //! | `try_once` | one attempt, up to a whole answer or a stream's first content |
+//! | `chat` | down the rungs, for our own face |
 //! | `hedge` | a second attempt beside one that is slow to begin |
 
+mod chat;
 mod hedge;
 mod try_once;
 mod walk;
 
+pub(crate) use chat::{ChatQuestion, Said, Telling, answer_chat};
 pub(crate) use try_once::{Begun, Content, read_frame};
 
 use crate::attempt::Attempt;
@@ -24,7 +27,6 @@ use walk::Walk;
 
 /// An answer that has begun.
 pub(crate) struct Answered<R: Runtime> {
-    pub(crate) planned: PlannedRequest,
     pub(crate) attempt: Attempt<R>,
     pub(crate) content: Content,
     pub(crate) rung: Rung,
@@ -32,10 +34,10 @@ pub(crate) struct Answered<R: Runtime> {
 
 pub(crate) async fn answer<R: Runtime>(
     path: &Path<R>,
-    planned: PlannedRequest,
+    planned: &PlannedRequest,
     tally: &Arc<Tally>,
 ) -> Result<Answered<R>, Rejection> {
-    let mut walk = Walk::new(path, &planned, tally);
+    let mut walk = Walk::new(path, planned, tally);
     let deadline = planned.request.deadline;
     match walk.ask(&planned.route.targets, deadline, planned.route.start_limit).await {
         Ok((attempt, content)) => {
@@ -43,7 +45,7 @@ pub(crate) async fn answer<R: Runtime>(
                 Grade::Strong => Rung::StrongModel,
                 Grade::Fast => Rung::FastModel,
             };
-            Ok(Answered { planned, attempt, content, rung })
+            Ok(Answered { attempt, content, rung })
         }
         Err(unanswered) => Err(unanswered.into_rejection(tally.attempts())),
     }

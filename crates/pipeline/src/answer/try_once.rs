@@ -4,6 +4,7 @@
 //! caller noticing; from then on there is only finishing or breaking off.
 
 use crate::attempt::Attempt;
+use crate::guardrail::Guardrail as _;
 use crate::path::Path;
 use crate::plan::PlannedRequest;
 use crate::receive::request_name;
@@ -78,7 +79,10 @@ async fn make<R: Runtime>(
             Ok(Content::Whole(whole))
         }
         Answer::Stream(frames) => {
-            let stream = SpokenStream::new(&request.spoken, dialect, &occasion);
+            let mut stream = SpokenStream::new(&request.spoken, dialect, &occasion);
+            if let (Some(_), Some(rules)) = (&request.chat, &request.rules.chat) {
+                stream = stream.with_watch(rules.guardrails.watch());
+            }
             begin(path, Begun { held: VecDeque::new(), frames, stream }, start_by, attempt).await
         }
     }

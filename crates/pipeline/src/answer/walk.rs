@@ -48,6 +48,28 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
+    /// The word for why.
+    pub(super) fn label(&self) -> &'static str {
+        match (&self.failure, &self.skipped) {
+            (Some(error), _) => error.failure.kind.label(),
+            (None, Some(Skipped::Broke)) => "budget_spent",
+            (None, Some(Skipped::Open(_))) => "breaker_open",
+            (None, Some(Skipped::Busy(_))) => "busy",
+            (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
+            (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
+            (None, None) => "no_target",
+        }
+    }
+
+    /// When to come back, where that is known.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match (&self.failure, &self.skipped) {
+            (Some(error), _) => error.failure.retry_after,
+            (None, Some(Skipped::Open(wait) | Skipped::Busy(wait))) => *wait,
+            _ => None,
+        }
+    }
+
     pub(super) fn into_rejection(self, attempts: u32) -> Rejection {
         match (self.failure, self.skipped) {
             (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
@@ -179,7 +201,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         credit: Option<Credit>,
     ) -> Result<Attempt<R>, Skipped> {
         let (path, now) = (self.path, self.path.runtime.now());
-        let input_bytes = self.planned.request.input_bytes().max(bytes as u64);
+        let input_bytes = self.planned.request.input_bytes.max(bytes as u64);
         let hold = path.books.reserve(&self.money(target, input_bytes), self.named(target), now);
         let hold = hold.map_err(|error| match error {
             ReserveError::Refused(_) => Skipped::Broke,

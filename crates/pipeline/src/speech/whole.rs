@@ -23,6 +23,12 @@ pub struct WholeAnswer {
 }
 
 impl WholeAnswer {
+    /// An answer of our own face, which is written already.
+    pub(crate) const fn of_chat(body: Bytes) -> Self {
+        let usage = Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 };
+        Self { usage, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
+    }
+
     /// Reads an answer of a target. `told` is what the target's headers say it used, for an answer whose body does not.
     ///
     /// Where both sides carry the same body it is handed on as it came, whatever name the target has for the model in it.

@@ -152,6 +152,7 @@ impl Shop {
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
             posture: Posture::default(),
             shared_caller_day: None,
+            chat: None,
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),
@@ -212,6 +213,7 @@ impl Shop {
             let reply = match path.serve(inbound).await.content {
                 ReplyContent::Whole(answer) => Seen::Whole(answer.body),
                 ReplyContent::Rejected(rejection) => Seen::Rejected(rejection),
+                ReplyContent::Pieces(pieces) => Seen::Stream(vec![pieces]),
                 ReplyContent::Stream(mut stream) => {
                     let mut frames = Vec::new();
                     while give_up_after.is_none_or(|most| frames.len() < most) {

@@ -36,7 +36,13 @@ impl MemoryAnswers {
         if most == 0 {
             return Err(SettingError::new("most", "must be at least 1"));
         }
-        Ok(Self { ages, rule: options.check(ages)?, most, kept: Mutex::default() })
+        Ok(Self::of_rule(ages, options.check(ages)?, most))
+    }
+
+    /// Keeps up to `most` answers, but at least one, by a rule that was checked.
+    #[must_use]
+    pub fn of_rule(ages: CacheAges, rule: StoreRule, most: usize) -> Self {
+        Self { ages, rule, most: most.max(1), kept: Mutex::default() }
     }
 }
 
