@@ -237,12 +237,25 @@ async fn begin_stream<R: Runtime>(
     }
 }
 
+/// A frame that ends an answer before its end.
+pub(crate) struct LastFrame {
+    pub(crate) failure: Failure,
+    /// Whether the vendor says so in the frame itself; otherwise nobody can read it.
+    pub(crate) is_told: bool,
+}
+
+impl From<LastFrame> for Failure {
+    fn from(last: LastFrame) -> Self {
+        last.failure
+    }
+}
+
 /// Understands one frame of a stream: notes what it says, and whether the answer has ended with it.
 pub(crate) fn read_frame<R: Runtime>(
     reader: &mut AnthropicStream,
     frame: &Bytes,
     attempt: &mut Attempt<R>,
-) -> Result<bool, Failure> {
+) -> Result<bool, LastFrame> {
     attempt.note_bytes(frame.len());
     let (mut failure, mut finished) = (None, false);
     let read = reader.feed(frame, |event| match event {
@@ -253,10 +266,10 @@ pub(crate) fn read_frame<R: Runtime>(
         StreamEvent::Other => {}
     });
     if read.is_err() {
-        failure = Some(Failure::of(FailureKind::Unrecognised));
+        return Err(LastFrame { failure: Failure::of(FailureKind::Unrecognised), is_told: false });
     }
     match failure {
-        Some(failure) => Err(failure),
+        Some(failure) => Err(LastFrame { failure, is_told: true }),
         None => {
             if finished {
                 let usage = attempt.usage;
