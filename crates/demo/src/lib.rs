@@ -46,7 +46,7 @@ pub use show::Show;
 pub use timetable::Outage;
 
 use models::Models;
-use plain::Plain;
+use plain::{Plain, SILENCE, Waits};
 use play::{Stage, play};
 use seawall::{DRAIN, Seawall};
 use seawall_core::money::Money;
@@ -147,7 +147,8 @@ pub async fn run(settings: &DemoSettings, show: Show) -> Result<Report, DemoErro
     let front_models = Models::start(timetable, settings.seed).await?;
     let zero = runtime.monotonic();
     let plain_models = Models::start(timetable, settings.seed).await?;
-    let plain = Plain::start(plain_models.address, runtime, DRAIN).map_err(DemoError::Listen)?;
+    let waits = Waits { silence: SILENCE, drain: DRAIN };
+    let plain = Plain::start(plain_models.address, runtime, waits).map_err(DemoError::Listen)?;
     let front = Seawall::start(front_models.address, settings.cents(), timetable.whole, runtime).await?;
     play(Stage { runtime, timetable, zero, front, front_models, plain, plain_models }, settings, show).await
 }

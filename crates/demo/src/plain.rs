@@ -31,8 +31,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long the model may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+/// How long the model may be silent, usually.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// Headers that are about one connection and not about what passes through.
 const OF_ONE_CONNECTION: [HeaderName; 5] =
     [CONNECTION, HeaderName::from_static("keep-alive"), TE, TRANSFER_ENCODING, UPGRADE];
@@ -41,16 +41,24 @@ const OF_ONE_CONNECTION: [HeaderName; 5] =
 pub(crate) struct Plain {
     port: Port,
     way: Way,
-    /// How long what is under way may take to finish.
-    drain: Duration,
+    waits: Waits,
     running: Option<(watch::Sender<bool>, JoinSet<()>)>,
+}
+
+/// How long a proxy waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// For a model that says nothing.
+    pub(crate) silence: Duration,
+    /// For what is under way to finish.
+    pub(crate) drain: Duration,
 }
 
 impl Plain {
     /// Listens in front of `model`.
-    pub(crate) fn start(model: SocketAddr, runtime: TokioRuntime, drain: Duration) -> io::Result<Self> {
-        let way = Way { model, runtime, kept: Arc::default() };
-        let mut plain = Self { port: Port::free()?, way, drain, running: None };
+    pub(crate) fn start(model: SocketAddr, runtime: TokioRuntime, waits: Waits) -> io::Result<Self> {
+        let way = Way { model, runtime, silence: waits.silence, kept: Arc::default() };
+        let mut plain = Self { port: Port::free()?, way, waits, running: None };
         plain.start_again()?;
         Ok(plain)
     }
@@ -68,11 +76,17 @@ impl Plain {
         self.way.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// How many connections to the model wait for the next request.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.way.kept.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Listens again on the same port.
     pub(crate) fn start_again(&mut self) -> io::Result<()> {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(self.port.listen()?, self.way.clone(), stopped, self.drain));
+        tasks.spawn(accept(self.port.listen()?, self.way.clone(), stopped, self.waits.drain));
         self.running = Some((stop, tasks));
         Ok(())
     }
@@ -114,6 +128,7 @@ async fn accept(listener: TcpListener, way: Way, mut stopped: watch::Receiver<bo
 struct Way {
     model: SocketAddr,
     runtime: TokioRuntime,
+    silence: Duration,
     kept: Arc<Mutex<Vec<SendRequest<Full<Bytes>>>>>,
 }
 
@@ -146,7 +161,7 @@ impl Way {
                 Some(sender) => (sender, false),
                 None => (self.connect().await?, true),
             };
-            let silence = Deadline::after(self.runtime.monotonic(), SILENCE);
+            let silence = Deadline::after(self.runtime.monotonic(), self.silence);
             let sent = within(&self.runtime, silence, sender.try_send_request(request)).await;
             match sent.ok_or(Failed::Silent)? {
                 Ok(response) => return Ok(self.passing(response, sender)),
@@ -238,7 +253,7 @@ impl Body for Passing {
             }
             Poll::Pending => {
                 let runtime = this.way.runtime;
-                let until: Timestamp = runtime.monotonic() + SILENCE;
+                let until: Timestamp = runtime.monotonic() + this.way.silence;
                 let alarm = this.alarm.get_or_insert_with(|| Box::pin(runtime.sleep_until(until)));
                 alarm.as_mut().poll(context).map(|()| Some(Err(io::ErrorKind::TimedOut.into())))
             }

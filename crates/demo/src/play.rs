@@ -1,6 +1,6 @@
 //! The play itself: asks, restarts, looks on, and counts at the end.
 
-use crate::caller::ask;
+use crate::caller::{Caller, PATIENCE};
 use crate::front::{Books, Front};
 use crate::models::Models;
 use crate::plain::Plain;
@@ -118,7 +118,8 @@ async fn ask_all(
             let place = shared.score().ask(side, arrival.who, outage, shared.at());
             let (shared, arrival) = (shared.clone(), Arc::clone(&arrival));
             asking.spawn(async move {
-                let got = ask(shared.runtime, address, model, &arrival).await;
+                let caller = Caller { timer: shared.runtime, address, model, patience: PATIENCE };
+                let got = caller.ask(&arrival).await;
                 shared.score().end(place, got, shared.at());
             });
         }

@@ -2,7 +2,7 @@
 
 use crate::front::{Books, Front, Told};
 use crate::models::Models;
-use crate::plain::Plain;
+use crate::plain::{Plain, SILENCE, Waits};
 use crate::play::{Stage, play};
 use crate::port::Port;
 use crate::seawall::DRAIN;
@@ -67,7 +67,8 @@ async fn promises_that_a_stand_in_breaks_are_reported_as_broken() {
     let front_models = Models::start(timetable, 1).await.unwrap();
     let plain_models = Models::start(timetable, 1).await.unwrap();
     let zero = runtime.monotonic();
-    let plain = Plain::start(plain_models.address, runtime, DRAIN).unwrap();
+    let plain =
+        Plain::start(plain_models.address, runtime, Waits { silence: SILENCE, drain: DRAIN }).unwrap();
     let mut front = Cutter { port: Port::free().unwrap(), serving: JoinSet::new() };
     front.start_again().await.unwrap();
     let stage = Stage { runtime, timetable, zero, front, front_models, plain, plain_models };
