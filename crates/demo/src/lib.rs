@@ -94,9 +94,9 @@ impl DemoSettings {
         Duration::from_secs(self.seconds)
     }
 
-    /// What may be spent: twice what the shop needs, and far less than a flood would.
+    /// What may be spent: what the shop needs if all goes well, with some to spare, and less than a flood would.
     const fn cents(&self) -> u64 {
-        5 + 2 * self.seconds
+        10 + self.seconds
     }
 
     const fn cap(&self) -> Money {

@@ -206,6 +206,7 @@ fn report(
         seawall,
         plain,
         ledger,
+        beyond_the_drain: beyond_the_drain.asked,
         outages: Outage::ALL.map(during).to_vec(),
         all_held: promises.iter().all(|promise| promise.held),
         promises,

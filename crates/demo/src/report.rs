@@ -21,6 +21,9 @@ pub struct Report {
     pub plain: SideReport,
     /// Seawall's books beside its models' bill.
     pub ledger: Ledger,
+    /// The shop's customers who were lost or cut at the restart because they took longer than a stop waits. They break no
+    /// promise.
+    pub beyond_the_drain: u64,
     /// Answers by outage.
     pub outages: Vec<OutageReport>,
     /// What Seawall promises.
@@ -170,7 +173,17 @@ mod tests {
         let promises = judged(&Facts { shoppers, ..Facts::default() });
         let plain = SideReport { first_text_ms: None, ..side };
         let ledger = super::Ledger { cap: 1_250_000_000, ..super::Ledger::default() };
-        Report { seed: 7, seconds: 60, seawall: side, plain, ledger, outages, promises, all_held: false }
+        Report {
+            seed: 7,
+            seconds: 60,
+            seawall: side,
+            plain,
+            ledger,
+            beyond_the_drain: 0,
+            outages,
+            promises,
+            all_held: false,
+        }
     }
 
     #[test]
@@ -182,7 +195,17 @@ mod tests {
         keys.sort();
         assert_eq!(
             keys,
-            ["all_held", "ledger", "outages", "plain", "promises", "seawall", "seconds", "seed"]
+            [
+                "all_held",
+                "beyond_the_drain",
+                "ledger",
+                "outages",
+                "plain",
+                "promises",
+                "seawall",
+                "seconds",
+                "seed"
+            ]
         );
         assert_eq!(json["seawall"]["shoppers"]["hung"], 1);
         assert_eq!(json["seawall"]["flooder"]["refused_rightly"], 4);

@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_settings_of_every_length_are_good_ones() {
-        for (seconds, cents, open_for) in [(10, 25, 1_000), (60, 125, 4_000), (1_200, 2_405, 80_000)] {
+        for (seconds, cents, open_for) in [(10, 20, 1_000), (60, 75, 4_000), (1_200, 1_210, 80_000)] {
             let listen = "127.0.0.1:7700".parse().unwrap();
             let text = settings(listen, Path::new("/tmp/a 'folder'"), cents, Duration::from_secs(seconds));
             let loaded = load(&Input::of_file("demo", &text, UtcTime::from_civil(2026, 11, 16)));

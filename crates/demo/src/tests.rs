@@ -19,7 +19,7 @@ fn it_takes_from_ten_seconds_to_twenty_minutes() {
 #[test]
 fn the_cap_grows_with_the_time() {
     let cap = |seconds| DemoOptions { seconds, seed: 1 }.check().unwrap().cap().to_string();
-    assert_eq!((cap(10), cap(60)), ("$0.25".to_owned(), "$1.25".to_owned()));
+    assert_eq!((cap(10), cap(60)), ("$0.20".to_owned(), "$0.70".to_owned()));
 }
 
 #[test]
