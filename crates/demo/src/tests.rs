@@ -2,6 +2,7 @@
 
 mod cutter;
 mod proxy;
+mod restart;
 
 use crate::{DemoOptions, until_one_day_holds_it};
 use seawall_core::time::UtcTime;

@@ -125,7 +125,7 @@ impl Target for ObedientTarget {
             match (deed, pieces.back_mut()) {
                 (Deed::CutInside(_), Some(last)) => last.truncate(last.len() / 2),
                 (Deed::NonsenseAfter(_), Some(last)) => {
-                    *last = Bytes::from_static(b"event: message_delta\ndata: {no\n\n")
+                    *last = Bytes::from_static(b"event: message_delta\ndata: {no\n\n");
                 }
                 _ => {}
             }
