@@ -5,6 +5,7 @@
 //! when something failed, 2 when what was asked for makes no sense).
 
 mod config;
+mod demo;
 mod model;
 mod reload;
 mod serve;
@@ -33,6 +34,12 @@ enum Command {
     /// Checks, shows, compares and explains settings.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Plays a shop's minute of outages through Seawall and through a plain proxy, side by side.
+    ///
+    /// Five outages strike: a throttling wave, a dead model, cut streams, a restart and a caller who floods. Everything runs
+    /// in this process, with simulated models; no key is needed and nothing is left behind. Ends with 0 if every promise
+    /// of Seawall held, and with 1 if one did not.
+    Demo(demo::DemoArguments),
     /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
     ///
     /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
@@ -74,6 +81,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Config(command)) => config::run(&command),
+        Some(Command::Demo(arguments)) => demo::run(&arguments),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),

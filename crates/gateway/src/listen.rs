@@ -4,8 +4,8 @@
 //! request stays on the core it came in on. Futures are `Send`, so that one runtime for all cores is a setting away and
 //! both can be measured.
 //!
-//! Told to stop, a gateway says that it is not ready, takes no new connections, lets requests under way finish for a
-//! while, then tells what is left that no more will come, and settles it.
+//! Told to stop, a gateway says that it is not ready, lets in who waits at the door, takes no new connections, lets
+//! requests under way finish for a while, then tells what is left that no more will come, and settles it.
 
 use crate::assemble::{Live, ServeError};
 use crate::face::Face;
@@ -16,19 +16,27 @@ use crate::stopping::Cut;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use seawall_config::Settings;
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{Path, Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+/// How many connections may wait to be let in.
+const MOST_WAITING: u16 = 1_024;
+/// How long a connection may be silent when a stop comes that has not asked anything before.
+const TIME_TO_ASK: Duration = Duration::from_secs(1);
+/// How often it is looked at whether it has.
+const ASKS_AGAIN: Duration = Duration::from_millis(5);
 
 /// How long it may take to tell callers that no more will come.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -159,7 +167,7 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(1_024)?;
+    socket.listen(MOST_WAITING.into())?;
     Ok(socket.into())
 }
 
@@ -169,8 +177,9 @@ async fn accept(
     mut stopped: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
-    let open = GracefulShutdown::new();
+    let (open, mut all_ended) = mpsc::channel(1);
     let (cutting, cut) = Cut::pair();
+    let door = Door { face: Arc::clone(&face), stopped: stopped.clone(), cut, open };
     loop {
         let accepted = tokio::select! {
             biased;
@@ -182,35 +191,85 @@ async fn accept(
             face.runtime.sleep_until(face.runtime.now().monotonic + Duration::from_millis(10)).await;
             continue;
         };
-        let _ = stream.set_nodelay(true);
-        let (head_limit, face, cut) = (face.path.arrival().1.head, Arc::clone(&face), cut.clone());
-        let service = service_fn(move |request| Arc::clone(&face).handle(request, cut.clone()));
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        // Without a timer the limit on reading a head is silently off.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let watched = open.watch(connection);
-        serve(async move {
-            // A connection that breaks has told its requests by dropping them.
-            let _ = watched.await;
-        });
+        door.let_in(stream);
     }
-    drop(listener);
+    // Who has been let into the queue believes to be connected; closing it would reset them. The system is asked itself,
+    // because what the runtime knows of a socket may be a moment old.
+    if let Ok(listener) = listener.into_std() {
+        let waiting = std::iter::from_fn(|| listener.accept().ok()).take(MOST_WAITING.into());
+        for (stream, _) in waiting {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            stream.into_iter().for_each(|stream| door.let_in(stream));
+        }
+    }
+    drop(door);
     let grace = stopped.borrow().unwrap_or_default();
     let end: Timestamp = face.runtime.monotonic() + grace;
-    let mut ending = std::pin::pin!(open.shutdown());
     tokio::select! {
         biased;
-        () = &mut ending => return,
+        _ = all_ended.recv() => return,
         () = face.runtime.sleep_until(end) => {}
     }
     // Nobody listens only if nobody is left to be told.
     let _ = cutting.send(true);
     tokio::select! {
         biased;
-        () = &mut ending => {}
+        _ = all_ended.recv() => {}
         () = face.runtime.sleep_until(face.runtime.monotonic() + LAST_WORDS) => {}
+    }
+}
+
+/// How connections are let in.
+struct Door {
+    face: Arc<Face>,
+    stopped: watch::Receiver<Option<Duration>>,
+    cut: Cut,
+    /// Each connection holds one of these, so that the last one to end is noticed.
+    open: mpsc::Sender<Infallible>,
+}
+
+impl Door {
+    fn let_in(&self, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let (face, stopped, open) = (Arc::clone(&self.face), self.stopped.clone(), self.open.clone());
+        let (head_limit, runtime) = (face.path.arrival().1.head, face.runtime);
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let (asks, cut) = (Arc::clone(&has_asked), self.cut.clone());
+        let service = service_fn(move |request| {
+            asks.store(true, Ordering::Relaxed);
+            Arc::clone(&face).handle(request, cut.clone())
+        });
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        // Without a timer the limit on reading a head is silently off.
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        serve(async move {
+            let mut connection = pin!(connection);
+            tokio::select! {
+                biased;
+                // A connection that breaks has told its requests by dropping them.
+                _ = connection.as_mut() => return,
+                () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = connection.await;
+            drop(open);
+        });
+    }
+}
+
+/// Until a stop has come and a first request with it, if one is on its way: a connection that is closed before it has asked
+/// anything is an error to who made it.
+async fn until_it_may_close(
+    mut stopped: watch::Receiver<Option<Duration>>,
+    has_asked: &AtomicBool,
+    runtime: TokioRuntime,
+) {
+    // Who could stop us being gone means the same.
+    let _ = stopped.wait_for(Option::is_some).await;
+    let late = runtime.monotonic() + TIME_TO_ASK;
+    while !has_asked.load(Ordering::Relaxed) && runtime.monotonic() < late {
+        runtime.sleep_until(runtime.monotonic() + ASKS_AGAIN).await;
     }
 }
 

@@ -26,6 +26,9 @@ const PARTS: &[&str] = &["core", "config", "store", "wire", "provider", "model"]
 /// What a program that runs the request path is made of.
 const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", "pipeline"];
 
+/// What a demonstration of the running gateway is made of.
+const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway"];
+
 /// What would let the core act, or decide differently each time.
 const RUNTIMES_AND_CHANCE: &[&str] =
     &["tokio", "hyper", "http", "axum", "reqwest", "rand", "getrandom", "redis", "aws-*"];
@@ -42,6 +45,7 @@ const RULES: &[Rule] = &[
     rule("gateway",  Only(PATH),                  &[]),
     rule("sim",      Only(PATH),                  &["hyper", "axum"]),
     rule("drs",      Only(&["core"]),             &[]),
+    rule("demo",     Only(DEMO),                  &[]),
     rule("cli",      AllBut(&["xtask", "bench"]), &[]),
     rule("bench",    AllBut(&[]),                 &[]),
     rule("xtask",    Only(&["config", "core"]),   &[]),

@@ -112,13 +112,16 @@ fn cut_before_any_content_it_is_replaced_and_the_caller_sees_one_answer() {
 
 #[test]
 fn broken_off_after_content_it_ends_with_an_error_and_never_with_a_second_answer() {
-    for (deed, kind) in
-        [(Deed::CutAfter(2), FailureKind::BrokeMidStream), (Deed::StallAfter(3), FailureKind::TimedOut)]
-    {
+    for (deed, whole_pieces, kind) in [
+        (Deed::CutAfter(2), 2, FailureKind::BrokeMidStream),
+        (Deed::CutInside(2), 2, FailureKind::BrokeMidStream),
+        (Deed::NonsenseAfter(2), 2, FailureKind::Unrecognised),
+        (Deed::StallAfter(3), 3, FailureKind::TimedOut),
+    ] {
         let (shop, strong, fast) = shop(&[deed], Deed::Answer, Deed::Answer);
         let Seen::Stream(frames) = shop.ask_and_wait(PRIME, &body(true)) else { panic!("not a stream") };
         let (last, before) = frames.split_last().unwrap();
-        assert_eq!(before, &pieces()[..before.len()]);
+        assert_eq!(before, &pieces()[..whole_pieces], "{deed:?}");
         assert!(last.starts_with(b"event: error\n"), "{last:?}");
         assert_eq!((strong.calls(), fast.calls()), (1, 0));
         let record = &shop.records()[0];

@@ -30,6 +30,10 @@ pub(crate) enum Deed {
     Hang,
     /// Breaks off after this many pieces.
     CutAfter(usize),
+    /// Breaks off in the middle of the piece behind this many.
+    CutInside(usize),
+    /// Says what nobody can read in place of the piece behind this many.
+    NonsenseAfter(usize),
     /// Falls silent after this many pieces.
     StallAfter(usize),
 }
@@ -120,8 +124,16 @@ impl Target for ObedientTarget {
                 }
                 Deed::Answer => pieces().len(),
                 Deed::CutAfter(count) | Deed::StallAfter(count) => count,
+                Deed::CutInside(count) | Deed::NonsenseAfter(count) => count + 1,
             };
-            let pieces = pieces().into_iter().take(count).collect();
+            let mut pieces: VecDeque<Bytes> = pieces().into_iter().take(count).collect();
+            match (deed, pieces.back_mut()) {
+                (Deed::CutInside(_), Some(last)) => last.truncate(last.len() / 2),
+                (Deed::NonsenseAfter(_), Some(last)) => {
+                    *last = Bytes::from_static(b"event: message_delta\ndata: {no\n\n");
+                }
+                _ => {}
+            }
             let stalls = matches!(deed, Deed::StallAfter(_));
             let wait = Some(world.sleep(Duration::from_millis(300)));
             Ok(Answer::Stream(Box::new(Pieces { world, wait, pieces, stalls, diary })))

@@ -1,0 +1,64 @@
+//! `seawall demo`.
+
+use crate::running::{folder, seawall};
+use serde_json::Value;
+use std::fs;
+
+/// What became of the questions, without what is a part of another number.
+const PARTS: [&str; 7] =
+    ["answered", "broken_off", "refused_rightly", "refused_wrongly", "lost", "hung", "ended_falsely"];
+
+fn number(counts: &Value, name: &str) -> u64 {
+    counts[name].as_u64().unwrap_or_else(|| panic!("{name} is missing in {counts}"))
+}
+
+#[test]
+fn ten_seconds_of_outages_keep_every_promise_and_the_counts_add_up() -> anyhow::Result<()> {
+    // What it keeps while it runs goes here, and must be gone at the end.
+    let state = folder("demo-state")?;
+    fs::create_dir(&state)?;
+    let output =
+        seawall(&["demo", "--seconds", "10", "--seed", "7", "--json"]).env("TMPDIR", &state).output()?;
+    let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+    assert_eq!(output.status.code(), Some(0), "{said}{errors}");
+    assert_eq!((said.lines().count(), errors.as_str()), (1, ""), "one object and nothing else");
+    let report: Value = serde_json::from_str(&said)?;
+    assert_eq!((&report["seconds"], &report["seed"]), (&10.into(), &7.into()));
+    for side in ["seawall", "plain"] {
+        for who in ["shoppers", "flooder"] {
+            let counts = &report[side][who];
+            let parts: u64 = PARTS.iter().map(|part| number(counts, part)).sum();
+            assert_eq!(number(counts, "asked"), parts, "{side}, {who}: {counts}");
+            assert_eq!(
+                number(counts, "asked"),
+                number(&report["seawall"][who], "asked"),
+                "both were asked alike"
+            );
+            assert!(number(counts, "looked_complete") <= number(counts, "ended_falsely"), "{counts}");
+        }
+    }
+    let shop = &report["seawall"]["shoppers"];
+    assert!(number(shop, "asked") > 15 && number(shop, "answered") * 2 > number(shop, "asked"), "{shop}");
+    assert!(number(shop, "answered") > number(&report["plain"]["shoppers"], "answered"), "{report}");
+    assert!(number(&report["seawall"]["flooder"], "refused_rightly") > 100, "{report}");
+    let promises = report["promises"].as_array().map_or(&[][..], Vec::as_slice);
+    assert_eq!(promises.len(), 10);
+    assert!(promises.iter().all(|promise| promise["held"] == true), "{report}");
+    assert_eq!(
+        (report["all_held"].as_bool(), report["outages"].as_array().map(Vec::len)),
+        (Some(true), Some(5))
+    );
+    assert_eq!(fs::read_dir(&state)?.count(), 0, "nothing is left behind");
+    Ok(())
+}
+
+#[test]
+fn a_length_that_makes_no_sense_is_bad_input() -> anyhow::Result<()> {
+    for seconds in ["9", "1201", "-1", "soon"] {
+        let output = seawall(&["demo", &format!("--seconds={seconds}")]).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{seconds}: {errors}");
+        assert!(errors.contains(seconds) && output.stdout.is_empty(), "{errors}");
+    }
+    Ok(())
+}

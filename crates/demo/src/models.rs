@@ -1,0 +1,53 @@
+//! The models behind both sides: the same seed and the same faults at the same times, and a bill for each side.
+
+use crate::DemoError;
+use crate::client::get;
+use crate::front::Told;
+use crate::timetable::Timetable;
+use seawall_model::engine::{Engine, ModelOptions, Pace};
+use seawall_model::server::{Meter, ModelServer};
+use serde_json::Value;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// One side's models, served until this is dropped.
+pub(crate) struct Models {
+    pub(crate) address: SocketAddr,
+    meter: Meter,
+    _serving: JoinSet<()>,
+}
+
+impl Models {
+    /// Faults are timed from here on.
+    pub(crate) async fn start(timetable: Timetable, seed: u64) -> Result<Self, DemoError> {
+        let engine = Engine::new(ModelOptions { seed, faults: timetable.faults(), pace: Pace::Real })?;
+        let free = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = ModelServer::bind(engine, free).await.map_err(DemoError::Listen)?;
+        let (address, meter) = (server.address().map_err(DemoError::Listen)?, server.meter());
+        let mut serving = JoinSet::new();
+        serving.spawn(server.run(pending(), Duration::ZERO));
+        Ok(Self { address, meter, _serving: serving })
+    }
+
+    /// What was delivered so far, in nano-dollars.
+    pub(crate) fn billed(&self) -> u64 {
+        self.meter.bill().nano_dollars()
+    }
+
+    /// The answers that were delivered to their end, and so told what they used.
+    pub(crate) async fn told(&self) -> Result<Told, DemoError> {
+        let calls = get(self.address, "/admin/calls").await.map_err(DemoError::Bill)?;
+        let calls: Value = serde_json::from_slice(&calls).map_err(|error| DemoError::Bill(error.into()))?;
+        let mut told = Told::default();
+        for call in calls["calls"].as_array().into_iter().flatten() {
+            if call["end"] == "complete" && call["status"] == 200 {
+                told.calls = told.calls.saturating_add(1);
+                let price = call["nano_dollars"].as_u64().unwrap_or_default();
+                told.nano_dollars = told.nano_dollars.saturating_add(price);
+            }
+        }
+        Ok(told)
+    }
+}

@@ -1,0 +1,225 @@
+//! Seawall, as the demonstration runs it: in this process, by the `demo` profile, with a small budget and a folder of
+//! its own that is removed at the end.
+//!
+//! Nothing else here knows how a gateway is started, stopped and asked.
+
+use crate::DemoError;
+use crate::client::get;
+use crate::front::{Books, Front, Told};
+use crate::port::Port;
+use crate::traffic::{SHOPPERS, Who};
+use seawall_config::{Input, Settings, load};
+use seawall_gateway::{Listening, ServeOptions, TokioRuntime, serve};
+use seawall_model::engine::Profile;
+use seawall_pipeline::{Runtime as _, Tier};
+use serde_json::Value;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The route that callers name.
+pub(crate) const ROUTE: &str = "manga";
+/// How long requests under way may take to finish at a stop.
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+
+/// A gateway at a port.
+pub(crate) struct Seawall {
+    settings: Settings,
+    models: SocketAddr,
+    listening: Option<Listening>,
+    folder: Folder,
+    port: Port,
+}
+
+impl Seawall {
+    /// Listens in front of `models`, and spends no more than `cents` a day.
+    pub(crate) async fn start(
+        models: SocketAddr,
+        cents: u64,
+        whole: Duration,
+        runtime: TokioRuntime,
+    ) -> Result<Self, DemoError> {
+        let (folder, port) =
+            (Folder::new(runtime).map_err(DemoError::Folder)?, Port::free().map_err(DemoError::Listen)?);
+        let text = settings(port.address, &folder.0, cents, whole);
+        let loaded = load(&Input::of_file("the demonstration's settings", &text, runtime.now().utc));
+        let settings = loaded.map_err(|problems| DemoError::Settings(problems.to_string()))?.settings;
+        let mut seawall = Self { settings, models, listening: None, folder, port };
+        seawall.start_again().await?;
+        Ok(seawall)
+    }
+}
+
+impl Front for Seawall {
+    fn address(&self) -> SocketAddr {
+        self.port.address
+    }
+
+    async fn stop(&mut self) -> Result<(), DemoError> {
+        let Some(listening) = self.listening.take() else { return Ok(()) };
+        // It waits for requests under way, which need this thread.
+        let stopped = tokio::task::spawn_blocking(|| listening.stop()).await;
+        stopped.map_err(|error| DemoError::Listen(io::Error::other(error)))
+    }
+
+    async fn start_again(&mut self) -> Result<(), DemoError> {
+        let shoppers = (0..SHOPPERS).map(|number| (Tier::Prime, Who::Shopper(number).key()));
+        let keys = shoppers.chain([(Tier::Standard, Who::Flooder.key())]).collect();
+        let options = ServeOptions { settings: self.settings.clone(), simulated: Some(self.models), keys };
+        let started = tokio::task::spawn_blocking(|| serve(options)).await;
+        let started = started.map_err(|error| DemoError::Listen(io::Error::other(error)))?;
+        self.listening = Some(started.map_err(|error| DemoError::Gateway(Box::new(error)))?);
+        Ok(())
+    }
+
+    async fn books(&self) -> Result<Books, DemoError> {
+        let metrics = get(self.port.address, "/metrics").await.map_err(DemoError::Books)?;
+        let metrics = String::from_utf8_lossy(&metrics);
+        let read = |name: &str| {
+            let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            let missing = || DemoError::Books(io::Error::other(format!("{name} is missing")));
+            value.and_then(|value| value.trim().parse().ok()).ok_or_else(missing)
+        };
+        Ok(Books {
+            posted: read("seawall_budget_posted_nanodollars")?,
+            held: read("seawall_budget_held_nanodollars")?,
+        })
+    }
+
+    fn told(&self) -> Result<Told, DemoError> {
+        let lines = fs::read_to_string(self.folder.log()).map_err(DemoError::Books)?;
+        told(&lines).map_err(|error| DemoError::Books(error.into()))
+    }
+}
+
+/// What was posted for answered requests by what the model has told, from the lines of the access log.
+///
+/// A request of one attempt has cost just that. One of more may also have paid for an attempt that was cut off, of which
+/// nobody knows the usage; there the usage of the last one is priced.
+fn told(lines: &str) -> Result<Told, serde_json::Error> {
+    let mut told = Told::default();
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line)?;
+        if line["verdict"] != "answered" {
+            continue;
+        }
+        let number = |key: &str| line[key].as_u64().unwrap_or_default();
+        let price = match line["target"].as_str().and_then(Profile::named) {
+            Some(model) if number("attempts") > 1 => {
+                let input = number("input").saturating_mul(model.input_price);
+                input.saturating_add(number("output").saturating_mul(model.output_price))
+            }
+            _ => number("cost_nanos"),
+        };
+        told.calls = told.calls.saturating_add(1);
+        told.nano_dollars = told.nano_dollars.saturating_add(price);
+    }
+    Ok(told)
+}
+
+/// What differs from the `demo` profile: limits of time that suit callers who wait ten seconds, breakers that look
+/// again within the demonstration, and money for the shop but not for a flood.
+fn settings(listen: SocketAddr, folder: &Path, cents: u64, whole: Duration) -> String {
+    let text = |path: PathBuf| Value::from(path.to_string_lossy()).to_string();
+    let dollars = |cents: u64| format!("${}.{:02}/day", cents / 100, cents % 100);
+    let open_for = (whole / 15).max(Duration::from_secs(1)).as_millis();
+    format!(
+        r#"
+        profile = "demo"
+        server = {{ listen = "{listen}", cores = 1, drain_time = "{drain}s" }}
+        admin.listen = "127.0.0.1:0"
+        store.folder = {state}
+        telemetry.access_log = {log}
+        routes.{ROUTE}.start_time = "2s"
+        deadlines = {{ attempt = "5s", connect = "2s" }}
+        breakers.sonnet.open_for = "{open_for}ms"
+        breakers.haiku.open_for = "{open_for}ms"
+
+        [budget]
+        day = "{day}"
+        caller_day = "{caller_day}"
+        shares = {{ prime = "80%", standard = "15%", guest = "5%" }}
+        "#,
+        drain = DRAIN.as_secs(),
+        state = text(folder.join("state")),
+        log = text(log_in(folder)),
+        day = dollars(cents),
+        caller_day = dollars(cents / 5),
+    )
+}
+
+fn log_in(folder: &Path) -> PathBuf {
+    folder.join("access.log")
+}
+
+/// A folder that is removed when this is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(runtime: TokioRuntime) -> io::Result<Self> {
+        let name = format!("seawall-demo-{}-{:016x}", std::process::id(), runtime.draw().bits());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+
+    fn log(&self) -> PathBuf {
+        log_in(&self.0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is left to who cleans up after all programs.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Folder, settings, told};
+    use crate::front::Told;
+    use seawall_config::{Input, load};
+    use seawall_core::money::Money;
+    use seawall_core::time::UtcTime;
+    use seawall_gateway::TokioRuntime;
+    use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn the_settings_of_every_length_are_good_ones() {
+        for (seconds, cents, open_for) in [(10, 20, 1_000), (60, 75, 4_000), (1_200, 1_210, 80_000)] {
+            let listen = "127.0.0.1:7700".parse().unwrap();
+            let text = settings(listen, Path::new("/tmp/a 'folder'"), cents, Duration::from_secs(seconds));
+            let loaded = load(&Input::of_file("demo", &text, UtcTime::from_civil(2026, 11, 16)));
+            let settings = loaded.map_err(|problems| problems.to_string()).unwrap().settings;
+            assert_eq!(settings.server.drain_time, Duration::from_secs(5));
+            assert_eq!(settings.store.folder, "/tmp/a 'folder'/state");
+            assert!(text.contains(&format!("{}", Money::from_nanos(cents * 10_000_000))), "{text}");
+            assert!(text.contains(&format!("\"{open_for}ms\"")), "{text}");
+        }
+    }
+
+    #[test]
+    fn told_is_what_was_posted_for_one_attempt_and_the_price_of_the_last_of_several() {
+        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"input":9,"output":9,"cost_nanos":7}
+{"verdict":"answered","target":"sonnet","attempts":2,"input":10,"output":2,"cost_nanos":999999}
+{"verdict":"interrupted","target":"sonnet","attempts":1,"input":10,"output":2,"cost_nanos":5}
+{"verdict":"rejected","reason":"limited","attempts":0,"input":0,"output":0,"cost_nanos":0}
+"#;
+        assert_eq!(told(lines).unwrap(), Told { calls: 2, nano_dollars: 7 + 10 * 3_000 + 2 * 15_000 });
+        assert!(told("{no").is_err());
+    }
+
+    #[test]
+    fn a_folder_is_gone_with_who_made_it() {
+        let folder = Folder::new(TokioRuntime::new()).unwrap();
+        let path = folder.0.clone();
+        std::fs::write(folder.log(), "x").unwrap();
+        assert!(path.is_dir());
+        drop(folder);
+        assert!(!path.exists());
+    }
+}
