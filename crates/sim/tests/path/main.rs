@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod chat;
+#[cfg(test)]
 mod day;
 #[cfg(test)]
 mod hedging;

@@ -3,24 +3,33 @@
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::budget::{Account, BudgetOptions};
+use seawall_core::cache_policy::{CacheAgeOptions, FlightOptions, StoreOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
+use seawall_core::deadline::Reserves;
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::Posture;
+use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::retry::RetryOptions;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
+use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
+use seawall_core::tokens::OverheadOptions;
 use seawall_core::vocabulary::Grade;
+use seawall_pipeline::chat::ChatPromptOptions;
+use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::{
     ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Observer,
     Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route, RouteOptions, RuleOptions,
     TargetOptions, Tier,
 };
+use seawall_pipeline::{ChatRules, FlightBoard};
 use seawall_provider::Target;
 use seawall_sim::World;
+use seawall_store::MemoryAnswers;
 use seawall_store::{Books, NoJournal};
 use seawall_wire::RequestLimits;
 use std::sync::{Arc, Mutex};
@@ -53,11 +62,21 @@ pub(crate) struct Numbers {
     pub(crate) cap: Money,
     pub(crate) concurrency: u32,
     pub(crate) hedge: HedgeOptions,
+    /// What one caller may spend on a day, if less than all.
+    pub(crate) caller_cap: Option<Money>,
+    /// Texts that nobody may ask or answer.
+    pub(crate) deny: Vec<String>,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { cap: Money::from_dollars(1_000), concurrency: 1_000, hedge: HedgeOptions::default() }
+        Self {
+            cap: Money::from_dollars(1_000),
+            concurrency: 1_000,
+            hedge: HedgeOptions::default(),
+            caller_cap: None,
+            deny: Vec::new(),
+        }
     }
 }
 
@@ -92,7 +111,7 @@ impl Shop {
         [strong, fast]: [(&str, u64, Arc<dyn Target>); 2],
         numbers: &Numbers,
     ) -> Self {
-        let Numbers { cap, concurrency, hedge } = *numbers;
+        let Numbers { cap, concurrency, hedge, .. } = *numbers;
         let minute = Duration::from_secs(60);
         let tier = |name: &str, limit, burst, hour| {
             let quotas = vec![
@@ -124,7 +143,11 @@ impl Shop {
             target("fast", fast, BreakerProfile::Haiku),
         ];
         let records = Arc::new(Records::default());
-        let budget = BudgetOptions { day: cap, caller_day: cap, ..BudgetOptions::default() };
+        let budget = BudgetOptions {
+            day: cap,
+            caller_day: numbers.caller_cap.unwrap_or(cap),
+            ..BudgetOptions::default()
+        };
         let books = Books::new(budget.check().unwrap(), NoJournal);
         let rules = RuleOptions {
             callers: Arc::new(callers),
@@ -152,7 +175,7 @@ impl Shop {
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
             posture: Posture::default(),
             shared_caller_day: None,
-            chat: None,
+            chat: Some(Arc::new(chat_rules(&numbers.deny))),
             retry: RetryOptions::interactive().check().unwrap(),
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),
@@ -231,8 +254,12 @@ impl Shop {
 
     /// Sends one request and goes away after this long, whatever has come by then.
     pub(crate) fn ask_for(&self, patience: Duration, key: &str, body: &str) {
+        self.send_for(patience, inbound(0, key, body));
+    }
+
+    /// The same with a request as it is.
+    pub(crate) fn send_for(&self, patience: Duration, inbound: InboundRequest) {
         let (path, world) = (Arc::clone(&self.path), self.world.clone());
-        let inbound = inbound(0, key, body);
         self.world.spawn(async move {
             let mut serving = Box::pin(async move { path.serve(inbound).await });
             let mut gone = Box::pin(world.sleep(patience));
@@ -267,6 +294,39 @@ impl Shop {
     pub(crate) fn day(&self) -> Account {
         self.books.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
     }
+}
+
+/// The chat with its usual numbers.
+fn chat_rules(deny: &[String]) -> ChatRules {
+    let ages = CacheAgeOptions::default().check().unwrap();
+    let prompt = ChatPromptOptions {
+        system: vec![("ja".to_owned(), "短く。".to_owned()), ("en".to_owned(), "Be brief.".to_owned())],
+        temperature: Some(0.3),
+        max_output: 100,
+        history_turns: 10,
+    };
+    let guardrails: Vec<Arc<dyn Guardrail>> =
+        if deny.is_empty() { Vec::new() } else { vec![Arc::new(DenyList::new(deny).unwrap())] };
+    ChatRules {
+        route: "manga".to_owned(),
+        model: "strong-model".to_owned(),
+        prompt: prompt.check().unwrap(),
+        tokens: TokenLimits::default(),
+        overhead: OverheadOptions::default(),
+        prompt_version: "1".to_owned(),
+        catalogue_version: "1".to_owned(),
+        guardrails: Guardrails(guardrails),
+        ages,
+        reserves: Reserves::chat(),
+        shelf: Arc::new(MemoryAnswers::new(ages, StoreOptions::default(), 1_000).unwrap()),
+        flights: Arc::new(FlightBoard::new(FlightOptions::default().check().unwrap())),
+        language: Language::Japanese,
+    }
+}
+
+/// A question to the chat.
+pub(crate) fn question(id: u64, key: &str, body: &str) -> InboundRequest {
+    InboundRequest { arriving: Arriving::Chat { accepts_stream: false }, ..inbound(id, key, body) }
 }
 
 /// A key as callers are known by it.
