@@ -93,6 +93,7 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
             faces: Faces::ALL,
             start_limit: Duration::from_secs(30),
             counts_tokens: false,
+            falls_back: false,
             targets: vec![Arc::new(GuardedTarget::new(target)?)],
         })?],
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),

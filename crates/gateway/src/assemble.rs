@@ -220,6 +220,7 @@ impl Made {
                 faces: faces(&route.faces),
                 start_limit: route.start_time,
                 counts_tokens: route.tokens.is_some(),
+                falls_back: route.fallback,
                 targets: route.targets.iter().filter_map(|name| targets.get(name)).collect(),
             })
         };

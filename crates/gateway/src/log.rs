@@ -254,6 +254,7 @@ mod tests {
             route: Some("manga".into()),
             rung: None,
             target: Some("str\"ong".into()),
+            would_limit: false,
             verdict,
             attempts: 2,
             usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8 },

@@ -11,8 +11,10 @@ use crate::reply::{Conflict, Rejection};
 use crate::settle::Closing;
 use crate::target::{Route, most_input};
 use arrayvec::ArrayVec;
+use seawall_core::evaluator::Protection;
 use seawall_core::handle::Runtime;
 use seawall_core::quota::{Cost, LimitId, QuotaKey, Scope};
+use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +52,11 @@ pub(crate) async fn admit<R: Runtime>(
             closing.taking = receipt.map(|taking| (taking, Arc::clone(&path.limits)));
             Ok(AdmittedRequest { request, caller, route })
         }
+        // Limits that are only being tried say what they would have done.
+        AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_enforced(&request) => {
+            closing.record.would_limit = true;
+            Ok(AdmittedRequest { request, caller, route })
+        }
         AdmitDecision::RetryAfter(refusal) => Err(Rejection::Limited {
             limit: name_of(path, refusal.binding.limit),
             come_back: request.rules.come_back.hint(refusal.wait, path.runtime.draw()),
@@ -60,6 +67,10 @@ pub(crate) async fn admit<R: Runtime>(
         AdmitDecision::Done => Err(Rejection::Conflict(Conflict::Done)),
         AdmitDecision::OtherRequest => Err(Rejection::Conflict(Conflict::OtherRequest)),
     }
+}
+
+fn is_enforced(request: &ReceivedRequest) -> bool {
+    request.rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce
 }
 
 /// The route, if it is there for this caller and this face.

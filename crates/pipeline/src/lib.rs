@@ -20,6 +20,7 @@ mod limits;
 mod path;
 mod place;
 mod plan;
+mod prepared;
 mod receive;
 mod relay;
 mod reply;

@@ -3,9 +3,11 @@
 use crate::admit::admit;
 use crate::answer::{Answered, Begun, Content, Said, Telling, answer, answer_chat};
 use crate::attempt::Attempt;
+use crate::chat::apology;
 use crate::identify::identify;
 use crate::limits::Limits;
 use crate::plan::{PlannedRequest, plan};
+use crate::prepared::{may_replace, spoken};
 use crate::receive::{InboundRequest, receive};
 use crate::relay::{Patience, ReplyStream};
 use crate::reply::{Notes, Rejection, Reply, ReplyContent};
@@ -19,6 +21,7 @@ use seawall_core::history::{TokenLimits, TokenLimitsOptions};
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::RetryCounters;
 use seawall_core::setting::SettingError;
+use seawall_core::strategy::Language;
 use seawall_core::vocabulary::Rung;
 use seawall_store::Books;
 use std::sync::Arc;
@@ -129,8 +132,27 @@ impl<R: Runtime> Path<R> {
         }
         match answer(self, &planned, &closing.tally).await {
             Ok(answered) => self.reply(closing, &planned, answered),
+            Err(rejection) if planned.route.falls_back && may_replace(&rejection) => {
+                self.reply_prepared(closing, &planned, rejection)
+            }
             Err(rejection) => rejected(closing, rejection),
         }
+    }
+
+    /// An apology where the route would rather have one than an error.
+    fn reply_prepared(
+        &self,
+        mut closing: Closing<R>,
+        planned: &PlannedRequest,
+        rejection: Rejection,
+    ) -> Reply<R> {
+        let language = planned.request.rules.chat.as_ref().map_or(Language::English, |chat| chat.language);
+        let words = apology(language, self.runtime.draw());
+        let Some(content) = spoken(planned, words) else { return rejected(closing, rejection) };
+        closing.record.verdict = Verdict::Answered;
+        let mut notes = self.begin(&mut closing, planned, Rung::Apology, None);
+        notes.cost = Some(closing.tally.cost());
+        Reply { content, notes }
     }
 
     async fn planned(

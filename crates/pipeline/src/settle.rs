@@ -41,6 +41,8 @@ pub struct Record {
     pub rung: Option<Rung>,
     /// Which target answered, if one did.
     pub target: Option<Arc<str>>,
+    /// Whether a limit would have refused it that is not enforced.
+    pub would_limit: bool,
     /// How it ended.
     pub verdict: Verdict,
     /// Attempts made.
@@ -120,6 +122,7 @@ impl<R: Runtime> Closing<R> {
             route: None,
             rung: None,
             target: None,
+            would_limit: false,
             verdict: Verdict::Abandoned,
             attempts: 0,
             usage: Usage::default(),

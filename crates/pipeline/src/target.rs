@@ -143,6 +143,8 @@ pub struct RouteOptions {
     pub start_limit: Duration,
     /// Whether a limit of its own counts tokens.
     pub counts_tokens: bool,
+    /// Whether callers of a vendor's dialect get an apology rather than an error when no model answers.
+    pub falls_back: bool,
     /// The targets in the order they are tried.
     pub targets: Vec<Arc<GuardedTarget>>,
 }
@@ -174,16 +176,18 @@ pub struct Route {
     pub(crate) faces: Faces,
     pub(crate) start_limit: Duration,
     pub(crate) counts_tokens: bool,
+    pub(crate) falls_back: bool,
     pub(crate) targets: Box<[Arc<GuardedTarget>]>,
 }
 
 impl Route {
     /// Refuses a route without targets.
     pub fn new(options: RouteOptions) -> Result<Self, SettingError> {
-        let RouteOptions { alias, faces, start_limit, counts_tokens, targets } = options;
+        let RouteOptions { alias, faces, start_limit, counts_tokens, falls_back, targets } = options;
         if targets.is_empty() {
             return Err(SettingError::new("targets", format!("route {alias} has none")));
         }
-        Ok(Self { alias: alias.into(), faces, start_limit, counts_tokens, targets: targets.into() })
+        let (alias, targets) = (alias.into(), targets.into());
+        Ok(Self { alias, faces, start_limit, counts_tokens, falls_back, targets })
     }
 }

@@ -1,11 +1,12 @@
 //! A hundred thousand requests under a schedule of faults.
 
-use crate::shop::{Shop, body, callers};
+use crate::shop::{Shop, at_face, callers};
 use seawall_core::chance::SeededChance;
 use seawall_core::invariant::window_within_limit;
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace, read_faults};
+use seawall_pipeline::speech::Face;
 use seawall_pipeline::{Record, Tier, Verdict};
 use seawall_sim::{ModelTarget, World};
 use std::collections::BTreeMap;
@@ -58,7 +59,9 @@ fn play(seed: u64, requests: u64, faults: &[u8], leave: bool) -> Played {
         let stream = chance.draw().below(2) == 0;
         let give_up = leave && chance.draw().below(10) == 0;
         let give_up_after = give_up.then(|| usize::try_from(chance.draw().below(8)).unwrap());
-        shop.ask_at(now, &key(chance.draw().below(440)), &body(stream), give_up_after);
+        let key = key(chance.draw().below(440));
+        let face = Face::ALL[usize::try_from(chance.draw().below(Face::ALL.len() as u64)).unwrap()];
+        shop.ask_face_at(now, &key, at_face(face, stream), give_up_after);
     }
     assert_eq!(world.run(), 0, "nobody waits for ever");
     let records = shop.records();

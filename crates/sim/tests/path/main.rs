@@ -7,6 +7,8 @@ mod chat;
 #[cfg(test)]
 mod day;
 #[cfg(test)]
+mod faces;
+#[cfg(test)]
 mod hedging;
 #[cfg(test)]
 mod names;

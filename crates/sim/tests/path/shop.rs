@@ -21,6 +21,7 @@ use seawall_core::tokens::OverheadOptions;
 use seawall_core::vocabulary::Grade;
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
+use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
     ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Observer,
     Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route, RouteOptions, RuleOptions,
@@ -168,6 +169,7 @@ impl Shop {
                     faces: Faces::ALL,
                     start_limit: Duration::from_secs(30),
                     counts_tokens: false,
+                    falls_back: false,
                     targets,
                 })
                 .unwrap(),
@@ -207,6 +209,17 @@ impl Shop {
         body: &str,
         give_up_after: Option<usize>,
     ) -> Arc<Mutex<Option<Seen>>> {
+        self.ask_face_at(arrived, key, (Arriving::Messages, body.to_owned()), give_up_after)
+    }
+
+    /// The same at any face.
+    pub(crate) fn ask_face_at(
+        &self,
+        arrived: Timestamp,
+        key: &str,
+        (arriving, body): (Arriving, String),
+        give_up_after: Option<usize>,
+    ) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
         let (path, noted) = (Arc::clone(&self.path), Arc::clone(&seen));
         let id = {
@@ -214,7 +227,8 @@ impl Shop {
             arrivals.push(arrived);
             arrivals.len() as u64 - 1
         };
-        self.send(inbound(id, key, body), noted, path, give_up_after);
+        let inbound = InboundRequest { arriving, ..inbound(id, key, &body) };
+        self.send(inbound, noted, path, give_up_after);
         seen
     }
 
@@ -357,6 +371,37 @@ pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
         body: Bytes::copy_from_slice(body.as_bytes()),
         betas: Vec::new(),
         name: None,
+    }
+}
+
+/// The same question at one of the five faces.
+pub(crate) fn at_face(face: Face, stream: bool) -> (Arriving, String) {
+    let model = || "manga".to_owned();
+    let text = "おすすめは？";
+    match face {
+        Face::AnthropicMessages => (Arriving::Messages, body(stream)),
+        Face::OpenAiChat => {
+            let messages = format!(r#"[{{"role":"user","content":"{text}"}}]"#);
+            let body =
+                format!(r#"{{"model":"manga","max_tokens":100,"stream":{stream},"messages":{messages}}}"#);
+            (Arriving::Completions, body)
+        }
+        Face::BedrockInvoke => {
+            let messages = format!(r#"[{{"role":"user","content":"{text}"}}]"#);
+            let body = format!(
+                r#"{{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":{messages}}}"#
+            );
+            (Arriving::Invoke { model: model(), stream }, body)
+        }
+        Face::BedrockConverse => {
+            let messages = format!(r#"[{{"role":"user","content":[{{"text":"{text}"}}]}}]"#);
+            let body = format!(r#"{{"messages":{messages},"inferenceConfig":{{"maxTokens":100}}}}"#);
+            (Arriving::Converse { model: model(), stream }, body)
+        }
+        Face::Chat => {
+            let body = format!(r#"{{"message":"{text}","stream":{stream}}}"#);
+            (Arriving::Chat { accepts_stream: false }, body)
+        }
     }
 }
 

@@ -1,0 +1,85 @@
+//! Every face in front of one target, on the virtual clock.
+
+use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, at_face, callers};
+use crate::target::{Deed, ObedientTarget};
+use seawall_core::failure::FailureKind;
+use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
+use seawall_pipeline::speech::Face;
+use seawall_pipeline::{Tier, Verdict};
+use seawall_sim::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NOON_IN_TOKYO: Duration = Duration::from_secs(3 * 3_600);
+
+fn shop(deed: Deed, numbers: &Numbers) -> (Shop, Arc<ObedientTarget>) {
+    let world = World::new(23);
+    world.run_until(Timestamp::ZERO + NOON_IN_TOKYO);
+    let target = ObedientTarget::new(&world, &[], deed);
+    let model = |name| (name, 3_000_000_000, Arc::<ObedientTarget>::clone(&target) as Arc<_>);
+    let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
+    (Shop::made(&world, known, [model("strong-model"), model("fast-model")], numbers), target)
+}
+
+fn ask(shop: &Shop, face: Face, stream: bool) -> Seen {
+    let seen = shop.ask_face_at(shop.world.now(), PRIME, at_face(face, stream), None);
+    shop.world.run();
+    let seen = seen.lock().unwrap().take();
+    seen.unwrap()
+}
+
+fn bytes(seen: Seen) -> Vec<u8> {
+    match seen {
+        Seen::Whole(body) => body.to_vec(),
+        Seen::Stream(frames) => frames.concat(),
+        Seen::Rejected(rejection) => panic!("{rejection:?}"),
+    }
+}
+
+fn holds(haystack: &[u8], needle: &str) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
+}
+
+#[test]
+fn each_is_answered_in_its_words_and_costs_what_the_vendor_says() {
+    for face in Face::ALL {
+        for stream in [false, true] {
+            let (shop, target) = shop(Deed::Answer, &Numbers::default());
+            let answer = bytes(ask(&shop, face, stream));
+            assert!(
+                holds(&answer, "灯台守の猫") || !stream && holds(&answer, "こんにちは"),
+                "{face:?} {stream}"
+            );
+            assert_eq!(
+                (target.calls(), shop.day().posted.as_nanos(), shop.books.open()),
+                (1, 180_000, 0),
+                "{face:?}"
+            );
+            let record = &shop.records()[0];
+            assert_eq!((&record.verdict, record.face), (&Verdict::Answered, face.name()));
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_off_is_never_told_as_complete() {
+    for face in Face::ALL {
+        for deed in [Deed::CutAfter(2), Deed::CutAfter(3), Deed::StallAfter(2)] {
+            let (shop, target) = shop(deed, &Numbers::default());
+            let answer = bytes(ask(&shop, face, true));
+            let (end, broken) = match face {
+                Face::AnthropicMessages => ("message_stop", "event: error"),
+                Face::OpenAiChat => ("[DONE]", "\"error\""),
+                Face::BedrockInvoke | Face::BedrockConverse => ("messageStop", "xception"),
+                Face::Chat => ("event: done", "event: interrupted"),
+            };
+            assert!(!holds(&answer, end) && holds(&answer, broken), "{face:?} {deed:?}");
+            assert!(matches!(
+                shop.records()[0].verdict,
+                Verdict::Interrupted(FailureKind::BrokeMidStream | FailureKind::TimedOut)
+            ));
+            assert_eq!((target.calls(), shop.books.open(), shop.day().held), (1, 0, Money::ZERO));
+        }
+    }
+}
