@@ -23,8 +23,6 @@ pub(super) struct ChatVoice {
     pub(super) told: String,
     /// How many characters were told.
     delivered: u64,
-    /// Whether the target has ended the answer, or failed.
-    is_over: bool,
     /// Whether the caller knows that the answer is complete.
     is_complete: bool,
 }
@@ -37,7 +35,6 @@ impl ChatVoice {
             ready: String::new(),
             told: String::new(),
             delivered: 0,
-            is_over: false,
             is_complete: false,
         }
     }
@@ -52,12 +49,12 @@ impl ChatVoice {
 
     /// Takes a frame, and asks the guardrail about the words in it.
     pub(super) fn hear(&mut self, frame: &[u8]) -> Result<(), Unreadable> {
-        let (mut heard, is_over) = (String::new(), &mut self.is_over);
-        self.reader.feed(frame, |event| match event {
-            ChatEvent::Text(text) if !*is_over => heard.push_str(&text),
-            // What comes behind an end is no part of the answer.
-            ChatEvent::Finished(_) | ChatEvent::Failed { .. } => *is_over = true,
-            _ => {}
+        // No reader says anything behind an end.
+        let mut heard = String::new();
+        self.reader.feed(frame, |event| {
+            if let ChatEvent::Text(text) = event {
+                heard.push_str(&text);
+            }
         })?;
         if !heard.is_empty() {
             self.ready += &self.text.take(&heard);
