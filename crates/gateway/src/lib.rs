@@ -8,6 +8,7 @@
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
 //! | `keeper` | what outlives the process |
 //! | `target` | from a target's settings to a way there |
+//! | `simulated` | the simulated model as a target |
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
@@ -24,6 +25,7 @@ mod listen;
 mod log;
 mod runtime;
 mod secret;
+mod simulated;
 mod target;
 
 pub use assemble::{ServeError, ServeOptions, serve};
@@ -32,4 +34,5 @@ pub use listen::{ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
 pub use secret::SecretError;
+pub use simulated::SimulatedModel;
 pub use target::TargetError;

@@ -22,6 +22,21 @@ pub fn is_metadata(address: IpAddr) -> bool {
     }
 }
 
+/// Which addresses may be connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those at which a model may be.
+    Targets,
+    /// Any: for who asks the metadata service itself for keys, by its fixed address.
+    Everything,
+}
+
+impl Reach {
+    pub(crate) fn allows(self, address: IpAddr) -> bool {
+        self == Self::Everything || !is_metadata(address)
+    }
+}
+
 /// The IPv4 address inside of a mapped or compatible one, or one for a NAT64 gateway.
 fn dressed(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [.., high, low] = address.segments();

@@ -5,6 +5,8 @@ mod answers;
 #[cfg(test)]
 mod day;
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod shop;
