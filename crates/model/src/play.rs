@@ -67,7 +67,7 @@ impl<T: Timer> Play<T> {
         }
     }
 
-    /// The next thing that is sent, when it is due; nothing once all is, and then the [ending](Self::ending) comes.
+    /// The next thing that is sent, when it is due; nothing once all is, and then the ending comes.
     pub(crate) fn poll_act(&mut self, context: &mut Context<'_>) -> Poll<Option<Act>> {
         let Some(at) = self.next_at() else {
             self.end();
@@ -96,11 +96,13 @@ impl<T: Timer> Play<T> {
     }
 
     /// What happens behind the last step.
+    #[cfg(feature = "server")]
     pub(crate) const fn ending(&self) -> Ending {
         self.ending
     }
 
     /// Whether nothing more comes, and the body ends in good order.
+    #[cfg(feature = "server")]
     pub(crate) fn is_at_end(&self) -> bool {
         self.steps.len() == 0 && matches!(self.ending, Ending::Complete | Ending::Early)
     }
