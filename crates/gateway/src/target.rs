@@ -221,6 +221,3 @@ fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', ':']).next().unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

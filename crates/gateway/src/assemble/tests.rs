@@ -1,5 +1,7 @@
 //! What a gateway refuses to be made from.
 
+mod providers;
+
 use super::{Made, ServeError, Surroundings, Targets};
 use crate::runtime::TokioRuntime;
 use crate::simulated::SimulatedModel;

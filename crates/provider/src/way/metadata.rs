@@ -47,7 +47,8 @@ fn dressed(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_metadata;
+    use super::{Reach, is_metadata};
+    use crate::way::BaseUrl;
 
     #[test]
     fn metadata_addresses_are_known_in_every_dress() {
@@ -66,6 +67,17 @@ mod tests {
             "fe80::1",
         ] {
             assert!(is_metadata(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn only_who_asks_for_keys_reaches_them() {
+        for (address, is_targets) in [("169.254.169.254", false), ("127.0.0.1", true)] {
+            let read = address.parse().unwrap();
+            assert!(Reach::Everything.allows(read) && Reach::Targets.allows(read) == is_targets);
+            let url = format!("http://{address}");
+            assert!(BaseUrl::parse_within(&url, Reach::Everything).is_ok());
+            assert_eq!(BaseUrl::parse(&url).is_ok(), is_targets);
         }
     }
 

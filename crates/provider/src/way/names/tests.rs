@@ -188,3 +188,13 @@ async fn a_crowd_that_knows_nothing_asks_once() {
     assert!([a, b, c].into_iter().all(|places| ends(&places.unwrap()) == [1]));
     assert_eq!(book.asked(), 1);
 }
+
+#[tokio::test]
+async fn who_asks_for_keys_is_led_to_the_metadata_service_by_its_address() {
+    let places = |reach| {
+        let names = Names::new("169.254.169.254", 80, Arc::new(Book::default()) as Arc<dyn Resolve>, reach);
+        async move { names.places(Timestamp::ZERO).await.map(|places| places.len()) }
+    };
+    assert_eq!(places(Reach::Everything).await.unwrap(), 1);
+    assert!(places(Reach::Targets).await.is_err());
+}

@@ -1,8 +1,8 @@
 //! Ways to every provider, from settings.
 
-use super::{Surroundings, TargetError, Targets};
 use crate::runtime::TokioRuntime;
 use crate::simulated::{SimulatedModel, simulated};
+use crate::target::{Surroundings, TargetError, Targets};
 use seawall_config::{Input, Settings, load};
 use seawall_core::time::UtcTime;
 use seawall_model::calls::CallEnd;
