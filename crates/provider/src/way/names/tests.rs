@@ -190,11 +190,14 @@ async fn a_crowd_that_knows_nothing_asks_once() {
 }
 
 #[tokio::test]
-async fn who_asks_for_keys_is_led_to_the_metadata_service_by_its_address() {
-    let places = |reach| {
-        let names = Names::new("169.254.169.254", 80, Arc::new(Book::default()) as Arc<dyn Resolve>, reach);
-        async move { names.places(Timestamp::ZERO).await.map(|places| places.len()) }
-    };
-    assert_eq!(places(Reach::Everything).await.unwrap(), 1);
-    assert!(places(Reach::Targets).await.is_err());
+async fn who_asks_for_keys_is_led_to_the_metadata_service() {
+    let service: SocketAddr = "169.254.169.254:80".parse().unwrap();
+    let book = Arc::new(Book::default());
+    book.0.lock().unwrap().0 = vec![service];
+    for host in ["169.254.169.254", "model"] {
+        let names = Names::new(host, 80, Arc::clone(&book) as Arc<dyn Resolve>, Reach::Everything);
+        let places = names.places(Timestamp::ZERO).await.unwrap();
+        assert_eq!(places.iter().map(|place| place.address).collect::<Vec<_>>(), [service]);
+    }
+    assert_eq!(book.0.lock().unwrap().1, 1);
 }
