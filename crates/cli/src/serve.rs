@@ -7,10 +7,11 @@ use anyhow::Context as _;
 use clap::Args;
 use seawall_config::{Loaded, Provider, Settings, unfollowed};
 use seawall_core::money::Money;
-use seawall_gateway::{Kept, Listening, ServeOptions, TokioRuntime, serve};
+use seawall_gateway::{Kept, Listening, ServeOptions, SimulatedModel, TokioRuntime, serve};
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
-use seawall_pipeline::{Runtime as _, Tier, Timer as _};
+use seawall_model::shared::SharedModel;
+use seawall_pipeline::{Runtime as _, Tier, Timer};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -76,20 +77,25 @@ async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Loaded) -> R
         hangup: signals(SignalKind::hangup()).map_err(Failed::Broken)?,
     };
     let runtime = TokioRuntime::new();
-    let model = simulated_model(&loaded.settings).await?;
-    let simulated = model.as_ref().map(|(_, address)| *address);
+    let model = simulated_model(&loaded.settings, &runtime)?;
+    // Its server is for who looks at its bill, sets its faults or asks it past the gateway.
+    let server = match &model {
+        Some(model) => Some(model_server(model.clone()).await?),
+        None => None,
+    };
+    let address = server.as_ref().map(|(_, address)| *address);
     let made_up = loaded.settings.callers.keys.is_empty().then(|| made_up_key(&runtime));
     let keys = made_up.iter().map(|key| (Tier::Prime, key.clone())).collect();
-    let options = ServeOptions { settings: loaded.settings.clone(), simulated, keys };
+    let options = ServeOptions { settings: loaded.settings.clone(), simulated: model, keys };
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
     })?;
-    let ready = Ready { listening: &listening, simulated, made_up, settings: &loaded.settings };
+    let ready = Ready { listening: &listening, simulated: address, made_up, settings: &loaded.settings };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
     let until_stopped = tend(listening, reload, signals, runtime);
-    match model {
+    match server {
         None => until_stopped.await,
-        // The simulated model outlives the gateway: requests under way need it to finish.
+        // It outlives the gateway, so that its bill can be read to the end.
         Some((server, _)) => server.run(until_stopped, MODEL_GRACE).await,
     }
     Ok(())
@@ -119,17 +125,22 @@ fn not_followed(loaded: &Loaded) -> String {
 }
 
 /// A model in this process, where some target wants one.
-async fn simulated_model(settings: &Settings) -> Result<Option<(Box<ModelServer>, SocketAddr)>, Failed> {
+fn simulated_model(settings: &Settings, runtime: &TokioRuntime) -> Result<Option<SimulatedModel>, Failed> {
     if settings.targets.values().all(|target| target.provider != Provider::Simulated) {
         return Ok(None);
     }
     let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real });
     let engine = engine.map_err(|error| Failed::Broken(error.into()))?;
+    Ok(Some(SimulatedModel::new(engine, runtime.timer())))
+}
+
+/// The model's own server, on a free port of this machine.
+async fn model_server<T: Timer>(model: SharedModel<T>) -> Result<(Box<ModelServer<T>>, SocketAddr), Failed> {
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = ModelServer::bind(engine, free).await.context("cannot listen for the simulated model");
+    let server = ModelServer::bind_shared(model, free).await.context("cannot listen for the simulated model");
     let server = server.map_err(Failed::Broken)?;
     let address = server.address().map_err(|error| Failed::Broken(error.into()))?;
-    Ok(Some((Box::new(server), address)))
+    Ok((Box::new(server), address))
 }
 
 /// A key for who has not set any up.

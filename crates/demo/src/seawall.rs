@@ -27,7 +27,6 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 /// A gateway at a port.
 pub(crate) struct Seawall {
     settings: Settings,
-    models: SocketAddr,
     listening: Option<Listening>,
     folder: Folder,
     port: Port,
@@ -43,10 +42,10 @@ impl Seawall {
     ) -> Result<Self, DemoError> {
         let (folder, port) =
             (Folder::new(runtime).map_err(DemoError::Folder)?, Port::free().map_err(DemoError::Listen)?);
-        let text = settings(port.address, &folder.0, cents, whole);
+        let text = settings((port.address, models), &folder.0, cents, whole);
         let loaded = load(&Input::of_file("the demonstration's settings", &text, runtime.now().utc));
         let settings = loaded.map_err(|problems| DemoError::Settings(problems.to_string()))?.settings;
-        let mut seawall = Self { settings, models, listening: None, folder, port };
+        let mut seawall = Self { settings, listening: None, folder, port };
         seawall.start_again().await?;
         Ok(seawall)
     }
@@ -67,7 +66,7 @@ impl Front for Seawall {
     async fn start_again(&mut self) -> Result<(), DemoError> {
         let shoppers = (0..SHOPPERS).map(|number| (Tier::Prime, Who::Shopper(number).key()));
         let keys = shoppers.chain([(Tier::Standard, Who::Flooder.key())]).collect();
-        let options = ServeOptions { settings: self.settings.clone(), simulated: Some(self.models), keys };
+        let options = ServeOptions { settings: self.settings.clone(), simulated: None, keys };
         let started = tokio::task::spawn_blocking(|| serve(options)).await;
         let started = started.map_err(|error| DemoError::Listen(io::Error::other(error)))?;
         self.listening = Some(started.map_err(|error| DemoError::Gateway(Box::new(error)))?);
@@ -121,7 +120,12 @@ fn told(lines: &str) -> Result<Told, serde_json::Error> {
 
 /// What differs from the `demo` profile: limits of time that suit callers who wait ten seconds, breakers that look
 /// again within the demonstration, and money for the shop but not for a flood.
-fn settings(listen: SocketAddr, folder: &Path, cents: u64, whole: Duration) -> String {
+fn settings(
+    (listen, models): (SocketAddr, SocketAddr),
+    folder: &Path,
+    cents: u64,
+    whole: Duration,
+) -> String {
     let text = |path: PathBuf| Value::from(path.to_string_lossy()).to_string();
     let dollars = |cents: u64| format!("${}.{:02}/day", cents / 100, cents % 100);
     let open_for = (whole / 15).max(Duration::from_secs(1)).as_millis();
@@ -132,6 +136,8 @@ fn settings(listen: SocketAddr, folder: &Path, cents: u64, whole: Duration) -> S
         admin.listen = "127.0.0.1:0"
         store.folder = {state}
         telemetry.access_log = {log}
+        targets.sonnet = {{ provider = "anthropic", url = "http://{models}" }}
+        targets.haiku = {{ provider = "anthropic", url = "http://{models}" }}
         routes.{ROUTE}.start_time = "2s"
         deadlines = {{ attempt = "5s", connect = "2s" }}
         breakers.sonnet.open_for = "{open_for}ms"
@@ -191,8 +197,13 @@ mod tests {
     #[test]
     fn the_settings_of_every_length_are_good_ones() {
         for (seconds, cents, open_for) in [(10, 20, 1_000), (60, 75, 4_000), (1_200, 1_210, 80_000)] {
-            let listen = "127.0.0.1:7700".parse().unwrap();
-            let text = settings(listen, Path::new("/tmp/a 'folder'"), cents, Duration::from_secs(seconds));
+            let address = "127.0.0.1:7700".parse().unwrap();
+            let text = settings(
+                (address, address),
+                Path::new("/tmp/a 'folder'"),
+                cents,
+                Duration::from_secs(seconds),
+            );
             let loaded = load(&Input::of_file("demo", &text, UtcTime::from_civil(2026, 11, 16)));
             let settings = loaded.map_err(|problems| problems.to_string()).unwrap().settings;
             assert_eq!(settings.server.drain_time, Duration::from_secs(5));

@@ -6,6 +6,7 @@ use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
 use crate::shared::{self, SharedError, SharedThread};
+use crate::simulated::SimulatedModel;
 use crate::target::{Surroundings, TargetError, Targets};
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
@@ -23,7 +24,6 @@ use seawall_pipeline::{
 use seawall_store::MemoryAnswers;
 use seawall_wire::RequestLimits;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ use std::time::Duration;
 pub struct ServeOptions {
     /// What it is to do.
     pub settings: Settings,
-    /// Where simulated models are served, if some are.
-    pub simulated: Option<SocketAddr>,
+    /// The simulated model, if there is one to ask.
+    pub simulated: Option<SimulatedModel>,
     /// Keys that are good for this run alone.
     pub keys: Vec<(Tier, String)>,
 }
@@ -144,7 +144,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let shelf = MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
     let chat = ChatState::new(&settings, Arc::new(shelf))?;
     let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge, chat };
-    let (made, rules) = nothing.renewed(&settings, &keys, around)?;
+    let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
     let log = log(&settings.telemetry.access_log)?;
@@ -179,7 +179,7 @@ impl Live {
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
     pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let (renewed, rules) = made.renewed(settings, &self.keys, self.around)?;
+        let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
         let changes = self.path.change(rules)?;
         renewed.targets.take_effect(self.runtime.monotonic())?;
         *made = renewed;
@@ -194,7 +194,7 @@ impl Made {
         &self,
         settings: &Settings,
         keys: &[(Tier, String)],
-        around: Surroundings,
+        around: &Surroundings,
     ) -> Result<(Self, RuleOptions), ServeError> {
         // Whoever has to mend settings wants to hear of everything at once.
         let mut problems = what_cannot_be_done(settings);

@@ -10,6 +10,7 @@
 //! | `keeper` | what outlives the process |
 //! | `target` | from a target's settings to a way there |
 //! | `shared` | limits that a fleet shares, in Redis |
+//! | `simulated` | the simulated model as a target |
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | what comes in at which path, in every dialect |
@@ -29,6 +30,7 @@ mod log;
 mod runtime;
 mod secret;
 mod shared;
+mod simulated;
 mod stopping;
 mod target;
 
@@ -39,4 +41,5 @@ pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
 pub use secret::SecretError;
 pub use shared::SharedError;
+pub use simulated::SimulatedModel;
 pub use target::TargetError;

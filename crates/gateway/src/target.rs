@@ -1,19 +1,27 @@
 //! From a target's settings to a way there.
+//!
+//! Anthropic and whatever speaks like OpenAI are found at the vendor's address or at the one that settings name, with its
+//! path (`http://localhost:11434/v1`). Bedrock is found by its region, or at the address that settings name. Anthropic's
+//! models are asked there by InvokeModel, in their own dialect, and all others by Converse; an ARN that does not tell whose
+//! model it stands for is asked by Converse, too. Simulated models are asked in this process, in Anthropic's dialect.
+//!
+//! Nothing is asked here: a key that is missing is told at once, one that is wrong by the first call.
 
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
+use crate::simulated::{SimulatedModel, simulated};
 use seawall_config::{Provider, Settings, TargetSettings};
 use seawall_core::money::Price;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_pipeline::{GuardedTarget, Runtime as _, TargetOptions};
 use seawall_provider::http1::Limits;
-use seawall_provider::way::TlsOptions;
+use seawall_provider::way::{TlsOptions, TlsSettings};
 use seawall_provider::{
-    AnthropicKey, AnthropicOptions, AnthropicTarget, Client, ClientOptions, Secret, Target,
+    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Client, ClientOptions,
+    CredentialOptions, Environment, OpenAiOptions, OpenAiTarget, Secret, Target, TargetDialect,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +34,9 @@ pub enum TargetError {
     /// Our key is not where it should be.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// This program cannot speak to that provider.
-    #[error("targets of the provider {0} cannot be served yet")]
-    Provider(&'static str),
+    /// The vendor wants a key, and none is named.
+    #[error("{0} needs a key: write key = \"env:NAME\" or key = \"file:PATH\"")]
+    NoKey(String),
     /// A simulated model that was not wanted at the start.
     #[error("the simulated model starts with the program: start it anew")]
     NoSimulator,
@@ -38,12 +46,12 @@ pub enum TargetError {
 }
 
 /// What every way to a target is made with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) cores: usize,
     pub(crate) runtime: TokioRuntime,
-    /// Where simulated models are served.
-    pub(crate) simulated: Option<SocketAddr>,
+    /// The simulated model, where there is one.
+    pub(crate) simulated: Option<SimulatedModel>,
 }
 
 /// The targets that are there, with what they were made from.
@@ -66,7 +74,11 @@ struct Way {
 impl Targets {
     /// The targets of these settings, and those that there is no way to. A way that stays the same keeps its connections; a target that stays keeps what was
     /// learned of it.
-    pub(crate) fn of(&self, settings: &Settings, around: Surroundings) -> (Self, Vec<(String, TargetError)>) {
+    pub(crate) fn of(
+        &self,
+        settings: &Settings,
+        around: &Surroundings,
+    ) -> (Self, Vec<(String, TargetError)>) {
         let (mut made, mut wrong) = (BTreeMap::new(), Vec::new());
         for (name, target) in &settings.targets {
             match self.one(name, target, settings, around) {
@@ -82,7 +94,7 @@ impl Targets {
         name: &str,
         target: &TargetSettings,
         settings: &Settings,
-        around: Surroundings,
+        around: &Surroundings,
     ) -> Result<Made, TargetError> {
         let key = target.key.as_ref().map(fetch).transpose()?;
         let way = Way { settings: target.clone(), key, connect: settings.deadlines.limits.connect };
@@ -129,15 +141,71 @@ fn price(settings: &Settings, model: &str) -> Result<Price, TargetError> {
 
 /// Where Anthropic serves its models.
 const ANTHROPIC: &str = "https://api.anthropic.com";
+/// Where OpenAI serves its models.
+const OPENAI: &str = "https://api.openai.com/v1";
 
 impl Way {
-    fn open(&self, around: Surroundings) -> Result<Arc<dyn Target>, TargetError> {
-        let url = match (self.settings.provider, around.simulated) {
-            (Provider::Simulated, Some(address)) => format!("http://{address}"),
-            (Provider::Anthropic, _) => self.settings.url.clone().unwrap_or_else(|| ANTHROPIC.to_owned()),
-            (Provider::Simulated, None) => return Err(TargetError::NoSimulator),
-            (provider, _) => return Err(TargetError::Provider(provider.name())),
+    fn open(&self, around: &Surroundings) -> Result<Arc<dyn Target>, TargetError> {
+        let model = &self.settings.model;
+        Ok(match self.settings.provider {
+            Provider::Anthropic => {
+                let key = self.key(ANTHROPIC)?.map_or(AnthropicKey::None, AnthropicKey::ApiKey);
+                let client = self.client(self.url(ANTHROPIC), around)?.0;
+                Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?)
+            }
+            Provider::OpenAi => {
+                let options = OpenAiOptions::new(self.key(OPENAI)?);
+                Arc::new(OpenAiTarget::new(self.client(self.url(OPENAI), around)?.0, &options)?)
+            }
+            Provider::Bedrock => Arc::new(self.bedrock(around)?),
+            Provider::Simulated => {
+                let shared = around.simulated.as_ref().ok_or(TargetError::NoSimulator)?;
+                Arc::new(simulated(shared, TargetDialect::AnthropicMessages, model))
+            }
+        })
+    }
+
+    fn bedrock(&self, around: &Surroundings) -> Result<BedrockTarget, TargetError> {
+        let TargetSettings { model, region, role, external_id, .. } = &self.settings;
+        let region = region.clone().unwrap_or_default();
+        let (client, world, tls) = self.client(self.url(&BedrockOptions::usual_url(&region)), around)?;
+        // Roles are given out over an encrypted way even where the model is asked over a plain one.
+        let tls = tls.or_else(|| TlsOptions::default().check(Arc::clone(&world.date)).ok());
+        let credentials = CredentialOptions {
+            region: region.clone(),
+            role: role.clone(),
+            external_id: external_id.clone(),
+            tls,
+            environment: Environment::of_process(),
         };
+        let options = BedrockOptions {
+            region,
+            model: model.clone(),
+            converse: !BedrockOptions::is_anthropic(model),
+            credentials: credentials.check(&world)?,
+            headers: Vec::new(),
+        };
+        Ok(BedrockTarget::new(client, &options)?)
+    }
+
+    /// Our key. Only a server of one's own may want none.
+    fn key(&self, vendor: &str) -> Result<Option<Secret>, TargetError> {
+        let is_vendors = host(&self.url(vendor)) == host(vendor);
+        if self.key.is_none() && is_vendors {
+            return Err(TargetError::NoKey(host(vendor).to_owned()));
+        }
+        Ok(self.key.clone())
+    }
+
+    fn url(&self, usual: &str) -> String {
+        self.settings.url.clone().unwrap_or_else(|| usual.to_owned())
+    }
+
+    fn client(
+        &self,
+        url: String,
+        around: &Surroundings,
+    ) -> Result<(Client, seawall_provider::Surroundings, Option<TlsSettings>), TargetError> {
         let runtime = around.runtime;
         let world = seawall_provider::Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
         // Certificates are read only where one will be looked at.
@@ -145,8 +213,13 @@ impl Way {
         let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&world.date))).transpose()?;
         let usual = ClientOptions::new(url);
         let limits = Limits { connect: self.connect, ..usual.limits };
-        let client = Client::new(&ClientOptions { cores: around.cores, limits, tls, ..usual }, &world)?;
-        let key = AnthropicKey::ApiKey(self.key.clone().unwrap_or_else(|| Secret::new("none")));
-        Ok(Arc::new(AnthropicTarget::new(client, &AnthropicOptions::new(key))?))
+        let options = ClientOptions { cores: around.cores, limits, tls: tls.clone(), ..usual };
+        Ok((Client::new(&options, &world)?, world, tls))
     }
+}
+
+/// The host of an address, without its port.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', ':']).next().unwrap_or_default()
 }

@@ -7,15 +7,20 @@
 //! **What it will not do.** It makes one attempt per call (but for the one case in [`http1::send`]). It follows no
 //! redirects, decompresses nothing and stores no cookies.
 
+use crate::answer::{Heard, ReadHeader};
 use crate::http1::connection::Connection;
 use crate::http1::{
     self, BodyFailure, Headers, KeptDecision, Limits, PoolOptions, Request, SendFailure, TokioTimer,
 };
 use crate::http2::{self, Lease};
-use crate::way::{BaseUrl, DateClock, Line, LineConnect, Names, Offer, Resolve, SystemNames, TlsSettings};
+use crate::target::Frames;
+use crate::way::{
+    BaseUrl, DateClock, Line, LineConnect, Names, Offer, Reach, Resolve, SystemNames, TlsSettings,
+};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use seawall_core::deadline::Deadline;
+use seawall_core::failure::Failure;
 use seawall_core::handle::{Timer as _, within};
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
@@ -150,6 +155,25 @@ pub enum ResponseHeaders {
     Http2(HeaderMap),
 }
 
+impl ReadHeader for ResponseHeaders {
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.get(name)
+    }
+}
+
+impl Frames for ResponseBody {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        Self::poll_frame(self, context).map(|frame| frame.map(|frame| frame.map_err(BodyFailure::failure)))
+    }
+}
+
+impl From<Response> for Heard<ResponseHeaders, ResponseBody> {
+    fn from(response: Response) -> Self {
+        let Response { status, headers, body, .. } = response;
+        Self { status, headers, rest: body }
+    }
+}
+
 impl ResponseHeaders {
     /// The first header of this name, whatever its case.
     #[must_use]
@@ -199,9 +223,22 @@ impl ResponseBody {
 impl Client {
     /// A client without connections. Nothing is looked up or opened before the first request.
     pub fn new(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
-        let url = BaseUrl::parse(&options.url)?;
+        Self::new_within(options, around, Reach::Targets)
+    }
+
+    /// The same for a service beside this program that gives keys out, whose address no target may have.
+    pub(crate) fn new_beside(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
+        Self::new_within(options, around, Reach::Everything)
+    }
+
+    fn new_within(
+        options: &ClientOptions,
+        around: &Surroundings,
+        reach: Reach,
+    ) -> Result<Self, SettingError> {
+        let url = BaseUrl::parse_within(&options.url, reach)?;
         let endpoint = url.endpoint();
-        let names = Names::new(endpoint.host(), endpoint.port(), Arc::clone(&around.names));
+        let names = Names::new(endpoint.host(), endpoint.port(), Arc::clone(&around.names), reach);
         let offer = match options.http2 {
             Http2Use::WhereAgreed => Offer::Either,
             Http2Use::Always => Offer::Http2,
@@ -231,10 +268,9 @@ impl Client {
         &self.url
     }
 
-    /// What must be there before a request can be sent, within the time limit for connecting.
-    pub(crate) async fn prepare<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let timer = self.pools[0].http1.timer();
-        within(timer, Deadline::after(timer.monotonic(), self.limits.connect), work).await
+    /// Its clock.
+    pub(crate) fn timer(&self) -> TokioTimer {
+        *self.pools[0].http1.timer()
     }
 
     pub(crate) fn date(&self) -> UtcTime {

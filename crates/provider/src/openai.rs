@@ -4,9 +4,8 @@ use crate::answer::conclude;
 use crate::client::Client;
 use crate::headers::{FixedHeaders, Secret};
 use crate::http1::Request;
-use crate::target::{Answer, Call, Calling, Target, TargetDialect};
+use crate::target::{Answer, Call, CallError, Calling, Target, TargetDialect};
 use bytes::Bytes;
-use seawall_core::failure::Failure;
 use seawall_core::setting::SettingError;
 use seawall_wire::RequestLimits;
 use seawall_wire::openai::{for_upstream, read_request};
@@ -51,7 +50,7 @@ impl OpenAiTarget {
         Ok(Self { client, path, headers, ask_for_usage: options.ask_for_usage })
     }
 
-    async fn ask(&self, call: Call) -> Result<Answer, Failure> {
+    async fn ask(&self, call: Call) -> Result<Answer, CallError> {
         let Call { body, stream, .. } = call;
         let body = if stream && self.ask_for_usage { asking_for_usage(body) } else { body };
         let request = Request {
@@ -62,7 +61,7 @@ impl OpenAiTarget {
             resend_on_stale: true,
         };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        conclude(response, stream, TargetDialect::OpenAiChat).await
+        conclude(response.into(), stream, TargetDialect::OpenAiChat).await
     }
 }
 
@@ -81,7 +80,7 @@ impl Target for OpenAiTarget {
     }
 
     fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(async move { Ok(self.ask(call).await?) })
+        Box::pin(self.ask(call))
     }
 }
 

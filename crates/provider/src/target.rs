@@ -76,6 +76,12 @@ pub trait Frames: Send {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
 }
 
+impl<Pieces: Frames + ?Sized> Frames for Box<Pieces> {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        (**self).poll_frame(context)
+    }
+}
+
 /// Why a call was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {

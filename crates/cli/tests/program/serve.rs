@@ -232,7 +232,10 @@ fn options_that_make_no_sense_are_refused_with_exit_code_two() -> anyhow::Result
         (&["serve", "--set", "budgt.day=$100/day"], "did you mean \"budget\""),
         (&["serve", "--profile", "production"], "production"),
         (&["serve", "--config", "no-such-file.toml"], "no-such-file.toml"),
-        (&["serve", "--profile", "mangaassist"], "provider bedrock"),
+        (
+            &["serve", "--profile", "mangaassist", "--set", "targets.sonnet.role=harbour"],
+            "is no ARN of a role",
+        ),
         (&["serve", "--set", "targets.sonnet.url=http://169.254.169.254"], "metadata"),
         (
             &[

@@ -30,17 +30,18 @@ section! {
     pub(crate) struct Target {
         /// Who serves it.
         provider: Provider,
-        /// The id of the model; it needs a price under `models`.
+        /// The id of the model; it needs a price under `models`. At Bedrock, Anthropic's models are asked by InvokeModel and
+        /// all others by Converse.
         model: Text,
         /// How strong it is.
         grade: Grade,
         /// The region, for Bedrock.
         region: Option<Text>,
-        /// Where it is reached, if not where the provider usually is.
+        /// Where it is reached, if not where the provider usually is; with its path, such as `http://localhost:11434/v1`.
         url: Option<Url>,
         /// Where our key there is found, for Anthropic and OpenAI.
         key: Option<Secret>,
-        /// The role to take on, for Bedrock.
+        /// The role to take on, for Bedrock, with the keys that are found where the vendor's own programs look for them.
         role: Option<Text>,
         /// What the owner of the role wants to hear, for Bedrock.
         external_id: Option<Text>,

@@ -1,13 +1,16 @@
 //! What a gateway refuses to be made from.
 
+mod providers;
+
 use super::{Made, ServeError, Surroundings, Targets};
 use crate::runtime::TokioRuntime;
+use crate::simulated::SimulatedModel;
 use seawall_config::{Input, Settings, load};
 use seawall_core::credit::RetryBudget;
 use seawall_core::retry::HedgePolicy;
 use seawall_core::time::UtcTime;
+use seawall_model::engine::{Engine, ModelOptions};
 use seawall_pipeline::Tier;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +35,7 @@ fn settings(more: &str) -> Settings {
     load(&Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16))).unwrap().settings
 }
 
-fn refusal(settings: &Settings, simulated: Option<SocketAddr>) -> Option<ServeError> {
+fn refusal(settings: &Settings, simulated: Option<SimulatedModel>) -> Option<ServeError> {
     let budget = settings.retry.budget.clone();
     let retry_budget = (budget.clone(), Arc::new(RetryBudget::new(budget).unwrap()));
     let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge).unwrap()));
@@ -44,7 +47,7 @@ fn refusal(settings: &Settings, simulated: Option<SocketAddr>) -> Option<ServeEr
     let chat = crate::chat::ChatState::new(settings, Arc::new(shelf)).unwrap();
     let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge, chat };
     let around = Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated };
-    nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], around).err()
+    nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], &around).err()
 }
 
 fn said(more: &str) -> String {
@@ -88,5 +91,7 @@ fn a_model_that_was_not_started_cannot_be_had_by_a_reload() {
     );
     let error = refusal(&settings, None).unwrap();
     assert_eq!(error.to_string(), "target third: the simulated model starts with the program: start it anew");
-    assert!(refusal(&settings, Some(SocketAddr::from(([127, 0, 0, 1], 9)))).is_none());
+    let engine = Engine::new(ModelOptions::default()).unwrap();
+    let model = SimulatedModel::new(engine, TokioRuntime::new().timer());
+    assert!(refusal(&settings, Some(model)).is_none());
 }

@@ -1,109 +1,36 @@
-//! A response body that plays the rest of a script.
+//! A response body that plays the rest of a script, or is there at once.
 
 use super::service::Broken;
-use super::{OpenCall, clock};
-use crate::engine::{Act, Ending, Profile, Step};
+use crate::engine::{Act, Ending};
+use crate::play::Play;
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
+use seawall_core::handle::Timer;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use std::vec::IntoIter;
-use tokio::time::{Instant, Sleep};
 
-/// Sends each step when it is due and bills it then.
-pub(super) struct ScriptBody {
-    steps: IntoIter<Step>,
-    ending: Ending,
-    /// When the request came.
-    began: Instant,
-    alarm: Option<Pin<Box<Sleep>>>,
-    /// The call that it answers; none when nobody asked a model.
-    call: Option<OpenCall>,
-    /// Who bills it; nobody when it is no answer.
-    profile: Option<&'static Profile>,
-    /// What is sent again where it never ends, and when next.
-    again: Option<(Step, Duration)>,
-    is_flushed: bool,
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
+pub(super) enum ScriptBody<T> {
+    /// Comes when it is due, and is billed then.
+    Played {
+        play: Play<T>,
+        /// Whether what was said before a break has had its turn to be sent.
+        is_flushed: bool,
+    },
+    /// Costs nothing; nothing once it was sent.
+    AtOnce(Option<Bytes>),
 }
 
-impl ScriptBody {
-    pub(super) fn new(
-        steps: IntoIter<Step>,
-        ending: Ending,
-        began: Instant,
-        call: Option<OpenCall>,
-        profile: Option<&'static Profile>,
-    ) -> Self {
-        Self { steps, ending, began, alarm: None, call, profile, again: None, is_flushed: false }
-    }
+/// Nothing in it is pinned: what a play waits for has a box of its own.
+impl<T> Unpin for ScriptBody<T> {}
 
-    /// A body that is there at once and costs nothing.
-    pub(super) fn of(bytes: Bytes, began: Instant) -> Self {
-        let step = Step { at: Duration::ZERO, act: Act::Body(bytes), charge: Default::default() };
-        Self::new(vec![step].into_iter(), Ending::Complete, began, None, None)
-    }
-
-    fn poll_due(&mut self, at: Duration, context: &mut Context<'_>) -> Poll<()> {
-        // What is due at once needs no timer, and at an instant pace there is none.
-        if at.is_zero() {
-            return Poll::Ready(());
-        }
-        let due = self.began + at;
-        let alarm = self.alarm.get_or_insert_with(|| clock::alarm(due));
-        if alarm.deadline() != due {
-            alarm.as_mut().reset(due);
-        }
-        alarm.as_mut().poll(context)
-    }
-
-    fn bill(&mut self, step: &Step) {
-        let Some(call) = &self.call else { return };
-        if let Some(profile) = self.profile {
-            call.deliver(profile, step.charge);
-        }
-        if self.steps.len() > 0 {
-            return;
-        }
-        match self.ending {
-            Ending::Complete => call.complete(self.profile),
-            Ending::Early | Ending::Close | Ending::Reset => call.broken(),
-            Ending::Hang => {}
-            Ending::Repeat(every) => self.again = Some((step.clone(), step.at.saturating_add(every))),
-        }
-    }
-
-    fn poll_ending(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        match self.ending {
-            Ending::Complete | Ending::Early => Poll::Ready(None),
-            Ending::Hang => Poll::Pending,
-            Ending::Repeat(every) => {
-                let Some((step, at)) = self.again.take() else { return Poll::Ready(None) };
-                if self.poll_due(at, context).is_pending() {
-                    self.again = Some((step, at));
-                    return Poll::Pending;
-                }
-                let bytes = if let Act::Body(bytes) = &step.act { bytes.clone() } else { Bytes::new() };
-                if let (Some(call), Some(profile)) = (&self.call, self.profile) {
-                    call.deliver(profile, step.charge);
-                }
-                self.again = Some((step, at.saturating_add(every)));
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Ending::Close | Ending::Reset => {
-                if !self.is_flushed {
-                    // An error throws away what is still buffered; a turn of waiting sends it first.
-                    self.is_flushed = true;
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Poll::Ready(Some(Err(Broken)))
-            }
-        }
+impl<T> ScriptBody<T> {
+    pub(super) const fn new(play: Play<T>) -> Self {
+        Self::Played { play, is_flushed: false }
     }
 }
 
-impl Body for ScriptBody {
+impl<T: Timer> Body for ScriptBody<T> {
     type Data = Bytes;
     type Error = Broken;
 
@@ -111,21 +38,32 @@ impl Body for ScriptBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let this = self.get_mut();
+        let (play, is_flushed) = match self.get_mut() {
+            Self::Played { play, is_flushed } => (play, is_flushed),
+            Self::AtOnce(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        };
         loop {
-            let Some(at) = this.steps.as_slice().first().map(|step| step.at) else {
-                return this.poll_ending(context);
-            };
-            ready!(this.poll_due(at, context));
-            let Some(step) = this.steps.next() else { continue };
-            this.bill(&step);
-            if let Act::Body(bytes) = step.act {
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            match ready!(play.poll_act(context)) {
+                Some(Act::Body(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Act::Head(_)) => {}
+                None => break,
             }
         }
+        if !matches!(play.ending(), Ending::Close | Ending::Reset) {
+            return Poll::Ready(None);
+        }
+        if !std::mem::replace(is_flushed, true) {
+            // An error throws away what is still buffered; a turn of waiting sends it first.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Err(Broken)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.steps.len() == 0 && matches!(self.ending, Ending::Complete | Ending::Early)
+        match self {
+            Self::Played { play, .. } => play.is_at_end(),
+            Self::AtOnce(bytes) => bytes.is_none(),
+        }
     }
 }

@@ -1,21 +1,21 @@
 //! From a request to the head of its response.
 
+use super::admin;
 use super::body::ScriptBody;
 use super::line::Line;
-use super::{Model, OpenCall, admin, clock};
-use crate::engine::{Act, Ending, Head, ModelCall, Profile, Script, Step, count_tokens};
+use crate::engine::{Ending, Head, ModelCall, Profile, count_tokens};
+use crate::shared::SharedModel;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use seawall_core::handle::Timer;
 use seawall_wire::{Dialect, Refusal, RequestLimits, anthropic, bedrock, openai};
 use serde_json::{Value, json};
-use std::future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use tokio::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const NO_KEY: &str = "a key is needed in x-api-key or authorization; any will do";
 
@@ -26,13 +26,15 @@ pub(super) struct Broken;
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-pub(super) struct Service {
-    pub(super) model: Arc<Model>,
+pub(super) struct Service<T> {
+    pub(super) model: SharedModel<T>,
+    /// How many were refused before anybody was asked.
+    pub(super) refused: Arc<AtomicU64>,
     pub(super) line: Arc<Line>,
 }
 
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<ScriptBody>;
+impl<T: Timer> hyper::service::Service<Request<Incoming>> for Service<T> {
+    type Response = Response<ScriptBody<T>>;
     type Error = Broken;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Broken>> + Send>>;
 
@@ -41,8 +43,8 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     }
 }
 
-impl Service {
-    async fn answer(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+impl<T: Timer> Service<T> {
+    async fn answer(self, request: Request<Incoming>) -> Result<Response<ScriptBody<T>>, Broken> {
         let path = request.uri().path();
         if *request.method() == Method::POST
             && let Some(call) = ModelCall::of_path(path)
@@ -57,9 +59,9 @@ impl Service {
             (&Method::POST, "/v1/messages/count_tokens") => self.count(request).await,
             (&Method::GET, "/v1/models") => Ok(models(request.headers())),
             (&Method::GET, "/livez") => Ok(json_response(&json!({"live": true}))),
-            (&Method::GET, "/admin/bill") => Ok(json_response(&admin::bill(&self.model))),
-            (&Method::GET, "/admin/calls") => Ok(json_response(&admin::calls(&self.model))),
-            (&Method::POST, "/admin/reset") => Ok(json_response(&admin::reset(&self.model))),
+            (&Method::GET, "/admin/bill") => Ok(json_response(&admin::bill(self.model.meter()))),
+            (&Method::GET, "/admin/calls") => Ok(json_response(&admin::calls(self.model.meter()))),
+            (&Method::POST, "/admin/reset") => Ok(json_response(&admin::reset(self.model.meter()))),
             (&Method::POST, "/admin/faults") => match self.body_of(request, Dialect::Anthropic).await? {
                 Ok(body) => Ok(match admin::set_faults(&self.model, &body) {
                     Ok(told) => json_response(&told),
@@ -73,7 +75,11 @@ impl Service {
         }
     }
 
-    async fn ask(self, call: ModelCall, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+    async fn ask(
+        self,
+        call: ModelCall,
+        request: Request<Incoming>,
+    ) -> Result<Response<ScriptBody<T>>, Broken> {
         let dialect = call.dialect();
         if !has_key(request.headers()) {
             return Ok(self.refused(dialect, Refusal::Unauthenticated, NO_KEY));
@@ -82,13 +88,20 @@ impl Service {
             Ok(body) => body,
             Err(refusal) => return Ok(refusal),
         };
-        let began = clock::now();
-        let (script, open) = self.model.script(&call, &body, began);
-        self.play(script, open, began).await
+        let mut play = self.model.ask(&call, &body);
+        match play.head().await {
+            Some(head) => Ok(response(&head, ScriptBody::new(play))),
+            None => {
+                if play.ending() == Ending::Reset {
+                    self.line.reset_when_closed();
+                }
+                Err(Broken)
+            }
+        }
     }
 
     /// How many tokens a request of Anthropic Messages has.
-    async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody>, Broken> {
+    async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody<T>>, Broken> {
         if !has_key(request.headers()) {
             return Ok(self.refused(Dialect::Anthropic, Refusal::Unauthenticated, NO_KEY));
         }
@@ -115,29 +128,12 @@ impl Service {
         })
     }
 
-    async fn play(
-        self,
-        script: Script,
-        open: OpenCall,
-        began: Instant,
-    ) -> Result<Response<ScriptBody>, Broken> {
-        let mut steps = script.steps.into_iter();
-        let Some(Step { at, act: Act::Head(head), .. }) = steps.next() else {
-            return self.break_off(script.ending, open).await;
-        };
-        if !at.is_zero() {
-            clock::sleep_until(began + at).await;
-        }
-        let profile = script.profile.filter(|_| head.status == 200);
-        Ok(response(&head, ScriptBody::new(steps, script.ending, began, Some(open), profile)))
-    }
-
     /// The whole body, or the refusal of one that is too large.
     async fn body_of(
         &self,
         request: Request<Incoming>,
         dialect: Dialect,
-    ) -> Result<Result<Bytes, Response<ScriptBody>>, Broken> {
+    ) -> Result<Result<Bytes, Response<ScriptBody<T>>>, Broken> {
         let most = RequestLimits::default().body;
         match Limited::new(request.into_body(), most).collect().await {
             Ok(body) => Ok(Ok(body.to_bytes())),
@@ -148,9 +144,9 @@ impl Service {
         }
     }
 
-    fn refused(&self, dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody> {
+    fn refused(&self, dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody<T>> {
         // Nobody was asked, so there is nothing that a name could follow from but its number.
-        let number = self.model.refused.fetch_add(1, Ordering::Relaxed);
+        let number = self.refused.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("req_refused_{number}");
         let mut body = BytesMut::new();
         let (status, more) = match dialect {
@@ -175,16 +171,6 @@ impl Service {
         put_headers(response.headers_mut(), [(dialect.request_id_header(), request_id)]);
         response
     }
-
-    async fn break_off(&self, ending: Ending, open: OpenCall) -> Result<Response<ScriptBody>, Broken> {
-        match ending {
-            Ending::Hang | Ending::Repeat(_) => future::pending().await,
-            Ending::Reset => self.line.reset_when_closed(),
-            Ending::Complete | Ending::Early | Ending::Close => {}
-        }
-        open.broken();
-        Err(Broken)
-    }
 }
 
 fn dialect_of(path: &str) -> Dialect {
@@ -207,7 +193,7 @@ fn has_key(headers: &HeaderMap) -> bool {
 }
 
 /// The list of models, in the words of whoever seems to ask.
-fn models(headers: &HeaderMap) -> Response<ScriptBody> {
+fn models<T>(headers: &HeaderMap) -> Response<ScriptBody<T>> {
     let names = || Profile::all().iter().flat_map(|profile| [&[profile.name][..], profile.aliases].concat());
     let mut out = BytesMut::new();
     if headers.contains_key("anthropic-version") {
@@ -224,13 +210,13 @@ fn models(headers: &HeaderMap) -> Response<ScriptBody> {
     whole(StatusCode::OK, out.freeze())
 }
 
-fn json_response(body: &Value) -> Response<ScriptBody> {
+fn json_response<T>(body: &Value) -> Response<ScriptBody<T>> {
     whole(StatusCode::OK, body.to_string().into())
 }
 
-fn whole(status: StatusCode, body: Bytes) -> Response<ScriptBody> {
+fn whole<T>(status: StatusCode, body: Bytes) -> Response<ScriptBody<T>> {
     let length = body.len();
-    let mut response = Response::new(ScriptBody::of(body, clock::now()));
+    let mut response = Response::new(ScriptBody::AtOnce(Some(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -238,7 +224,7 @@ fn whole(status: StatusCode, body: Bytes) -> Response<ScriptBody> {
     response
 }
 
-fn response(head: &Head, body: ScriptBody) -> Response<ScriptBody> {
+fn response<T>(head: &Head, body: ScriptBody<T>) -> Response<ScriptBody<T>> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

@@ -3,27 +3,31 @@
 //! Every request is signed (see `sign.rs`). The model's name stands in the path; a stream's binary frames are passed on as
 //! they come.
 //!
-//! It takes its keys from settings, from the environment, or from any other source that implements the vendor's
-//! [`ProvideCredentials`](aws_credential_types::provider::ProvideCredentials). Roles that are assumed, and the metadata
-//! services of machines and containers, are not built in.
+//! It takes its keys from settings, from the places where the vendor's own programs look for them (see `credentials`), or
+//! from any other source that implements the vendor's
+//! [`ProvideCredentials`](aws_credential_types::provider::ProvideCredentials). Without keys nothing is sent: that is a
+//! failure of our own settings, which says nothing of the vendor's health and is not tried again here.
 
 mod credentials;
 mod sign;
 #[cfg(test)]
 mod tests;
 
-pub use credentials::{EnvironmentCredentials, StaticCredentials};
+pub use credentials::{CredentialOptions, Environment, EnvironmentCredentials, StaticCredentials};
 
 use crate::answer::conclude;
 use crate::client::Client;
 use crate::headers::FixedHeaders;
-use crate::http1::Request;
-use crate::target::{Answer, Call, Calling, Target, TargetDialect};
+use crate::http1::{Request, TokioTimer};
+use crate::target::{Answer, Call, CallError, Calling, Target, TargetDialect};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use credentials::CredentialCache;
+use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::handle::{Timer as _, within};
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
+use std::time::Duration;
 
 /// How to ask Bedrock.
 #[derive(Clone, Debug)]
@@ -47,13 +51,43 @@ impl BedrockOptions {
         let china = if region.starts_with("cn-") { ".cn" } else { "" };
         format!("https://bedrock-runtime.{region}.amazonaws.com{china}")
     }
+
+    /// Whether a model is one of Anthropic's, by its id, that of a profile across regions, or an ARN that ends in one of
+    /// them. An ARN that does not tell is taken for another vendor's.
+    ///
+    /// ```
+    /// use seawall_provider::BedrockOptions;
+    ///
+    /// assert!(BedrockOptions::is_anthropic("anthropic.claude-3-haiku-20240307-v1:0"));
+    /// assert!(BedrockOptions::is_anthropic("apac.anthropic.claude-sonnet-4-20250514-v1:0"));
+    /// assert!(!BedrockOptions::is_anthropic("amazon.nova-pro-v1:0"));
+    /// ```
+    #[must_use]
+    pub fn is_anthropic(model: &str) -> bool {
+        let id = model.rsplit('/').next().unwrap_or_default();
+        // At most one part stands before the vendor's name: where the profile may lead.
+        let mut parts = id.split('.');
+        let vendor = parts.next().filter(|part| *part == "anthropic").or_else(|| parts.next());
+        vendor == Some("anthropic") && parts.next().is_some()
+    }
+}
+
+/// How long a request waits for keys where there are none.
+const KEY_WAIT: Duration = Duration::from_secs(5);
+
+fn check_region(region: &str) -> Result<(), SettingError> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if region.is_empty() || !region.bytes().all(is_name) {
+        return Err(SettingError::new("region", format!("{region:?} is no name of a region")));
+    }
+    Ok(())
 }
 
 /// A model at Bedrock.
 pub struct BedrockTarget {
     client: Client,
     region: String,
-    credentials: CredentialCache,
+    credentials: CredentialCache<TokioTimer>,
     dialect: TargetDialect,
     whole: Operation,
     stream: Operation,
@@ -71,10 +105,7 @@ impl BedrockTarget {
     /// Asks through this client.
     pub fn new(client: Client, options: &BedrockOptions) -> Result<Self, SettingError> {
         let BedrockOptions { region, model, converse, credentials, headers } = options;
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if region.is_empty() || !region.bytes().all(is_name) {
-            return Err(SettingError::new("region", format!("{region:?} is no name of a region")));
-        }
+        check_region(region)?;
         if model.is_empty() {
             return Err(SettingError::new("model", "must not be empty"));
         }
@@ -95,7 +126,7 @@ impl BedrockTarget {
         };
         Ok(Self {
             region: region.clone(),
-            credentials: CredentialCache::new(credentials.clone()),
+            credentials: CredentialCache::new(credentials.clone(), client.timer()),
             dialect,
             whole: operation(whole)?,
             stream: operation(stream)?,
@@ -103,25 +134,22 @@ impl BedrockTarget {
         })
     }
 
-    async fn ask(&self, call: Call) -> Result<Answer, Failure> {
+    async fn ask(&self, call: Call) -> Result<Answer, CallError> {
         // Without keys nothing can be asked, and asking again here does not help.
         let no_key = || Failure::of(FailureKind::Unauthorized);
         let Operation { path, address, headers } = if call.stream { &self.stream } else { &self.whole };
         let date = self.client.date();
-        let credentials = match self.credentials.present(date) {
-            Some(credentials) => credentials,
-            None => {
-                let renewed = self.client.prepare(self.credentials.renew()).await.flatten();
-                renewed.or_else(|| self.credentials.remaining(date)).ok_or_else(no_key)?
-            }
-        };
+        let timer = self.client.timer();
+        let until = Deadline::after(timer.monotonic(), KEY_WAIT);
+        let credentials = within(&timer, until, self.credentials.get(date)).await.flatten();
+        let credentials = credentials.ok_or_else(no_key)?;
         let seal = sign::Seal { region: &self.region, service: "bedrock", date };
         let signed = seal.sign(credentials, ("POST", address), headers.pairs(), &call.body);
         let signed = signed.map_err(|_| no_key())?;
         let request =
             Request { method: "POST", path, headers: &signed, body: call.body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        conclude(response, call.stream, self.dialect).await
+        conclude(response.into(), call.stream, self.dialect).await
     }
 }
 
@@ -134,6 +162,6 @@ impl Target for BedrockTarget {
     }
 
     fn call(&self, call: Call) -> Calling<'_> {
-        Box::pin(async move { Ok(self.ask(call).await?) })
+        Box::pin(self.ask(call))
     }
 }

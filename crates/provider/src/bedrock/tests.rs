@@ -1,14 +1,10 @@
-//! Signatures against the vendor's published examples, and where keys come from.
+//! Signatures against the vendor's published examples, and whose models are whose.
 
-use super::credentials::{CredentialCache, EnvironmentCredentials, StaticCredentials};
+use super::BedrockOptions;
 use super::sign::Seal;
-use crate::headers::Secret;
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use seawall_core::time::UtcTime;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 
@@ -106,67 +102,27 @@ fn everything_that_is_sent_changes_the_signature() {
     assert_eq!(signatures.len(), count);
 }
 
-#[tokio::test]
-async fn keys_come_from_settings_and_from_the_environment() {
-    let keys = StaticCredentials::new("id", Secret::new("hush"), None).provide_credentials().await.unwrap();
-    assert_eq!((keys.access_key_id(), keys.secret_access_key(), keys.session_token()), ("id", "hush", None));
-    let whole = EnvironmentCredentials::read_by(|name| match name {
-        "AWS_ACCESS_KEY_ID" => Some("id".to_owned()),
-        "AWS_SECRET_ACCESS_KEY" => Some("hush".to_owned()),
-        "AWS_SESSION_TOKEN" => Some("session".to_owned()),
-        _ => None,
-    });
-    let keys = whole.provide_credentials().await.unwrap();
-    let keys = (keys.access_key_id(), keys.secret_access_key(), keys.session_token());
-    assert_eq!(keys, ("id", "hush", Some("session")));
-    let half = EnvironmentCredentials::read_by(|name| (name == "AWS_ACCESS_KEY_ID").then(|| "id".to_owned()));
-    assert!(half.provide_credentials().await.is_err());
-    let empty = EnvironmentCredentials::read_by(|_| Some(String::new()));
-    assert!(empty.provide_credentials().await.is_err());
-}
-
 #[test]
-fn keys_are_not_shown() {
-    let keys = StaticCredentials::new("id", Secret::new("hush"), Some(Secret::new("quiet")));
-    let shown = format!("{keys:?}");
-    assert!(!shown.contains("hush") && !shown.contains("quiet"), "{shown}");
-}
-
-/// Keys that hold for so long after the epoch, until there are none.
-#[derive(Debug, Default)]
-struct Ending {
-    seconds: Mutex<Option<u64>>,
-    asked: AtomicUsize,
-}
-
-impl ProvideCredentials for Ending {
-    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-    where
-        Self: 'a,
-    {
-        use aws_credential_types::provider::error::CredentialsError;
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let seconds = self.seconds.lock().unwrap().ok_or_else(|| CredentialsError::not_loaded("none"));
-        let end = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        future::ProvideCredentials::ready(
-            seconds.map(|seconds| Credentials::new("id", "hush", None, Some(end(seconds)), "test")),
-        )
+fn only_a_model_that_is_told_to_be_anthropics_is_asked_in_its_dialect() {
+    for model in [
+        "anthropic.claude-3-haiku-20240307-v1:0",
+        "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
+        "global.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-v2",
+        "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-3-haiku-20240307-v1:0",
+    ] {
+        assert!(BedrockOptions::is_anthropic(model), "{model}");
     }
-}
-
-#[tokio::test]
-async fn keys_that_end_are_renewed_five_minutes_before_and_used_to_their_end() {
-    let source = Arc::new(Ending::default());
-    let cache = CredentialCache::new(SharedCredentialsProvider::new(
-        Arc::clone(&source) as Arc<dyn ProvideCredentials>
-    ));
-    let at = |seconds: u64| UtcTime::from_nanos(seconds * 1_000_000_000);
-    assert!(cache.present(at(0)).is_none() && cache.renew().await.is_none());
-    *source.seconds.lock().unwrap() = Some(1_000);
-    assert!(cache.renew().await.is_some());
-    assert!(cache.present(at(699)).is_some() && cache.present(at(700)).is_none());
-    *source.seconds.lock().unwrap() = None;
-    assert!(cache.renew().await.is_none());
-    assert!(cache.remaining(at(999)).is_some() && cache.remaining(at(1_000)).is_none());
-    assert_eq!(source.asked.load(Ordering::Relaxed), 3);
+    for model in [
+        "amazon.nova-pro-v1:0",
+        "us.meta.llama3-3-70b-instruct-v1:0",
+        "meta.us.anthropic.x",
+        "arn:aws:bedrock:us-east-1:1:application-inference-profile/ab12cd34",
+        "arn:aws:bedrock:us-east-1:1:provisioned-model/anthropic",
+        "arn:aws:bedrock:us-east-1:1:imported-model/x.anthropic",
+        "anthropic",
+        "",
+    ] {
+        assert!(!BedrockOptions::is_anthropic(model), "{model}");
+    }
 }

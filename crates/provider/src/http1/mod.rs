@@ -66,6 +66,7 @@ pub use failure::{BodyFailure, SendFailure};
 pub use head::{HEAD_LIMIT, HEADER_LIMIT, HeadFault, Headers};
 pub use pool::{Pool, PoolOptions};
 pub use request::Request;
+pub(crate) use request::is_token_byte;
 pub use seawall_core::handle::Timer;
 pub(crate) use send::{KeptDecision, STALE_WITHIN, connect, send_kept, send_over};
 pub use send::{Limits, Response, send};

@@ -42,7 +42,7 @@ impl<Text: AsRef<str>> Request<'_, Text> {
             return refuse("the path does not begin with a slash or holds what a path cannot");
         }
         for (name, value) in self.headers() {
-            if name.is_empty() || !name.bytes().all(is_name_byte) {
+            if name.is_empty() || !name.bytes().all(is_token_byte) {
                 return refuse("a header's name holds what a name cannot");
             }
             if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
@@ -73,7 +73,8 @@ impl<Text: AsRef<str>> Request<'_, Text> {
     }
 }
 
-const fn is_name_byte(byte: u8) -> bool {
+/// Whether a byte may stand in a name of a header, and in other words of HTTP.
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
 }

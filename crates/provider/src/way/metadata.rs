@@ -22,6 +22,21 @@ pub fn is_metadata(address: IpAddr) -> bool {
     }
 }
 
+/// Which addresses may be connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those at which a model may be.
+    Targets,
+    /// Any: for who asks the metadata service itself for keys, by its fixed address.
+    Everything,
+}
+
+impl Reach {
+    pub(crate) fn allows(self, address: IpAddr) -> bool {
+        self == Self::Everything || !is_metadata(address)
+    }
+}
+
 /// The IPv4 address inside of a mapped or compatible one, or one for a NAT64 gateway.
 fn dressed(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [.., high, low] = address.segments();
@@ -32,7 +47,8 @@ fn dressed(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_metadata;
+    use super::{Reach, is_metadata};
+    use crate::way::BaseUrl;
 
     #[test]
     fn metadata_addresses_are_known_in_every_dress() {
@@ -51,6 +67,17 @@ mod tests {
             "fe80::1",
         ] {
             assert!(is_metadata(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn only_who_asks_for_keys_reaches_them() {
+        for (address, is_targets) in [("169.254.169.254", false), ("127.0.0.1", true)] {
+            let read = address.parse().unwrap();
+            assert!(Reach::Everything.allows(read) && Reach::Targets.allows(read) == is_targets);
+            let url = format!("http://{address}");
+            assert!(BaseUrl::parse_within(&url, Reach::Everything).is_ok());
+            assert_eq!(BaseUrl::parse(&url).is_ok(), is_targets);
         }
     }
 

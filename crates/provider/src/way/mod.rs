@@ -19,4 +19,5 @@ pub use tls::{DateClock, TlsOptions, TlsSettings};
 pub use url::BaseUrl;
 
 pub(crate) use line::Offer;
+pub(crate) use metadata::Reach;
 pub(crate) use names::{Names, Place};

@@ -9,12 +9,12 @@
 //! without it means nothing.
 //!
 //! **What it will not do.** It asks the system and no name server itself, so it does not know how long an answer holds. It
-//! never gives an address at which a cloud keeps credentials.
+//! never gives an address at which a cloud keeps credentials, except to who asks for credentials.
 
 #[cfg(test)]
 mod tests;
 
-use super::metadata::is_metadata;
+use super::metadata::Reach;
 use crate::tasks::TokioTasks;
 use seawall_core::time::Timestamp;
 use std::future::Future;
@@ -83,6 +83,7 @@ struct Shared {
     host: String,
     port: u16,
     resolver: Arc<dyn Resolve>,
+    reach: Reach,
     /// From when on the answer is to be renewed, in nanoseconds.
     due: AtomicU64,
     known: Mutex<Known>,
@@ -100,10 +101,10 @@ struct Known {
 
 impl Names {
     /// A host that may be an address itself, which is never looked up.
-    pub(crate) fn new(host: &str, port: u16, resolver: Arc<dyn Resolve>) -> Self {
+    pub(crate) fn new(host: &str, port: u16, resolver: Arc<dyn Resolve>, reach: Reach) -> Self {
         let mut known = Known::default();
         if let Ok(address) = host.parse::<IpAddr>()
-            && !is_metadata(address)
+            && reach.allows(address)
         {
             known.present.push(Place::new(SocketAddr::new(address, port), Timestamp::ZERO));
         }
@@ -111,6 +112,7 @@ impl Names {
             host: host.to_owned(),
             port,
             resolver,
+            reach,
             due: AtomicU64::new(u64::MAX),
             known: Mutex::new(known),
             first: tokio::sync::Mutex::new(()),
@@ -178,7 +180,7 @@ impl Names {
     fn learn(&self, answer: Vec<SocketAddr>, now: Timestamp) -> io::Result<()> {
         let mut present: Vec<Place> = Vec::new();
         let mut known = self.lock();
-        for address in answer.into_iter().filter(|address| !is_metadata(address.ip())) {
+        for address in answer.into_iter().filter(|address| self.shared.reach.allows(address.ip())) {
             if present.len() < MOST_ADDRESSES && present.iter().all(|place| place.address != address) {
                 let before = known.present.iter().chain(&known.lately).find(|place| place.address == address);
                 let place = before.map_or_else(|| Place::new(address, now), Place::clone);

@@ -1,6 +1,6 @@
 //! The address of a server, as settings name it.
 
-use super::metadata::is_metadata;
+use super::metadata::Reach;
 use crate::http1::{Endpoint, Scheme};
 use seawall_core::setting::SettingError;
 use std::net::IpAddr;
@@ -26,6 +26,11 @@ impl BaseUrl {
     /// Reads `http://host`, `https://host:port/path` and the like. Private addresses are fine, for own models live
     /// there; an address that is a cloud's metadata service is not, and neither are user names, queries and fragments.
     pub fn parse(url: &str) -> Result<Self, SettingError> {
+        Self::parse_within(url, Reach::Targets)
+    }
+
+    /// The same, where other addresses may be wanted.
+    pub(crate) fn parse_within(url: &str, reach: Reach) -> Result<Self, SettingError> {
         let wrong = |problem: &str| SettingError::new("url", format!("{url}: {problem}"));
         let (scheme, rest) = match url.split_once("://") {
             Some(("http", rest)) => (Scheme::Http, rest),
@@ -44,7 +49,7 @@ impl BaseUrl {
                 Ok(0) | Err(_) => return Err(wrong("must name a port from 1 to 65535")),
             },
         };
-        if host.parse().is_ok_and(is_metadata) {
+        if host.parse().is_ok_and(|address| !reach.allows(address)) {
             return Err(wrong("is a cloud metadata address"));
         }
         let endpoint = Endpoint::new(scheme, host, port).map_err(|error| wrong(error.problem()))?;

@@ -11,6 +11,8 @@ mod faults;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod signed;

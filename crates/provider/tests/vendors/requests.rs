@@ -5,7 +5,7 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use seawall_core::failure::FailureKind;
 use seawall_model::engine::Pace;
 use seawall_provider::{
-    AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
+    Answer, AnthropicKey, AnthropicOptions, AnthropicTarget, BedrockOptions, BedrockTarget, Call, Client,
     ClientOptions, EnvironmentCredentials, OpenAiOptions, OpenAiTarget, Secret, Target, TargetDialect,
 };
 use std::net::SocketAddr;
@@ -68,6 +68,96 @@ fn anthropic_is_asked_with_its_own_header_or_with_a_token() {
             "content-length: LENGTH",
         ];
         assert_eq!(head, expected);
+    });
+}
+
+#[test]
+fn features_in_trial_are_named_behind_those_of_settings() {
+    let betas = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let named = |extra: &[(&str, &str)], betas: Vec<String>| {
+        let mut options = AnthropicOptions::new(AnthropicKey::None);
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        options.headers = extra.iter().map(owned).collect();
+        run(async move {
+            let (listener, address) = listen().await;
+            let client = Client::new(&crate::support::options(address), &around()).unwrap();
+            let target = AnthropicTarget::new(client, &options).unwrap();
+            let call = Call { betas, ..question(TargetDialect::AnthropicMessages, false) };
+            let words = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            tokio::select! {
+                biased;
+                answer = target.call(call) => Err(answer.err().unwrap().failure.kind),
+                (_, request) = say(&listener, words) => {
+                    assert!(!request.contains("x-api-key") && !request.contains("authorization"));
+                    let line = request.lines().find(|line| line.to_ascii_lowercase().starts_with("anthropic-beta"));
+                    Ok(line.map(str::to_owned))
+                }
+            }
+        })
+    };
+    let line = |text: &str| Ok(Some(text.to_owned()));
+    assert_eq!(named(&[], vec![]), Ok(None));
+    assert_eq!(named(&[], betas(&["one-2025-01-01", "two!"])), line("anthropic-beta: one-2025-01-01,two!"));
+    let settings = [("Anthropic-Beta", "always")];
+    assert_eq!(named(&settings, betas(&["one"])), line("Anthropic-Beta: always,one"));
+    let longest = "a".repeat(100);
+    assert_eq!(named(&[], betas(&[&longest])), line(&format!("anthropic-beta: {longest}")));
+    assert!(named(&[], vec!["a".to_owned(); 20]).is_ok());
+    for wrong in [
+        vec!["a".to_owned(); 21],
+        vec!["a".repeat(101)],
+        betas(&[""]),
+        betas(&["a b"]),
+        betas(&["a,b"]),
+        betas(&["a\r\nx-key: b"]),
+        betas(&["é"]),
+        betas(&["fine", "a;b"]),
+    ] {
+        assert_eq!(named(&[], wrong.clone()), Err(FailureKind::BadRequest), "{wrong:?}");
+    }
+}
+
+#[test]
+fn other_vendors_hear_nothing_of_features_in_trial() {
+    run(async {
+        for dialect in
+            [TargetDialect::OpenAiChat, TargetDialect::BedrockInvoke, TargetDialect::BedrockConverse]
+        {
+            let (listener, address) = listen().await;
+            let target = target(dialect, crate::support::options(address));
+            let call = Call { betas: vec!["a b".to_owned()], ..question(dialect, false) };
+            let words = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            let ((_held, request), answer) = tokio::join!(say(&listener, words), target.call(call));
+            assert!(answer.is_ok() && !request.contains("beta"), "{request}");
+        }
+    });
+}
+
+#[test]
+fn a_callers_mistake_is_told_in_the_models_own_words() {
+    beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
+        for dialect in TargetDialect::ALL {
+            let target = target(dialect, crate::support::options(address));
+            let error = target.call(Call::new("{}".into(), false)).await.err().unwrap();
+            assert_eq!(error.failure.kind, FailureKind::BadRequest, "{dialect:?}");
+            assert!(error.words.is_some_and(|words| words.ends_with(": is missing")), "{dialect:?}");
+        }
+    });
+}
+
+#[test]
+fn the_usage_of_an_invocation_is_told_beside_its_body() {
+    beside(Pace::Instant, vec![], async |address: SocketAddr, _| {
+        for dialect in TargetDialect::ALL {
+            let target = target(dialect, crate::support::options(address));
+            let answer = target.call(question(dialect, false)).await;
+            let Ok(Answer::Whole { body, told }) = answer else { panic!("it is whole") };
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let count = |name: &str| body["usage"][name].as_u64();
+            let expected = (dialect == TargetDialect::BedrockInvoke)
+                .then(|| (count("input_tokens").unwrap(), count("output_tokens").unwrap()));
+            assert_eq!(told.map(|usage| (usage.input, usage.output)), expected, "{dialect:?}");
+        }
     });
 }
 
@@ -156,7 +246,7 @@ fn without_keys_nothing_is_asked() {
         let nothing = SharedCredentialsProvider::new(EnvironmentCredentials::read_by(|_| None));
         let client = Client::new(&crate::support::options(address), &around()).unwrap();
         let target = BedrockTarget::new(client, &bedrock_options(nothing, true)).unwrap();
-        let failure = target.call(question(target.dialect(), false)).await.err().unwrap();
+        let failure = target.call(question(target.dialect(), false)).await.err().unwrap().failure;
         assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unauthorized, true));
     });
 }

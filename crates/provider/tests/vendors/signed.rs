@@ -1,15 +1,16 @@
 //! Signatures before a server that checks them, such as ministack with `AUTH=true` for a user that was made there (it does
 //! not check those of its root). Not run by default: it needs that server at the address in `SEAWALL_SIGNED_AT`, and the
-//! user's key in the usual variables of the environment.
+//! user's key in the usual variables of the environment; and, for roles, one that this user may take on in
+//! `SEAWALL_SIGNED_ROLE`, whose owner wants to hear `pier 7`.
 
 use crate::support::{ask, options, refusal, run};
-use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use seawall_core::failure::FailureKind;
 use seawall_core::time::UtcTime;
 use seawall_provider::http1::TokioTimer;
 use seawall_provider::{
-    BedrockOptions, BedrockTarget, Client, ClientOptions, EnvironmentCredentials, Secret, StaticCredentials,
-    Surroundings,
+    BedrockOptions, BedrockTarget, Client, ClientOptions, CredentialOptions, Environment,
+    EnvironmentCredentials, Secret, StaticCredentials, Surroundings,
 };
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -61,5 +62,40 @@ fn a_server_that_checks_signatures_takes_ours_and_refuses_a_wrong_one() {
             let failure = refusal(&target(&url, ours(), long_ago, converse), false).await;
             assert_eq!(failure.kind, FailureKind::Unauthorized);
         }
+    });
+}
+
+#[test]
+#[ignore = "needs a server that checks signatures"]
+fn a_role_of_a_server_that_checks_signatures_is_taken_on_and_asked_with() {
+    let url = std::env::var("SEAWALL_SIGNED_AT").unwrap();
+    let role = std::env::var("SEAWALL_SIGNED_ROLE").unwrap();
+    let source = |external_id: &str| {
+        let url = url.clone();
+        let environment = Environment::read_by(move |name| match name {
+            "AWS_ENDPOINT_URL_STS" => Some(url.clone()),
+            name => std::env::var(name).ok(),
+        });
+        let options = CredentialOptions {
+            region: "us-east-1".to_owned(),
+            role: Some(role.clone()),
+            external_id: Some(external_id.to_owned()),
+            tls: None,
+            environment,
+        };
+        options.check(&Surroundings::new(TokioTimer::new(), Arc::new(today))).unwrap()
+    };
+    run(async {
+        let keys = source("pier 7").provide_credentials().await.unwrap();
+        assert!(keys.access_key_id().starts_with("ASIA") && keys.session_token().is_some());
+        let left = keys.expiry().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let now = today().as_nanos() / 1_000_000_000;
+        assert!((now + 3_500..now + 3_700).contains(&left), "{left} {now}");
+        let answer = ask(&target(&url, source("pier 7"), today, false), false).await;
+        assert!(answer.unwrap_or_else(|failure| panic!("{failure:?}")).1.is_ok());
+        let refused = source("pier 8").provide_credentials().await;
+        assert!(format!("{:?}", refused.unwrap_err()).contains("AccessDenied"));
+        let failure = refusal(&target(&url, source("pier 8"), today, false), false).await;
+        assert_eq!(failure.kind, FailureKind::Unauthorized);
     });
 }

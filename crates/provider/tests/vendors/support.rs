@@ -133,14 +133,15 @@ pub(crate) async fn ask(
     target: &dyn Target,
     stream: bool,
 ) -> Result<(Vec<u8>, Result<(), Failure>), Failure> {
-    Ok(read(target.call(question(target.dialect(), stream)).await?).await)
+    let answer = target.call(question(target.dialect(), stream)).await.map_err(|error| error.failure)?;
+    Ok(read(answer).await)
 }
 
 /// Why a call failed before its answer began.
 pub(crate) async fn refusal(target: &dyn Target, stream: bool) -> Failure {
     match target.call(question(target.dialect(), stream)).await {
         Ok(_) => panic!("it answered"),
-        Err(failure) => failure,
+        Err(error) => error.failure,
     }
 }
 

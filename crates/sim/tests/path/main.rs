@@ -11,6 +11,8 @@ mod faces;
 #[cfg(test)]
 mod hedging;
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod refusals;

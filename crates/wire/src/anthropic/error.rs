@@ -30,6 +30,12 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     }
 }
 
+/// The vendor's words about an error; empty when there are none.
+#[must_use]
+pub fn read_error_message(body: &[u8]) -> String {
+    read_error_body(400, body).1
+}
+
 /// The failure and the vendor's words.
 pub(super) fn read_error_body(status: u16, body: &[u8]) -> (Failure, String) {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();

@@ -27,6 +27,31 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     }
 }
 
+/// The vendor's words about an error; empty when there are none. Of those who speak alike some say them in the error
+/// itself, some beside it, and some in `detail`.
+///
+/// ```
+/// use seawall_wire::openai::read_error_message;
+///
+/// assert_eq!(read_error_message(br#"{"error":{"message":"no such role"}}"#), "no such role");
+/// assert_eq!(read_error_message(br#"{"error":"no such role"}"#), "no such role");
+/// assert_eq!(read_error_message(br#"{"object":"error","message":"no such role"}"#), "no such role");
+/// assert_eq!(read_error_message(br#"{"detail":[{"msg":"no such role"}]}"#), "no such role");
+/// assert_eq!(read_error_message(b"<html>"), "");
+/// ```
+#[must_use]
+pub fn read_error_message(body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let places = [
+        &body["error"]["message"],
+        &body["error"],
+        &body["message"],
+        &body["detail"],
+        &body["detail"][0]["msg"],
+    ];
+    places.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned()
+}
+
 /// The failure and the vendor's words. Inside a stream, whose status was that of a success, a code that is a status and the
 /// one type that says whose fault it was stand in for it.
 pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {

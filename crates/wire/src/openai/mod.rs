@@ -36,7 +36,7 @@ pub use chat_reader::ChatReader;
 pub use chat_request::read_chat_request;
 pub use chat_request_out::{write_chat_request, write_chat_request_for};
 pub use chat_writer::ChatWriter;
-pub use error::read_error;
+pub use error::{read_error, read_error_message};
 pub use filter::UsageFilter;
 pub use models::{ModelEntry, write_models};
 pub use refusal::{

@@ -77,28 +77,6 @@ fn every_call_is_listed_with_its_fault_its_tokens_and_its_end() {
     });
 }
 
-/// Numbers and places in the list are given together, whoever of many threads comes first.
-#[test]
-fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
-    let model = std::sync::Arc::new(crate::server::Model::new(super::engine(Pace::Instant, vec![])));
-    let body = br#"{"model":"haiku","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}"#;
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..250 {
-                    let call = crate::engine::ModelCall::Messages;
-                    let (script, open) = model.script(&call, body, crate::server::clock::now());
-                    open.complete(script.profile);
-                }
-            });
-        }
-    });
-    let calls = crate::server::admin::calls(&model)["calls"].take();
-    let calls = calls.as_array().unwrap();
-    assert!(calls.iter().zip(0_u64..).all(|(call, number)| call["number"] == number) && calls.len() == 1_000);
-    assert!(calls.iter().all(|call| call["end"] == "complete" && call["model"] == "haiku"));
-}
-
 #[test]
 fn an_endless_stream_goes_on_until_the_caller_leaves_and_is_billed_until_then() {
     let every = Duration::from_millis(5);

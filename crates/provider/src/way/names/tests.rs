@@ -1,6 +1,6 @@
 //! Names whose answers the test gives, at moments that the test names.
 
-use super::{Names, Place, Resolve, Resolving};
+use super::{Names, Place, Reach, Resolve, Resolving};
 use seawall_core::time::Timestamp;
 use std::io;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ fn ends(places: &[Place]) -> Vec<u8> {
 
 fn names() -> (Names, Arc<Book>) {
     let book = Arc::new(Book::default());
-    (Names::new("model", 80, Arc::clone(&book) as Arc<dyn Resolve>), book)
+    (Names::new("model", 80, Arc::clone(&book) as Arc<dyn Resolve>, Reach::Targets), book)
 }
 
 /// What is known at this moment, after what goes on in the background.
@@ -170,7 +170,7 @@ async fn an_answer_is_read_without_doubles_and_to_a_sensible_length() {
 #[tokio::test]
 async fn an_address_is_never_looked_up() {
     let book = Arc::new(Book::default());
-    let names = Names::new("10.0.0.7", 80, Arc::clone(&book) as Arc<dyn Resolve>);
+    let names = Names::new("10.0.0.7", 80, Arc::clone(&book) as Arc<dyn Resolve>, Reach::Targets);
     for now in [0, 30, 3_000] {
         assert_eq!(ends(&known(&names, at(now)).await), [7]);
         names.doubt(at(now));
@@ -187,4 +187,17 @@ async fn a_crowd_that_knows_nothing_asks_once() {
     let (a, b, c) = tokio::join!(places(), places(), places());
     assert!([a, b, c].into_iter().all(|places| ends(&places.unwrap()) == [1]));
     assert_eq!(book.asked(), 1);
+}
+
+#[tokio::test]
+async fn who_asks_for_keys_is_led_to_the_metadata_service() {
+    let service: SocketAddr = "169.254.169.254:80".parse().unwrap();
+    let book = Arc::new(Book::default());
+    book.0.lock().unwrap().0 = vec![service];
+    for host in ["169.254.169.254", "model"] {
+        let names = Names::new(host, 80, Arc::clone(&book) as Arc<dyn Resolve>, Reach::Everything);
+        let places = names.places(Timestamp::ZERO).await.unwrap();
+        assert_eq!(places.iter().map(|place| place.address).collect::<Vec<_>>(), [service]);
+    }
+    assert_eq!(book.0.lock().unwrap().1, 1);
 }

@@ -1,0 +1,72 @@
+//! Keys in the environment.
+
+use super::absent;
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::{ProvideCredentials, Result as Provided, future};
+use std::fmt;
+use std::sync::Arc;
+
+/// Variables by their name. Clones read the same.
+#[derive(Clone)]
+pub struct Environment(Arc<Read>);
+
+type Read = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+impl Environment {
+    /// The environment of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self::read_by(|name| std::env::var(name).ok())
+    }
+
+    /// Another one.
+    #[must_use]
+    pub fn read_by(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// The value of a variable; an empty one is none.
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Environment")
+    }
+}
+
+/// Keys in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, where there is one, `AWS_SESSION_TOKEN`.
+#[derive(Clone, Debug)]
+pub struct EnvironmentCredentials(Environment);
+
+impl EnvironmentCredentials {
+    /// Reads the environment of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self(Environment::of_process())
+    }
+
+    /// Reads another one.
+    #[must_use]
+    pub fn read_by(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Environment::read_by(read))
+    }
+}
+
+/// The keys that an environment holds.
+pub(super) fn keys_in(environment: &Environment) -> Provided {
+    let need = |name: &'static str| environment.get(name).ok_or_else(|| absent(format!("{name} is not set")));
+    let (id, secret) = (need("AWS_ACCESS_KEY_ID")?, need("AWS_SECRET_ACCESS_KEY")?);
+    Ok(Credentials::new(id, secret, environment.get("AWS_SESSION_TOKEN"), None, "environment"))
+}
+
+impl ProvideCredentials for EnvironmentCredentials {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::ready(keys_in(&self.0))
+    }
+}

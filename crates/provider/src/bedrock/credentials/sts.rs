@@ -1,0 +1,137 @@
+//! Roles, taken on at the vendor's token service.
+//!
+//! With keys, by a signed request, and with what the owner of the role wants to hear; or with the token of a web identity,
+//! by an unsigned one. The keys that come of it hold for an hour.
+
+use super::document::{element, keys_in_xml};
+use super::environment::Environment;
+use super::failed;
+use super::key_server::{KeyServers, Said};
+use crate::bedrock::sign::Seal;
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::Result as Provided;
+use aws_credential_types::provider::error::CredentialsError;
+use bytes::Bytes;
+
+const SOURCE: &str = "role";
+const VERSION: &str = "2011-06-15";
+/// What the vendor's own lists call what we do there.
+pub(super) const SESSION: &str = "seawall";
+
+/// The token service of a region.
+pub(super) struct TokenService<'a> {
+    pub(super) servers: &'a KeyServers,
+    pub(super) region: &'a str,
+    pub(super) environment: &'a Environment,
+}
+
+/// A role, and how to take it on.
+pub(super) struct Role<'a> {
+    pub(super) arn: &'a str,
+    pub(super) session: &'a str,
+    pub(super) external_id: Option<&'a str>,
+}
+
+impl TokenService<'_> {
+    /// Takes a role on with these keys.
+    pub(super) async fn assume(&self, role: &Role<'_>, keys: Credentials) -> Provided {
+        let mut form = vec![
+            ("Action", "AssumeRole"),
+            ("Version", VERSION),
+            ("RoleArn", role.arn),
+            ("RoleSessionName", role.session),
+        ];
+        form.extend(role.external_id.map(|id| ("ExternalId", id)));
+        self.ask(&form, Some(keys)).await
+    }
+
+    /// Takes a role on with the token of a web identity.
+    pub(super) async fn assume_with_token(&self, role: &Role<'_>, token: &str) -> Provided {
+        let form = [
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("Version", VERSION),
+            ("RoleArn", role.arn),
+            ("RoleSessionName", role.session),
+            ("WebIdentityToken", token),
+        ];
+        self.ask(&form, None).await
+    }
+
+    async fn ask(&self, form: &[(&str, &str)], keys: Option<Credentials>) -> Provided {
+        let url = self.environment.get("AWS_ENDPOINT_URL_STS");
+        let server = self.servers.remote(&url.unwrap_or_else(|| usual_url(self.region)))?;
+        let body = written(form);
+        let path = server.url().path("/");
+        let mut headers =
+            vec![("content-type".to_owned(), "application/x-www-form-urlencoded; charset=utf-8".to_owned())];
+        if let Some(keys) = keys {
+            let endpoint = server.url().endpoint();
+            let address = format!("{}://{}{path}", endpoint.scheme().name(), endpoint.authority());
+            let date = (self.servers.around.date)();
+            let seal = Seal { region: self.region, service: "sts", date };
+            let signed = seal.sign(keys, ("POST", &address), &headers, body.as_bytes());
+            headers = signed.map_err(|error| failed(format!("{SOURCE}: {error}")))?;
+        }
+        let said = server.ask("POST", &path, &headers, Bytes::from(body)).await?;
+        if said.status == 200 { keys_in_xml(&said.body, SOURCE) } else { Err(refused(&said)) }
+    }
+}
+
+/// Where the service is found in a region.
+fn usual_url(region: &str) -> String {
+    let china = if region.starts_with("cn-") { ".cn" } else { "" };
+    format!("https://sts.{region}.amazonaws.com{china}")
+}
+
+/// The name of what went wrong: whoever reads it needs no more, and the vendor's sentence names accounts.
+fn refused(said: &Said) -> CredentialsError {
+    let text = String::from_utf8_lossy(&said.body);
+    let code = element(&text, "Code").unwrap_or("no reason given");
+    let code: String = code.chars().filter(|character| character.is_ascii_alphanumeric()).take(60).collect();
+    failed(format!("{SOURCE}: refused with status {} ({code})", said.status))
+}
+
+/// A form, as it is written into a body.
+fn written(form: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = form.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    pairs.join("&")
+}
+
+fn encoded(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, Said, refused, usual_url, written};
+
+    #[test]
+    fn a_form_holds_any_text() {
+        let form = [("Action", "AssumeRole"), ("ExternalId", "a b&c=d/é+~")];
+        assert_eq!(written(&form), "Action=AssumeRole&ExternalId=a%20b%26c%3Dd%2F%C3%A9%2B~");
+    }
+
+    #[test]
+    fn every_region_has_its_service() {
+        assert_eq!(usual_url("eu-west-1"), "https://sts.eu-west-1.amazonaws.com");
+        assert_eq!(usual_url("cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_its_name_alone() {
+        let told = |body: &str| {
+            let said = Said { status: 403, body: Bytes::copy_from_slice(body.as_bytes()) };
+            format!("{:?}", refused(&said))
+        };
+        let refusal = told("<Error><Code>AccessDenied</Code><Message>user 123 may not</Message></Error>");
+        assert!(refusal.contains("status 403 (AccessDenied)") && !refusal.contains("123"), "{refusal}");
+        assert!(told("<html>").contains("(noreasongiven)"));
+    }
+}
