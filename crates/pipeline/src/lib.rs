@@ -10,7 +10,7 @@
 mod admit;
 mod answer;
 mod attempt;
-
+pub mod callers;
 mod identify;
 mod path;
 mod plan;
