@@ -4,7 +4,9 @@
 //! a person sees of it: options, the line that says it is ready, messages and exit codes (0 after a signal, 1
 //! when something failed, 2 when what was asked for makes no sense).
 
+mod admin;
 mod config;
+mod key;
 mod model;
 mod reload;
 mod serve;
@@ -33,6 +35,12 @@ enum Command {
     /// Checks, shows, compares and explains settings.
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Makes, lists and revokes the keys that callers show, and hashes one for settings.
+    ///
+    /// Keys are kept as hashes in the folder of the state; a key itself is shown once, when it is made. While a gateway is
+    /// using the folder, its admin listener is asked instead.
+    #[command(subcommand)]
+    Key(key::KeyCommand),
     /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
     ///
     /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
@@ -74,6 +82,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Config(command)) => config::run(&command),
+        Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),

@@ -5,6 +5,7 @@ use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
 use crate::target::{Surroundings, TargetError, Targets};
+use crate::tls::{Door, Encryption, TlsError};
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
 };
@@ -49,6 +50,9 @@ pub enum ServeError {
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
+    /// Callers cannot be reached by HTTPS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// State cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
@@ -81,6 +85,7 @@ impl ServeError {
             | Self::Key(..)
             | Self::NotYet(_)
             | Self::NoKey
+            | Self::Tls(_)
             | Self::Several(_) => true,
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
@@ -106,6 +111,7 @@ pub(crate) struct Live {
     around: Surroundings,
     keys: Vec<(Tier, String)>,
     pub(crate) kept: Kept,
+    door: Arc<Door>,
     /// What the rules now in force were made with.
     made: Mutex<Made>,
     /// Dropped last, when nobody posts any more.
@@ -116,6 +122,7 @@ struct Made {
     /// How long requests under way may take to finish at the end.
     grace: Duration,
     targets: Targets,
+    encryption: Option<Encryption>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
 }
 
@@ -135,7 +142,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let around = Surroundings { cores: pools, runtime, simulated };
     let retry_budget =
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };
+    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), encryption: None, retry_budget };
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
@@ -143,12 +150,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
     let path = PathOptions { rules, books, observer, seed: runtime.draw().below(u64::MAX) };
     let path = Arc::new(Path::new(runtime, path)?);
+    let door = Arc::<Door>::default();
+    door.set(made.encryption.as_ref());
     let live = Live {
         path: Arc::clone(&path),
         runtime,
         around,
         keys,
         kept,
+        door,
         made: Mutex::new(made),
         _keeper: keeper,
     };
@@ -161,12 +171,18 @@ impl Live {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
     }
 
+    /// What connections are encrypted with.
+    pub(crate) fn door(&self) -> Arc<Door> {
+        Arc::clone(&self.door)
+    }
+
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
     pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, self.around)?;
         let changes = self.path.change(rules)?;
         renewed.targets.take_effect(self.runtime.monotonic())?;
+        self.door.set(renewed.encryption.as_ref());
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
         Ok(changes)
@@ -187,6 +203,8 @@ impl Made {
             directory(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         let (targets, wrong) = self.targets.of(settings, around);
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
+        let encryption = Encryption::of(settings.server.tls.as_ref(), self.encryption.as_ref());
+        let encryption = encryption.map_err(|error| problems.push(error.into())).unwrap_or_default();
         ServeError::of(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
@@ -218,7 +236,7 @@ impl Made {
             },
             arrival: ArrivalLimits { head: server.header_time, body: server.body_time },
         };
-        Ok((Self { grace: server.drain_time, targets, retry_budget }, rules))
+        Ok((Self { grace: server.drain_time, targets, encryption, retry_budget }, rules))
     }
 }
 
@@ -226,7 +244,6 @@ impl Made {
 fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
     let is_elsewhere = |route: &RouteSettings| !route.faces.contains(&FaceName::Anthropic);
     let asked = [
-        (settings.server.tls.is_some(), "server.tls"),
         (settings.store.kind == StoreKind::Redis, "store.kind = \"redis\""),
         (!settings.callers.issuers.is_empty(), "callers.issuers"),
         (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),

@@ -13,6 +13,7 @@
 //! | `face` | `POST /v1/messages`, `/livez`, `/readyz`, `/metrics` |
 //! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
+//! | `tls` | what connections are encrypted with, renewed with settings |
 //! | `log` | the access log and the counters |
 
 mod assemble;
@@ -25,11 +26,13 @@ mod log;
 mod runtime;
 mod secret;
 mod target;
+mod tls;
 
 pub use assemble::{ServeError, ServeOptions, serve};
 pub use keeper::{KeepError, Kept};
 pub use listen::{ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
-pub use secret::SecretError;
+pub use secret::{SecretError, fetch_text as fetch_secret};
 pub use target::TargetError;
+pub use tls::TlsError;

@@ -12,10 +12,11 @@ use crate::face::Face;
 use crate::keeper::Kept;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
+use crate::tls::Door;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use seawall_config::Settings;
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -96,7 +98,7 @@ impl Gateway {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
             // The first takes a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (face, stopped) = (Arc::clone(&face), stopped.clone());
+            let (face, stopped, door) = (Arc::clone(&face), stopped.clone(), live.door());
             let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
                 seawall_provider::enter_core(core);
                 let tokio = if threads_each == 1 {
@@ -109,7 +111,7 @@ impl Gateway {
                 };
                 // Without a runtime this core answers nothing; the others go on.
                 if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, face, stopped));
+                    tokio.block_on(accept(socket, door, face, stopped));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
@@ -160,6 +162,7 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
 
 async fn accept(
     socket: std::net::TcpListener,
+    door: Arc<Door>,
     face: Arc<Face>,
     mut stopped: watch::Receiver<Option<Duration>>,
 ) {
@@ -177,17 +180,12 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (head_limit, face) = (face.path.arrival().1.head, Arc::clone(&face));
-        let service = service_fn(move |request| Arc::clone(&face).handle(request));
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        // Without a timer the limit on reading a head is silently off.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let watched = open.watch(connection);
+        let (face, lock, watcher) = (Arc::clone(&face), door.lock(), open.watcher());
         serve(async move {
-            // A connection that breaks has told its requests by dropping them.
-            let _ = watched.await;
+            let Some(lock) = lock else { return converse(stream, face, watcher).await };
+            if let Some(stream) = lock.close(stream, face.runtime).await {
+                converse(stream, face, watcher).await;
+            }
         });
     }
     drop(listener);
@@ -198,6 +196,23 @@ async fn accept(
         () = open.shutdown() => {}
         () = face.runtime.sleep_until(end) => {}
     }
+}
+
+/// Answers what comes over a connection, until it ends.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    face: Arc<Face>,
+    watcher: Watcher,
+) {
+    let head_limit = face.path.arrival().1.head;
+    let service = service_fn(move |request| Arc::clone(&face).handle(request));
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Without a timer the limit on reading a head is silently off.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    // A connection that breaks has told its requests by dropping them.
+    let _ = watcher.watch(connection).await;
 }
 
 /// The one place that starts a task: a connection, which ends with its runtime at the latest.

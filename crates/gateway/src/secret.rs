@@ -26,8 +26,8 @@ pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> 
     fetch_text(reference).map(Secret::new)
 }
 
-/// The same, for who computes with it.
-pub(crate) fn fetch_text(reference: &SecretReference) -> Result<String, SecretError> {
+/// Fetches a secret, for who computes with it or sends it. A line end behind it belongs to the file, not to the secret.
+pub fn fetch_text(reference: &SecretReference) -> Result<String, SecretError> {
     let wrong = |problem| SecretError { reference: reference.to_string(), problem };
     let text = fetch_lines(reference)?;
     let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));

@@ -34,7 +34,7 @@ fn settings(more: &str) -> Settings {
 fn refusal(settings: &Settings, simulated: Option<SocketAddr>) -> Option<ServeError> {
     let budget = settings.retry.budget.clone();
     let retry_budget = (budget.clone(), Arc::new(RetryBudget::new(budget).unwrap()));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget };
+    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), encryption: None, retry_budget };
     let around = Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated };
     nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], around).err()
 }

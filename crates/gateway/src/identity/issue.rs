@@ -85,6 +85,20 @@ pub struct KeyEntry {
     pub revoked: Option<String>,
 }
 
+/// What is told of all keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyList {
+    /// In the order in which they were made.
+    pub keys: Vec<KeyEntry>,
+}
+
+/// What is told where nothing came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyProblem {
+    /// Why.
+    pub error: String,
+}
+
 /// Why a key could not be made, listed or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {

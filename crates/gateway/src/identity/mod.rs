@@ -24,12 +24,14 @@
 //! | `key_source` | fetches the keys of issuers |
 //! | `master` | the one secret that others are derived from |
 //! | [`issue`] | makes, lists and revokes keys |
+//! | `desk` | the same in a folder that nobody else uses |
 //!
 //! Every credential is a SHA-256 digest. An API key's is that of its text, so that settings can list it without knowing it;
 //! the others hash a kind and a NUL before the name. No key holds a NUL, so no name can be made to look like a key.
 
 mod address;
 mod api_key;
+mod desk;
 mod encoding;
 mod gate;
 mod guest;
@@ -44,6 +46,7 @@ pub mod token;
 
 pub use address::{MonthSalt, address_key, client_address};
 pub use api_key::{KeyRefusal, NewKey, create_key, credential_of_key, identify_key, parse_key_hash};
+pub use desk::{DeskError, KeyDesk};
 pub use gate::{Gate, GateError, KeysWanted, Shown, SignedHead, caller_options};
 pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};
 pub use master::{MasterSecret, MasterSecretError};
