@@ -15,6 +15,8 @@ mod client_faults;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod key;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod page;

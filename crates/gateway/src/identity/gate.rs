@@ -10,7 +10,10 @@
 //! It will not make a guest of somebody who shows a key or a token that is wrong, and will not say what anybody is
 //! entitled to.
 
-use super::address::{MonthSalt, address_key, client_address};
+mod issuer;
+mod network;
+
+use super::address::client_address;
 use super::api_key::{credential_of_key, identify_key};
 use super::guest::{GuestOptions, Guests};
 use super::key_source::{KeyFetcher, KeySource};
@@ -18,23 +21,20 @@ use super::master::{MasterSecret, MasterSecretError, random};
 use super::proof::{Proof, RequestHead, proof_of};
 use super::refusal::{NobodyRefusal, Refusal};
 use super::signature::{SignatureRefusal, Signatures};
-use super::token::{Algorithm, Issuer, IssuerOptions, Issuers, KeySet, KeySetError, TokenRefusal};
+use super::token::{Issuers, KeySetError, TokenRefusal};
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch_text};
-use arc_swap::ArcSwap;
 use hyper::header::HeaderMap;
-use seawall_config::{AddressRange, IssuerKeys, IssuerSettings, KeySetValue, Settings};
-use seawall_core::handle::{Runtime as _, Timer as _};
+use issuer::MadeIssuer;
+use network::Networks;
+use seawall_config::{AddressRange, IssuerSettings, Settings};
+use seawall_core::handle::Runtime as _;
 use seawall_core::setting::SettingError;
-use seawall_core::time::{Now, UtcTime};
+use seawall_core::time::Now;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::callers::{CallerDirectory, CallerOptions, ListedKey, ProofKind, Proven, number_of};
-use std::io::Read as _;
+use seawall_pipeline::callers::{CallerDirectory, CallerOptions, ListedKey, ProofKind, Proven};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// The longest file of public keys that is read, in bytes.
-const LONGEST_KEYS: u64 = 1 << 20;
 
 /// Why settings cannot become a gate.
 #[derive(Debug, thiserror::Error)]
@@ -118,16 +118,6 @@ pub struct Gate {
     made: Vec<MadeIssuer>,
     networks: Networks,
     fetcher: Option<Arc<KeyFetcher>>,
-}
-
-/// An issuer, and what it was made from.
-#[derive(Clone)]
-struct MadeIssuer {
-    name: String,
-    settings: IssuerSettings,
-    secret: Option<String>,
-    issuer: Arc<Issuer>,
-    source: Option<Arc<KeySource>>,
 }
 
 impl Gate {
@@ -281,115 +271,6 @@ fn guests(settings: &Settings, master: &MasterSecret) -> Result<Guests, GateErro
     };
     let only_over_tls = settings.server.tls.is_some();
     GuestOptions { only_over_tls, ..GuestOptions::new(secret) }.check().map_err(GateError::Guest)
-}
-
-impl MadeIssuer {
-    fn tier(&self) -> Tier {
-        self.settings.tier
-    }
-
-    /// The issuer of these settings: the one from before if nothing but its tier has changed.
-    fn new(
-        name: &str,
-        settings: &IssuerSettings,
-        before: &[Self],
-        runtime: TokioRuntime,
-    ) -> Result<Self, GateError> {
-        let secret = match &settings.keys {
-            IssuerKeys::Shared(reference) => {
-                Some(fetch_text(reference).map_err(|error| GateError::IssuerSecret(name.to_owned(), error))?)
-            }
-            IssuerKeys::Public(_) => None,
-        };
-        let stays = |before: &&Self| {
-            let same_but_for_tier = IssuerSettings { tier: settings.tier, ..before.settings.clone() };
-            before.name == name && same_but_for_tier == *settings && before.secret == secret
-        };
-        let made = match before.iter().find(stays) {
-            Some(before) => Self { settings: settings.clone(), ..before.clone() },
-            None => {
-                let wrong = |error| GateError::Issuer(name.to_owned(), error);
-                let issuer = Arc::new(options(settings, secret.clone()).check().map_err(wrong)?);
-                let source = match &settings.keys {
-                    IssuerKeys::Public(KeySetValue::Url(url)) => {
-                        Some(Arc::new(KeySource::new(Arc::clone(&issuer), url, runtime).map_err(wrong)?))
-                    }
-                    _ => None,
-                };
-                Self { name: name.to_owned(), settings: settings.clone(), secret, issuer, source }
-            }
-        };
-        made.read_file(runtime)?;
-        Ok(made)
-    }
-
-    /// Keys in a file are read whenever settings are.
-    fn read_file(&self, runtime: TokioRuntime) -> Result<(), GateError> {
-        let (IssuerKeys::Public(KeySetValue::File(path)), Some(ring)) =
-            (&self.settings.keys, self.issuer.ring())
-        else {
-            return Ok(());
-        };
-        let mut json = Vec::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST_KEYS).read_to_end(&mut json));
-        read.map_err(|error| GateError::KeyFile(self.name.clone(), path.clone(), error))?;
-        let keys = KeySet::parse(&json);
-        let keys = keys.map_err(|error| GateError::Keys(self.name.clone(), path.clone(), error))?;
-        ring.replace(keys, runtime.monotonic());
-        Ok(())
-    }
-}
-
-fn options(settings: &IssuerSettings, secret: Option<String>) -> IssuerOptions {
-    use seawall_config::Algorithm as Named;
-    let algorithm = |named: &Named| match named {
-        Named::Rs256 => Algorithm::Rs256,
-        Named::Es256 => Algorithm::Es256,
-        Named::EdDsa => Algorithm::EdDsa,
-        Named::Hs256 => Algorithm::Hs256,
-    };
-    IssuerOptions {
-        audiences: settings.audience.clone(),
-        algorithms: settings.algorithms.iter().map(algorithm).collect(),
-        secret: secret.map(String::into_bytes),
-        leeway: settings.leeway,
-        ..IssuerOptions::new(&settings.issuer, "")
-    }
-}
-
-/// What networks are known by.
-struct Networks {
-    secret: [u8; 32],
-    ipv6_prefix: u8,
-    /// Made anew when the month changes.
-    salt: ArcSwap<(Month, MonthSalt)>,
-}
-
-type Month = (i64, u32);
-
-fn month(now: UtcTime) -> Month {
-    let (year, month, _) = now.civil();
-    (year, month)
-}
-
-impl Networks {
-    fn new(master: &MasterSecret, ipv6_prefix: u8, now: UtcTime) -> Self {
-        let secret = master.derived("networks");
-        let salt = ArcSwap::from_pointee((month(now), MonthSalt::new(&secret, now)));
-        Self { secret, ipv6_prefix, salt }
-    }
-
-    /// The number of the network of this address, for a month.
-    fn number(&self, address: IpAddr, now: UtcTime) -> u64 {
-        let salt = self.salt.load();
-        if salt.0 == month(now) {
-            return number_of(&address_key(address, self.ipv6_prefix, &salt.1));
-        }
-        let next = MonthSalt::new(&self.secret, now);
-        let number = number_of(&address_key(address, self.ipv6_prefix, &next));
-        self.salt.store(Arc::new((month(now), next)));
-        number
-    }
 }
 
 /// What callers are known by in these settings. `keys` are further ones, for this run alone.
