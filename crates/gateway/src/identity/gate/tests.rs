@@ -2,6 +2,7 @@
 
 mod cost;
 mod fetching;
+mod threads;
 mod tokens;
 
 use super::{Gate, GateError, Shown, caller_options};
