@@ -4,22 +4,38 @@ use crate::identity::credential_of_key;
 use crate::runtime::TokioRuntime;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::callers::{CallerOptions, Callers, NotKnown, ProofKind, Proven};
-use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory as _, MemoryDirectory};
+use seawall_pipeline::callers::{
+    CallerDirectory, CallerOptions, Callers, Finding, NotKnown, ProofKind, Proven,
+};
+use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory, MemoryDirectory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// A directory that takes its time between reading a record and telling it, so that much can happen in between.
+struct Dawdling(MemoryDirectory);
+
+impl CallerDirectory for Dawdling {
+    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
+        let credential = CredentialHash(*hash);
+        Box::pin(async move {
+            let found = Directory::find(&self.0, &credential).await;
+            (0..200).for_each(|_| std::thread::yield_now());
+            found
+        })
+    }
+}
 
 const ROUNDS: usize = 300;
 const THREADS: usize = 4;
 
 #[test]
 fn nobody_is_let_in_after_a_revocation_was_told() {
-    let directory = Arc::new(MemoryDirectory::new());
+    let directory = Arc::new(Dawdling(MemoryDirectory::new()));
     let callers = Callers::new(CallerOptions {
         keys: BTreeMap::new(),
-        directory: Some(Arc::<MemoryDirectory>::clone(&directory)),
+        directory: Some(Arc::<Dawdling>::clone(&directory)),
         // Whatever is remembered wrongly would be believed to the end of the test.
         believe_for: Duration::from_secs(3_600),
         find_within: Duration::from_secs(60),
@@ -42,7 +58,7 @@ fn nobody_is_let_in_after_a_revocation_was_told() {
             work(&tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
         };
         block_on(&mut |tokio| {
-            let added = tokio.block_on(directory.add(&CredentialHash(hash), &record)).unwrap();
+            let added = tokio.block_on(directory.0.add(&CredentialHash(hash), &record)).unwrap();
             assert_eq!(added, AddDecision::Added);
         });
         let is_told = AtomicBool::new(false);
@@ -66,7 +82,7 @@ fn nobody_is_let_in_after_a_revocation_was_told() {
                 });
             }
             block_on(&mut |tokio| {
-                let known = tokio.block_on(directory.revoke(&CredentialHash(hash), UtcTime::from_nanos(1)));
+                let known = tokio.block_on(directory.0.revoke(&CredentialHash(hash), UtcTime::from_nanos(1)));
                 assert_eq!(known, Ok(true));
                 callers.forget(&hash);
                 is_told.store(true, Ordering::SeqCst);
