@@ -175,7 +175,8 @@ impl Ready<'_> {
     }
 
     fn tell(&self, json: bool) -> io::Result<()> {
-        let url = format!("http://{}", self.listening.address());
+        let scheme = if self.settings.server.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", self.listening.address());
         let model = self.simulated.map(|address| format!("http://{address}"));
         let routes: Vec<&str> = self.settings.routes.keys().map(String::as_str).collect();
         let mut out = io::stdout().lock();

@@ -8,6 +8,7 @@ use crate::runtime::TokioRuntime;
 use crate::shared::{self, SharedError, SharedThread};
 use crate::simulated::SimulatedModel;
 use crate::target::{Surroundings, TargetError, Targets};
+use crate::tls::{Door, Encryption, TlsError};
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
 };
@@ -52,6 +53,9 @@ pub enum ServeError {
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
+    /// Callers cannot be reached by HTTPS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// State cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
@@ -82,7 +86,12 @@ impl ServeError {
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
         match self {
-            Self::Setting(_) | Self::Target(..) | Self::NotYet(_) | Self::NoKey | Self::Several(_) => true,
+            Self::Setting(_)
+            | Self::Target(..)
+            | Self::NotYet(_)
+            | Self::NoKey
+            | Self::Tls(_)
+            | Self::Several(_) => true,
             Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
@@ -108,6 +117,7 @@ pub(crate) struct Live {
     around: Surroundings,
     keys: Vec<(Tier, String)>,
     pub(crate) kept: Kept,
+    door: Arc<Door>,
     /// What the rules now in force were made with.
     made: Mutex<Made>,
     /// Dropped last, when nobody settles or posts any more.
@@ -119,6 +129,7 @@ struct Made {
     /// How long requests under way may take to finish at the end.
     grace: Duration,
     targets: Targets,
+    encryption: Option<Encryption>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
     chat: ChatState,
@@ -143,7 +154,8 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?));
     let shelf = MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
     let chat = ChatState::new(&settings, Arc::new(shelf))?;
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge, chat };
+    let targets = Targets::default();
+    let nothing = Made { grace: Duration::ZERO, targets, encryption: None, retry_budget, hedge, chat };
     let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
     let counters = Arc::new(Counters::default());
@@ -157,12 +169,15 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         _ => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
     };
     let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
+    let door = Arc::<Door>::default();
+    door.set(made.encryption.as_ref());
     let live = Live {
         path: Arc::clone(&path),
         runtime,
         around,
         keys,
         kept,
+        door,
         made: Mutex::new(made),
         shared,
         _keeper: keeper,
@@ -176,12 +191,18 @@ impl Live {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
     }
 
+    /// What connections are encrypted with.
+    pub(crate) fn door(&self) -> Arc<Door> {
+        Arc::clone(&self.door)
+    }
+
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
     pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
         let changes = self.path.change(rules)?;
         renewed.targets.take_effect(self.runtime.monotonic())?;
+        self.door.set(renewed.encryption.as_ref());
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
         Ok(changes)
@@ -201,6 +222,8 @@ impl Made {
         let callers = callers(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         let (targets, wrong) = self.targets.of(settings, around);
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
+        let encryption = Encryption::of(settings.server.tls.as_ref(), self.encryption.as_ref());
+        let encryption = encryption.map_err(|error| problems.push(error.into())).unwrap_or_default();
         ServeError::of(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
@@ -251,14 +274,13 @@ impl Made {
             shared_caller_day: (settings.store.kind == StoreKind::Redis)
                 .then(|| settings.budget.limits.caller_cap()),
         };
-        Ok((Self { grace: server.drain_time, targets, retry_budget, hedge, chat }, rules))
+        Ok((Self { grace: server.drain_time, targets, encryption, retry_budget, hedge, chat }, rules))
     }
 }
 
 /// What settings ask for that nobody does. Going on without it would let through what somebody wants to be stopped.
 fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
     let asked = [
-        (settings.server.tls.is_some(), "server.tls"),
         (!settings.callers.issuers.is_empty(), "callers.issuers"),
         (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
     ];

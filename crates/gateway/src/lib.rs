@@ -17,6 +17,7 @@
 //! | `stopping` | the end of the time in which requests may finish |
 //! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
+//! | `tls` | what connections are encrypted with, renewed with settings |
 //! | `log` | the access log and the counters |
 
 mod assemble;
@@ -33,13 +34,15 @@ mod shared;
 mod simulated;
 mod stopping;
 mod target;
+mod tls;
 
 pub use assemble::{ServeError, ServeOptions, serve};
 pub use keeper::{KeepError, Kept};
 pub use listen::{ListenError, Listening, Shape};
 pub use log::{AccessLog, Counters};
 pub use runtime::TokioRuntime;
-pub use secret::SecretError;
+pub use secret::{SecretError, fetch_text as fetch_secret};
 pub use shared::SharedError;
 pub use simulated::SimulatedModel;
 pub use target::TargetError;
+pub use tls::TlsError;

@@ -13,6 +13,7 @@ use crate::keeper::Kept;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
 use crate::stopping::Cut;
+use crate::tls::Door;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -109,7 +111,7 @@ impl Gateway {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
             // The first takes a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (face, stopped) = (Arc::clone(&face), stopped.clone());
+            let (face, stopped, door) = (Arc::clone(&face), stopped.clone(), live.door());
             let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
                 seawall_provider::enter_core(core);
                 let tokio = if threads_each == 1 {
@@ -122,7 +124,7 @@ impl Gateway {
                 };
                 // Without a runtime this core answers nothing; the others go on.
                 if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, face, stopped));
+                    tokio.block_on(accept(socket, door, face, stopped));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
@@ -173,13 +175,14 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
 
 async fn accept(
     socket: std::net::TcpListener,
+    door: Arc<Door>,
     face: Arc<Face>,
     mut stopped: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
     let (cutting, cut) = Cut::pair();
-    let door = Door { face: Arc::clone(&face), stopped: stopped.clone(), cut, open };
+    let entrance = Entrance { face: Arc::clone(&face), door, stopped: stopped.clone(), cut, open };
     loop {
         let accepted = tokio::select! {
             biased;
@@ -187,22 +190,22 @@ async fn accept(
             accepted = listener.accept() => accepted,
         };
         // Out of file descriptors, or a connection that was gone before it was taken: the next may do.
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             face.runtime.sleep_until(face.runtime.now().monotonic + Duration::from_millis(10)).await;
             continue;
         };
-        door.let_in(stream);
+        entrance.let_in(stream, peer);
     }
     // Who has been let into the queue believes to be connected; closing it would reset them. The system is asked itself,
     // because what the runtime knows of a socket may be a moment old.
     if let Ok(listener) = listener.into_std() {
         let waiting = std::iter::from_fn(|| listener.accept().ok()).take(MOST_WAITING.into());
-        for (stream, _) in waiting {
+        for (stream, peer) in waiting {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            stream.into_iter().for_each(|stream| door.let_in(stream));
+            stream.into_iter().for_each(|stream| entrance.let_in(stream, peer));
         }
     }
-    drop(door);
+    drop(entrance);
     let grace = stopped.borrow().unwrap_or_default();
     let end: Timestamp = face.runtime.monotonic() + grace;
     tokio::select! {
@@ -220,41 +223,53 @@ async fn accept(
 }
 
 /// How connections are let in.
-struct Door {
+#[derive(Clone)]
+struct Entrance {
     face: Arc<Face>,
+    /// What they are encrypted with.
+    door: Arc<Door>,
     stopped: watch::Receiver<Option<Duration>>,
     cut: Cut,
     /// Each connection holds one of these, so that the last one to end is noticed.
     open: mpsc::Sender<Infallible>,
 }
 
-impl Door {
-    fn let_in(&self, stream: TcpStream) {
+impl Entrance {
+    fn let_in(&self, stream: TcpStream, peer: SocketAddr) {
         let _ = stream.set_nodelay(true);
-        let (face, stopped, open) = (Arc::clone(&self.face), self.stopped.clone(), self.open.clone());
+        let (entrance, lock) = (self.clone(), self.door.lock());
+        serve(async move {
+            let Some(lock) = lock else { return entrance.converse(stream, peer).await };
+            if let Some(stream) = lock.close(stream, entrance.face.runtime).await {
+                entrance.converse(stream, peer).await;
+            }
+        });
+    }
+
+    /// Answers what comes over a connection, until it ends.
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, peer: SocketAddr) {
+        let Self { face, stopped, cut, open, .. } = self;
         let (head_limit, runtime) = (face.path.arrival().1.head, face.runtime);
         let has_asked = Arc::new(AtomicBool::new(false));
-        let (asks, cut) = (Arc::clone(&has_asked), self.cut.clone());
+        let asks = Arc::clone(&has_asked);
         let service = service_fn(move |request| {
             asks.store(true, Ordering::Relaxed);
-            Arc::clone(&face).handle(request, cut.clone())
+            Arc::clone(&face).handle(request, peer.ip(), cut.clone())
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // Without a timer the limit on reading a head is silently off.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        serve(async move {
-            let mut connection = pin!(connection);
-            tokio::select! {
-                biased;
-                // A connection that breaks has told its requests by dropping them.
-                _ = connection.as_mut() => return,
-                () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
-            }
-            let _ = connection.await;
-            drop(open);
-        });
+        let mut connection = pin!(connection);
+        tokio::select! {
+            biased;
+            // A connection that breaks has told its requests by dropping them.
+            _ = connection.as_mut() => return,
+            () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+        drop(open);
     }
 }
 

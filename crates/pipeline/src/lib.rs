@@ -10,7 +10,7 @@
 mod admit;
 mod answer;
 mod attempt;
-mod callers;
+pub mod callers;
 pub mod chat;
 mod chat_rules;
 mod flight;

@@ -16,6 +16,7 @@ mod client_faults;
 mod config;
 #[cfg(test)]
 mod demo;
+mod key;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

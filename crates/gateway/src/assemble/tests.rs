@@ -45,7 +45,8 @@ fn refusal(settings: &Settings, simulated: Option<SimulatedModel>) -> Option<Ser
         crate::chat::MOST_KEPT,
     );
     let chat = crate::chat::ChatState::new(settings, Arc::new(shelf)).unwrap();
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge, chat };
+    let targets = Targets::default();
+    let nothing = Made { grace: Duration::ZERO, targets, encryption: None, retry_budget, hedge, chat };
     let around = Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated };
     nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], &around).err()
 }

@@ -3,6 +3,12 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod caller_directory;
+#[cfg(test)]
+mod callers;
+#[cfg(test)]
+mod callers_model;
+#[cfg(test)]
 mod chat;
 #[cfg(test)]
 mod day;

@@ -1,0 +1,42 @@
+//! What a key costs here. Not run by itself, because it measures:
+//! `cargo test -p seawall-gateway --release identity::gate::tests::cost -- --ignored --nocapture`.
+
+use super::{Asked, Desk, noon};
+use crate::identity::credential_of_key;
+use crate::identity::gate::{Shown, caller_options};
+use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::callers::Callers;
+use std::hint::black_box;
+use std::time::Duration;
+
+/// The time of one of these, the least of several rounds.
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn cost(mut work: impl FnMut()) -> Duration {
+    const EACH: u32 = 20_000;
+    let round = |work: &mut dyn FnMut()| {
+        let start = std::time::Instant::now();
+        (0..EACH).for_each(|_| work());
+        start.elapsed() / EACH
+    };
+    (0..5).map(|_| round(&mut work)).min().unwrap_or_default()
+}
+
+#[test]
+#[ignore = "measures"]
+fn a_listed_key_costs_less_than_a_microsecond_beyond_its_hash() {
+    let desk = Desk::new();
+    let gate = desk.gate("");
+    let key = format!("sw_{}_{}", "a".repeat(16), "b".repeat(52));
+    let callers = Callers::new(caller_options(&desk.settings(""), &[(Tier::Prime, key.clone())], None));
+    let asked = Asked::new(&[("content-type", "application/json"), ("x-api-key", &key)]);
+    let hashed = cost(|| {
+        black_box(credential_of_key(black_box(&key)));
+    });
+    let whole = cost(|| {
+        let Ok(Shown::Proven(proven)) = asked.before(&gate, noon()) else { panic!() };
+        black_box(callers.known(&proven, Timestamp::ZERO).unwrap().unwrap());
+    });
+    println!("hash {hashed:?}, all of it {whole:?}");
+    assert!(whole - hashed < Duration::from_micros(1));
+}
