@@ -49,10 +49,12 @@ pub(super) enum Kind {
     ClaimEnds,
     /// The books of this node: one row, and where the journal goes on.
     Books,
+    /// Time of the first, a number: some calls that came through the journal.
+    Blocks,
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Header,
         Self::Leases,
         Self::Events,
@@ -70,6 +72,7 @@ impl Kind {
         Self::Claims,
         Self::ClaimEnds,
         Self::Books,
+        Self::Blocks,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -91,6 +94,7 @@ impl Kind {
             Self::Claims => "claims",
             Self::ClaimEnds => "claim_ends",
             Self::Books => "books",
+            Self::Blocks => "blocks",
         }
     }
 

@@ -11,7 +11,8 @@ use crate::usage::UsageEvent;
 use seawall_core::budget::LentBooks;
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Tier;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::sync::Arc;
 
 const CALLERS: u8 = 0;
 const TIER: u8 = 1;
@@ -51,59 +52,74 @@ fn callers_of(rows: &mut impl Rows, day: u64) -> Result<u64, StoreError> {
     input.end(callers)
 }
 
-/// Sums to which calls are added, until they are written all at once.
+/// What calls come to that are to be added to the sums.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    rows: BTreeMap<Vec<u8>, Totals>,
-    /// What each caller of a day had spent before, if there was such a caller.
-    callers: BTreeMap<(u64, u64), Option<Money>>,
-    /// How many callers each day had before.
-    days: BTreeMap<u64, u64>,
+    tiers: BTreeMap<(u64, Tier), Totals>,
+    models: BTreeMap<(u64, Arc<str>), Totals>,
+    callers: BTreeMap<(u64, u64), Totals>,
 }
 
 impl Sums {
     /// Adds a call. Nothing is written yet.
-    pub(super) fn add(&mut self, rows: &mut impl Rows, event: &UsageEvent) -> Result<(), StoreError> {
-        let UsageEvent { day, caller, .. } = *event;
-        let of_tier = key(day, TIER).tier(event.tier).key();
-        let of_model = key(day, MODEL).fixed(event.model.as_bytes()).key();
-        let of_caller = caller_key(day, caller);
-        for key in [&of_tier, &of_model, &of_caller] {
-            if !self.rows.contains_key(key) {
-                let before = totals_at(rows, key)?;
-                if *key == of_caller {
-                    self.callers.insert((day, caller), before.map(|totals| totals.cost));
-                }
-                self.rows.insert(key.clone(), before.unwrap_or_default());
-            }
-        }
-        if let std::collections::btree_map::Entry::Vacant(place) = self.days.entry(day) {
-            place.insert(callers_of(rows, day)?);
-        }
-        for key in [of_tier, of_model, of_caller] {
-            self.rows.entry(key).or_default().add(event);
-        }
-        Ok(())
+    pub(super) fn add(&mut self, event: &UsageEvent) {
+        let UsageEvent { day, caller, tier, model, .. } = event;
+        self.tiers.entry((*day, *tier)).or_default().add(event);
+        self.models.entry((*day, Arc::clone(model))).or_default().add(event);
+        self.callers.entry((*day, *caller)).or_default().add(event);
     }
 
-    /// Writes what has come together.
-    pub(super) fn write(mut self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
-        for ((day, caller), before) in self.callers {
-            let Some(now) = self.rows.get(&caller_key(day, caller)) else { continue };
-            match before {
-                Some(before) if before == now.cost => continue,
-                Some(before) => batch.remove(Kind::Spenders, &spender_key(day, before, caller))?,
-                None => {
-                    let callers = self.days.entry(day).or_default();
-                    *callers = callers.saturating_add(1);
-                    batch.put(
-                        Kind::Totals,
-                        &key(day, CALLERS).key(),
-                        &Output::default().number(*callers).row(),
-                    )?;
-                }
+    /// The sums as they are to be written, with what they were before.
+    pub(super) fn on_top_of(self, rows: &mut impl Rows) -> Result<NewSums, StoreError> {
+        let mut new = NewSums::default();
+        let tiers = self.tiers.into_iter().map(|((day, tier), sum)| (key(day, TIER).tier(tier).key(), sum));
+        let of_model = |day: u64, model: &str| key(day, MODEL).fixed(model.as_bytes()).key();
+        let models = self.models.into_iter().map(|((day, model), sum)| (of_model(day, &model), sum));
+        for (key, mut sum) in tiers.chain(models) {
+            sum.join(&totals_at(rows, &key)?.unwrap_or_default());
+            new.rows.push((key, sum));
+        }
+        for ((day, caller), mut sum) in self.callers {
+            let key = caller_key(day, caller);
+            let before = totals_at(rows, &key)?;
+            sum.join(&before.unwrap_or_default());
+            new.spenders.push((day, caller, before.map(|before| before.cost), sum.cost));
+            new.rows.push((key, sum));
+            if before.is_none() {
+                let callers = match new.days.entry(day) {
+                    btree_map::Entry::Occupied(place) => place.into_mut(),
+                    btree_map::Entry::Vacant(place) => place.insert(callers_of(rows, day)?),
+                };
+                *callers = callers.saturating_add(1);
             }
-            batch.put(Kind::Spenders, &spender_key(day, now.cost, caller), &[])?;
+        }
+        Ok(new)
+    }
+}
+
+/// Sums as they are to be written.
+#[derive(Debug, Default)]
+pub(super) struct NewSums {
+    rows: Vec<(Vec<u8>, Totals)>,
+    /// Day, caller, what it had spent before if there was such a caller, and what it has spent now.
+    spenders: Vec<(u64, u64, Option<Money>, Money)>,
+    /// How many callers a day has that got new ones.
+    days: BTreeMap<u64, u64>,
+}
+
+impl NewSums {
+    pub(super) fn write(self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+        for (day, callers) in self.days {
+            batch.put(Kind::Totals, &key(day, CALLERS).key(), &Output::default().number(callers).row())?;
+        }
+        for (day, caller, before, now) in self.spenders {
+            if before == Some(now) {
+                continue;
+            }
+            if let Some(before) = before {
+                batch.remove(Kind::Spenders, &spender_key(day, before, caller))?;
+            }
+            batch.put(Kind::Spenders, &spender_key(day, now, caller), &[])?;
         }
         for (key, totals) in &self.rows {
             batch.put(Kind::Totals, key, &row(totals))?;
