@@ -125,6 +125,20 @@ impl Tail {
         fits
     }
 
+    /// Puts records into the open frame, behind what was noted. Where there is no room for both, that is written first. Returns
+    /// how long what was noted is.
+    fn put_after_notes(&mut self, records: &[JournalRecord]) -> Result<usize, StoreError> {
+        let noted = self.frame.len();
+        if self.put(records) {
+            return Ok(noted);
+        }
+        if self.has_notes() {
+            self.flush(noted)?;
+        }
+        let is_put = self.put(records);
+        if is_put { Ok(self.empty) } else { Err(StoreError::broken(STORE, TOO_MUCH)) }
+    }
+
     /// Writes the open frame with one call. Of one that cannot be written, the first `kept` bytes wait on.
     fn flush(&mut self, kept: usize) -> Result<(), StoreError> {
         if !close_frame(&mut self.frame, 0) {
@@ -173,6 +187,12 @@ impl EmbeddedJournal {
     pub(super) fn is_unsynced(&self) -> bool {
         let tail = lock(&self.tail);
         tail.is_unsynced || tail.has_notes()
+    }
+
+    /// Nobody looks after the end of the journal from now on.
+    #[cfg(test)]
+    pub(super) fn dismiss_caretaker(&mut self) {
+        self.caretaker = Caretaker::start(|_| false);
     }
 
     /// Goes on with this file in the place of the present segment.
@@ -245,17 +265,7 @@ impl Journal for EmbeddedJournal {
         if tail.length >= self.shared.options.segment {
             Self::rotate(&self.shared, &mut self.number, &mut tail)?;
         }
-        let mut kept = tail.frame.len();
-        if !tail.put(records) {
-            // What was noted goes first, alone.
-            if tail.has_notes() {
-                tail.flush(kept)?;
-            }
-            kept = tail.frame.len();
-            if !tail.put(records) {
-                return Err(StoreError::broken(STORE, TOO_MUCH));
-            }
-        }
+        let kept = tail.put_after_notes(records)?;
         tail.flush(kept)?;
         self.watch(&mut tail);
         Ok(())
@@ -264,13 +274,9 @@ impl Journal for EmbeddedJournal {
     fn note(&mut self, record: &JournalRecord) -> Result<(), StoreError> {
         let mut tail = lock(&self.tail);
         tail.check()?;
-        let fits = tail.put(std::slice::from_ref(record));
-        if fits {
-            self.watch(&mut tail);
-            return Ok(());
-        }
-        drop(tail);
-        self.write(std::slice::from_ref(record))
+        tail.put_after_notes(std::slice::from_ref(record))?;
+        self.watch(&mut tail);
+        Ok(())
     }
 
     /// The calls of a node that is alone come into this folder's ledger. A fleet has its ledger elsewhere.

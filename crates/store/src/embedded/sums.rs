@@ -112,14 +112,21 @@ impl NewSums {
         for (day, callers) in self.days {
             batch.put(Kind::Totals, &key(day, CALLERS).key(), &Output::default().number(callers).row())?;
         }
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
         for (day, caller, before, now) in self.spenders {
-            if before == Some(now) {
-                continue;
+            if before != Some(now) {
+                gone.extend(before.map(|before| spender_key(day, before, caller)));
+                new.push(spender_key(day, now, caller));
             }
-            if let Some(before) = before {
-                batch.remove(Kind::Spenders, &spender_key(day, before, caller))?;
-            }
-            batch.put(Kind::Spenders, &spender_key(day, now, caller), &[])?;
+        }
+        // In their order, so that neighbours are changed one after the other.
+        gone.sort_unstable();
+        new.sort_unstable();
+        for key in gone {
+            batch.remove(Kind::Spenders, &key)?;
+        }
+        for key in new {
+            batch.put(Kind::Spenders, &key, &[])?;
         }
         for (key, totals) in &self.rows {
             batch.put(Kind::Totals, key, &row(totals))?;
