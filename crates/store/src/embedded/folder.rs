@@ -7,6 +7,7 @@ use super::backend::GuardedFile;
 use super::codec::{Input, Output};
 use super::refusal::OpenError;
 use super::rows::{Batch, Kind, Rows, View};
+use super::sums::rank_spenders;
 use super::writer::begin;
 use redb::{Builder, Database, DatabaseError, StorageError};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,7 +21,7 @@ pub(super) const BOOKS: &str = "books.redb";
 const NEW_BOOKS: &str = "books.redb.new";
 /// Held by the process that works here.
 const LOCK: &str = "lock";
-/// The format that this program writes, and the newest that it reads. Since 2 there are blocks of calls.
+/// The format that this program writes, and the newest that it reads. Since 2 there are blocks of calls and ranks of callers.
 pub(super) const FORMAT: u32 = 2;
 /// What every file of the database begins with.
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -111,12 +112,13 @@ impl Folder {
     }
 }
 
-/// Says in which format these books are written from now on.
+/// Brings the books into the present format, if they are not, and says that they are.
 pub(super) fn put_header(batch: &mut Batch<'_>) -> Result<(), crate::StoreError> {
     let header = Output::default().text(HEADER_WORD).short(FORMAT).row();
     if batch.get(Kind::Header, HEADER_KEY)?.is_some_and(|before| before == header) {
         return Ok(());
     }
+    rank_spenders(batch)?;
     batch.put(Kind::Header, HEADER_KEY, &header)
 }
 

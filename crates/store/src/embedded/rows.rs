@@ -25,7 +25,7 @@ pub(super) enum Kind {
     Calls,
     /// Day and what is counted: sums.
     Totals,
-    /// Day, cost (the highest first), caller: nothing.
+    /// Day, cost (the highest first), caller: nothing. Only in books of the first format.
     Spenders,
     /// Hash of a conversation: what it used.
     Sessions,
@@ -51,10 +51,12 @@ pub(super) enum Kind {
     Books,
     /// Time of the first, a number: some calls that came through the journal.
     Blocks,
+    /// Day, rank of the cost (the highest first), caller: nothing.
+    Ranks,
 }
 
 impl Kind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Header,
         Self::Leases,
         Self::Events,
@@ -73,6 +75,7 @@ impl Kind {
         Self::ClaimEnds,
         Self::Books,
         Self::Blocks,
+        Self::Ranks,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -95,6 +98,7 @@ impl Kind {
             Self::ClaimEnds => "claim_ends",
             Self::Books => "books",
             Self::Blocks => "blocks",
+            Self::Ranks => "ranks",
         }
     }
 

@@ -243,19 +243,17 @@ impl Shadow {
     /// that those of one purse are entered as one, which held nothing; the rest are entered as they are.
     fn settle_up(&mut self) {
         let spent = std::mem::take(&mut self.spent).into_iter();
-        let mut entries: Vec<(Reservation, Option<Entry>)> = spent
-            .map(|(purse, Spent { last, totals: Totals { usage, cost, .. } })| {
-                (purse.nothing_held(last), Some(Entry::Posted { id: last, usage, cost }))
-            })
-            .collect();
-        let open = self.untold.range(ReservationId(self.first_fresh)..);
-        entries.extend(open.map(|(_, (reservation, _))| (*reservation, None)));
+        let mut fresh: Vec<(ReservationId, Option<(Purse, Totals)>)> =
+            spent.map(|(purse, spent)| (spent.last, Some((purse, spent.totals)))).collect();
+        fresh.extend(self.untold.range(ReservationId(self.first_fresh)..).map(|(id, _)| (*id, None)));
         // The book takes numbers in their order.
-        entries.sort_unstable_by_key(|(reservation, _)| reservation.id);
-        for (reservation, posted) in entries {
-            let _ = self.book.apply(&Entry::Reserved(reservation));
-            if let Some(posted) = posted {
-                let _ = self.book.apply(&posted);
+        fresh.sort_unstable_by_key(|(id, _)| *id);
+        for (id, spent) in fresh {
+            if let Some((purse, Totals { usage, cost, .. })) = spent {
+                let _ = self.book.apply(&Entry::Reserved(purse.nothing_held(id)));
+                let _ = self.book.apply(&Entry::Posted { id, usage, cost });
+            } else if let Some((reservation, _)) = self.untold.get(&id) {
+                let _ = self.book.apply(&Entry::Reserved(*reservation));
             }
         }
         self.first_fresh = self.next;

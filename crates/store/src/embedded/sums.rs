@@ -1,7 +1,8 @@
 //! What the calls of a day come to: by tier, by model, by caller, and who has spent most.
 //!
-//! A row's key is the day, one byte for what is counted, and which. Callers also lie in the order of what they have spent, the
-//! highest first, so that the first rows of a day are the answer.
+//! A row's key is the day, one byte for what is counted, and which. Callers also lie in the order of the rank of what they
+//! have spent, the highest first, so that the first rows of a day lead to the answer. Eight ranks double an amount: a caller
+//! changes its row then and when, and not with every call.
 
 use super::codec::{Input, Output};
 use super::rows::{Batch, Kind, Rows};
@@ -11,7 +12,9 @@ use crate::usage::UsageEvent;
 use seawall_core::budget::LentBooks;
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Tier;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
 use std::sync::Arc;
 
 const CALLERS: u8 = 0;
@@ -27,8 +30,39 @@ fn caller_key(day: u64, caller: u64) -> Vec<u8> {
     key(day, CALLER).number(caller).key()
 }
 
-fn spender_key(day: u64, cost: Money, caller: u64) -> Vec<u8> {
-    Output::default().number(day).number(!cost.as_nanos()).number(caller).key()
+/// How many ranks there are from one amount to its double.
+const RANKS: u64 = 8;
+/// So many rows of ranks are read at once.
+const AT_ONCE: usize = 256;
+
+/// The rank of an amount; a higher amount has no lower one. The highest four bits say it.
+fn rank(cost: Money) -> u64 {
+    let nanos = cost.as_nanos();
+    match nanos.checked_ilog2().and_then(|highest| highest.checked_sub(RANKS.ilog2())) {
+        None => nanos,
+        Some(shift) => RANKS * u64::from(shift) + (nanos >> shift),
+    }
+}
+
+fn rank_key(day: u64, rank: u64, caller: u64) -> Vec<u8> {
+    Output::default().number(day).number(!rank).number(caller).key()
+}
+
+/// Day, rank and caller of a row.
+fn read_rank(key: &[u8]) -> Result<(u64, u64, u64), StoreError> {
+    let mut input = Input::key("ranks", key);
+    let (day, rank, caller) = (input.number()?, !input.number()?, input.number()?);
+    input.end((day, rank, caller))
+}
+
+/// Books of the format before have their callers in the order of amounts.
+pub(super) fn rank_spenders(batch: &mut Batch<'_>) -> Result<(), StoreError> {
+    for (key, _) in batch.beginning(Kind::Spenders, &[], usize::MAX)? {
+        let (day, nanos, caller) = read_rank(&key)?;
+        batch.put(Kind::Ranks, &rank_key(day, rank(Money::from_nanos(nanos)), caller), &[])?;
+        batch.remove(Kind::Spenders, &key)?;
+    }
+    Ok(())
 }
 
 fn row(totals: &Totals) -> Vec<u8> {
@@ -112,21 +146,15 @@ impl NewSums {
         for (day, callers) in self.days {
             batch.put(Kind::Totals, &key(day, CALLERS).key(), &Output::default().number(callers).row())?;
         }
-        let (mut gone, mut new) = (Vec::new(), Vec::new());
         for (day, caller, before, now) in self.spenders {
-            if before != Some(now) {
-                gone.extend(before.map(|before| spender_key(day, before, caller)));
-                new.push(spender_key(day, now, caller));
+            let (before, now) = (before.map(rank), rank(now));
+            if before == Some(now) {
+                continue;
             }
-        }
-        // In their order, so that neighbours are changed one after the other.
-        gone.sort_unstable();
-        new.sort_unstable();
-        for key in gone {
-            batch.remove(Kind::Spenders, &key)?;
-        }
-        for key in new {
-            batch.put(Kind::Spenders, &key, &[])?;
+            if let Some(before) = before {
+                batch.remove(Kind::Ranks, &rank_key(day, before, caller))?;
+            }
+            batch.put(Kind::Ranks, &rank_key(day, now, caller), &[])?;
         }
         for (key, totals) in &self.rows {
             batch.put(Kind::Totals, key, &row(totals))?;
@@ -166,11 +194,52 @@ pub(super) fn spenders(
     how_many: usize,
 ) -> Result<Vec<(u64, Totals)>, StoreError> {
     let mut spenders = Vec::new();
-    for (key, _) in rows.beginning(Kind::Spenders, &Output::default().number(day).key(), how_many)? {
-        let mut input = Input::key("spenders", &key);
-        let (_, _, caller) = (input.number()?, input.number()?, input.number()?);
-        let caller = input.end(caller)?;
-        spenders.push((caller, totals_of_caller(rows, day, caller)?));
+    let prefix = Output::default().number(day).key();
+    let end = Output::default().number(day).number(u64::MAX).number(u64::MAX).key();
+    let (mut next, mut last_rank) = (Bound::Included(prefix), None);
+    'rows: loop {
+        let bounds = (next.as_ref().map(Vec::as_slice), Bound::Included(end.as_slice()));
+        let some = rows.range(Kind::Ranks, bounds, AT_ONCE)?;
+        let Some((last, _)) = some.last() else { break };
+        next = Bound::Excluded(last.clone());
+        for (key, _) in some {
+            let (_, rank, caller) = read_rank(&key)?;
+            // Within a rank the first row may be of any of its callers.
+            if spenders.len() >= how_many && last_rank != Some(rank) {
+                break 'rows;
+            }
+            last_rank = Some(rank);
+            spenders.push((caller, totals_of_caller(rows, day, caller)?));
+        }
     }
+    spenders.sort_unstable_by_key(|(caller, totals)| (Reverse(totals.cost), *caller));
+    spenders.truncate(how_many);
     Ok(spenders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+    use proptest::prelude::{any, prop_assert, proptest};
+    use seawall_core::money::Money;
+
+    #[test]
+    fn eight_ranks_double_an_amount() {
+        let of = |nanos| rank(Money::from_nanos(nanos));
+        assert_eq!(
+            [0, 1, 7, 8, 15, 16, 17, 18, 31, 32, 36].map(of),
+            [0, 1, 7, 8, 15, 16, 16, 17, 23, 24, 25]
+        );
+        assert_eq!((of(1 << 63), of(u64::MAX)), (8 * 61, 8 * 61 + 7));
+    }
+
+    proptest! {
+        #[test]
+        fn a_higher_amount_has_no_lower_rank(nanos in any::<u64>(), shift in 0_u32..64, more in 0_u64..9) {
+            let nanos = nanos >> shift;
+            let of = |nanos| rank(Money::from_nanos(nanos));
+            prop_assert!(of(nanos) <= of(nanos.saturating_add(more)));
+            prop_assert!(of(nanos) < of(nanos.saturating_mul(2)) || nanos == 0 || nanos > u64::MAX / 2);
+        }
+    }
 }

@@ -102,7 +102,19 @@ fn a_folder_of_the_format_before_is_read_and_is_of_this_one_then() {
     opened.journal.write(&[JournalRecord::Event(event(1))]).unwrap();
     let header = |format: u32| crate::embedded::codec::Output::default().text("seawall").short(format).row();
     let before = header(FORMAT - 1);
-    wait(opened.store.write(move |batch, _| batch.put(Kind::Header, b"format", &before))).unwrap();
+    wait(opened.store.post(&[4, 6, 8].map(event))).unwrap();
+    let most = wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap();
+    let old = opened.store.write(move |batch, _| {
+        for (key, _) in batch.beginning(Kind::Ranks, &[], usize::MAX)? {
+            batch.remove(Kind::Ranks, &key)?;
+        }
+        for (caller, cost) in [(0_u64, 7_u64), (1, 5), (2, 9)] {
+            let key = crate::embedded::codec::Output::default().number(noon().utc.day());
+            batch.put(Kind::Spenders, &key.number(!cost).number(caller).key(), &[])?;
+        }
+        batch.put(Kind::Header, b"format", &before)
+    });
+    wait(old).unwrap();
     drop(opened);
     let path = segment_path(scratch.path(), 1);
     let mut bytes = fs::read(&path).unwrap();
@@ -111,7 +123,14 @@ fn a_folder_of_the_format_before_is_read_and_is_of_this_one_then() {
     bytes[20..24].copy_from_slice(&sum.to_be_bytes());
     fs::write(&path, bytes).unwrap();
     let opened = open(scratch.path()).unwrap();
-    assert_eq!((opened.report.replayed, pages(&opened.store, all_time(), 9)), (1, vec![event(1)]));
+    assert_eq!(
+        (opened.report.replayed, pages(&opened.store, all_time(), 9)),
+        (1, [1, 4, 6, 8].map(event).to_vec())
+    );
+    assert_eq!(most.iter().map(|(caller, _)| *caller).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!(wait(opened.store.top_spenders(noon().utc.day(), 2)).unwrap(), most);
+    let left = opened.store.read(|view| view.beginning(Kind::Spenders, &[], 9)).unwrap();
+    assert!(left.is_empty());
     let found = opened.store.read(|view| view.get(Kind::Header, b"format")).unwrap();
     assert_eq!(found, Some(header(FORMAT)));
 }
