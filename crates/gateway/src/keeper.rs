@@ -12,8 +12,6 @@ use tokio::sync::watch;
 
 /// How often the books are looked after.
 const EVERY: Duration = Duration::from_millis(500);
-/// Memory for pages of the folder's books: they are written in order and seldom read.
-const CACHE: usize = 8 << 20;
 /// How many at a time.
 const MOST: usize = 1_024;
 
@@ -55,7 +53,7 @@ pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<(Books,
         StoreKind::Memory => (Books::new(limits, NoJournal), Kept::Memory, None),
         StoreKind::Embedded | StoreKind::Redis => {
             let path = PathBuf::from(&settings.store.folder);
-            let options = EmbeddedOptions { cache: CACHE, ..EmbeddedOptions::new(limits) };
+            let options = EmbeddedOptions::new(limits);
             let Opened { store, book, journal, report } = EmbeddedStore::open(&path, options, runtime.now())?;
             let kept = Kept::Folder { path, report: Box::new(report) };
             (Books::with_book(book, journal), kept, Some(store))
@@ -75,8 +73,8 @@ pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<(Books,
     Ok((books, kept, Keeper { stop, thread }))
 }
 
-/// Keeps the books in order. Calls that have ended are in the journal, from where the folder takes them into its ledger, or
-/// are wanted by nobody; the books need not remember them as well.
+/// Keeps the books in order. A folder learns from its journal which calls have ended. Books in memory remember them for
+/// somebody, and nobody wants them.
 async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime) {
     loop {
         books.expire(runtime.now());
