@@ -1,7 +1,8 @@
 //! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
 
 use crate::chat::ChatState;
-use crate::keeper::{self, KeepError, Keeper, Kept};
+use crate::identity::{Gate, GateError, caller_options};
+use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::{AccessLog, Counters};
 use crate::runtime::TokioRuntime;
@@ -9,6 +10,7 @@ use crate::shared::{self, SharedError, SharedThread};
 use crate::simulated::SimulatedModel;
 use crate::target::{Surroundings, TargetError, Targets};
 use crate::tls::{Door, Encryption, TlsError};
+use arc_swap::ArcSwap;
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
 };
@@ -17,15 +19,17 @@ use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
+use seawall_pipeline::callers::{CallerDirectory, Finding};
 use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
     ArrivalLimits, Callers, Faces, LimitRules, Limits, Path, PathOptions, Route, RouteOptions, RuleOptions,
     Runtime as _, Tier, Timer as _,
 };
 use seawall_store::MemoryAnswers;
+use seawall_store::embedded::EmbeddedStore;
 use seawall_wire::RequestLimits;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What a gateway is started with.
@@ -47,9 +51,6 @@ pub enum ServeError {
     /// There is no way to a target.
     #[error("target {0}: {1}")]
     Target(String, TargetError),
-    /// A setting asks for what this program cannot do. Going on without it would not be what was asked for.
-    #[error("{0}: this cannot be served yet")]
-    NotYet(&'static str),
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
@@ -65,6 +66,9 @@ pub enum ServeError {
     /// There is no shared store.
     #[error(transparent)]
     Shared(#[from] SharedError),
+    /// Nobody can be told from anybody else.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -86,12 +90,8 @@ impl ServeError {
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
         match self {
-            Self::Setting(_)
-            | Self::Target(..)
-            | Self::NotYet(_)
-            | Self::NoKey
-            | Self::Tls(_)
-            | Self::Several(_) => true,
+            Self::Setting(_) | Self::Target(..) | Self::NoKey | Self::Tls(_) | Self::Several(_) => true,
+            Self::Gate(error) => !matches!(error, GateError::Thread(_)),
             Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
@@ -118,6 +118,7 @@ pub(crate) struct Live {
     keys: Vec<(Tier, String)>,
     pub(crate) kept: Kept,
     door: Arc<Door>,
+    pub(crate) gate: Arc<ArcSwap<Gate>>,
     /// What the rules now in force were made with.
     made: Mutex<Made>,
     /// Dropped last, when nobody settles or posts any more.
@@ -133,6 +134,8 @@ struct Made {
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
     chat: ChatState,
+    callers: Arc<Callers>,
+    directory: Arc<LateDirectory>,
 }
 
 /// Starts a gateway.
@@ -155,9 +158,26 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let shelf = MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
     let chat = ChatState::new(&settings, Arc::new(shelf))?;
     let targets = Targets::default();
-    let nothing = Made { grace: Duration::ZERO, targets, encryption: None, retry_budget, hedge, chat };
+    let directory = Arc::<LateDirectory>::default();
+    let callers = Arc::new(Callers::new(caller_options(&settings, &keys, None)));
+    let nothing = Made {
+        grace: Duration::ZERO,
+        targets,
+        encryption: None,
+        retry_budget,
+        hedge,
+        chat,
+        callers,
+        directory: Arc::clone(&directory),
+    };
     let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
-    let (books, kept, keeper) = keeper::open(&settings, runtime)?;
+    let Keeping { books, kept, keeper, store } = keeper::open(&settings, runtime)?;
+    if let Some(store) = &store {
+        directory.found(Arc::clone(store));
+    }
+    let gate = Gate::new(&settings, runtime)?;
+    gate.take_effect();
+    let gate = Arc::new(ArcSwap::from_pointee(gate));
     let counters = Arc::new(Counters::default());
     let log = log(&settings.telemetry.access_log)?;
     let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
@@ -169,6 +189,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         _ => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
     };
     let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
+    keeper.sweep(&path);
     let door = Arc::<Door>::default();
     door.set(made.encryption.as_ref());
     let live = Live {
@@ -178,6 +199,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         keys,
         kept,
         door,
+        gate,
         made: Mutex::new(made),
         shared,
         _keeper: keeper,
@@ -200,7 +222,10 @@ impl Live {
     pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
+        let gate = self.gate.load_full().renewed(settings)?;
         let changes = self.path.change(rules)?;
+        gate.take_effect();
+        self.gate.store(Arc::new(gate));
         renewed.targets.take_effect(self.runtime.monotonic())?;
         self.door.set(renewed.encryption.as_ref());
         *made = renewed;
@@ -218,8 +243,14 @@ impl Made {
         around: &Surroundings,
     ) -> Result<(Self, RuleOptions), ServeError> {
         // Whoever has to mend settings wants to hear of everything at once.
-        let mut problems = what_cannot_be_done(settings);
-        let callers = callers(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
+        let mut problems = Vec::new();
+        if !somebody_may_ask(settings, keys) {
+            problems.push(ServeError::NoKey);
+        }
+        let has_folder = settings.store.kind != StoreKind::Memory;
+        let directory: Option<Arc<dyn CallerDirectory>> =
+            has_folder.then(|| Arc::<LateDirectory>::clone(&self.directory) as Arc<_>);
+        let callers = Arc::new(self.callers.renewed(caller_options(settings, keys, directory)));
         let (targets, wrong) = self.targets.of(settings, around);
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
         let encryption = Encryption::of(settings.server.tls.as_ref(), self.encryption.as_ref());
@@ -251,7 +282,7 @@ impl Made {
         let server = &settings.server;
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let rules = RuleOptions {
-            callers: Arc::new(callers),
+            callers: Arc::clone(&callers),
             limits: limit_rules(settings),
             routes,
             retry: settings.retry.interactive,
@@ -274,31 +305,40 @@ impl Made {
             shared_caller_day: (settings.store.kind == StoreKind::Redis)
                 .then(|| settings.budget.limits.caller_cap()),
         };
-        Ok((Self { grace: server.drain_time, targets, encryption, retry_budget, hedge, chat }, rules))
+        let grace = server.drain_time;
+        let directory = Arc::clone(&self.directory);
+        Ok((Self { grace, targets, encryption, retry_budget, hedge, chat, callers, directory }, rules))
     }
 }
 
-/// What settings ask for that nobody does. Going on without it would let through what somebody wants to be stopped.
-fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
-    let asked = [
-        (!settings.callers.issuers.is_empty(), "callers.issuers"),
-        (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
-    ];
-    asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| ServeError::NotYet(what)).collect()
+/// Whether there is any way to prove oneself, or need for none. A folder may have keys now or later.
+fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
+    let callers = &settings.callers;
+    callers.guests
+        || !callers.keys.is_empty()
+        || !callers.issuers.is_empty()
+        || !keys.is_empty()
+        || settings.store.kind != StoreKind::Memory
 }
 
-fn callers(settings: &Settings, keys: &[(Tier, String)]) -> Result<Callers, ServeError> {
-    let mut callers = Callers::default();
-    for key in settings.callers.keys.values() {
-        callers.add(key.hash, key.tier);
+/// The callers of a folder that is opened after everything else was found to make sense.
+#[derive(Default)]
+pub(crate) struct LateDirectory(OnceLock<Arc<EmbeddedStore>>);
+
+impl LateDirectory {
+    fn found(&self, store: Arc<EmbeddedStore>) {
+        // There is one folder for each gateway.
+        let _ = self.0.set(store);
     }
-    for (tier, key) in keys {
-        callers.add(crate::identity::credential_of_key(key), *tier);
+}
+
+impl CallerDirectory for LateDirectory {
+    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
+        match self.0.get() {
+            Some(store) => CallerDirectory::find(store.as_ref(), hash),
+            None => Box::pin(std::future::ready(Ok(None))),
+        }
     }
-    if settings.callers.keys.is_empty() && keys.is_empty() {
-        return Err(ServeError::NoKey);
-    }
-    Ok(callers)
 }
 
 fn faces(names: &[FaceName]) -> Faces {

@@ -99,7 +99,14 @@ impl Gateway {
     pub(crate) fn start(self) -> Result<Listening, ListenError> {
         let Self { address, shape, runtime, path, counters, live } = self;
         let shared = live.shared.as_ref().map(|thread| thread.status.clone());
-        let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false), shared });
+        let face = Arc::new(Face {
+            path,
+            runtime,
+            counters,
+            draining: AtomicBool::new(false),
+            shared,
+            gate: Arc::clone(&live.gate),
+        });
         let (stop, stopped) = watch::channel(None);
         let (listeners, threads_each) = match shape {
             Shape::PerCore(cores) => (cores.max(1), 1),

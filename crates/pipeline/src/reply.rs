@@ -19,8 +19,13 @@ pub enum Rejection {
     TooLarge(String),
     /// Nobody chats here: no route has this face.
     NoChat,
-    /// It has not shown who it is; the words are for the caller.
-    Unauthenticated(String),
+    /// It has not shown who it is.
+    Unauthenticated {
+        /// What the caller is told.
+        told: String,
+        /// What the log is told.
+        cause: &'static str,
+    },
     /// Nobody is known by the credential it showed.
     UnknownCaller,
     /// The credential was taken back.
@@ -81,7 +86,7 @@ impl Rejection {
             Self::Malformed(_) => "malformed",
             Self::TooLarge(_) => "too_large",
             Self::NoChat => "no_chat",
-            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Unauthenticated { cause, .. } => cause,
             Self::UnknownCaller => "unknown_caller",
             Self::Revoked => "revoked",
             Self::Forbidden => "forbidden",

@@ -15,10 +15,12 @@ mod told;
 mod wanted;
 
 use crate::body::ReplyBody;
+use crate::identity::Gate;
 use crate::log::Counters;
 use crate::runtime::TokioRuntime;
 use crate::shared::SharedStatus;
 use crate::stopping::Cut;
+use arc_swap::ArcSwap;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -26,6 +28,7 @@ use seawall_pipeline::{Path, Runtime as _};
 use seawall_store::Standing;
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wanted::Wanted;
@@ -35,6 +38,7 @@ pub(crate) struct Face {
     pub(crate) path: Arc<Path<TokioRuntime>>,
     pub(crate) runtime: TokioRuntime,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) gate: Arc<ArcSwap<Gate>>,
     pub(crate) draining: AtomicBool,
     /// How the store stands that a fleet shares, where there is one.
     pub(crate) shared: Option<SharedStatus>,
@@ -45,12 +49,13 @@ impl Face {
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
+        peer: IpAddr,
         cut: Cut,
     ) -> Result<Response<ReplyBody>, Infallible> {
         let response = match Wanted::of(request.method(), request.uri().path()) {
-            Wanted::Ask(arriving) => self.ask(request, arriving, cut).await,
-            Wanted::Models => self.models(&request).await,
-            Wanted::CountTokens => self.count_tokens(request).await,
+            Wanted::Ask(arriving) => self.ask(request, arriving, peer, cut).await,
+            Wanted::Models => self.models(request, peer).await,
+            Wanted::CountTokens => self.count_tokens(request, peer).await,
             Wanted::Alive => plain(StatusCode::OK, "ok\n".into()),
             Wanted::Ready if self.draining.load(Ordering::Relaxed) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n".into())

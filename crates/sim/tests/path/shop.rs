@@ -19,6 +19,7 @@ use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::OverheadOptions;
 use seawall_core::vocabulary::Grade;
+use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::speech::Face;
@@ -356,11 +357,14 @@ fn hash(key: &str) -> [u8; 32] {
 }
 
 pub(crate) fn callers(keys: &[(&str, Tier)]) -> Callers {
-    let mut callers = Callers::default();
-    for (key, tier) in keys {
-        callers.add(hash(key), *tier);
-    }
-    callers
+    let listed = |(key, tier): &(&str, Tier)| (hash(key), ListedKey { tier: *tier, routes: None });
+    Callers::new(CallerOptions {
+        keys: keys.iter().map(listed).collect(),
+        directory: None,
+        believe_for: Duration::from_secs(10),
+        find_within: Duration::from_millis(50),
+        guests: false,
+    })
 }
 
 pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
