@@ -1,9 +1,13 @@
 //! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
 
+use crate::admin::{Credential, Guard};
 use crate::keeper::{self, KeepError, Keeper, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
-use crate::log::{AccessLog, Counters};
+use crate::log::AccessLog;
+use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use crate::secret::{SecretError, fetch_text};
+use crate::sight::Sight;
 use crate::target::{Surroundings, TargetError, Targets};
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
@@ -21,7 +25,8 @@ use seawall_pipeline::{
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What a gateway is started with.
@@ -49,6 +54,12 @@ pub enum ServeError {
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
+    /// What operators are to show is not where it should be.
+    #[error("admin.credential: {0}")]
+    Operators(#[from] SecretError),
+    /// Operators could not be told from others.
+    #[error("admin: {0}")]
+    OpenAdmin(&'static str),
     /// State cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
@@ -77,6 +88,7 @@ impl ServeError {
     pub const fn is_bad_input(&self) -> bool {
         match self {
             Self::Setting(_) | Self::Target(..) | Self::NotYet(_) | Self::NoKey | Self::Several(_) => true,
+            Self::Operators(_) | Self::OpenAdmin(_) => true,
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
     }
@@ -98,6 +110,7 @@ impl ServeError {
 pub(crate) struct Live {
     path: Arc<Path<TokioRuntime>>,
     runtime: TokioRuntime,
+    sight: Arc<Sight>,
     around: Surroundings,
     keys: Vec<(Tier, String)>,
     pub(crate) kept: Kept,
@@ -111,6 +124,8 @@ struct Made {
     /// How long requests under way may take to finish at the end.
     grace: Duration,
     targets: Targets,
+    /// What operators must show.
+    credential: Option<Credential>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
 }
@@ -132,24 +147,40 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let retry_budget =
         (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
     let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge };
+    let nothing =
+        Made { grace: Duration::ZERO, targets: Targets::default(), credential: None, retry_budget, hedge };
     let (made, rules) = nothing.renewed(&settings, &keys, around)?;
     let (books, kept, keeper) = keeper::open(&settings, runtime)?;
-    let counters = Arc::new(Counters::default());
+    let metrics = Arc::new(Metrics::default());
+    metrics.know(settings.routes.keys(), settings.targets.keys());
     let log = log(&settings.telemetry.access_log)?;
-    let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
+    let observer = AccessLog::new(Arc::clone(&metrics), runtime, log).map_err(ServeError::Log)?;
+    let (recent, observer) = (observer.recent(), Arc::new(observer));
     let limits = Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?;
     let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
-    let live = Live {
+    let sight = Arc::new(Sight {
         path: Arc::clone(&path),
         runtime,
+        metrics,
+        recent,
+        kept: kept.clone(),
+        is_draining: AtomicBool::new(false),
+        tells_metrics: AtomicBool::new(settings.telemetry.metrics),
+        loaded: Default::default(),
+        address: OnceLock::new(),
+    });
+    let live = Live {
+        path,
+        runtime,
+        sight: Arc::clone(&sight),
         around,
         keys,
         kept,
         made: Mutex::new(made),
         _keeper: keeper,
     };
-    Ok(Gateway { address: settings.server.listen, shape, runtime, path, counters, live }.start()?)
+    let (address, admin) = (settings.server.listen, settings.admin.listen);
+    Ok(Gateway { address, shape, admin, sight, live }.start()?)
 }
 
 impl Live {
@@ -158,14 +189,27 @@ impl Live {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
     }
 
+    /// Who may ask on this address for operators.
+    pub(crate) fn guard(&self, address: SocketAddr) -> Guard {
+        Guard::new(address, self.made.lock().unwrap_or_else(PoisonError::into_inner).credential)
+    }
+
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
-    pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
+    pub(crate) fn change(&self, settings: &Settings, guard: &Guard) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, self.around)?;
+        // The address stays as it is until the next start, whatever settings say of it now.
+        if renewed.credential.is_none() && !guard.may_be_open() {
+            return Err(ServeError::OpenAdmin("others can reach its address, so it needs a credential"));
+        }
+        // Before the first request that may use a new name.
+        self.sight.metrics.know(settings.routes.keys(), settings.targets.keys());
         let changes = self.path.change(rules)?;
         renewed.targets.take_effect(self.runtime.monotonic())?;
+        guard.change(renewed.credential);
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
+        self.sight.tells_metrics.store(settings.telemetry.metrics, Ordering::Relaxed);
         Ok(changes)
     }
 }
@@ -183,6 +227,8 @@ impl Made {
         let callers = callers(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         let (targets, wrong) = self.targets.of(settings, around);
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
+        let credential =
+            operators(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         ServeError::of(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
@@ -228,7 +274,7 @@ impl Made {
                 ..Posture::default()
             },
         };
-        Ok((Self { grace: server.drain_time, targets, retry_budget, hedge }, rules))
+        Ok((Self { grace: server.drain_time, targets, credential, retry_budget, hedge }, rules))
     }
 }
 
@@ -241,6 +287,24 @@ fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
         (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
     ];
     asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| ServeError::NotYet(what)).collect()
+}
+
+/// What operators must show. A caller's key must not do: callers are told keys.
+fn operators(settings: &Settings, keys: &[(Tier, String)]) -> Result<Option<Credential>, ServeError> {
+    let Some(reference) = &settings.admin.credential else {
+        // Whoever reads settings refuses this, too; it must hold for those that were made otherwise.
+        let is_open = settings.admin.listen.ip().to_canonical().is_loopback();
+        let problem = "others can reach its address, so it needs a credential";
+        return if is_open { Ok(None) } else { Err(ServeError::OpenAdmin(problem)) };
+    };
+    let credential = Credential::new(&fetch_text(reference)?);
+    let of_run = keys.iter().map(|(_, key)| crate::identity::credential_of_key(key));
+    if settings.callers.keys.values().map(|key| key.hash).chain(of_run).any(|hash| credential.is_key(&hash)) {
+        return Err(ServeError::OpenAdmin(
+            "its credential is the key of a caller: give operators one of their own",
+        ));
+    }
+    Ok(Some(credential))
 }
 
 fn callers(settings: &Settings, keys: &[(Tier, String)]) -> Result<Callers, ServeError> {

@@ -21,8 +21,13 @@ pub struct SecretError {
     problem: &'static str,
 }
 
-/// Fetches a secret. A line end behind it belongs to the file, not to the secret.
+/// Fetches a secret.
 pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> {
+    fetch_text(reference).map(Secret::new)
+}
+
+/// Fetches a secret as text, for who compares it. A line end behind it belongs to the file, not to the secret.
+pub(crate) fn fetch_text(reference: &SecretReference) -> Result<String, SecretError> {
     let wrong = |problem| SecretError { reference: reference.to_string(), problem };
     let text = match reference {
         SecretReference::Variable(name) => std::env::var(name).map_err(|error| match error {
@@ -49,7 +54,7 @@ pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> 
     if text.chars().any(char::is_control) {
         return Err(wrong("there are control characters in it"));
     }
-    Ok(Secret::new(text))
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]

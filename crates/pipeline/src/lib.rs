@@ -34,6 +34,6 @@ pub use reply::{Conflict, Notes, Rejection, Reply, ReplyContent};
 pub use rules::{ArrivalLimits, LimitRules, RuleOptions};
 pub use seawall_core::handle::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
-pub use settle::{Observer, Record, Verdict};
-pub use status::{LimitStatus, TargetStatus};
+pub use settle::{AttemptEnding, AttemptRecord, Observer, Record, Verdict};
+pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

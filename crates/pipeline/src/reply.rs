@@ -69,6 +69,24 @@ pub enum Conflict {
 }
 
 impl Rejection {
+    /// Every word that a refusal has for logs and metrics.
+    pub const LABELS: [&'static str; 14] = [
+        "malformed",
+        "unauthenticated",
+        "unknown_caller",
+        "revoked",
+        "forbidden",
+        "unknown_model",
+        "too_large",
+        "limited",
+        "conflict",
+        "budget_spent",
+        "switched_off",
+        "unavailable",
+        "exhausted",
+        "stopping",
+    ];
+
     /// The word for logs and metrics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
@@ -130,4 +148,35 @@ pub enum ReplyContent<R: crate::Runtime> {
     Stream(Box<ReplyStream<R>>),
     /// No answer.
     Rejected(Rejection),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conflict, Rejection};
+    use seawall_core::failure::{Failure, FailureKind};
+    use seawall_core::quota::ComeBack;
+    use std::time::Duration;
+
+    #[test]
+    fn the_list_of_words_has_every_refusal_once() {
+        let come_back = ComeBack { after: Duration::from_secs(1), worth_waiting: true };
+        let failure = Failure::of(FailureKind::Throttled);
+        let all = [
+            Rejection::Malformed(String::new()),
+            Rejection::Unauthenticated(String::new()),
+            Rejection::UnknownCaller,
+            Rejection::Revoked,
+            Rejection::Forbidden,
+            Rejection::UnknownModel(String::new()),
+            Rejection::TooLargeForLimit("minute".into()),
+            Rejection::Limited { limit: "minute".into(), come_back },
+            Rejection::Conflict(Conflict::Done),
+            Rejection::BudgetSpent,
+            Rejection::SwitchedOff,
+            Rejection::Unavailable { retry_after: None },
+            Rejection::Exhausted { failure, words: None, attempts: 1 },
+            Rejection::Stopping,
+        ];
+        assert_eq!(all.each_ref().map(Rejection::label), Rejection::LABELS);
+    }
 }

@@ -36,7 +36,8 @@ fn refusal(settings: &Settings, simulated: Option<SocketAddr>) -> Option<ServeEr
     let budget = settings.retry.budget.clone();
     let retry_budget = (budget.clone(), Arc::new(RetryBudget::new(budget).unwrap()));
     let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge).unwrap()));
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge };
+    let nothing =
+        Made { grace: Duration::ZERO, targets: Targets::default(), credential: None, retry_budget, hedge };
     let around = Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated };
     nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], around).err()
 }

@@ -26,6 +26,11 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
+    /// What a path that leads nowhere wants.
+    pub(super) const fn nothing_here() -> Self {
+        nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound)
+    }
+
     pub(super) fn of(method: &Method, path: &str) -> Self {
         let (wanted, only) = match path {
             "/v1/messages" => (Self::Ask(Arriving::Messages), Method::POST),
@@ -36,7 +41,7 @@ impl Wanted {
             "/readyz" => (Self::Ready, Method::GET),
             "/metrics" => (Self::Metrics, Method::GET),
             _ if path.starts_with("/model/") => (bedrock(path), Method::POST),
-            _ => return nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound),
+            _ => return Self::nothing_here(),
         };
         if *method == only || matches!(wanted, Self::Nothing { .. }) {
             return wanted;
