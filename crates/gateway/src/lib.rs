@@ -16,6 +16,7 @@
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
 //! | `log` | one line per request, and the newest records |
 //! | `metrics` | what is counted, and the page that Prometheus reads |
+//! | `openapi` | what callers can ask, as an OpenAPI document |
 //! | `sight` | what there is to see, shared by who counts and who looks |
 //! | `admin` | what operators ask, on an address of their own |
 
@@ -28,6 +29,7 @@ mod keeper;
 mod listen;
 mod log;
 mod metrics;
+mod openapi;
 mod runtime;
 mod secret;
 mod sight;
@@ -39,6 +41,7 @@ pub use keeper::{KeepError, Kept};
 pub use listen::{ListenError, Listening, Shape};
 pub use log::AccessLog;
 pub use metrics::{Metrics, metrics_reference};
+pub use openapi::openapi;
 pub use runtime::TokioRuntime;
 pub use secret::SecretError;
 pub use target::TargetError;

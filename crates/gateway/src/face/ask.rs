@@ -107,7 +107,12 @@ impl Face {
 }
 
 /// What goes out for this reply.
-fn respond(face: speech::Face, reply: Reply<crate::TokioRuntime>, id: u64, cut: Cut) -> Response<ReplyBody> {
+pub(crate) fn respond(
+    face: speech::Face,
+    reply: Reply<crate::TokioRuntime>,
+    id: u64,
+    cut: Cut,
+) -> Response<ReplyBody> {
     let Reply { content, notes } = reply;
     let mut response = match content {
         ReplyContent::Whole(answer) => {

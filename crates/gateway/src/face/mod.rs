@@ -16,6 +16,7 @@ mod wanted;
 
 use crate::body::ReplyBody;
 use crate::metrics;
+use crate::openapi::openapi;
 use crate::runtime::TokioRuntime;
 use crate::sight::Sight;
 use crate::stopping::Cut;
@@ -25,7 +26,10 @@ use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::{Path, Runtime as _};
 use std::convert::Infallible;
 use std::sync::Arc;
-use wanted::Wanted;
+
+#[cfg(test)]
+pub(crate) use ask::respond;
+pub(crate) use wanted::Wanted;
 
 /// What every connection shares.
 pub(crate) struct Face {
@@ -54,6 +58,7 @@ impl Face {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n".into())
             }
             Wanted::Ready => plain(StatusCode::OK, "ready\n".into()),
+            Wanted::OpenApi => text("application/json", openapi()),
             Wanted::Metrics => text(metrics::CONTENT_TYPE, self.sight.metrics()),
             Wanted::Nothing { face, problem, refusal } => refusal::refuse(face, refusal, problem, self.id()),
         };

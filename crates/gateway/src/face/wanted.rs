@@ -8,7 +8,7 @@ use seawall_wire::bedrock::read_path;
 
 /// What a request wants.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// An answer.
     Ask(Arriving),
     /// Which models there are.
@@ -21,6 +21,8 @@ pub(super) enum Wanted {
     Ready,
     /// What has been counted.
     Metrics,
+    /// What can be asked.
+    OpenApi,
     /// Nothing that can be given; the refusal is in the words of whoever asks at such a path.
     Nothing { face: Face, problem: &'static str, refusal: Refusal },
 }
@@ -31,7 +33,7 @@ impl Wanted {
         nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound)
     }
 
-    pub(super) fn of(method: &Method, path: &str) -> Self {
+    pub(crate) fn of(method: &Method, path: &str) -> Self {
         let (wanted, only) = match path {
             "/v1/messages" => (Self::Ask(Arriving::Messages), Method::POST),
             "/v1/chat/completions" => (Self::Ask(Arriving::Completions), Method::POST),
@@ -40,6 +42,7 @@ impl Wanted {
             "/livez" => (Self::Alive, Method::GET),
             "/readyz" => (Self::Ready, Method::GET),
             "/metrics" => (Self::Metrics, Method::GET),
+            "/openapi.json" => (Self::OpenApi, Method::GET),
             _ if path.starts_with("/model/") => (bedrock(path), Method::POST),
             _ => return Self::nothing_here(),
         };
