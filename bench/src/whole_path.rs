@@ -18,7 +18,7 @@ use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Grade;
 use seawall_gateway::identity::credential_of_key;
-use seawall_gateway::{AccessLog, Counters, TokioRuntime};
+use seawall_gateway::{AccessLog, Metrics, TokioRuntime};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::{
     ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Path,
@@ -83,7 +83,9 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         find_within: Duration::from_millis(50),
         guests: false,
     });
-    let log = AccessLog::new(Arc::new(Counters::default()), None);
+    let metrics = Arc::new(Metrics::default());
+    metrics.know(["manga"], ["strong"]);
+    let log = AccessLog::new(metrics, TokioRuntime::new(), None);
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
     let time = TimeLimitOptions::default().check();
     let rules = RuleOptions {

@@ -37,6 +37,9 @@ pub(crate) struct ServeArguments {
     /// Where to listen, in place of server.listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+    /// Where operators ask, in place of admin.listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<SocketAddr>,
     /// Prints the line that says it is ready as JSON.
     #[arg(long)]
     json: bool,
@@ -54,6 +57,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     if let Some(address) = arguments.listen {
         origins.set("server.listen", address.to_string());
     }
+    if let Some(address) = arguments.admin_listen {
+        origins.set("admin.listen", address.to_string());
+    }
     if let Some(folder) = &arguments.data_dir {
         origins.set("store.folder", folder.clone());
     }
@@ -69,7 +75,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     tokio.block_on(start(arguments, reload, &loaded))
 }
 
-async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Loaded) -> Result<(), Failed> {
+async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Arc<Loaded>) -> Result<(), Failed> {
     // Before the address is told, so that a signal sent right after it is not the end of us.
     let signals = Signals {
         interrupt: signals(SignalKind::interrupt()).map_err(Failed::Broken)?,
@@ -90,6 +96,7 @@ async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Loaded) -> R
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
     })?;
+    listening.show(loaded);
     let ready = Ready { listening: &listening, simulated: address, made_up, settings: &loaded.settings };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
     let until_stopped = tend(listening, reload, signals, runtime);
@@ -177,18 +184,20 @@ impl Ready<'_> {
     fn tell(&self, json: bool) -> io::Result<()> {
         let scheme = if self.settings.server.tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", self.listening.address());
+        let admin = format!("http://{}", self.listening.admin_address());
         let model = self.simulated.map(|address| format!("http://{address}"));
         let routes: Vec<&str> = self.settings.routes.keys().map(String::as_str).collect();
         let mut out = io::stdout().lock();
         if json {
             let line = serde_json::json!({
-                "ready": true, "url": url, "models": routes, "simulated_model": model, "key": self.made_up,
+                "ready": true, "url": url, "admin": admin, "models": routes, "simulated_model": model, "key": self.made_up,
                 "state": self.state(),
             });
             writeln!(out, "{line}")?;
         } else {
             writeln!(out, "seawall ready:   {url}/v1/messages (models: {})", routes.join(", "))?;
             writeln!(out, "health, metrics: {url}/livez, {url}/readyz, {url}/metrics")?;
+            writeln!(out, "for operators:   {admin}/admin/status")?;
             if let Some(model) = model {
                 writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
             }

@@ -58,5 +58,5 @@ pub use settings::{
     StoreSettings, TargetSettings, TelemetrySettings, TlsSettings, TokenSettings,
 };
 pub use shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
-pub use show::{Change, diff, show, unfollowed};
+pub use show::{Change, ListedKey, diff, listed, show, unfollowed};
 pub use source::{Located, Origin, Position, Source, SourceKind, Sources};

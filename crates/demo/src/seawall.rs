@@ -77,9 +77,12 @@ impl Front for Seawall {
         let metrics = get(self.port.address, "/metrics").await.map_err(DemoError::Books)?;
         let metrics = String::from_utf8_lossy(&metrics);
         let read = |name: &str| {
-            let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            // One line for each tier.
+            let lines = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+            let values: Option<Vec<u64>> =
+                lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
             let missing = || DemoError::Books(io::Error::other(format!("{name} is missing")));
-            value.and_then(|value| value.trim().parse().ok()).ok_or_else(missing)
+            values.filter(|values| !values.is_empty()).map(|values| values.iter().sum()).ok_or_else(missing)
         };
         Ok(Books {
             posted: read("seawall_budget_posted_nanodollars")?,

@@ -1,12 +1,16 @@
 //! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
 
+use crate::admin::{Credential, Guard};
 use crate::chat::ChatState;
 use crate::identity::{Gate, GateError, caller_options};
 use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
-use crate::log::{AccessLog, Counters};
+use crate::log::AccessLog;
+use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use crate::secret::{SecretError, fetch_text};
 use crate::shared::{self, SharedError, SharedThread};
+use crate::sight::Sight;
 use crate::simulated::SimulatedModel;
 use crate::target::{Surroundings, TargetError, Targets};
 use crate::tls::{Door, Encryption, TlsError};
@@ -29,6 +33,8 @@ use seawall_store::MemoryAnswers;
 use seawall_store::embedded::EmbeddedStore;
 use seawall_wire::RequestLimits;
 use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +63,12 @@ pub enum ServeError {
     /// Callers cannot be reached by HTTPS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// What operators are to show is not where it should be.
+    #[error("admin.credential: {0}")]
+    Operators(#[from] SecretError),
+    /// Operators could not be told from others.
+    #[error("admin: {0}")]
+    OpenAdmin(&'static str),
     /// State cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
@@ -91,6 +103,7 @@ impl ServeError {
     pub const fn is_bad_input(&self) -> bool {
         match self {
             Self::Setting(_) | Self::Target(..) | Self::NoKey | Self::Tls(_) | Self::Several(_) => true,
+            Self::Operators(_) | Self::OpenAdmin(_) => true,
             Self::Gate(error) => !matches!(error, GateError::Thread(_)),
             Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
@@ -114,6 +127,7 @@ impl ServeError {
 pub(crate) struct Live {
     path: Arc<Path<TokioRuntime>>,
     runtime: TokioRuntime,
+    sight: Arc<Sight>,
     around: Surroundings,
     keys: Vec<(Tier, String)>,
     pub(crate) kept: Kept,
@@ -122,7 +136,7 @@ pub(crate) struct Live {
     /// What the rules now in force were made with.
     made: Mutex<Made>,
     /// Dropped last, when nobody settles or posts any more.
-    pub(crate) shared: Option<SharedThread>,
+    _shared: Option<SharedThread>,
     _keeper: Keeper,
 }
 
@@ -131,6 +145,8 @@ struct Made {
     grace: Duration,
     targets: Targets,
     encryption: Option<Encryption>,
+    /// What operators must show.
+    credential: Option<Credential>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
     chat: ChatState,
@@ -164,6 +180,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         grace: Duration::ZERO,
         targets,
         encryption: None,
+        credential: None,
         retry_budget,
         hedge,
         chat,
@@ -178,9 +195,11 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let gate = Gate::new(&settings, runtime)?;
     gate.take_effect();
     let gate = Arc::new(ArcSwap::from_pointee(gate));
-    let counters = Arc::new(Counters::default());
+    let metrics = Arc::new(Metrics::default());
+    metrics.know(settings.routes.keys(), settings.targets.keys());
     let log = log(&settings.telemetry.access_log)?;
-    let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
+    let observer = AccessLog::new(Arc::clone(&metrics), runtime, log).map_err(ServeError::Log)?;
+    let (recent, observer) = (observer.recent(), Arc::new(observer));
     let (limits, shared) = match (&settings.store.redis, settings.store.kind) {
         (Some(redis), StoreKind::Redis) => {
             let (limits, thread) = shared::start(redis, &rules.limits, runtime)?;
@@ -192,19 +211,33 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     keeper.sweep(&path);
     let door = Arc::<Door>::default();
     door.set(made.encryption.as_ref());
-    let live = Live {
+    let sight = Arc::new(Sight {
         path: Arc::clone(&path),
         runtime,
+        metrics,
+        recent,
+        kept: kept.clone(),
+        is_draining: AtomicBool::new(false),
+        tells_metrics: AtomicBool::new(settings.telemetry.metrics),
+        loaded: Default::default(),
+        shared: shared.as_ref().map(|thread| thread.status.clone()),
+        address: OnceLock::new(),
+    });
+    let live = Live {
+        path,
+        runtime,
+        sight: Arc::clone(&sight),
         around,
         keys,
         kept,
         door,
         gate,
         made: Mutex::new(made),
-        shared,
+        _shared: shared,
         _keeper: keeper,
     };
-    Ok(Gateway { address: settings.server.listen, shape, runtime, path, counters, live }.start()?)
+    let (address, admin) = (settings.server.listen, settings.admin.listen);
+    Ok(Gateway { address, shape, admin, sight, live }.start()?)
 }
 
 impl Live {
@@ -218,18 +251,31 @@ impl Live {
         Arc::clone(&self.door)
     }
 
+    /// Who may ask on this address for operators.
+    pub(crate) fn guard(&self, address: SocketAddr) -> Guard {
+        Guard::new(address, self.made.lock().unwrap_or_else(PoisonError::into_inner).credential)
+    }
+
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
-    pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
+    pub(crate) fn change(&self, settings: &Settings, guard: &Guard) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
         let gate = self.gate.load_full().renewed(settings)?;
+        // The address stays as it is until the next start, whatever settings say of it now.
+        if renewed.credential.is_none() && !guard.may_be_open() {
+            return Err(ServeError::OpenAdmin("others can reach its address, so it needs a credential"));
+        }
+        // Before the first request that may use a new name.
+        self.sight.metrics.know(settings.routes.keys(), settings.targets.keys());
         let changes = self.path.change(rules)?;
         gate.take_effect();
         self.gate.store(Arc::new(gate));
         renewed.targets.take_effect(self.runtime.monotonic())?;
         self.door.set(renewed.encryption.as_ref());
+        guard.change(renewed.credential);
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
+        self.sight.tells_metrics.store(settings.telemetry.metrics, Ordering::Relaxed);
         Ok(changes)
     }
 }
@@ -255,6 +301,8 @@ impl Made {
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
         let encryption = Encryption::of(settings.server.tls.as_ref(), self.encryption.as_ref());
         let encryption = encryption.map_err(|error| problems.push(error.into())).unwrap_or_default();
+        let credential =
+            operators(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         ServeError::of(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
@@ -307,7 +355,10 @@ impl Made {
         };
         let grace = server.drain_time;
         let directory = Arc::clone(&self.directory);
-        Ok((Self { grace, targets, encryption, retry_budget, hedge, chat, callers, directory }, rules))
+        Ok((
+            Self { grace, targets, encryption, credential, retry_budget, hedge, chat, callers, directory },
+            rules,
+        ))
     }
 }
 
@@ -319,6 +370,24 @@ fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
         || !callers.issuers.is_empty()
         || !keys.is_empty()
         || settings.store.kind != StoreKind::Memory
+}
+
+/// What operators must show. A caller's key must not do: callers are told keys.
+fn operators(settings: &Settings, keys: &[(Tier, String)]) -> Result<Option<Credential>, ServeError> {
+    let Some(reference) = &settings.admin.credential else {
+        // Whoever reads settings refuses this, too; it must hold for those that were made otherwise.
+        let is_open = settings.admin.listen.ip().to_canonical().is_loopback();
+        let problem = "others can reach its address, so it needs a credential";
+        return if is_open { Ok(None) } else { Err(ServeError::OpenAdmin(problem)) };
+    };
+    let credential = Credential::new(&fetch_text(reference)?);
+    let of_run = keys.iter().map(|(_, key)| crate::identity::credential_of_key(key));
+    if settings.callers.keys.values().map(|key| key.hash).chain(of_run).any(|hash| credential.is_key(&hash)) {
+        return Err(ServeError::OpenAdmin(
+            "its credential is the key of a caller: give operators one of their own",
+        ));
+    }
+    Ok(Some(credential))
 }
 
 /// The callers of a folder that is opened after everything else was found to make sense.

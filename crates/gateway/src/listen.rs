@@ -7,20 +7,21 @@
 //! Told to stop, a gateway says that it is not ready, lets in who waits at the door, takes no new connections, lets
 //! requests under way finish for a while, then tells what is left that no more will come, and settles it.
 
+use crate::admin::{Admin, AdminListening};
 use crate::assemble::{Live, ServeError};
 use crate::face::Face;
 use crate::keeper::Kept;
-use crate::log::Counters;
 use crate::runtime::TokioRuntime;
+use crate::sight::Sight;
 use crate::stopping::Cut;
 use crate::tls::Door;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use seawall_config::Settings;
+use seawall_config::{Loaded, Settings};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{Path, Runtime as _, Timer as _};
+use seawall_pipeline::{Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -74,12 +75,10 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     /// How threads and runtimes go together.
     pub(crate) shape: Shape,
-    /// The clock that the path runs by.
-    pub(crate) runtime: TokioRuntime,
-    /// Where requests go.
-    pub(crate) path: Arc<Path<TokioRuntime>>,
-    /// What is shown at `/metrics`.
-    pub(crate) counters: Arc<Counters>,
+    /// Where operators ask; port 0 takes a free one.
+    pub(crate) admin: SocketAddr,
+    /// What there is to see of it.
+    pub(crate) sight: Arc<Sight>,
     /// How it changes.
     pub(crate) live: Live,
 }
@@ -91,22 +90,21 @@ pub struct Listening {
     /// Told to stop: how long requests under way may take to finish.
     stop: watch::Sender<Option<Duration>>,
     threads: Vec<JoinHandle<()>>,
+    /// Operators are answered to the end.
+    admin: AdminListening,
     live: Live,
 }
 
 impl Gateway {
     /// Listens. Requests are answered from here on.
     pub(crate) fn start(self) -> Result<Listening, ListenError> {
-        let Self { address, shape, runtime, path, counters, live } = self;
-        let shared = live.shared.as_ref().map(|thread| thread.status.clone());
-        let face = Arc::new(Face {
-            path,
-            runtime,
-            counters,
-            draining: AtomicBool::new(false),
-            shared,
-            gate: Arc::clone(&live.gate),
-        });
+        let Self { address, shape, admin, sight, live } = self;
+        let refused = |error| ListenError::Address { address: admin, error };
+        let operators = AdminListening::bind(admin).map_err(refused)?;
+        let admin = operators.local_addr().map_err(refused)?;
+        let (path, runtime) = (Arc::clone(&sight.path), sight.runtime);
+        let (gate, sight_of_face) = (Arc::clone(&live.gate), Arc::clone(&sight));
+        let face = Arc::new(Face { path, runtime, gate, sight: sight_of_face });
         let (stop, stopped) = watch::channel(None);
         let (listeners, threads_each) = match shape {
             Shape::PerCore(cores) => (cores.max(1), 1),
@@ -136,7 +134,11 @@ impl Gateway {
             });
             threads.push(thread.map_err(ListenError::Thread)?);
         }
-        Ok(Listening { address: bound, face, stop, threads, live })
+        // Set once, here.
+        let _ = sight.address.set(bound);
+        let admin = Admin { sight, guard: live.guard(admin), address: admin };
+        let admin = AdminListening::start(operators, admin).map_err(ListenError::Thread)?;
+        Ok(Listening { address: bound, face, stop, threads, admin, live })
     }
 }
 
@@ -145,6 +147,17 @@ impl Listening {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where operators ask.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.admin().address
+    }
+
+    /// Shows operators these settings as those that hold, with where each was written.
+    pub fn show(&self, loaded: &Arc<Loaded>) {
+        self.face.sight.loaded.store(Some(Arc::clone(loaded)));
     }
 
     /// Where its state is kept, and what was found there.
@@ -156,12 +169,12 @@ impl Listening {
     /// Does what these settings say from now on, as far as it can without starting anew. Requests under way end as they
     /// began. Where it cannot, it goes on as before. Returns what became of every limit's counts.
     pub fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
-        self.live.change(settings)
+        self.live.change(settings, &self.admin.admin().guard)
     }
 
     /// Stops taking new work, lets what is under way finish, and returns when all of it has ended.
     pub fn stop(self) {
-        self.face.draining.store(true, Ordering::Relaxed);
+        self.face.sight.is_draining.store(true, Ordering::Relaxed);
         // Nobody listens only if every thread has ended already.
         let _ = self.stop.send(Some(self.live.grace()));
         for thread in self.threads {
@@ -297,6 +310,6 @@ async fn until_it_may_close(
 
 /// The one place that starts a task: a connection, which ends with its runtime at the latest.
 #[expect(clippy::disallowed_methods, reason = "connections are what the runtime is for")]
-fn serve(connection: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn serve(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);
 }

@@ -21,7 +21,7 @@ pub struct SecretError {
     problem: &'static str,
 }
 
-/// Fetches a secret. A line end behind it belongs to the file, not to the secret.
+/// Fetches a secret.
 pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> {
     fetch_text(reference).map(Secret::new)
 }

@@ -33,3 +33,5 @@ mod running;
 mod serve;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod told;

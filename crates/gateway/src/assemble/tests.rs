@@ -50,7 +50,17 @@ fn refusal(settings: &Settings, simulated: Option<SimulatedModel>) -> Option<Ser
     let callers = Arc::new(Callers::new(caller_options(settings, &[], None)));
     let directory = Arc::default();
     let grace = Duration::ZERO;
-    let nothing = Made { grace, targets, encryption: None, retry_budget, hedge, chat, callers, directory };
+    let nothing = Made {
+        grace,
+        targets,
+        encryption: None,
+        credential: None,
+        retry_budget,
+        hedge,
+        chat,
+        callers,
+        directory,
+    };
     let around = Surroundings { cores: 1, runtime: TokioRuntime::new(), simulated };
     nothing.renewed(settings, &[(Tier::Prime, "sk-test-0123456789".to_owned())], &around).err()
 }

@@ -163,7 +163,12 @@ fn unauthenticated(refusal: crate::identity::Refusal) -> Rejection {
 }
 
 /// What goes out for this reply.
-fn respond(face: speech::Face, reply: Reply<crate::TokioRuntime>, id: u64, cut: Cut) -> Response<ReplyBody> {
+pub(crate) fn respond(
+    face: speech::Face,
+    reply: Reply<crate::TokioRuntime>,
+    id: u64,
+    cut: Cut,
+) -> Response<ReplyBody> {
     let Reply { content, notes } = reply;
     let mut response = match content {
         ReplyContent::Whole(answer) => {

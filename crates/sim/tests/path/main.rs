@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod attempts;
+#[cfg(test)]
 mod caller_directory;
 #[cfg(test)]
 mod callers;

@@ -9,7 +9,7 @@ use seawall_core::deadline::Reserves;
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::Posture;
 use seawall_core::history::TokenLimits;
-use seawall_core::money::{Money, Price};
+use seawall_core::money::{Money, Price, Usage};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
@@ -24,9 +24,9 @@ use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
-    ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Observer,
-    Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route, RouteOptions, RuleOptions,
-    TargetOptions, Tier,
+    ArrivalLimits, Arriving, AttemptEnding, AttemptRecord, Callers, Faces, GuardedTarget, InboundRequest,
+    LimitRules, Limits, Observer, Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route,
+    RouteOptions, RuleOptions, TargetOptions, Tier,
 };
 use seawall_pipeline::{ChatRules, FlightBoard};
 use seawall_provider::Target;
@@ -40,13 +40,20 @@ use std::time::Duration;
 pub(crate) const PRIME: &str = "sk-prime-0000000000";
 pub(crate) const GUEST: &str = "sk-guest-0000000001";
 
-/// Keeps every record.
+/// Keeps every record, and what was told of attempts: where, for whom, how they ended, and what they used and cost.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Vec<Record>>);
+pub(crate) struct Records(Mutex<Vec<Record>>, Mutex<Vec<ToldAttempt>>);
+
+pub(crate) type ToldAttempt = (String, Tier, AttemptEnding, Usage, Money);
 
 impl Observer for Records {
     fn settled(&self, record: &Record) {
         self.0.lock().unwrap().push(record.clone());
+    }
+
+    fn attempted(&self, attempt: &AttemptRecord<'_>) {
+        let AttemptRecord { target, tier, ending, usage, cost } = *attempt;
+        self.1.lock().unwrap().push((target.to_string(), tier, ending, usage, cost));
     }
 }
 
@@ -292,6 +299,10 @@ impl Shop {
         self.world.run();
         let seen = seen.lock().unwrap().take();
         seen.unwrap()
+    }
+
+    pub(crate) fn attempts(&self) -> Vec<ToldAttempt> {
+        self.records.1.lock().unwrap().clone()
     }
 
     pub(crate) fn records(&self) -> Vec<Record> {

@@ -193,6 +193,12 @@ impl Books {
         lock(&self.0).book.set_limits(limits);
     }
 
+    /// The limits that hold.
+    #[must_use]
+    pub fn limits(&self) -> BudgetLimits {
+        lock(&self.0).book.limits().clone()
+    }
+
     /// What all have spent on a day, counted from 1970.
     #[must_use]
     pub fn day(&self, day: u64) -> Account {
