@@ -347,6 +347,7 @@ impl Made {
             posture: Posture {
                 protections: settings.protections,
                 hours: settings.hours.clone(),
+                guest_lite: settings.rollout.guest_lite,
                 ..Posture::default()
             },
             chat: chat.rules(settings)?,
