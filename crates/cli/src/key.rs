@@ -190,8 +190,8 @@ fn understood<T: DeserializeOwned>(answer: &Answer) -> Result<T, String> {
         return serde_json::from_slice(&answer.body)
             .map_err(|_| "what it answers is not about keys".to_owned());
     }
-    let said = serde_json::from_slice(&answer.body).map(|KeyProblem { error }| error);
-    Err(said.unwrap_or_else(|_| match answer.status {
+    let said = serde_json::from_slice(&answer.body).map(|KeyProblem { error }| error.message);
+    Err(said.ok().filter(|_| answer.status != 401).unwrap_or_else(|| match answer.status {
         401 | 403 => "the credential in admin.credential is not the right one".to_owned(),
         404 => "it has no keys to ask about".to_owned(),
         status => format!("status {status}"),

@@ -220,6 +220,8 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         is_draining: AtomicBool::new(false),
         tells_metrics: AtomicBool::new(settings.telemetry.metrics),
         loaded: Default::default(),
+        gate: Arc::clone(&gate),
+        store,
         shared: shared.as_ref().map(|thread| thread.status.clone()),
         address: OnceLock::new(),
     });

@@ -1,14 +1,16 @@
 //! What there is to see of a gateway: shared by the faces, which count and tell that they are ready, and by operators, who
 //! look.
 
+use crate::identity::Gate;
 use crate::keeper::Kept;
 use crate::log::Recent;
 use crate::metrics::{Metrics, Standing};
 use crate::runtime::TokioRuntime;
 use crate::shared::SharedStatus;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::Loaded;
 use seawall_pipeline::{Path, Timer as _};
+use seawall_store::embedded::EmbeddedStore;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +28,10 @@ pub(crate) struct Sight {
     pub(crate) tells_metrics: AtomicBool,
     /// The settings that hold, as they were written.
     pub(crate) loaded: ArcSwapOption<Loaded>,
+    /// Who proves callers.
+    pub(crate) gate: Arc<ArcSwap<Gate>>,
+    /// The folder of the state, where there is one.
+    pub(crate) store: Option<Arc<EmbeddedStore>>,
     /// How the store stands that a fleet shares, where there is one.
     pub(crate) shared: Option<SharedStatus>,
     /// Where callers are answered, once they are.

@@ -139,6 +139,11 @@ impl<R: Runtime> Path<R> {
         callers.find(&self.runtime, proven).await.is_ok()
     }
 
+    /// A credential was revoked: whoever shows it is looked up anew.
+    pub fn forget_caller(&self, hash: &[u8; 32]) {
+        self.rules.load().callers.forget(hash);
+    }
+
     /// How large a request may be.
     pub fn with_request_limits<T>(&self, look: impl FnOnce(&RequestLimits) -> T) -> T {
         look(&self.rules.load().request)

@@ -30,6 +30,12 @@ pub(crate) enum AdminError {
     Method(String),
     /// A parameter makes no sense.
     Parameter(String),
+    /// What is named is not there.
+    NoSuchThing(String),
+    /// Somebody else has it.
+    Taken(String),
+    /// It could not be done.
+    Failed(String),
 }
 
 impl AdminError {
@@ -40,6 +46,9 @@ impl AdminError {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Parameter(_) => StatusCode::BAD_REQUEST,
+            Self::NoSuchThing(_) => StatusCode::NOT_FOUND,
+            Self::Taken(_) => StatusCode::CONFLICT,
+            Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -50,6 +59,9 @@ impl AdminError {
             Self::NotFound => "not_found",
             Self::Method(_) => "method_not_allowed",
             Self::Parameter(_) => "bad_parameter",
+            Self::NoSuchThing(_) => "no_such_thing",
+            Self::Taken(_) => "taken",
+            Self::Failed(_) => "failed",
         }
     }
 
@@ -59,7 +71,9 @@ impl AdminError {
             Self::Forbidden(words) => (*words).to_owned(),
             Self::NotFound => "there is nothing at this path".to_owned(),
             Self::Method(allowed) => format!("this path takes {allowed}"),
-            Self::Parameter(words) => words.clone(),
+            Self::Parameter(words) | Self::NoSuchThing(words) | Self::Taken(words) | Self::Failed(words) => {
+                words.clone()
+            }
         }
     }
 }

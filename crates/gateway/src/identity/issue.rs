@@ -96,7 +96,16 @@ pub struct KeyList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyProblem {
     /// Why.
-    pub error: String,
+    pub error: ProblemWords,
+}
+
+/// A problem in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemWords {
+    /// For programs.
+    pub kind: String,
+    /// For people.
+    pub message: String,
 }
 
 /// Why a key could not be made, listed or revoked.
@@ -131,6 +140,12 @@ impl IssueError {
     pub const fn is_bad_input(&self) -> bool {
         matches!(self, Self::Name | Self::Tier(_) | Self::Taken(_) | Self::Unknown(_) | Self::Ambiguous(_))
     }
+}
+
+/// A key that is kept nowhere, for who takes it in by its text.
+pub fn random_key() -> Result<String, IssueError> {
+    let random = random().map_err(|error: getrandom::Error| IssueError::Cannot(error.to_string()))?;
+    Ok(create_key(&random).plaintext)
 }
 
 /// Makes a key.
