@@ -31,4 +31,6 @@ mod running;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod through;
+#[cfg(test)]
 mod tokens;
