@@ -120,6 +120,8 @@ impl Session {
             "max_tokens": 40,
             "question": "What should I read next?",
             "stream": false,
+            // Whether the library itself makes one answer of the pieces, where it does that.
+            "put_together": false,
             // Whether only the tokens of the question are to be counted, where the dialect can.
             "count": false,
             // Whether only the names of models are wanted, as `models`, where the dialect can.

@@ -47,7 +47,14 @@ async function ask(call, seen, more) {
 }
 
 async function answer(call, seen) {
-  const message = await ask(call, seen, {});
+  read(await ask(call, seen, {}), seen);
+}
+
+async function wholeOfStream(call, seen) {
+  read(await client(call).messages.stream(options(call)).finalMessage(), seen);
+}
+
+function read(message, seen) {
   for (const block of message.content) {
     if (block.type === "text") {
       seen.text += block.text;
@@ -116,7 +123,8 @@ async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
   Object.assign(seen, { headers: null, request: null, tool_id: null });
   try {
-    const ask = call.list ? models : call.count ? count : call.stream ? stream : answer;
+    const asked = !call.stream ? answer : call.put_together ? wholeOfStream : stream;
+    const ask = call.list ? models : call.count ? count : asked;
     await Promise.race([ask(call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.

@@ -1,5 +1,6 @@
 """Talks to a model with the vendor's client. A line of JSON in is one call; a line out is what its user sees."""
 
+import functools
 import json
 import sys
 
@@ -7,14 +8,19 @@ import anthropic
 
 
 def client(call):
+    return made(call["key"], call["retries"], call["timeout"])
+
+
+@functools.cache
+def made(key, retries, timeout):
     # What leaves the key out says so to the library as well, or it would refuse to start.
     none = {"Authorization": anthropic.Omit(), "X-Api-Key": anthropic.Omit()}
     return anthropic.Anthropic(
         base_url=url,
-        api_key=call["key"] or "unused",
-        default_headers=None if call["key"] else none,
-        max_retries=call["retries"],
-        timeout=call["timeout"],
+        api_key=key or "unused",
+        default_headers=None if key else none,
+        max_retries=retries,
+        timeout=timeout,
     )
 
 
@@ -46,7 +52,15 @@ def ask(call, seen, **more):
 
 
 def answer(call, seen):
-    message = ask(call, seen)
+    read(ask(call, seen), seen)
+
+
+def whole_of_stream(call, seen):
+    with client(call).messages.stream(**options(call)) as events:
+        read(events.get_final_message(), seen)
+
+
+def read(message, seen):
     for block in message.content:
         if block.type == "text":
             seen["text"] += block.text
@@ -93,7 +107,9 @@ def see(call):
     seen = {"text": "", "tool": None, "finish": None, "input": None, "output": None}
     seen |= {"pieces": 0, "complete": False, "error": None, "headers": None, "request": None, "tool_id": None}
     try:
-        ask = models if call["list"] else count if call["count"] else stream if call["stream"] else answer
+        in_pieces = whole_of_stream if call["put_together"] else stream
+        asked = in_pieces if call["stream"] else answer
+        ask = models if call["list"] else count if call["count"] else asked
         ask(call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]

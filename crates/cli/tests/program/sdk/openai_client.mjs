@@ -47,7 +47,15 @@ async function ask(call, seen, more) {
 }
 
 async function answer(call, seen) {
-  const completion = await ask(call, seen, {});
+  read(await ask(call, seen, {}), seen);
+}
+
+async function wholeOfStream(call, seen) {
+  const asked = { ...options(call), stream_options: { include_usage: true } };
+  read(await client(call).chat.completions.stream(asked).finalChatCompletion(), seen);
+}
+
+function read(completion, seen) {
   const [choice] = completion.choices;
   seen.text = choice.message.content ?? "";
   for (const use of choice.message.tool_calls ?? []) {
@@ -111,7 +119,8 @@ async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
   Object.assign(seen, { headers: null, request: null, tool_id: null });
   try {
-    const ask = call.list ? models : call.stream ? stream : answer;
+    const asked = !call.stream ? answer : call.put_together ? wholeOfStream : stream;
+    const ask = call.list ? models : asked;
     await Promise.race([ask(call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.

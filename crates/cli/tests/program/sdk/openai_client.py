@@ -1,5 +1,6 @@
 """Talks to a model with the vendor's client. A line of JSON in is one call; a line out is what its user sees."""
 
+import functools
 import json
 import sys
 
@@ -7,11 +8,16 @@ import openai
 
 
 def client(call):
+    return made(call["key"], call["retries"], call["timeout"])
+
+
+@functools.cache
+def made(key, retries, timeout):
     return openai.OpenAI(
         base_url=f"{url}/v1",
-        api_key=call["key"] or "unused",
-        max_retries=call["retries"],
-        timeout=call["timeout"],
+        api_key=key or "unused",
+        max_retries=retries,
+        timeout=timeout,
     )
 
 
@@ -45,7 +51,16 @@ def ask(call, seen, **more):
 
 
 def answer(call, seen):
-    completion = ask(call, seen)
+    read(ask(call, seen), seen)
+
+
+def whole_of_stream(call, seen):
+    usage = {"include_usage": True}
+    with client(call).chat.completions.stream(stream_options=usage, **options(call)) as events:
+        read(events.get_final_completion(), seen)
+
+
+def read(completion, seen):
     choice = completion.choices[0]
     seen["text"] = choice.message.content or ""
     for use in choice.message.tool_calls or []:
@@ -83,7 +98,8 @@ def see(call):
     seen = {"text": "", "tool": None, "finish": None, "input": None, "output": None}
     seen |= {"pieces": 0, "complete": False, "error": None, "headers": None, "request": None, "tool_id": None}
     try:
-        (models if call["list"] else stream if call["stream"] else answer)(call, seen)
+        in_pieces = whole_of_stream if call["put_together"] else stream
+        (models if call["list"] else in_pieces if call["stream"] else answer)(call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]
         status = getattr(error, "status_code", None)

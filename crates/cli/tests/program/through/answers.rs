@@ -76,11 +76,15 @@ fn reads_the_same_whole_and_in_pieces(
         assert_eq!(header(&whole, "x-seawall-cost"), Some(&*dollars), "{which}: {whole}");
         assert_eq!(header(&pieces, "x-seawall-cost"), None, "{which}: {pieces}");
     }
-    for stream in [false, true] {
-        let call = json!({ "model": route, "max_tokens": 4_000, "stream": stream });
+    let mut texts = Vec::new();
+    for (stream, put_together) in [(false, false), (true, false), (true, true)] {
+        let call =
+            json!({ "model": route, "max_tokens": 4_000, "stream": stream, "put_together": put_together });
         let (seen, _) = answered(session, pair, &call, which)?;
         assert_eq!(seen["finish"], by_itself, "{which}: {seen}");
+        texts.push(seen["text"].clone());
     }
+    assert!(texts.iter().all(|text| *text == texts[0]), "{which}: {texts:?}");
     Ok(())
 }
 
