@@ -2,7 +2,8 @@
 
 use super::Face;
 use super::ask::api_key;
-use super::refusal::refuse;
+use super::refusal::{refuse, reject};
+use super::told::tell_name;
 use crate::body::ReplyBody;
 use crate::identity::credential_of_key;
 use bytes::BytesMut;
@@ -11,7 +12,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
 use seawall_pipeline::speech;
-use seawall_pipeline::{ProofKind, Proven};
+use seawall_pipeline::{ProofKind, Proven, Rejection};
 use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
 
 /// Routes have no birthday; this is when the first of them could have been made.
@@ -36,7 +37,7 @@ impl Face {
             let entries = names.map(|id| openai::ModelEntry { id, created: SINCE.1, owned_by: "seawall" });
             openai::write_models(&mut out, &entries.collect::<Vec<_>>());
         }
-        json(out)
+        json(out, face, id)
     }
 
     /// How many tokens a request has, as we estimate it: nobody is asked, and it costs nothing.
@@ -51,10 +52,14 @@ impl Face {
             Err(response) => return *response,
         };
         match self.path.with_request_limits(|limits| counted(&body, limits)) {
-            Ok(tokens) => {
+            // Who mistypes a name must not learn of it only by the request that was counted.
+            Ok((model, _)) if !self.path.routes(face).iter().any(|route| **route == *model) => {
+                reject(face, &Rejection::UnknownModel(model), id)
+            }
+            Ok((_, tokens)) => {
                 let mut out = BytesMut::new();
                 anthropic::write_count_answer(&mut out, tokens);
-                json(out)
+                json(out, face, id)
             }
             Err(error) => refuse(face, Refusal::Malformed, &error.to_string(), id),
         }
@@ -67,7 +72,8 @@ impl Face {
     }
 }
 
-fn counted(body: &[u8], limits: &RequestLimits) -> Result<u64, RequestError> {
+/// The model that is asked for, and the tokens.
+fn counted(body: &[u8], limits: &RequestLimits) -> Result<(String, u64), RequestError> {
     let head = anthropic::read_count_request(body, limits)?;
     let text = anthropic::read_text(body)?;
     let mut counts = RequestCounts { messages: head.turns as u64, ..RequestCounts::default() };
@@ -75,11 +81,13 @@ fn counted(body: &[u8], limits: &RequestLimits) -> Result<u64, RequestError> {
     for turn in &text.turns {
         counts.history += ClassCounts::of(&turn.text);
     }
-    Ok(estimate(&head.model, &counts, OverheadOptions::default(), &Calibration::default()).best)
+    let tokens = estimate(&head.model, &counts, OverheadOptions::default(), &Calibration::default()).best;
+    Ok((head.model, tokens))
 }
 
-fn json(out: BytesMut) -> Response<ReplyBody> {
+fn json(out: BytesMut, face: speech::Face, id: u64) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Whole(Some(out.freeze())));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    tell_name(response.headers_mut(), face, id);
     response
 }

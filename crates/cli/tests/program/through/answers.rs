@@ -2,6 +2,7 @@
 
 use super::{Bill, Pair, ROUTES, header, is_amazons, is_openais, seen_by_caller};
 use crate::client::{Client, Session};
+use crate::running::KEY;
 use serde_json::{Value, json};
 
 /// How a dialect says that an answer ended by itself, where the limit was, and with a call.
@@ -160,5 +161,32 @@ fn lists_and_counts_without_asking_the_model(
         );
     }
     assert_eq!((pair.bill()?, pair.requests()?), (before, requests), "{client:?}");
+    Ok(())
+}
+
+#[test]
+fn a_list_and_a_count_have_a_name_and_a_count_knows_which_models_there_are() -> anyhow::Result<()> {
+    let pair = Pair::start("through-lists", "instant", "")?;
+    let count = |model: &str| {
+        let body =
+            json!({ "model": model, "messages": [{ "role": "user", "content": "次は？" }] }).to_string();
+        let proof = format!("x-api-key: {KEY}\r\n");
+        pair.gateway.send("POST", "/v1/messages/count_tokens", &proof, body.as_bytes())
+    };
+    let list = |version: &str| {
+        let headers = format!("x-api-key: {KEY}\r\n{version}");
+        pair.gateway.send("GET", "/v1/models", &headers, b"")
+    };
+    for (answer, status, name) in [
+        (list("anthropic-version: 2023-06-01\r\n")?, 200, "request-id"),
+        (list("")?, 200, "x-request-id"),
+        (count(ROUTES[3])?, 200, "request-id"),
+        (count("nobody")?, 404, "request-id"),
+    ] {
+        let body = String::from_utf8_lossy(&answer.body);
+        assert_eq!(answer.status, status, "{body}");
+        assert!(answer.header(name).is_some_and(|told| told.starts_with("req_")), "{}{body}", answer.head);
+        assert_eq!(status == 404, body.contains("not_found_error") && body.contains("nobody"), "{body}");
+    }
     Ok(())
 }

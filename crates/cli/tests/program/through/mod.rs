@@ -137,6 +137,7 @@ fn targets(url: &str) -> String {
     }
     text + "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n\
             breakers.haiku.failure_threshold = 100_000\n\
+            pressure.sustained_for = \"1h\"\n\
             retry.base = \"1ms\"\n\
             retry.cap = \"5ms\"\n"
 }

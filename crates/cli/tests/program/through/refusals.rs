@@ -166,23 +166,25 @@ fn faults(route: &str) -> Vec<(Value, [End; 2])> {
 
 fn failures(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Result<Vec<String>> {
     let mut others = Vec::new();
+    let (mut before, mut requests) = (pair.bill()?, pair.requests()?);
     for route in ROUTES {
         for (fault, ends) in faults(route) {
             pair.model.set_faults(&json!([{ "fault": fault }]))?;
             for (stream, end) in [(false, ends[0]), (true, ends[1])] {
                 let which = format!("{client:?} {route}, stream: {stream}, {fault}");
-                let (before, requests) = (pair.bill()?, pair.requests()?);
                 let call = json!({ "model": route, "stream": stream, "retries": RETRIES, "raw": true });
                 let seen = seen_by_caller(session, &call)?;
                 others.extend(other(&seen, end.exceptions()[column(client)], &which));
-                let asked = pair.bill()?.since(before).requests;
+                let (bill, after) = (pair.bill()?, pair.requests()?);
+                let asked = bill.since(before).requests;
                 let attempts: u64 =
                     header(&seen, "x-seawall-attempts").and_then(|told| told.parse().ok()).unwrap_or(0);
                 // A kept connection that is reset looks like one that was closed long ago: it is asked anew on another.
                 let most = if fault["kind"] == "reset" { 2 * attempts } else { attempts };
-                if pair.requests()? != requests + 1 || !(attempts.max(1)..=most).contains(&asked) {
+                if after != requests + 1 || !(attempts.max(1)..=most).contains(&asked) {
                     others.push(format!("{which}: asked {asked} times: {seen}"));
                 }
+                (before, requests) = (bill, after);
             }
         }
     }
