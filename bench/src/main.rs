@@ -35,6 +35,8 @@ enum Benchmark {
     Policy(PolicyArguments),
     /// What decisions cost that a store takes, in memory and on a server.
     Store(store::StoreArguments),
+    /// What it costs a process to keep its money: processor time of all threads, and memory.
+    Keeping(store::KeepingArguments),
     /// What happens when the master of a shared store dies under load; `cargo xtask failover`.
     #[command(hide = true)]
     Failover(store::FailoverArguments),
@@ -102,6 +104,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Benchmark::Policy(PolicyArguments { rounds, json }) => Ok(show(&policy::run(rounds), json)),
         Benchmark::Store(arguments) => Ok(show(&store::run(&arguments)?, arguments.json)),
+        Benchmark::Keeping(arguments) => store::keep(&arguments),
         Benchmark::Failover(arguments) => store::fail_over(&arguments),
         Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),

@@ -18,7 +18,8 @@ use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Grade;
 use seawall_gateway::identity::credential_of_key;
-use seawall_gateway::{AccessLog, Counters, TokioRuntime};
+use seawall_gateway::{AccessLog, Metrics, TokioRuntime};
+use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::{
     ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Path,
     PathOptions, ProofKind, Proven, ReplyContent, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
@@ -74,9 +75,17 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
         pressure: PressureOptions::default().check()?,
         upstream: Arc::new(AtOnce),
     };
-    let mut callers = Callers::default();
-    callers.add(credential_of_key(KEY), Tier::Prime);
-    let log = AccessLog::new(Arc::new(Counters::default()), None);
+    let listed = ListedKey { tier: Tier::Prime, routes: None };
+    let callers = Callers::new(CallerOptions {
+        keys: [(credential_of_key(KEY), listed)].into(),
+        directory: None,
+        believe_for: Duration::from_secs(10),
+        find_within: Duration::from_millis(50),
+        guests: false,
+    });
+    let metrics = Arc::new(Metrics::default());
+    metrics.know(["manga"], ["strong"]);
+    let log = AccessLog::new(metrics, TokioRuntime::new(), None);
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
     let time = TimeLimitOptions::default().check();
     let rules = RuleOptions {

@@ -105,8 +105,18 @@ impl Places {
             .context("cannot write Seawall's settings")?;
         let listen = address.to_string();
         let (settings, state) = (settings.to_string_lossy(), state.to_string_lossy());
-        let arguments =
-            ["serve", "--listen", &listen, "--data-dir", &state, "--config", &settings].map(str::to_owned);
+        let arguments = [
+            "serve",
+            "--listen",
+            &listen,
+            "--admin-listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            &state,
+            "--config",
+            &settings,
+        ]
+        .map(str::to_owned);
         start(name, &self.seawall, address, arguments)
     }
 

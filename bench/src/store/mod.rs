@@ -2,10 +2,12 @@
 
 mod embedded;
 mod failover;
+mod keeping;
 mod memory;
 mod redis;
 
 pub(crate) use failover::{FailoverArguments, run as fail_over};
+pub(crate) use keeping::{KeepingArguments, run as keep};
 
 use crate::measure::{Case, Measured, take_turns};
 use crate::report::{Gate, Outcome};

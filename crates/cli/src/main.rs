@@ -4,8 +4,10 @@
 //! a person sees of it: options, the line that says it is ready, messages and exit codes (0 after a signal, 1
 //! when something failed, 2 when what was asked for makes no sense).
 
+mod admin;
 mod config;
 mod demo;
+mod key;
 mod model;
 mod reload;
 mod serve;
@@ -40,6 +42,12 @@ enum Command {
     /// in this process, with simulated models; no key is needed and nothing is left behind. Ends with 0 if every promise
     /// of Seawall held, and with 1 if one did not.
     Demo(demo::DemoArguments),
+    /// Makes, lists and revokes the keys that callers show, and hashes one for settings.
+    ///
+    /// Keys are kept as hashes in the folder of the state; a key itself is shown once, when it is made. While a gateway is
+    /// using the folder, its admin listener is asked instead.
+    #[command(subcommand)]
+    Key(key::KeyCommand),
     /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
     ///
     /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
@@ -82,6 +90,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Some(Command::Config(command)) => config::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
+        Some(Command::Key(command)) => key::run(&command),
         Some(Command::Model(arguments)) => model::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
         Some(Command::Tokens(arguments)) => tokens::run(&arguments),

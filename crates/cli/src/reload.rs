@@ -118,6 +118,7 @@ impl Reload {
                 }
                 eprint!("{}", self.report(&loaded, &limits));
                 self.current = Arc::new(loaded);
+                listening.show(&self.current);
             }
             Err(error) => {
                 let reason = error.to_string();

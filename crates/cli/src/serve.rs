@@ -5,13 +5,16 @@ use crate::settings::{Origins, Overrides, colours};
 use crate::{Failed, counted, signals};
 use anyhow::Context as _;
 use clap::Args;
-use seawall_config::{Loaded, Provider, Settings, unfollowed};
+use seawall_config::{Loaded, Provider, Settings, StoreKind, unfollowed};
+use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
+use seawall_core::vocabulary::Mode;
+use seawall_gateway::identity::issue::random_key;
 use seawall_gateway::{Kept, Listening, ServeOptions, SimulatedModel, TokioRuntime, serve};
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::server::ModelServer;
 use seawall_model::shared::SharedModel;
-use seawall_pipeline::{Runtime as _, Tier, Timer};
+use seawall_pipeline::{Tier, Timer};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,6 +40,9 @@ pub(crate) struct ServeArguments {
     /// Where to listen, in place of server.listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+    /// Where operators ask, in place of admin.listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<SocketAddr>,
     /// Prints the line that says it is ready as JSON.
     #[arg(long)]
     json: bool,
@@ -54,6 +60,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     if let Some(address) = arguments.listen {
         origins.set("server.listen", address.to_string());
     }
+    if let Some(address) = arguments.admin_listen {
+        origins.set("admin.listen", address.to_string());
+    }
     if let Some(folder) = &arguments.data_dir {
         origins.set("store.folder", folder.clone());
     }
@@ -69,7 +78,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     tokio.block_on(start(arguments, reload, &loaded))
 }
 
-async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Loaded) -> Result<(), Failed> {
+async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Arc<Loaded>) -> Result<(), Failed> {
     // Before the address is told, so that a signal sent right after it is not the end of us.
     let signals = Signals {
         interrupt: signals(SignalKind::interrupt()).map_err(Failed::Broken)?,
@@ -84,13 +93,20 @@ async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Loaded) -> R
         None => None,
     };
     let address = server.as_ref().map(|(_, address)| *address);
-    let made_up = loaded.settings.callers.keys.is_empty().then(|| made_up_key(&runtime));
+    let made_up = made_up_key(&loaded.settings)?;
     let keys = made_up.iter().map(|key| (Tier::Prime, key.clone())).collect();
     let options = ServeOptions { settings: loaded.settings.clone(), simulated: model, keys };
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
     })?;
-    let ready = Ready { listening: &listening, simulated: address, made_up, settings: &loaded.settings };
+    listening.show(loaded);
+    let origin = match (&arguments.config, arguments.overrides.profile()) {
+        (Some(file), _) => format!("file {}", file.display()),
+        (None, Some(profile)) => format!("profile {profile}, no file"),
+        (None, None) => "profile demo, no file".to_owned(),
+    };
+    let settings = &loaded.settings;
+    let ready = Ready { listening: &listening, simulated: address, made_up, settings, origin };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
     let until_stopped = tend(listening, reload, signals, runtime);
     match server {
@@ -113,9 +129,17 @@ async fn tend(listening: Listening, mut reload: Reload, mut signals: Signals, ru
         }
     }
     // The gateway waits for requests under way, so it must not hold up those who run them.
-    let stopped = tokio::task::spawn_blocking(|| listening.stop());
-    // It ends by itself; there is nothing to do about one that did not.
-    let _ = stopped.await;
+    let mut stopped = tokio::task::spawn_blocking(|| listening.stop());
+    tokio::select! {
+        biased;
+        // It ends by itself; there is nothing to do about one that did not.
+        _ = &mut stopped => return,
+        _ = signals.interrupt.recv() => {}
+        _ = signals.terminate.recv() => {}
+    }
+    // Told twice, it does not wait for anybody. What was under way is charged at its worst at the next start.
+    eprintln!("seawall: told to stop again: ending at once");
+    std::process::exit(1);
 }
 
 /// What was set in vain, so that nobody relies on it.
@@ -143,10 +167,13 @@ async fn model_server<T: Timer>(model: SharedModel<T>) -> Result<(Box<ModelServe
     Ok((Box::new(server), address))
 }
 
-/// A key for who has not set any up.
-fn made_up_key(runtime: &TokioRuntime) -> String {
-    let half = || runtime.draw().below(u64::MAX);
-    format!("sk-demo-{:016x}{:016x}", half(), half())
+/// A key for who has not set any up, good for this run: where every model is simulated, so that nobody's money is at stake.
+fn made_up_key(settings: &Settings) -> Result<Option<String>, Failed> {
+    let is_play = settings.targets.values().all(|target| target.provider == Provider::Simulated);
+    if !is_play || !settings.callers.keys.is_empty() {
+        return Ok(None);
+    }
+    random_key().map(Some).map_err(|error| Failed::Broken(error.into()))
 }
 
 /// What is told once requests are answered.
@@ -155,6 +182,8 @@ struct Ready<'a> {
     simulated: Option<SocketAddr>,
     made_up: Option<String>,
     settings: &'a Settings,
+    /// Where the settings come from.
+    origin: String,
 }
 
 impl Ready<'_> {
@@ -174,26 +203,73 @@ impl Ready<'_> {
         text
     }
 
+    /// What is not on, so that nobody believes in it.
+    fn off(&self) -> Vec<String> {
+        let settings = self.settings;
+        let mut off = Vec::new();
+        let mut note = |is_off: bool, what: &str| {
+            if is_off {
+                off.push(what.to_owned());
+            }
+        };
+        note(settings.server.tls.is_none(), "TLS");
+        note(settings.store.kind != StoreKind::Redis, "sharing limits through Redis");
+        note(settings.admin.credential.is_none(), "a credential for operators");
+        note(!settings.callers.guests, "guests");
+        note(!settings.retry.hedge.enabled, "hedging");
+        for protection in Protection::ALL {
+            let mode = settings.protections.mode(protection);
+            note(mode != Mode::Enforce, &format!("{} ({mode})", protection.name()));
+        }
+        note(!settings.protections.is_on(Switch::ModelInvocation), "all models");
+        off
+    }
+
+    /// Lines to paste into a shell: the chat without a key, and two vendors' libraries with one.
+    fn tell_how(&self, out: &mut impl Write, url: &str, key: &str) -> io::Result<()> {
+        let Some(model) = self.settings.routes.keys().next() else { return Ok(()) };
+        let ask = r#"messages=[{"role":"user","content":"おすすめの漫画は？"}]"#;
+        writeln!(out, "try:")?;
+        writeln!(out, "  curl {url}/chat -d '{{\"message\":\"おすすめの漫画は？\"}}'")?;
+        writeln!(
+            out,
+            "  python3 -c 'import anthropic; print(anthropic.Anthropic(base_url=\"{url}\", api_key=\"{key}\")\
+             .messages.create(model=\"{model}\", max_tokens=200, {ask}).content[0].text)'"
+        )?;
+        writeln!(
+            out,
+            "  python3 -c 'import openai; print(openai.OpenAI(base_url=\"{url}/v1\", api_key=\"{key}\")\
+             .chat.completions.create(model=\"{model}\", {ask}).choices[0].message.content)'"
+        )
+    }
+
     fn tell(&self, json: bool) -> io::Result<()> {
-        let url = format!("http://{}", self.listening.address());
+        let scheme = if self.settings.server.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", self.listening.address());
+        let admin = format!("http://{}", self.listening.admin_address());
         let model = self.simulated.map(|address| format!("http://{address}"));
         let routes: Vec<&str> = self.settings.routes.keys().map(String::as_str).collect();
         let mut out = io::stdout().lock();
         if json {
             let line = serde_json::json!({
-                "ready": true, "url": url, "models": routes, "simulated_model": model, "key": self.made_up,
-                "state": self.state(),
+                "ready": true, "url": url, "admin": admin, "models": routes, "simulated_model": model, "key": self.made_up,
+                "state": self.state(), "settings": self.origin, "off": self.off(),
             });
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "seawall ready:   {url}/v1/messages (models: {})", routes.join(", "))?;
-            writeln!(out, "health, metrics: {url}/livez, {url}/readyz, {url}/metrics")?;
+            let faces = "Anthropic, OpenAI, Bedrock, /chat";
+            writeln!(out, "seawall ready:   {url} ({faces}; models: {})", routes.join(", "))?;
+            writeln!(out, "health, metrics: {url}/livez, {url}/readyz, {url}/metrics; {url}/openapi.json")?;
+            writeln!(out, "for operators:   {admin}/admin/status")?;
             if let Some(model) = model {
                 writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
             }
+            writeln!(out, "settings:        {}", self.origin)?;
             writeln!(out, "state:           {}", self.state())?;
+            writeln!(out, "off:             {}", self.off().join(", "))?;
             if let Some(key) = &self.made_up {
-                writeln!(out, "key:             {key}")?;
+                writeln!(out, "key:             {key} (good for this run)")?;
+                self.tell_how(&mut out, &url, key)?;
             }
         }
         out.flush()

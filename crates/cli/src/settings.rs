@@ -24,6 +24,13 @@ pub(crate) struct Overrides {
     settings: Vec<(String, String)>,
 }
 
+impl Overrides {
+    /// The profile that was asked for.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+}
+
 fn assignment(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
     if key.is_empty() {

@@ -41,8 +41,8 @@ mod tree;
 mod variable;
 
 pub use kind::{
-    Algorithm, CoresValue, FaceName, Form, JsonType, KeySetValue, LogPlaceValue, Per, Provider, RateValue,
-    RetryCosts, Runtime, SecretReference, StoreKind, is_metadata_host, shown_span,
+    AddressRange, Algorithm, CoresValue, FaceName, Form, JsonType, KeySetValue, LogPlaceValue, Per, Provider,
+    RateValue, RetryCosts, Runtime, SecretReference, StoreKind, is_metadata_host, shown_span,
 };
 pub use load::{Input, Loaded, load, read_file};
 pub use not_yet::is_followed;
@@ -58,5 +58,5 @@ pub use settings::{
     StoreSettings, TargetSettings, TelemetrySettings, TlsSettings, TokenSettings,
 };
 pub use shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
-pub use show::{Change, diff, show, unfollowed};
+pub use show::{Change, ListedKey, diff, listed, show, unfollowed};
 pub use source::{Located, Origin, Position, Source, SourceKind, Sources};

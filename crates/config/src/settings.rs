@@ -4,7 +4,7 @@
 //! from options and cannot be compared, the options are kept, and building it from them cannot fail.
 
 use crate::kind::{
-    Algorithm, CoresValue, FaceName, KeySetValue, LogPlaceValue, Provider, RateValue, Runtime,
+    AddressRange, Algorithm, CoresValue, FaceName, KeySetValue, LogPlaceValue, Provider, RateValue, Runtime,
     SecretReference, StoreKind,
 };
 use seawall_core::breaker::BreakerSettings;
@@ -105,6 +105,8 @@ pub struct ServerSettings {
     pub body_time: Duration,
     /// How long requests may take to finish at the end.
     pub drain_time: Duration,
+    /// Proxies whose word on where a request came from is believed.
+    pub trusted_proxies: Vec<AddressRange>,
     /// To be reached by HTTPS.
     pub tls: Option<TlsSettings>,
 }
@@ -132,7 +134,9 @@ pub struct AdminSettings {
 pub struct CallerSettings {
     /// Whether guests may.
     pub guests: bool,
-    /// What their cookies are signed with.
+    /// What the secrets of keys for signing are derived from.
+    pub master_secret: Option<SecretReference>,
+    /// What the cookies of guests are signed with.
     pub guest_secret: Option<SecretReference>,
     /// How long a tier is believed.
     pub tier_cache: Duration,

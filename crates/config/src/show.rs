@@ -97,14 +97,46 @@ pub fn show(loaded: &Loaded, with_origins: bool) -> String {
         for line in &block.lines {
             let _ = write!(out, "{} = {}", line.key, line.text);
             if with_origins {
-                let origin =
-                    line.origin.map_or_else(|| "default".to_owned(), |origin| loaded.sources.place(origin));
-                let _ = write!(out, " # {}", crate::render::printable(&origin));
+                let _ = write!(out, " # {}", origin_of(loaded, line.origin));
             }
             out.push('\n');
         }
     }
     out
+}
+
+/// One key that holds, and where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedKey {
+    /// The dotted key.
+    pub key: String,
+    /// Its value, as TOML. A secret is where it is found.
+    pub value: String,
+    /// Where it was written; `default` where nobody wrote it.
+    pub origin: String,
+    /// What a change of it needs before it holds.
+    pub needs: Needs,
+}
+
+/// Everything that holds, key by key.
+#[must_use]
+pub fn listed(loaded: &Loaded) -> Vec<ListedKey> {
+    let mut keys = Vec::new();
+    for Block { header, pattern, lines, .. } in all_blocks(&loaded.tree) {
+        keys.extend(lines.into_iter().map(|line| ListedKey {
+            key: join(&header, line.key),
+            value: line.text,
+            origin: origin_of(loaded, line.origin),
+            needs: if is_followed(&join(&pattern, line.key)) { line.needs } else { Needs::NotYet },
+        }));
+    }
+    keys
+}
+
+/// Where a value was written, safe to show.
+fn origin_of(loaded: &Loaded, origin: Option<Origin>) -> String {
+    let place = origin.map_or_else(|| "default".to_owned(), |origin| loaded.sources.place(origin));
+    crate::render::printable(&place)
 }
 
 /// A key whose value differs.

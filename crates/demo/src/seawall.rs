@@ -77,9 +77,12 @@ impl Front for Seawall {
         let metrics = get(self.port.address, "/metrics").await.map_err(DemoError::Books)?;
         let metrics = String::from_utf8_lossy(&metrics);
         let read = |name: &str| {
-            let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            // One line for each tier.
+            let lines = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+            let values: Option<Vec<u64>> =
+                lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
             let missing = || DemoError::Books(io::Error::other(format!("{name} is missing")));
-            value.and_then(|value| value.trim().parse().ok()).ok_or_else(missing)
+            values.filter(|values| !values.is_empty()).map(|values| values.iter().sum()).ok_or_else(missing)
         };
         Ok(Books {
             posted: read("seawall_budget_posted_nanodollars")?,
@@ -127,6 +130,7 @@ fn settings(
     whole: Duration,
 ) -> String {
     let text = |path: PathBuf| Value::from(path.to_string_lossy()).to_string();
+    let key = Value::from(format!("file:{}", key_in(folder).display())).to_string();
     let dollars = |cents: u64| format!("${}.{:02}/day", cents / 100, cents % 100);
     let open_for = (whole / 15).max(Duration::from_secs(1)).as_millis();
     format!(
@@ -136,8 +140,8 @@ fn settings(
         admin.listen = "127.0.0.1:0"
         store.folder = {state}
         telemetry.access_log = {log}
-        targets.sonnet = {{ provider = "anthropic", url = "http://{models}" }}
-        targets.haiku = {{ provider = "anthropic", url = "http://{models}" }}
+        targets.sonnet = {{ provider = "anthropic", url = "http://{models}", key = {key} }}
+        targets.haiku = {{ provider = "anthropic", url = "http://{models}", key = {key} }}
         routes.{ROUTE}.start_time = "2s"
         deadlines = {{ attempt = "5s", connect = "2s" }}
         breakers.sonnet.open_for = "{open_for}ms"
@@ -168,12 +172,18 @@ impl Folder {
         let name = format!("seawall-demo-{}-{:016x}", std::process::id(), runtime.draw().bits());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path)?;
+        // Models want a key, as real ones do; these take any.
+        fs::write(key_in(&path), "any-key-will-do")?;
         Ok(Self(path))
     }
 
     fn log(&self) -> PathBuf {
         log_in(&self.0)
     }
+}
+
+fn key_in(folder: &Path) -> PathBuf {
+    folder.join("model-key")
 }
 
 impl Drop for Folder {

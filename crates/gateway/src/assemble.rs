@@ -1,13 +1,20 @@
 //! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
 
+use crate::admin::{Credential, Guard};
 use crate::chat::ChatState;
-use crate::keeper::{self, KeepError, Keeper, Kept};
+use crate::identity::{Gate, GateError, caller_options};
+use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
 use crate::listen::{Gateway, ListenError, Listening, Shape};
-use crate::log::{AccessLog, Counters};
+use crate::log::AccessLog;
+use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use crate::secret::{SecretError, fetch_text};
 use crate::shared::{self, SharedError, SharedThread};
+use crate::sight::Sight;
 use crate::simulated::SimulatedModel;
 use crate::target::{Surroundings, TargetError, Targets};
+use crate::tls::{Door, Encryption, TlsError};
+use arc_swap::ArcSwap;
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
 };
@@ -16,15 +23,19 @@ use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
+use seawall_pipeline::callers::{CallerDirectory, Finding};
 use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
     ArrivalLimits, Callers, Faces, LimitRules, Limits, Path, PathOptions, Route, RouteOptions, RuleOptions,
     Runtime as _, Tier, Timer as _,
 };
 use seawall_store::MemoryAnswers;
+use seawall_store::embedded::EmbeddedStore;
 use seawall_wire::RequestLimits;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What a gateway is started with.
@@ -46,12 +57,18 @@ pub enum ServeError {
     /// There is no way to a target.
     #[error("target {0}: {1}")]
     Target(String, TargetError),
-    /// A setting asks for what this program cannot do. Going on without it would not be what was asked for.
-    #[error("{0}: this cannot be served yet")]
-    NotYet(&'static str),
     /// Nobody may ask.
     #[error("no key is given, so nobody could ask")]
     NoKey,
+    /// Callers cannot be reached by HTTPS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// What operators are to show is not where it should be.
+    #[error("admin.credential: {0}")]
+    Operators(#[from] SecretError),
+    /// Operators could not be told from others.
+    #[error("admin: {0}")]
+    OpenAdmin(&'static str),
     /// State cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
@@ -61,6 +78,9 @@ pub enum ServeError {
     /// There is no shared store.
     #[error(transparent)]
     Shared(#[from] SharedError),
+    /// Nobody can be told from anybody else.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -82,7 +102,9 @@ impl ServeError {
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
         match self {
-            Self::Setting(_) | Self::Target(..) | Self::NotYet(_) | Self::NoKey | Self::Several(_) => true,
+            Self::Setting(_) | Self::Target(..) | Self::NoKey | Self::Tls(_) | Self::Several(_) => true,
+            Self::Operators(_) | Self::OpenAdmin(_) => true,
+            Self::Gate(error) => !matches!(error, GateError::Thread(_)),
             Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
             Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
         }
@@ -105,13 +127,16 @@ impl ServeError {
 pub(crate) struct Live {
     path: Arc<Path<TokioRuntime>>,
     runtime: TokioRuntime,
+    sight: Arc<Sight>,
     around: Surroundings,
     keys: Vec<(Tier, String)>,
     pub(crate) kept: Kept,
+    door: Arc<Door>,
+    pub(crate) gate: Arc<ArcSwap<Gate>>,
     /// What the rules now in force were made with.
     made: Mutex<Made>,
     /// Dropped last, when nobody settles or posts any more.
-    pub(crate) shared: Option<SharedThread>,
+    _shared: Option<SharedThread>,
     _keeper: Keeper,
 }
 
@@ -119,9 +144,14 @@ struct Made {
     /// How long requests under way may take to finish at the end.
     grace: Duration,
     targets: Targets,
+    encryption: Option<Encryption>,
+    /// What operators must show.
+    credential: Option<Credential>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
     chat: ChatState,
+    callers: Arc<Callers>,
+    directory: Arc<LateDirectory>,
 }
 
 /// Starts a gateway.
@@ -143,12 +173,33 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?));
     let shelf = MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
     let chat = ChatState::new(&settings, Arc::new(shelf))?;
-    let nothing = Made { grace: Duration::ZERO, targets: Targets::default(), retry_budget, hedge, chat };
+    let targets = Targets::default();
+    let directory = Arc::<LateDirectory>::default();
+    let callers = Arc::new(Callers::new(caller_options(&settings, &keys, None)));
+    let nothing = Made {
+        grace: Duration::ZERO,
+        targets,
+        encryption: None,
+        credential: None,
+        retry_budget,
+        hedge,
+        chat,
+        callers,
+        directory: Arc::clone(&directory),
+    };
     let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
-    let (books, kept, keeper) = keeper::open(&settings, runtime)?;
-    let counters = Arc::new(Counters::default());
+    let Keeping { books, kept, keeper, store } = keeper::open(&settings, runtime)?;
+    if let Some(store) = &store {
+        directory.found(Arc::clone(store));
+    }
+    let gate = Gate::new(&settings, runtime)?;
+    gate.take_effect();
+    let gate = Arc::new(ArcSwap::from_pointee(gate));
+    let metrics = Arc::new(Metrics::default());
+    metrics.know(settings.routes.keys(), settings.targets.keys());
     let log = log(&settings.telemetry.access_log)?;
-    let observer = Arc::new(AccessLog::new(Arc::clone(&counters), log).map_err(ServeError::Log)?);
+    let observer = AccessLog::new(Arc::clone(&metrics), runtime, log).map_err(ServeError::Log)?;
+    let (recent, observer) = (observer.recent(), Arc::new(observer));
     let (limits, shared) = match (&settings.store.redis, settings.store.kind) {
         (Some(redis), StoreKind::Redis) => {
             let (limits, thread) = shared::start(redis, &rules.limits, runtime)?;
@@ -157,17 +208,38 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         _ => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
     };
     let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
-    let live = Live {
+    keeper.sweep(&path);
+    let door = Arc::<Door>::default();
+    door.set(made.encryption.as_ref());
+    let sight = Arc::new(Sight {
         path: Arc::clone(&path),
         runtime,
+        metrics,
+        recent,
+        kept: kept.clone(),
+        is_draining: AtomicBool::new(false),
+        tells_metrics: AtomicBool::new(settings.telemetry.metrics),
+        loaded: Default::default(),
+        gate: Arc::clone(&gate),
+        store,
+        shared: shared.as_ref().map(|thread| thread.status.clone()),
+        address: OnceLock::new(),
+    });
+    let live = Live {
+        path,
+        runtime,
+        sight: Arc::clone(&sight),
         around,
         keys,
         kept,
+        door,
+        gate,
         made: Mutex::new(made),
-        shared,
+        _shared: shared,
         _keeper: keeper,
     };
-    Ok(Gateway { address: settings.server.listen, shape, runtime, path, counters, live }.start()?)
+    let (address, admin) = (settings.server.listen, settings.admin.listen);
+    Ok(Gateway { address, shape, admin, sight, live }.start()?)
 }
 
 impl Live {
@@ -176,14 +248,36 @@ impl Live {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
     }
 
+    /// What connections are encrypted with.
+    pub(crate) fn door(&self) -> Arc<Door> {
+        Arc::clone(&self.door)
+    }
+
+    /// Who may ask on this address for operators.
+    pub(crate) fn guard(&self, address: SocketAddr) -> Guard {
+        Guard::new(address, self.made.lock().unwrap_or_else(PoisonError::into_inner).credential)
+    }
+
     /// Other rules from now on, or none of them. Returns what became of every limit's counts.
-    pub(crate) fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
+    pub(crate) fn change(&self, settings: &Settings, guard: &Guard) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
+        let gate = self.gate.load_full().renewed(settings)?;
+        // The address stays as it is until the next start, whatever settings say of it now.
+        if renewed.credential.is_none() && !guard.may_be_open() {
+            return Err(ServeError::OpenAdmin("others can reach its address, so it needs a credential"));
+        }
+        // Before the first request that may use a new name.
+        self.sight.metrics.know(settings.routes.keys(), settings.targets.keys());
         let changes = self.path.change(rules)?;
+        gate.take_effect();
+        self.gate.store(Arc::new(gate));
         renewed.targets.take_effect(self.runtime.monotonic())?;
+        self.door.set(renewed.encryption.as_ref());
+        guard.change(renewed.credential);
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
+        self.sight.tells_metrics.store(settings.telemetry.metrics, Ordering::Relaxed);
         Ok(changes)
     }
 }
@@ -197,10 +291,20 @@ impl Made {
         around: &Surroundings,
     ) -> Result<(Self, RuleOptions), ServeError> {
         // Whoever has to mend settings wants to hear of everything at once.
-        let mut problems = what_cannot_be_done(settings);
-        let callers = callers(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
+        let mut problems = Vec::new();
+        if !somebody_may_ask(settings, keys) {
+            problems.push(ServeError::NoKey);
+        }
+        let has_folder = settings.store.kind != StoreKind::Memory;
+        let directory: Option<Arc<dyn CallerDirectory>> =
+            has_folder.then(|| Arc::<LateDirectory>::clone(&self.directory) as Arc<_>);
+        let callers = Arc::new(self.callers.renewed(caller_options(settings, keys, directory)));
         let (targets, wrong) = self.targets.of(settings, around);
         problems.extend(wrong.into_iter().map(|(name, error)| ServeError::Target(name, error)));
+        let encryption = Encryption::of(settings.server.tls.as_ref(), self.encryption.as_ref());
+        let encryption = encryption.map_err(|error| problems.push(error.into())).unwrap_or_default();
+        let credential =
+            operators(settings, keys).map_err(|problem| problems.push(problem)).unwrap_or_default();
         ServeError::of(problems)?;
         let retry_budget = if self.retry_budget.0 == settings.retry.budget {
             self.retry_budget.clone()
@@ -228,7 +332,7 @@ impl Made {
         let server = &settings.server;
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let rules = RuleOptions {
-            callers: Arc::new(callers),
+            callers: Arc::clone(&callers),
             limits: limit_rules(settings),
             routes,
             retry: settings.retry.interactive,
@@ -245,38 +349,68 @@ impl Made {
             posture: Posture {
                 protections: settings.protections,
                 hours: settings.hours.clone(),
+                guest_lite: settings.rollout.guest_lite,
                 ..Posture::default()
             },
             chat: chat.rules(settings)?,
             shared_caller_day: (settings.store.kind == StoreKind::Redis)
                 .then(|| settings.budget.limits.caller_cap()),
         };
-        Ok((Self { grace: server.drain_time, targets, retry_budget, hedge, chat }, rules))
+        let grace = server.drain_time;
+        let directory = Arc::clone(&self.directory);
+        Ok((
+            Self { grace, targets, encryption, credential, retry_budget, hedge, chat, callers, directory },
+            rules,
+        ))
     }
 }
 
-/// What settings ask for that nobody does. Going on without it would let through what somebody wants to be stopped.
-fn what_cannot_be_done(settings: &Settings) -> Vec<ServeError> {
-    let asked = [
-        (settings.server.tls.is_some(), "server.tls"),
-        (!settings.callers.issuers.is_empty(), "callers.issuers"),
-        (settings.callers.keys.values().any(|key| key.routes.is_some()), "callers.keys.NAME.routes"),
-    ];
-    asked.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| ServeError::NotYet(what)).collect()
+/// Whether there is any way to prove oneself, or need for none. A folder may have keys now or later.
+fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
+    let callers = &settings.callers;
+    callers.guests
+        || !callers.keys.is_empty()
+        || !callers.issuers.is_empty()
+        || !keys.is_empty()
+        || settings.store.kind != StoreKind::Memory
 }
 
-fn callers(settings: &Settings, keys: &[(Tier, String)]) -> Result<Callers, ServeError> {
-    let mut callers = Callers::default();
-    for key in settings.callers.keys.values() {
-        callers.add(key.hash, key.tier);
+/// What operators must show. A caller's key must not do: callers are told keys.
+fn operators(settings: &Settings, keys: &[(Tier, String)]) -> Result<Option<Credential>, ServeError> {
+    let Some(reference) = &settings.admin.credential else {
+        // Whoever reads settings refuses this, too; it must hold for those that were made otherwise.
+        let is_open = settings.admin.listen.ip().to_canonical().is_loopback();
+        let problem = "others can reach its address, so it needs a credential";
+        return if is_open { Ok(None) } else { Err(ServeError::OpenAdmin(problem)) };
+    };
+    let credential = Credential::new(&fetch_text(reference)?);
+    let of_run = keys.iter().map(|(_, key)| crate::identity::credential_of_key(key));
+    if settings.callers.keys.values().map(|key| key.hash).chain(of_run).any(|hash| credential.is_key(&hash)) {
+        return Err(ServeError::OpenAdmin(
+            "its credential is the key of a caller: give operators one of their own",
+        ));
     }
-    for (tier, key) in keys {
-        callers.add(crate::identity::credential_of_key(key), *tier);
+    Ok(Some(credential))
+}
+
+/// The callers of a folder that is opened after everything else was found to make sense.
+#[derive(Default)]
+pub(crate) struct LateDirectory(OnceLock<Arc<EmbeddedStore>>);
+
+impl LateDirectory {
+    fn found(&self, store: Arc<EmbeddedStore>) {
+        // There is one folder for each gateway.
+        let _ = self.0.set(store);
     }
-    if settings.callers.keys.is_empty() && keys.is_empty() {
-        return Err(ServeError::NoKey);
+}
+
+impl CallerDirectory for LateDirectory {
+    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
+        match self.0.get() {
+            Some(store) => CallerDirectory::find(store.as_ref(), hash),
+            None => Box::pin(std::future::ready(Ok(None))),
+        }
     }
-    Ok(callers)
 }
 
 fn faces(names: &[FaceName]) -> Faces {

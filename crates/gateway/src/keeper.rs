@@ -2,18 +2,19 @@
 
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
-use seawall_pipeline::{Runtime as _, Timer as _};
+use seawall_pipeline::{Path, Runtime as _, Timer as _};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, Opened};
 use seawall_store::{Books, NoJournal};
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// How often the books are looked after.
 const EVERY: Duration = Duration::from_millis(500);
-/// Memory for pages of the folder's books: they are written in order and seldom read.
-const CACHE: usize = 8 << 20;
+/// So many parts of the limits, of 64, are tidied up each time: all of them in eight seconds.
+const PARTS: usize = 4;
 /// How many at a time.
 const MOST: usize = 1_024;
 
@@ -46,39 +47,67 @@ pub enum KeepError {
 pub(crate) struct Keeper {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+    swept: Swept,
+}
+
+/// The limits in which callers are forgotten who have nothing left in any window.
+type Swept = Arc<OnceLock<Weak<Path<TokioRuntime>>>>;
+
+impl Keeper {
+    /// Tidies up the limits of this path, too.
+    pub(crate) fn sweep(&self, path: &Arc<Path<TokioRuntime>>) {
+        // There is one path for each keeper.
+        let _ = self.swept.set(Arc::downgrade(path));
+    }
+}
+
+/// What was opened.
+pub(crate) struct Keeping {
+    pub(crate) books: Books,
+    pub(crate) kept: Kept,
+    pub(crate) keeper: Keeper,
+    /// The folder, where there is one. Whoever holds it keeps it open.
+    pub(crate) store: Option<Arc<EmbeddedStore>>,
 }
 
 /// The books of these settings, and who keeps them.
-pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<(Books, Kept, Keeper), KeepError> {
+pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<Keeping, KeepError> {
     let limits = settings.budget.limits.clone();
     let (books, kept, store) = match settings.store.kind {
         StoreKind::Memory => (Books::new(limits, NoJournal), Kept::Memory, None),
         StoreKind::Embedded | StoreKind::Redis => {
             let path = PathBuf::from(&settings.store.folder);
-            let options = EmbeddedOptions { cache: CACHE, ..EmbeddedOptions::new(limits) };
+            let options = EmbeddedOptions::new(limits);
             let Opened { store, book, journal, report } = EmbeddedStore::open(&path, options, runtime.now())?;
             let kept = Kept::Folder { path, report: Box::new(report) };
-            (Books::with_book(book, journal), kept, Some(store))
+            (Books::with_book(book, journal), kept, Some(Arc::new(store)))
         }
     };
     let (stop, stopped) = watch::channel(false);
-    let tended = books.clone();
+    let (tended, held) = (books.clone(), store.clone());
+    let swept = Swept::default();
+    let sweeps = swept.clone();
     let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
         // Without a runtime the books only remember more than they need.
         if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
-            tokio.block_on(tend(&tended, stopped, runtime));
+            tokio.block_on(tend(&tended, stopped, runtime, &sweeps));
         }
         // The folder is closed when the last call has been written down.
-        drop(store);
+        drop(held);
     });
     let thread = Some(thread.map_err(KeepError::Thread)?);
-    Ok((books, kept, Keeper { stop, thread }))
+    Ok(Keeping { books, kept, keeper: Keeper { stop, thread, swept }, store })
 }
 
-/// Keeps the books in order. Calls that have ended are in the journal, from where the folder takes them into its ledger, or
-/// are wanted by nobody; the books need not remember them as well.
-async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime) {
-    loop {
+/// Keeps the books in order. A folder learns from its journal which calls have ended. Books in memory remember them for
+/// somebody, and nobody wants them.
+async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime, swept: &Swept) {
+    for part in 0_usize.. {
+        if let Some(path) = swept.get().and_then(Weak::upgrade) {
+            (0..PARTS).for_each(|more| {
+                path.limits().sweep(part.wrapping_mul(PARTS).wrapping_add(more), runtime.now())
+            });
+        }
         books.expire(runtime.now());
         while !books.take_events(MOST).is_empty() {}
         tokio::select! {

@@ -1,7 +1,7 @@
 //! Brings requests in and answers out, and owns the one real runtime.
 //!
 //! A gateway listens, turns HTTP into requests for the [`Path`](seawall_pipeline::Path) and its replies into HTTP, and
-//! writes one line per request. It decides nothing: what is refused, retried or cut is the path's word.
+//! tells who operates it how things stand. It decides nothing: what is refused, retried or cut is the path's word.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -17,8 +17,14 @@
 //! | `stopping` | the end of the time in which requests may finish |
 //! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
-//! | `log` | the access log and the counters |
+//! | `tls` | what connections are encrypted with, renewed with settings |
+//! | `log` | one line per request, and the newest records |
+//! | `metrics` | what is counted, and the page that Prometheus reads |
+//! | `openapi` | what callers can ask, as an OpenAPI document |
+//! | `sight` | what there is to see, shared by who counts and who looks |
+//! | `admin` | what operators ask, on an address of their own |
 
+mod admin;
 mod assemble;
 mod body;
 mod chat;
@@ -27,19 +33,26 @@ pub mod identity;
 mod keeper;
 mod listen;
 mod log;
+mod metrics;
+mod openapi;
 mod runtime;
 mod secret;
 mod shared;
+mod sight;
 mod simulated;
 mod stopping;
 mod target;
+mod tls;
 
 pub use assemble::{ServeError, ServeOptions, serve};
 pub use keeper::{KeepError, Kept};
 pub use listen::{ListenError, Listening, Shape};
-pub use log::{AccessLog, Counters};
+pub use log::AccessLog;
+pub use metrics::{Metrics, metrics_reference};
+pub use openapi::openapi;
 pub use runtime::TokioRuntime;
-pub use secret::SecretError;
+pub use secret::{SecretError, fetch_text as fetch_secret};
 pub use shared::SharedError;
 pub use simulated::SimulatedModel;
 pub use target::TargetError;
+pub use tls::TlsError;

@@ -7,19 +7,21 @@
 //! Told to stop, a gateway says that it is not ready, lets in who waits at the door, takes no new connections, lets
 //! requests under way finish for a while, then tells what is left that no more will come, and settles it.
 
+use crate::admin::{Admin, AdminListening};
 use crate::assemble::{Live, ServeError};
 use crate::face::Face;
 use crate::keeper::Kept;
-use crate::log::Counters;
 use crate::runtime::TokioRuntime;
+use crate::sight::Sight;
 use crate::stopping::Cut;
+use crate::tls::Door;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use seawall_config::Settings;
+use seawall_config::{Loaded, Settings};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{Path, Runtime as _, Timer as _};
+use seawall_pipeline::{Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -72,12 +75,10 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     /// How threads and runtimes go together.
     pub(crate) shape: Shape,
-    /// The clock that the path runs by.
-    pub(crate) runtime: TokioRuntime,
-    /// Where requests go.
-    pub(crate) path: Arc<Path<TokioRuntime>>,
-    /// What is shown at `/metrics`.
-    pub(crate) counters: Arc<Counters>,
+    /// Where operators ask; port 0 takes a free one.
+    pub(crate) admin: SocketAddr,
+    /// What there is to see of it.
+    pub(crate) sight: Arc<Sight>,
     /// How it changes.
     pub(crate) live: Live,
 }
@@ -89,15 +90,21 @@ pub struct Listening {
     /// Told to stop: how long requests under way may take to finish.
     stop: watch::Sender<Option<Duration>>,
     threads: Vec<JoinHandle<()>>,
+    /// Operators are answered to the end.
+    admin: AdminListening,
     live: Live,
 }
 
 impl Gateway {
     /// Listens. Requests are answered from here on.
     pub(crate) fn start(self) -> Result<Listening, ListenError> {
-        let Self { address, shape, runtime, path, counters, live } = self;
-        let shared = live.shared.as_ref().map(|thread| thread.status.clone());
-        let face = Arc::new(Face { path, runtime, counters, draining: AtomicBool::new(false), shared });
+        let Self { address, shape, admin, sight, live } = self;
+        let refused = |error| ListenError::Address { address: admin, error };
+        let operators = AdminListening::bind(admin).map_err(refused)?;
+        let admin = operators.local_addr().map_err(refused)?;
+        let (path, runtime) = (Arc::clone(&sight.path), sight.runtime);
+        let (gate, sight_of_face) = (Arc::clone(&live.gate), Arc::clone(&sight));
+        let face = Arc::new(Face { path, runtime, gate, sight: sight_of_face });
         let (stop, stopped) = watch::channel(None);
         let (listeners, threads_each) = match shape {
             Shape::PerCore(cores) => (cores.max(1), 1),
@@ -109,7 +116,7 @@ impl Gateway {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
             // The first takes a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
-            let (face, stopped) = (Arc::clone(&face), stopped.clone());
+            let (face, stopped, door) = (Arc::clone(&face), stopped.clone(), live.door());
             let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
                 seawall_provider::enter_core(core);
                 let tokio = if threads_each == 1 {
@@ -122,12 +129,16 @@ impl Gateway {
                 };
                 // Without a runtime this core answers nothing; the others go on.
                 if let Ok(tokio) = tokio {
-                    tokio.block_on(accept(socket, face, stopped));
+                    tokio.block_on(accept(socket, door, face, stopped));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
         }
-        Ok(Listening { address: bound, face, stop, threads, live })
+        // Set once, here.
+        let _ = sight.address.set(bound);
+        let admin = Admin { sight, guard: live.guard(admin), address: admin };
+        let admin = AdminListening::start(operators, admin).map_err(ListenError::Thread)?;
+        Ok(Listening { address: bound, face, stop, threads, admin, live })
     }
 }
 
@@ -136,6 +147,17 @@ impl Listening {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where operators ask.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.admin().address
+    }
+
+    /// Shows operators these settings as those that hold, with where each was written.
+    pub fn show(&self, loaded: &Arc<Loaded>) {
+        self.face.sight.loaded.store(Some(Arc::clone(loaded)));
     }
 
     /// Where its state is kept, and what was found there.
@@ -147,12 +169,12 @@ impl Listening {
     /// Does what these settings say from now on, as far as it can without starting anew. Requests under way end as they
     /// began. Where it cannot, it goes on as before. Returns what became of every limit's counts.
     pub fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
-        self.live.change(settings)
+        self.live.change(settings, &self.admin.admin().guard)
     }
 
     /// Stops taking new work, lets what is under way finish, and returns when all of it has ended.
     pub fn stop(self) {
-        self.face.draining.store(true, Ordering::Relaxed);
+        self.face.sight.is_draining.store(true, Ordering::Relaxed);
         // Nobody listens only if every thread has ended already.
         let _ = self.stop.send(Some(self.live.grace()));
         for thread in self.threads {
@@ -173,13 +195,14 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, std::io::Error> {
 
 async fn accept(
     socket: std::net::TcpListener,
+    door: Arc<Door>,
     face: Arc<Face>,
     mut stopped: watch::Receiver<Option<Duration>>,
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
     let (cutting, cut) = Cut::pair();
-    let door = Door { face: Arc::clone(&face), stopped: stopped.clone(), cut, open };
+    let entrance = Entrance { face: Arc::clone(&face), door, stopped: stopped.clone(), cut, open };
     loop {
         let accepted = tokio::select! {
             biased;
@@ -187,22 +210,22 @@ async fn accept(
             accepted = listener.accept() => accepted,
         };
         // Out of file descriptors, or a connection that was gone before it was taken: the next may do.
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             face.runtime.sleep_until(face.runtime.now().monotonic + Duration::from_millis(10)).await;
             continue;
         };
-        door.let_in(stream);
+        entrance.let_in(stream, peer);
     }
     // Who has been let into the queue believes to be connected; closing it would reset them. The system is asked itself,
     // because what the runtime knows of a socket may be a moment old.
     if let Ok(listener) = listener.into_std() {
         let waiting = std::iter::from_fn(|| listener.accept().ok()).take(MOST_WAITING.into());
-        for (stream, _) in waiting {
+        for (stream, peer) in waiting {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-            stream.into_iter().for_each(|stream| door.let_in(stream));
+            stream.into_iter().for_each(|stream| entrance.let_in(stream, peer));
         }
     }
-    drop(door);
+    drop(entrance);
     let grace = stopped.borrow().unwrap_or_default();
     let end: Timestamp = face.runtime.monotonic() + grace;
     tokio::select! {
@@ -220,41 +243,53 @@ async fn accept(
 }
 
 /// How connections are let in.
-struct Door {
+#[derive(Clone)]
+struct Entrance {
     face: Arc<Face>,
+    /// What they are encrypted with.
+    door: Arc<Door>,
     stopped: watch::Receiver<Option<Duration>>,
     cut: Cut,
     /// Each connection holds one of these, so that the last one to end is noticed.
     open: mpsc::Sender<Infallible>,
 }
 
-impl Door {
-    fn let_in(&self, stream: TcpStream) {
+impl Entrance {
+    fn let_in(&self, stream: TcpStream, peer: SocketAddr) {
         let _ = stream.set_nodelay(true);
-        let (face, stopped, open) = (Arc::clone(&self.face), self.stopped.clone(), self.open.clone());
+        let (entrance, lock) = (self.clone(), self.door.lock());
+        serve(async move {
+            let Some(lock) = lock else { return entrance.converse(stream, peer).await };
+            if let Some(stream) = lock.close(stream, entrance.face.runtime).await {
+                entrance.converse(stream, peer).await;
+            }
+        });
+    }
+
+    /// Answers what comes over a connection, until it ends.
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, peer: SocketAddr) {
+        let Self { face, stopped, cut, open, .. } = self;
         let (head_limit, runtime) = (face.path.arrival().1.head, face.runtime);
         let has_asked = Arc::new(AtomicBool::new(false));
-        let (asks, cut) = (Arc::clone(&has_asked), self.cut.clone());
+        let asks = Arc::clone(&has_asked);
         let service = service_fn(move |request| {
             asks.store(true, Ordering::Relaxed);
-            Arc::clone(&face).handle(request, cut.clone())
+            Arc::clone(&face).handle(request, peer.ip(), cut.clone())
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // Without a timer the limit on reading a head is silently off.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        serve(async move {
-            let mut connection = pin!(connection);
-            tokio::select! {
-                biased;
-                // A connection that breaks has told its requests by dropping them.
-                _ = connection.as_mut() => return,
-                () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
-            }
-            let _ = connection.await;
-            drop(open);
-        });
+        let mut connection = pin!(connection);
+        tokio::select! {
+            biased;
+            // A connection that breaks has told its requests by dropping them.
+            _ = connection.as_mut() => return,
+            () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+        drop(open);
     }
 }
 
@@ -275,6 +310,6 @@ async fn until_it_may_close(
 
 /// The one place that starts a task: a connection, which ends with its runtime at the latest.
 #[expect(clippy::disallowed_methods, reason = "connections are what the runtime is for")]
-fn serve(connection: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn serve(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);
 }

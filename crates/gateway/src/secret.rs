@@ -21,8 +21,27 @@ pub struct SecretError {
     problem: &'static str,
 }
 
-/// Fetches a secret. A line end behind it belongs to the file, not to the secret.
+/// Fetches a secret.
 pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> {
+    fetch_text(reference).map(Secret::new)
+}
+
+/// Fetches a secret, for who computes with it or sends it. A line end behind it belongs to the file, not to the secret.
+pub fn fetch_text(reference: &SecretReference) -> Result<String, SecretError> {
+    let wrong = |problem| SecretError { reference: reference.to_string(), problem };
+    let text = fetch_lines(reference)?;
+    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
+    if text.is_empty() {
+        return Err(wrong("there is nothing in it"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(wrong("there are control characters in it"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A secret of several lines, as it is.
+pub(crate) fn fetch_lines(reference: &SecretReference) -> Result<String, SecretError> {
     let wrong = |problem| SecretError { reference: reference.to_string(), problem };
     let text = match reference {
         SecretReference::Variable(name) => std::env::var(name).map_err(|error| match error {
@@ -42,14 +61,7 @@ pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> 
     if text.len() > LONGEST {
         return Err(wrong("it is too long for a secret"));
     }
-    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
-    if text.is_empty() {
-        return Err(wrong("there is nothing in it"));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(wrong("there are control characters in it"));
-    }
-    Ok(Secret::new(text))
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use seawall_core::time::Now;
 use seawall_pipeline::{Decided, Deciding, LimitRules, Runtime as _, SharedLimits, SharedTaking, Timer as _};
 use seawall_store::redis::{Placement, RedisBoard, RedisLink, RedisOptions, RedisQuotas, RedisReceipt};
 use seawall_store::{
-    AwayCounts, AwayObserver, AwayOptions, Board as _, NodeView, QuotaAsk, Quotas as _, SharedQuotas,
-    SharedReceipt, Spent, Standing,
+    AwayObserver, AwayOptions, Board as _, NodeView, QuotaAsk, Quotas as _, SharedQuotas, SharedReceipt,
+    Spent, Standing,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -77,10 +77,25 @@ pub(crate) struct SharedStatus {
     dropped: Arc<AtomicU64>,
 }
 
+/// The same at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedStanding {
+    /// Whether it decides.
+    pub(crate) is_here: bool,
+    /// Requests that this node decided without it.
+    pub(crate) decided_alone: u64,
+    /// Settlements that did not reach it.
+    pub(crate) unsettled: u64,
+}
+
 impl SharedStatus {
-    /// How it stands, what has happened since the start, and settlements that were dropped.
-    pub(crate) fn read(&self) -> (Standing, AwayCounts, u64) {
-        (self.store.standing(), self.store.counts(), self.dropped.load(Ordering::Relaxed))
+    pub(crate) fn read(&self) -> SharedStanding {
+        let counts = self.store.counts();
+        SharedStanding {
+            is_here: self.store.standing() != Standing::Away,
+            decided_alone: counts.decided_alone,
+            unsettled: counts.unsettled.saturating_add(self.dropped.load(Ordering::Relaxed)),
+        }
     }
 }
 

@@ -5,14 +5,15 @@
 //! until then.
 
 use crate::place::Place;
-use crate::settle::Tally;
+use crate::settle::{AttemptEnding, AttemptRecord, Tally};
 use crate::target::{GuardedTarget, most_input};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::handle::Runtime;
-use seawall_core::money::Usage;
+use seawall_core::money::{Money, Usage};
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Tier;
 use seawall_store::{Certainty, Hold};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -37,10 +38,16 @@ pub(crate) struct Attempt<R: Runtime> {
     /// Held until the answer has ended.
     _place: Place<R>,
     tally: Arc<Tally>,
+    tier: Tier,
+    ending: AttemptEnding,
+    /// What the books were told.
+    posted: (Usage, Money),
 }
 
 /// What an attempt is given to hold.
 pub(crate) struct Holdings<R: Runtime> {
+    /// Whose money it is.
+    pub(crate) tier: Tier,
     pub(crate) hold: Hold,
     pub(crate) permit: SharedPermit,
     pub(crate) credit: Option<Credit>,
@@ -55,7 +62,7 @@ impl<R: Runtime> Attempt<R> {
         holdings: Holdings<R>,
         tally: &Arc<Tally>,
     ) -> Self {
-        let Holdings { hold, permit, credit, place } = holdings;
+        let Holdings { tier, hold, permit, credit, place } = holdings;
         tally.count_attempt();
         Self {
             runtime: runtime.clone(),
@@ -71,6 +78,9 @@ impl<R: Runtime> Attempt<R> {
             credit,
             _place: place,
             tally: Arc::clone(tally),
+            tier,
+            ending: AttemptEnding::Abandoned,
+            posted: (Usage::default(), Money::ZERO),
         }
     }
 
@@ -151,6 +161,7 @@ impl<R: Runtime> Attempt<R> {
             (usage, most.min(hold.amount()), Certainty::Counted)
         };
         self.tally.add_cost(cost);
+        self.posted = (usage, cost);
         hold.post(usage, cost, certainty, self.runtime.now());
     }
 
@@ -158,6 +169,11 @@ impl<R: Runtime> Attempt<R> {
         let now = self.runtime.monotonic();
         let Some(permit) = self.permit.take() else { return };
         permit.report(outcome, now);
+        self.ending = match outcome {
+            Outcome::Succeeded { .. } => AttemptEnding::Succeeded,
+            Outcome::Failed(failure) => AttemptEnding::Failed(failure.kind),
+            Outcome::Abandoned => AttemptEnding::Abandoned,
+        };
         let mut pressure = self.target.pressure.lock().unwrap_or_else(PoisonError::into_inner);
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
@@ -184,5 +200,13 @@ impl<R: Runtime> Drop for Attempt<R> {
     fn drop(&mut self) {
         // The caller went away: the permit says nothing about the target, the money is owed all the same.
         self.post();
+        let (usage, cost) = self.posted;
+        self.tally.attempted(&AttemptRecord {
+            target: &self.target.name,
+            tier: self.tier,
+            ending: self.ending,
+            usage,
+            cost,
+        });
     }
 }

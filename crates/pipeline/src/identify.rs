@@ -5,6 +5,10 @@ use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
 use seawall_core::handle::Runtime;
+use std::time::Duration;
+
+/// When to come back if nobody can say who asks.
+const DIRECTORY_AWAY: Duration = Duration::from_secs(1);
 
 /// A request whose caller is known.
 pub(crate) struct IdentifiedRequest {
@@ -25,5 +29,6 @@ pub(crate) async fn identify<R: Runtime>(
         Ok(caller) => Ok(IdentifiedRequest { request, caller }),
         Err(NotKnown::Unknown) => Err(Rejection::UnknownCaller),
         Err(NotKnown::Revoked) => Err(Rejection::Revoked),
+        Err(NotKnown::Unreachable) => Err(Rejection::Unavailable { retry_after: Some(DIRECTORY_AWAY) }),
     }
 }

@@ -10,7 +10,7 @@
 mod admit;
 mod answer;
 mod attempt;
-mod callers;
+pub mod callers;
 pub mod chat;
 mod chat_rules;
 mod flight;
@@ -42,7 +42,7 @@ pub use reply::{Conflict, Notes, Rejection, Reply, ReplyContent};
 pub use rules::{ArrivalLimits, LimitRules, RuleOptions};
 pub use seawall_core::handle::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;
-pub use settle::{Observer, Record, Verdict};
+pub use settle::{AttemptEnding, AttemptRecord, Observer, Record, Verdict};
 pub use shelf::{Looking, Shelf};
-pub use status::{LimitStatus, TargetStatus};
+pub use status::{DaySpend, LimitStatus, TargetStatus};
 pub use target::{Faces, GuardedTarget, Route, RouteOptions, TargetOptions};

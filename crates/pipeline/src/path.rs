@@ -267,6 +267,7 @@ fn notes<R: Runtime>(closing: &Closing<R>) -> Notes {
 
 fn rejected<R: Runtime>(mut closing: Closing<R>, rejection: Rejection) -> Reply<R> {
     closing.record.verdict = Verdict::Rejected(rejection.label());
+    closing.record.cause = rejection.cause();
     let notes = Notes { cost: Some(closing.tally.cost()), ..notes(&closing) };
     Reply { content: ReplyContent::Rejected(rejection), notes }
 }

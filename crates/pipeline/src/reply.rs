@@ -19,8 +19,13 @@ pub enum Rejection {
     TooLarge(String),
     /// Nobody chats here: no route has this face.
     NoChat,
-    /// It has not shown who it is; the words are for the caller.
-    Unauthenticated(String),
+    /// It has not shown who it is.
+    Unauthenticated {
+        /// What the caller is told.
+        told: String,
+        /// What the log is told.
+        cause: &'static str,
+    },
     /// Nobody is known by the credential it showed.
     UnknownCaller,
     /// The credential was taken back.
@@ -74,6 +79,35 @@ pub enum Conflict {
 }
 
 impl Rejection {
+    /// Every word that a refusal has for logs and metrics.
+    pub const LABELS: [&'static str; 16] = [
+        "malformed",
+        "too_large",
+        "no_chat",
+        "unauthenticated",
+        "unknown_caller",
+        "revoked",
+        "forbidden",
+        "unknown_model",
+        "too_large_for_limit",
+        "limited",
+        "conflict",
+        "budget_spent",
+        "switched_off",
+        "unavailable",
+        "exhausted",
+        "stopping",
+    ];
+
+    /// More than the caller is told, for the log.
+    #[must_use]
+    pub const fn cause(&self) -> Option<&'static str> {
+        match self {
+            Self::Unauthenticated { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+
     /// The word for logs and metrics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
@@ -81,7 +115,7 @@ impl Rejection {
             Self::Malformed(_) => "malformed",
             Self::TooLarge(_) => "too_large",
             Self::NoChat => "no_chat",
-            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Unauthenticated { .. } => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
             Self::Revoked => "revoked",
             Self::Forbidden => "forbidden",
@@ -139,4 +173,37 @@ pub enum ReplyContent<R: crate::Runtime> {
     Pieces(Bytes),
     /// No answer.
     Rejected(Rejection),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conflict, Rejection};
+    use seawall_core::failure::{Failure, FailureKind};
+    use seawall_core::quota::ComeBack;
+    use std::time::Duration;
+
+    #[test]
+    fn the_list_of_words_has_every_refusal_once() {
+        let come_back = ComeBack { after: Duration::from_secs(1), worth_waiting: true };
+        let failure = Failure::of(FailureKind::Throttled);
+        let all = [
+            Rejection::Malformed(String::new()),
+            Rejection::TooLarge(String::new()),
+            Rejection::NoChat,
+            Rejection::Unauthenticated { told: String::new(), cause: "key_shape" },
+            Rejection::UnknownCaller,
+            Rejection::Revoked,
+            Rejection::Forbidden,
+            Rejection::UnknownModel(String::new()),
+            Rejection::TooLargeForLimit("minute".into()),
+            Rejection::Limited { limit: "minute".into(), come_back },
+            Rejection::Conflict(Conflict::Done),
+            Rejection::BudgetSpent,
+            Rejection::SwitchedOff,
+            Rejection::Unavailable { retry_after: None },
+            Rejection::Exhausted { failure, words: None, attempts: 1 },
+            Rejection::Stopping,
+        ];
+        assert_eq!(all.each_ref().map(Rejection::label), Rejection::LABELS);
+    }
 }

@@ -45,6 +45,8 @@ pub struct Record {
     pub would_limit: bool,
     /// How it ended.
     pub verdict: Verdict,
+    /// More about why it was refused than the caller was told.
+    pub cause: Option<&'static str>,
     /// Attempts made.
     pub attempts: u32,
     /// What the answering attempt used.
@@ -61,9 +63,35 @@ pub struct Record {
     pub ended: Timestamp,
 }
 
+/// What is known of one try on one target once it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptRecord<'a> {
+    /// Where.
+    pub target: &'a Arc<str>,
+    /// For whom.
+    pub tier: Tier,
+    /// How it ended.
+    pub ending: AttemptEnding,
+    /// What the books say it used: what the vendor told, or else the most it can have been.
+    pub usage: Usage,
+    /// What was posted for it.
+    pub cost: Money,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptEnding {
+    /// With an answer.
+    Succeeded,
+    /// Without.
+    Failed(FailureKind),
+    /// Nobody wanted its answer any more.
+    Abandoned,
+}
+
 /// What the attempts of one request have come to so far. Attempts add to it, whatever becomes of them.
-#[derive(Debug, Default)]
 pub(crate) struct Tally {
+    observer: Arc<dyn Observer>,
     attempts: AtomicU32,
     cost_nanos: AtomicU64,
     /// Time spent waiting for others: targets, places, pauses between tries.
@@ -71,6 +99,20 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    fn new(observer: &Arc<dyn Observer>) -> Self {
+        Self {
+            observer: Arc::clone(observer),
+            attempts: AtomicU32::new(0),
+            cost_nanos: AtomicU64::new(0),
+            waited_nanos: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells of an attempt that is over.
+    pub(crate) fn attempted(&self, attempt: &AttemptRecord<'_>) {
+        self.observer.attempted(attempt);
+    }
+
     pub(crate) fn count_attempt(&self) {
         self.attempts.fetch_add(1, Ordering::Relaxed);
     }
@@ -101,7 +143,6 @@ impl Tally {
 /// taken of limits. A request whose caller goes away before anything was decided ends as abandoned.
 pub(crate) struct Closing<R: Runtime> {
     runtime: R,
-    observer: Arc<dyn Observer>,
     began: Timestamp,
     pub(crate) tally: Arc<Tally>,
     pub(crate) record: Record,
@@ -124,6 +165,7 @@ impl<R: Runtime> Closing<R> {
             target: None,
             would_limit: false,
             verdict: Verdict::Abandoned,
+            cause: None,
             attempts: 0,
             usage: Usage::default(),
             cost: Money::ZERO,
@@ -134,9 +176,8 @@ impl<R: Runtime> Closing<R> {
         };
         Self {
             runtime: runtime.clone(),
-            observer: Arc::clone(observer),
             began: runtime.monotonic(),
-            tally: Arc::default(),
+            tally: Arc::new(Tally::new(observer)),
             record,
             tightest: None,
             taking: None,
@@ -166,7 +207,7 @@ impl<R: Runtime> Drop for Closing<R> {
             };
             limits.settle(taking, spent, self.runtime.now());
         }
-        self.observer.settled(record);
+        self.tally.observer.settled(record);
     }
 }
 
@@ -174,4 +215,7 @@ impl<R: Runtime> Drop for Closing<R> {
 pub trait Observer: Send + Sync {
     /// A request is over.
     fn settled(&self, record: &Record);
+
+    /// A try on a target is over. Comes before the end of its request, unless that ends in mid-air.
+    fn attempted(&self, _attempt: &AttemptRecord<'_>) {}
 }

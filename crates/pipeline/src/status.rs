@@ -7,11 +7,13 @@ use crate::target::GuardedTarget;
 use seawall_core::breaker::BreakerPeek;
 use seawall_core::budget::Account;
 use seawall_core::handle::Runtime;
+use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::quota::{LimitView, QuotaKey, Scope};
 use seawall_core::time::Timestamp;
-use seawall_core::vocabulary::{Grade, Tier};
+use seawall_core::vocabulary::{Grade, Level, Tier};
+use seawall_store::BooksStats;
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +69,47 @@ pub struct LimitStatus {
     pub view: LimitView,
 }
 
+/// How a day's money stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DaySpend {
+    /// Which day (UTC), counted from 1970.
+    pub day: u64,
+    /// What all may spend.
+    pub cap: Money,
+    /// What all have spent and hold.
+    pub all: Account,
+    /// What each tier may spend, and what it has spent and holds, in the order of [`Tier::ALL`].
+    pub tiers: [(Money, Account); 3],
+    /// What one caller may spend.
+    pub caller_cap: Money,
+}
+
 impl<R: Runtime> Path<R> {
+    /// How far the shop has stepped down.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.rules.load().posture.level
+    }
+
+    /// What went wrong with the books so far.
+    #[must_use]
+    pub fn books_stats(&self) -> BooksStats {
+        self.books.stats()
+    }
+
+    /// How the day's money stands.
+    #[must_use]
+    pub fn spend(&self) -> DaySpend {
+        let (day, limits) = (self.runtime.now().utc.day(), self.books.limits());
+        DaySpend {
+            day,
+            cap: limits.day_cap(day),
+            all: self.books.day(day),
+            tiers: Tier::ALL.map(|tier| (self.books.tier_cap(day, tier), self.books.tier(day, tier))),
+            caller_cap: limits.caller_cap(),
+        }
+    }
+
     /// How every target stands, by name.
     #[must_use]
     pub fn targets(&self) -> Vec<TargetStatus> {
@@ -95,6 +137,11 @@ impl<R: Runtime> Path<R> {
     pub async fn knows(&self, proven: &Proven) -> bool {
         let callers = Arc::clone(&self.rules.load().callers);
         callers.find(&self.runtime, proven).await.is_ok()
+    }
+
+    /// A credential was revoked: whoever shows it is looked up anew.
+    pub fn forget_caller(&self, hash: &[u8; 32]) {
+        self.rules.load().callers.forget(hash);
     }
 
     /// How large a request may be.

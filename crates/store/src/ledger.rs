@@ -39,13 +39,17 @@ pub struct Totals {
 impl Totals {
     /// One more call.
     pub fn add(&mut self, event: &UsageEvent) {
-        let UsageEvent { usage, cost, .. } = event;
-        self.calls = self.calls.saturating_add(1);
-        self.usage.input = self.usage.input.saturating_add(usage.input);
-        self.usage.cache_read = self.usage.cache_read.saturating_add(usage.cache_read);
-        self.usage.cache_write = self.usage.cache_write.saturating_add(usage.cache_write);
-        self.usage.output = self.usage.output.saturating_add(usage.output);
-        self.cost = self.cost.saturating_add(*cost);
+        self.join(&Self { calls: 1, usage: event.usage, cost: event.cost });
+    }
+
+    /// All of these as well.
+    pub fn join(&mut self, other: &Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.usage.input = self.usage.input.saturating_add(other.usage.input);
+        self.usage.cache_read = self.usage.cache_read.saturating_add(other.usage.cache_read);
+        self.usage.cache_write = self.usage.cache_write.saturating_add(other.usage.cache_write);
+        self.usage.output = self.usage.output.saturating_add(other.usage.output);
+        self.cost = self.cost.saturating_add(other.cost);
     }
 }
 

@@ -16,6 +16,7 @@ mod client_faults;
 mod config;
 #[cfg(test)]
 mod demo;
+mod key;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -34,3 +35,5 @@ mod serve;
 mod through;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod told;

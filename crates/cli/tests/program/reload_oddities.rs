@@ -35,10 +35,10 @@ fn a_reload_says_what_has_changed_and_nothing_else() -> anyhow::Result<()> {
 fn a_reload_tells_its_warnings_and_what_it_does_not_follow() -> anyhow::Result<()> {
     let (_model, gateway, base) = started("reload-warned")?;
     let unused = "targets.third = { provider = \"anthropic\", url = \"http://127.0.0.1:9\", model = \"haiku\", \
-                  grade = \"fast\", breaker = \"haiku\" }\nswitches.rate_limit_enabled = false\n";
+                  grade = \"fast\", breaker = \"haiku\" }\nswitches.degradation_controller_enabled = false\n";
     let said = reload(&gateway, &(base + unused), "not followed yet")?;
     assert!(said.contains("targets.third is used by no route"), "{said}");
-    let line = "seawall: not followed yet: switches.rate_limit_enabled\n";
+    let line = "seawall: not followed yet: switches.degradation_controller_enabled\n";
     assert!(said.ends_with(line), "{said}");
     let changed = said.lines().find(|line| line.contains("settings changed")).unwrap_or_default();
     assert!(!changed.contains("switches") && changed.contains("targets.third.url"), "{said}");
@@ -48,11 +48,11 @@ fn a_reload_tells_its_warnings_and_what_it_does_not_follow() -> anyhow::Result<(
 #[test]
 fn what_is_set_in_vain_is_told_at_the_start() -> anyhow::Result<()> {
     let model = Running::model("start-vain", "[]")?;
-    let more = "router.evening_peak.end = \"22:00\"\nstore.session.turns = 5\n";
+    let more = "framing.flush_after = \"90ms\"\nstore.session.keep_for = \"5h\"\n";
     let gateway = Running::gateway("start-vain", &model, ["instant", "instant"], more)?;
     let said = gateway.errors()?;
     assert!(
-        said.contains("seawall: not followed yet: router.evening_peak.end, store.session.turns\n"),
+        said.contains("seawall: not followed yet: framing.flush_after, store.session.keep_for\n"),
         "{said}"
     );
     Ok(())

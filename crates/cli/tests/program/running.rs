@@ -15,6 +15,8 @@ pub(crate) struct Running {
     child: Child,
     /// Where it listens.
     pub(crate) url: String,
+    /// Where a gateway's operators ask.
+    pub(crate) admin: String,
     /// The file with its settings, if it has one, and what it has said of them.
     settings: PathBuf,
     errors: PathBuf,
@@ -56,6 +58,7 @@ pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
     format!(
         r#"
         server.listen = "127.0.0.1:0"
+        admin.listen = "127.0.0.1:0"
         server.cores = 2
         server.drain_time = "120s"
         telemetry.access_log = "none"
@@ -139,12 +142,18 @@ impl Running {
     fn started(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start seawall")?;
         let stdout = child.stdout.take().context("seawall has no output")?;
-        let mut running =
-            Self { child, url: String::new(), settings: PathBuf::new(), errors: PathBuf::new() };
+        let mut running = Self {
+            child,
+            url: String::new(),
+            admin: String::new(),
+            settings: PathBuf::new(),
+            errors: PathBuf::new(),
+        };
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         let ready: Value = serde_json::from_str(&line).with_context(|| format!("not ready: {line:?}"))?;
         running.url = ready["url"].as_str().context("no address was told")?.to_owned();
+        running.admin = ready["admin"].as_str().unwrap_or_default().to_owned();
         Ok(running)
     }
 
@@ -216,12 +225,23 @@ impl Running {
         Ok(())
     }
 
-    /// One counter of the gateway.
+    /// One metric of the gateway: the sum over all series of this name that have these labels, such as
+    /// `seawall_requests_total{verdict="abandoned"}`. A series that is not there yet is nothing.
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
         let text = self.get("/metrics")?;
-        let line =
-            text.lines().find(|line| line.starts_with(&format!("{name} "))).context(name.to_owned())?;
-        Ok(line.rsplit(' ').next().unwrap_or_default().parse()?)
+        let (family, labels) = name.split_once('{').unwrap_or((name, ""));
+        let wanted: Vec<&str> =
+            labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty()).collect();
+        let mut sum = 0;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (series, value) = line.rsplit_once(' ').context(line.to_owned())?;
+            let (of, labels) = series.split_once('{').unwrap_or((series, ""));
+            let has = |label: &&str| labels.trim_end_matches('}').split(',').any(|own| own == *label);
+            if of == family && wanted.iter().all(has) {
+                sum += value.parse::<u64>().with_context(|| line.to_owned())?;
+            }
+        }
+        Ok(sum)
     }
 
     fn connect(&self) -> anyhow::Result<TcpStream> {

@@ -196,7 +196,8 @@ fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
         "profile = \"demo\"\nserver.cores = 2\nstore.kind = \"memory\"\ntelemetry.access_log = \"none\"\n";
     let file = file("serve-alone.toml", &(quiet.to_owned() + &caller("test", KEY)))?;
     // Without a command it serves.
-    let arguments = ["--json", "--listen", "127.0.0.1:0", "--config", &file.to_string_lossy()];
+    let free = "127.0.0.1:0";
+    let arguments = ["--json", "--listen", free, "--admin-listen", free, "--config", &file.to_string_lossy()];
     ends_in_good_order(Running::start(&arguments)?)
 }
 

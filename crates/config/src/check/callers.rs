@@ -63,10 +63,10 @@ pub(super) fn callers(raw: &Raw, checker: &mut Checker<'_>) -> Option<CallerSett
     let issuers: BTreeMap<_, _> =
         callers.issuers.iter().map(|(name, one)| (name.clone(), issuer(one, checker))).collect();
     let issuers = issuers.into_iter().map(|(name, issuer)| Some((name, issuer?))).collect::<Option<_>>()?;
-    let secret = callers.guest_secret.as_ref();
     Some(CallerSettings {
         guests: callers.guests.value,
-        guest_secret: secret.map(|secret| secret.value.clone()),
+        master_secret: callers.master_secret.as_ref().map(|secret| secret.value.clone()),
+        guest_secret: callers.guest_secret.as_ref().map(|secret| secret.value.clone()),
         tier_cache: callers.tier_cache.value,
         directory_time: callers.directory_time.value,
         keys,

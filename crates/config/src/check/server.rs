@@ -40,6 +40,7 @@ pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<
         header_time: server.header_time.value,
         body_time: server.body_time.value,
         drain_time: server.drain_time.value,
+        trusted_proxies: server.trusted_proxies.value.iter().map(|range| range.value).collect(),
         tls,
     })
 }

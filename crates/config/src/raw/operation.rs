@@ -162,7 +162,7 @@ section! {
         sampled_per_second: Count,
         /// What the names of callers are hashed with. Without it each start makes a new one.
         salt: Option<Secret>,
-        /// Whether metrics are served on the admin address.
+        /// Whether metrics are served, to callers and to operators.
         metrics: Flag,
     }
 }

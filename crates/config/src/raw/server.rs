@@ -2,7 +2,8 @@
 
 use crate::field::{List, Named};
 use crate::kind::{
-    Address, Algorithm, Bytes, Cores, Count, FilePath, Flag, Hash, KeySet, Runtime, Secret, Span, Text, Url,
+    Address, Algorithm, Bytes, Cores, Count, FilePath, Flag, Hash, KeySet, Range, Runtime, Secret, Span,
+    Text, Url,
 };
 use crate::section::section;
 use seawall_core::vocabulary::Tier;
@@ -30,6 +31,8 @@ section! {
         body_time: Span,
         /// How long requests under way may take to finish once it is told to stop.
         drain_time: Span,
+        /// Proxies in front of us whose word on where a request came from is believed, as ranges of addresses.
+        trusted_proxies: List<Range>,
         /// A certificate, to be reached by HTTPS.
         tls: Option<Tls>,
     }
@@ -39,9 +42,9 @@ section! {
     /// The certificate of a listener.
     pub(crate) struct Tls {
         /// The file with the chain of certificates, in PEM.
-        certificate: Option<FilePath> [restart],
+        certificate: Option<FilePath>,
         /// Where the private key is found, in PEM.
-        key: Option<Secret> [restart],
+        key: Option<Secret>,
     }
 }
 
@@ -60,7 +63,10 @@ section! {
     pub(crate) struct Callers {
         /// Whether people without a key may ask, as guests.
         guests: Flag,
-        /// What the cookies of guests are signed with. Without it each start makes a new one.
+        /// What the secrets of keys that we issue for signing are derived from, and what else is not set. All nodes of a
+        /// fleet need the same. Without it one is made and kept in the folder of the state.
+        master_secret: Option<Secret>,
+        /// What the cookies of guests are signed with. Without it that is derived from the master secret.
         guest_secret: Option<Secret>,
         /// How long a caller's tier is believed before it is looked up again.
         tier_cache: Span,

@@ -330,7 +330,8 @@ fn the_reference_has_every_key_with_what_the_usual_profile_says() {
         "## `[targets.NAME]`",
         "| `day` | an amount a day | `\"$5,000/day\"` | What all may spend on one day, UTC. |",
         "| `listen` | an address with a port | `\"127.0.0.1:7700\"` | The address and port that callers use. Port 0 takes a free one. *restart* |",
-        "| `credential` | where a secret is found | none | What operators must show. *not yet* |",
+        "| `credential` | where a secret is found | none | What operators must show. |",
+        "| `salt` | where a secret is found | none | What the names of callers are hashed with. Without it each start makes a new one. *not yet* |",
         "| `concurrency` | a whole number | `100` where left out | Calls that may be under way at once. |",
     ] {
         assert!(page.lines().any(|shown| shown == line), "{line}");

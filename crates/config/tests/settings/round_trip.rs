@@ -171,19 +171,15 @@ fn what_is_set_and_not_followed_is_known() {
     };
     assert_eq!(keys(""), Vec::<String>::new());
     // What is as in the profile is no choice of somebody's, and what is followed needs no word.
-    assert_eq!(
-        keys("router.evening_peak.start = \"19:00\"\nbudget.day = \"$100/day\""),
-        Vec::<String>::new()
-    );
-    let text =
-        "switches.rate_limit_enabled = false\nroutes.\"a.b\" = { targets = [\"haiku\"], faces = [\"chat\"] }";
-    let expected = ["routes.\"a.b\".fallback", "switches.rate_limit_enabled"];
+    assert_eq!(keys("framing.total = \"120s\"\nbudget.day = \"$100/day\""), Vec::<String>::new());
+    let text = "switches.degradation_controller_enabled = false\nmodels.\"a.b\" = { input = \"$1/M\", output = \"$2/M\", window = 9 }";
+    let expected = ["models.\"a.b\".window", "switches.degradation_controller_enabled"];
     assert_eq!(keys(text), expected);
     // Who writes everything is compared with what is usual.
     let shown = show(&accepted(text), false);
     assert_eq!(keys(&shown), expected);
-    let change = &diff(&accepted(""), &accepted("off_peak.end = \"07:00\""))[0];
-    assert_eq!((change.key.as_str(), change.needs), ("off_peak.end", Needs::NotYet));
+    let change = &diff(&accepted(""), &accepted("framing.flush_after = \"90ms\""))[0];
+    assert_eq!((change.key.as_str(), change.needs), ("framing.flush_after", Needs::NotYet));
 }
 
 #[test]

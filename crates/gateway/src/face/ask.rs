@@ -3,18 +3,19 @@
 use super::refusal::{refuse, reject};
 use super::{Face, told};
 use crate::body::ReplyBody;
-use crate::identity::credential_of_key;
+use crate::identity::token::TokenRefusal;
+use crate::identity::{RequestHead, Shown};
 use crate::stopping::Cut;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::speech::{self, content_type, stream_headers};
-use seawall_pipeline::{
-    Arriving, InboundRequest, ProofKind, Proven, Rejection, Reply, ReplyContent, Timer as _,
-};
+use seawall_pipeline::{Arriving, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _, Timer as _};
 use seawall_wire::Refusal;
+use std::net::IpAddr;
 
 /// So long may the name be that a caller gives a request.
 const LONGEST_NAME: usize = 256;
@@ -24,6 +25,7 @@ impl Face {
         &self,
         request: Request<Incoming>,
         arriving: Arriving,
+        peer: IpAddr,
         cut: Cut,
     ) -> Response<ReplyBody> {
         let (id, face) = (self.id(), arriving.face());
@@ -32,38 +34,54 @@ impl Face {
             Arriving::Chat { .. } => Arriving::Chat { accepts_stream: accepts_events(&head.headers) },
             arriving => arriving,
         };
-        let inbound = match self.inbound(id, &head.headers, body, arriving).await {
+        let Inbound { request, set_cookie } = match self.inbound(id, &head, body, arriving, peer).await {
             Ok(inbound) => inbound,
             Err(response) => return *response,
         };
         let reply = tokio::select! {
             biased;
-            reply = self.path.serve(inbound) => reply,
+            reply = self.path.serve(request) => reply,
             // What it has taken is settled as the work on it is dropped.
             () = cut.clone().told() => self.path.refuse(id, face, Rejection::Stopping),
         };
-        respond(face, reply, id, cut)
+        let mut response = respond(face, reply, id, cut);
+        if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
     }
 
-    /// The request, once it is here and its caller is proven.
+    /// The request, once it is here and its caller is proven. Who shows nothing is not read.
     async fn inbound(
         &self,
         id: u64,
-        headers: &HeaderMap,
+        head: &Parts,
         body: Incoming,
         arriving: Arriving,
-    ) -> Result<InboundRequest, Box<Response<ReplyBody>>> {
+        peer: IpAddr,
+    ) -> Result<Inbound, Box<Response<ReplyBody>>> {
         let face = arriving.face();
-        let refused = |refusal, words: &str| Box::new(refuse(face, refusal, words, id));
         let rejected =
             |rejection| Box::new(respond(face, self.path.refuse(id, face, rejection), id, Cut::never()));
-        let Some(key) = api_key(headers) else {
-            let words = "the API key is missing, or sent in more than one way";
-            return Err(rejected(Rejection::Unauthenticated(words.to_owned())));
+        let nobody = |refusal: crate::identity::Refusal| rejected(unauthenticated(refusal));
+        let gate = self.gate.load_full();
+        let headers = &head.headers;
+        let shown = RequestHead {
+            method: &head.method,
+            uri: &head.uri,
+            headers,
+            address: gate.address(peer, headers),
         };
-        let proven = Proven::Credential { hash: credential_of_key(key), proof: ProofKind::Key, tier: None };
+        let (mut proven, signed, set_cookie) = match gate.show(shown).await.map_err(nobody)? {
+            Shown::Proven(proven) => (proven, None, None),
+            Shown::NewGuest { proven, set_cookie } => (proven, None, Some(set_cookie)),
+            Shown::Signed(signed) => (*signed.claimed(), Some(signed), None),
+            // Whoever shows this was given the chance to fetch keys.
+            Shown::NeedsKeys(_) => return Err(nobody(TokenRefusal::KeyUnknown.into())),
+        };
         if headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
-            return Err(refused(Refusal::Malformed, "the body is compressed: send it as it is"));
+            let words = "the body is compressed: send it as it is";
+            return Err(rejected(Rejection::Malformed(words.to_owned())));
         }
         let name = match headers.get("idempotency-key").map(|name| name.to_str()) {
             None => None,
@@ -74,11 +92,35 @@ impl Face {
             }
         };
         let body = self.body(id, body, face).await?;
+        if let Some(signed) = signed {
+            proven = gate.verify_body(&signed, shown, &body, self.runtime.now()).map_err(nobody)?;
+        }
         let betas = match face {
             speech::Face::AnthropicMessages => betas(headers),
             _ => Vec::new(),
         };
-        Ok(InboundRequest { id, arriving, proven, body, betas, name })
+        Ok(Inbound { request: InboundRequest { id, arriving, proven, body, betas, name }, set_cookie })
+    }
+
+    /// Who asks for something that costs nothing, if somebody is known by what it shows.
+    pub(super) async fn is_known(&self, head: &Parts, body: &[u8], peer: IpAddr) -> bool {
+        let gate = self.gate.load_full();
+        let headers = &head.headers;
+        let shown = RequestHead {
+            method: &head.method,
+            uri: &head.uri,
+            headers,
+            address: gate.address(peer, headers),
+        };
+        let proven = match gate.show(shown).await {
+            Ok(Shown::Proven(proven) | Shown::NewGuest { proven, .. }) => proven,
+            Ok(Shown::Signed(signed)) => match gate.verify_body(&signed, shown, body, self.runtime.now()) {
+                Ok(proven) => proven,
+                Err(_) => return false,
+            },
+            Ok(Shown::NeedsKeys(_)) | Err(_) => return false,
+        };
+        self.path.knows(&proven).await
     }
 
     /// The body, unless it is too large or too slow.
@@ -110,8 +152,23 @@ impl Face {
     }
 }
 
+/// A request, and what a new guest is to be sent back.
+struct Inbound {
+    request: InboundRequest,
+    set_cookie: Option<String>,
+}
+
+fn unauthenticated(refusal: crate::identity::Refusal) -> Rejection {
+    Rejection::Unauthenticated { told: refusal.to_string(), cause: refusal.logged() }
+}
+
 /// What goes out for this reply.
-fn respond(face: speech::Face, reply: Reply<crate::TokioRuntime>, id: u64, cut: Cut) -> Response<ReplyBody> {
+pub(crate) fn respond(
+    face: speech::Face,
+    reply: Reply<crate::TokioRuntime>,
+    id: u64,
+    cut: Cut,
+) -> Response<ReplyBody> {
     let Reply { content, notes } = reply;
     let mut response = match content {
         ReplyContent::Whole(answer) => {
@@ -157,18 +214,4 @@ fn betas(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// The key, from either of the headers that clients send it in. Of two values of one header nobody can say which was
-/// meant, and what stands in front of us may have looked at the other: that is no key.
-pub(super) fn api_key(headers: &HeaderMap) -> Option<&str> {
-    let only = |name: &str| {
-        let mut values = headers.get_all(name).iter();
-        let value = values.next()?.to_str().ok()?;
-        values.next().is_none().then_some(value)
-    };
-    if headers.contains_key("x-api-key") {
-        return only("x-api-key");
-    }
-    only("authorization")?.strip_prefix("Bearer ")
 }

@@ -1,30 +1,29 @@
 //! Which models there are, and how many tokens a request has.
 
 use super::Face;
-use super::ask::api_key;
 use super::refusal::{refuse, reject};
 use super::told::tell_name;
 use crate::body::ReplyBody;
-use crate::identity::credential_of_key;
 use bytes::BytesMut;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
 use seawall_pipeline::speech;
-use seawall_pipeline::{ProofKind, Proven, Rejection};
+use seawall_pipeline::Rejection;
 use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
+use std::net::IpAddr;
 
 /// Routes have no birthday; this is when the first of them could have been made.
 const SINCE: (&str, u64) = ("2026-01-01T00:00:00Z", 1_767_225_600);
 
 impl Face {
     /// The routes, as models in the words of whoever asks: one vendor's clients always name the version of its dialect.
-    pub(super) async fn models(&self, request: &Request<Incoming>) -> Response<ReplyBody> {
-        let (id, headers) = (self.id(), request.headers());
-        let is_anthropic = headers.contains_key("anthropic-version");
+    pub(super) async fn models(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
+        let (id, (head, _)) = (self.id(), request.into_parts());
+        let is_anthropic = head.headers.contains_key("anthropic-version");
         let face = if is_anthropic { speech::Face::AnthropicMessages } else { speech::Face::OpenAiChat };
-        if !self.is_known(headers).await {
+        if !self.is_known(&head, &[], peer).await {
             return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
         }
         let routes = self.path.routes(face);
@@ -41,16 +40,16 @@ impl Face {
     }
 
     /// How many tokens a request has, as we estimate it: nobody is asked, and it costs nothing.
-    pub(super) async fn count_tokens(&self, request: Request<Incoming>) -> Response<ReplyBody> {
+    pub(super) async fn count_tokens(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
         let (id, face) = (self.id(), speech::Face::AnthropicMessages);
         let (head, body) = request.into_parts();
-        if !self.is_known(&head.headers).await {
-            return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
-        }
         let body = match self.body(id, body, face).await {
             Ok(body) => body,
             Err(response) => return *response,
         };
+        if !self.is_known(&head, &body, peer).await {
+            return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
+        }
         match self.path.with_request_limits(|limits| counted(&body, limits)) {
             // Who mistypes a name must not learn of it only by the request that was counted.
             Ok((model, _)) if !self.path.routes(face).iter().any(|route| **route == *model) => {
@@ -63,12 +62,6 @@ impl Face {
             }
             Err(error) => refuse(face, Refusal::Malformed, &error.to_string(), id),
         }
-    }
-
-    async fn is_known(&self, headers: &HeaderMap) -> bool {
-        let Some(key) = api_key(headers) else { return false };
-        let proven = Proven::Credential { hash: credential_of_key(key), proof: ProofKind::Key, tier: None };
-        self.path.knows(&proven).await
     }
 }
 

@@ -41,8 +41,8 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
         Rejection::TooLarge(problem) => (Refusal::TooLarge, problem.clone(), RetryAdvice::default()),
         Rejection::NoChat => (Refusal::NotFound, "nobody chats here".to_owned(), RetryAdvice::default()),
         Rejection::Malformed(problem) => (Refusal::Malformed, problem.clone(), RetryAdvice::default()),
-        Rejection::Unauthenticated(words) => {
-            (Refusal::Unauthenticated, words.clone(), RetryAdvice::default())
+        Rejection::Unauthenticated { told, .. } => {
+            (Refusal::Unauthenticated, told.clone(), RetryAdvice::default())
         }
         Rejection::UnknownCaller => {
             (Refusal::Unauthenticated, "the credentials are not valid".to_owned(), RetryAdvice::default())

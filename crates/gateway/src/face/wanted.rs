@@ -8,7 +8,7 @@ use seawall_wire::bedrock::read_path;
 
 /// What a request wants.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// An answer.
     Ask(Arriving),
     /// Which models there are.
@@ -21,12 +21,19 @@ pub(super) enum Wanted {
     Ready,
     /// What has been counted.
     Metrics,
+    /// What can be asked.
+    OpenApi,
     /// Nothing that can be given; the refusal is in the words of whoever asks at such a path.
     Nothing { face: Face, problem: &'static str, refusal: Refusal },
 }
 
 impl Wanted {
-    pub(super) fn of(method: &Method, path: &str) -> Self {
+    /// What a path that leads nowhere wants.
+    pub(super) const fn nothing_here() -> Self {
+        nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound)
+    }
+
+    pub(crate) fn of(method: &Method, path: &str) -> Self {
         let (wanted, only) = match path {
             "/v1/messages" => (Self::Ask(Arriving::Messages), Method::POST),
             "/v1/chat/completions" => (Self::Ask(Arriving::Completions), Method::POST),
@@ -36,8 +43,9 @@ impl Wanted {
             "/livez" => (Self::Alive, Method::GET),
             "/readyz" => (Self::Ready, Method::GET),
             "/metrics" => (Self::Metrics, Method::GET),
+            "/openapi.json" => (Self::OpenApi, Method::GET),
             _ if path.starts_with("/model/") => (bedrock(path), Method::POST),
-            _ => return nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound),
+            _ => return Self::nothing_here(),
         };
         if *method == only || matches!(wanted, Self::Nothing { .. }) {
             return wanted;

@@ -4,9 +4,11 @@
 //! or into a refusal that says little to the caller and more to the log. It acts once per request, before anything is
 //! spent on it.
 //!
-//! It will not open a socket, read a clock or draw a random number: bytes, the moment and random bytes are handed in. It
-//! never says what a caller is entitled to. An identity is a hash to ask a directory about, on the server's side; nothing
-//! in a request can name a tier.
+//! [`Gate`] is all of them together, as settings say. It alone fetches issuers' keys and draws random bytes; a verifier
+//! opens no socket, reads no clock and draws no number: bytes, the moment and random bytes are handed in.
+//!
+//! None of it says what a caller is entitled to. An identity is a hash to ask a directory about, on the server's side;
+//! nothing in a request can name a tier.
 //!
 //! | module | proof |
 //! | --- | --- |
@@ -16,24 +18,41 @@
 //! | `guest` | a cookie that we signed, for who has nothing else |
 //! | `address` | where a request came from, through the proxies that are trusted |
 //!
+//! | module | what else |
+//! | --- | --- |
+//! | `gate` | from settings to all verifiers, and from a request to who asks |
+//! | `key_source` | fetches the keys of issuers |
+//! | `master` | the one secret that others are derived from |
+//! | [`issue`] | makes, lists and revokes keys |
+//! | `desk` | the same in a folder that nobody else uses |
+//!
 //! Every credential is a SHA-256 digest. An API key's is that of its text, so that settings can list it without knowing it;
 //! the others hash a kind and a NUL before the name. No key holds a NUL, so no name can be made to look like a key.
 
 mod address;
 mod api_key;
+mod desk;
 mod encoding;
+mod gate;
 mod guest;
 mod hash;
+pub mod issue;
+mod key_source;
+mod master;
 mod proof;
 mod refusal;
 pub mod signature;
 pub mod token;
 
-pub use address::{AddressRange, MonthSalt, address_key, client_address};
+pub use address::{MonthSalt, address_key, client_address};
 pub use api_key::{KeyRefusal, NewKey, create_key, credential_of_key, identify_key, parse_key_hash};
+pub use desk::{DeskError, KeyDesk};
+pub use gate::{Gate, GateError, KeysWanted, Shown, SignedHead, caller_options};
 pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};
+pub use master::{MasterSecret, MasterSecretError};
 pub use proof::{Proof, ProofError, RequestHead, proof_of};
-pub use refusal::Refusal;
+pub use refusal::{NobodyRefusal, Refusal};
+pub use seawall_config::AddressRange;
 
 use seawall_core::time::UtcTime;
 

@@ -56,6 +56,16 @@ macro_rules! refusals {
 }
 pub(super) use refusals;
 
+refusals! {
+    /// Why somebody who shows nothing was refused.
+    pub enum NobodyRefusal {
+        /// Settings let no guests in.
+        NoGuests = "credentials_missing", "credentials are needed: send a key as x-api-key or authorization";
+        /// The operating system gave no random bytes for a cookie.
+        NoChance = "guest_no_chance", "no guest can be let in at the moment";
+    }
+}
+
 /// Any refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -74,6 +84,9 @@ pub enum Refusal {
     /// The guest's cookie.
     #[error(transparent)]
     Guest(#[from] GuestRefusal),
+    /// There is no proof at all.
+    #[error(transparent)]
+    Nobody(#[from] NobodyRefusal),
 }
 
 impl Refusal {
@@ -86,6 +99,7 @@ impl Refusal {
             Self::Token(refusal) => refusal.logged(),
             Self::Signature(refusal) => refusal.logged(),
             Self::Guest(refusal) => refusal.logged(),
+            Self::Nobody(refusal) => refusal.logged(),
         }
     }
 }

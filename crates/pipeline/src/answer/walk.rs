@@ -215,7 +215,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
                 return Err(Skipped::Open(retry_after));
             }
         };
-        let holdings = Holdings { hold, permit, credit, place };
+        let tier = self.planned.caller.tier;
+        let holdings = Holdings { tier, hold, permit, credit, place };
         Ok(Attempt::start(&path.runtime, target, input_bytes, holdings, self.tally))
     }
 

@@ -3,6 +3,14 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod attempts;
+#[cfg(test)]
+mod caller_directory;
+#[cfg(test)]
+mod callers;
+#[cfg(test)]
+mod callers_model;
+#[cfg(test)]
 mod chat;
 #[cfg(test)]
 mod day;

@@ -9,7 +9,7 @@ use seawall_core::deadline::Reserves;
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::Posture;
 use seawall_core::history::TokenLimits;
-use seawall_core::money::{Money, Price};
+use seawall_core::money::{Money, Price, Usage};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
@@ -19,13 +19,14 @@ use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::OverheadOptions;
 use seawall_core::vocabulary::Grade;
+use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
 use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
-    ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Observer,
-    Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route, RouteOptions, RuleOptions,
-    TargetOptions, Tier,
+    ArrivalLimits, Arriving, AttemptEnding, AttemptRecord, Callers, Faces, GuardedTarget, InboundRequest,
+    LimitRules, Limits, Observer, Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route,
+    RouteOptions, RuleOptions, TargetOptions, Tier,
 };
 use seawall_pipeline::{ChatRules, FlightBoard};
 use seawall_provider::Target;
@@ -39,13 +40,20 @@ use std::time::Duration;
 pub(crate) const PRIME: &str = "sk-prime-0000000000";
 pub(crate) const GUEST: &str = "sk-guest-0000000001";
 
-/// Keeps every record.
+/// Keeps every record, and what was told of attempts: where, for whom, how they ended, and what they used and cost.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Vec<Record>>);
+pub(crate) struct Records(Mutex<Vec<Record>>, Mutex<Vec<ToldAttempt>>);
+
+pub(crate) type ToldAttempt = (String, Tier, AttemptEnding, Usage, Money);
 
 impl Observer for Records {
     fn settled(&self, record: &Record) {
         self.0.lock().unwrap().push(record.clone());
+    }
+
+    fn attempted(&self, attempt: &AttemptRecord<'_>) {
+        let AttemptRecord { target, tier, ending, usage, cost } = *attempt;
+        self.1.lock().unwrap().push((target.to_string(), tier, ending, usage, cost));
     }
 }
 
@@ -293,6 +301,10 @@ impl Shop {
         seen.unwrap()
     }
 
+    pub(crate) fn attempts(&self) -> Vec<ToldAttempt> {
+        self.records.1.lock().unwrap().clone()
+    }
+
     pub(crate) fn records(&self) -> Vec<Record> {
         self.records.0.lock().unwrap().clone()
     }
@@ -356,11 +368,14 @@ fn hash(key: &str) -> [u8; 32] {
 }
 
 pub(crate) fn callers(keys: &[(&str, Tier)]) -> Callers {
-    let mut callers = Callers::default();
-    for (key, tier) in keys {
-        callers.add(hash(key), *tier);
-    }
-    callers
+    let listed = |(key, tier): &(&str, Tier)| (hash(key), ListedKey { tier: *tier, routes: None });
+    Callers::new(CallerOptions {
+        keys: keys.iter().map(listed).collect(),
+        directory: None,
+        believe_for: Duration::from_secs(10),
+        find_within: Duration::from_millis(50),
+        guests: false,
+    })
 }
 
 pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {

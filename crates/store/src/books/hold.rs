@@ -1,6 +1,6 @@
 //! Money that is held for one call.
 
-use super::{Attempt, Books};
+use super::{Attempt, Books, JournalRecord};
 use crate::lock;
 use crate::usage::{Certainty, UsageEvent};
 use seawall_core::budget::{Entry, Reservation};
@@ -37,7 +37,8 @@ impl Hold {
     /// No call was made, or it cost nothing.
     pub fn void(mut self) {
         if self.attempt.take().is_some() {
-            lock(&self.books.0).settle(Entry::Voided(self.reservation.id), None);
+            let voided = JournalRecord::Entry(Entry::Voided(self.reservation.id));
+            lock(&self.books.0).settle(&voided);
         }
     }
 
@@ -49,8 +50,8 @@ impl Hold {
             desk.hear(now);
         }
         let at = now.map_or(desk.heard, |now: Now| -> UtcTime { now.utc });
-        let event = UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty };
-        desk.settle(Entry::Posted { id: reservation, usage, cost }, Some(event));
+        desk.settle(&JournalRecord::Ended { reservation, at, usage, cost, certainty });
+        desk.tell(|| UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty });
     }
 }
 

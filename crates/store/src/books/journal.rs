@@ -8,8 +8,19 @@ use crate::StoreError;
 /// Records of one write belong together: after a crash either all of them are read back or none. A write that has returned
 /// is as safe as the journal makes anything; one that has failed may be there in part and is not counted on.
 pub trait Journal: Send {
-    /// Writes these down.
+    /// Writes these down, behind all that was noted.
     fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError>;
+
+    /// Takes this down in its turn, with the next write or a few milliseconds later. For what a crash may take back
+    /// without harm: the end of a call, which is charged at its worst if nobody remembers it.
+    fn note(&mut self, record: &JournalRecord) -> Result<(), StoreError> {
+        self.write(std::slice::from_ref(record))
+    }
+
+    /// Whether the ledger learns from this journal which calls have ended. If so, nobody else need be told.
+    fn feeds_ledger(&self) -> bool {
+        false
+    }
 }
 
 /// For books that live in memory alone: after a crash there are none.

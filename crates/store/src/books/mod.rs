@@ -2,8 +2,8 @@
 //!
 //! **When they act.** Before each call [`Books::reserve`] holds the most that it can cost, over all limits at once, and
 //! writes that down. Its [`Hold`] ends exactly once: posted with the truth, voided because no call was made, or dropped,
-//! which charges it at its worst. Posting writes the change of the books and the call itself in one go. Calls that have
-//! ended wait in a spool for whoever carries them to the ledger.
+//! which charges it at its worst. An end may reach the journal a few milliseconds late: a crash then charges that call at
+//! its worst. Calls that have ended wait in a spool for whoever carries them to the ledger, unless the journal does.
 //!
 //! **When the journal cannot write.** Nothing new is reserved: who cannot write down what it is about to spend does not
 //! spend it. What has been spent changes the books in memory all the same, and the failure is counted.
@@ -23,6 +23,11 @@ mod tests;
 pub use hold::Hold;
 pub use journal::{Journal, NoJournal};
 pub use record::{JournalRecord, NoRecord};
+#[cfg(feature = "embedded")]
+pub(crate) use record::{
+    certainty_byte, put_call, put_usage, read_call, read_certainty, read_hash, read_money, read_tier,
+    read_usage, tier_byte,
+};
 
 use crate::ledger::Totals;
 use crate::usage::{CallId, UsageEvent};
@@ -168,9 +173,8 @@ impl Books {
             )));
         };
         // With the name of the call: if it never ends, it is told of all the same.
-        let (id, model) = (attempt.id, Arc::clone(&attempt.model));
-        let named = JournalRecord::Attempt { reservation: reservation.id, id, model };
-        desk.write(&[JournalRecord::Entry(entry), named]).map_err(ReserveError::Journal)?;
+        let begun = JournalRecord::Begun { reservation, id: attempt.id, model: Arc::clone(&attempt.model) };
+        desk.write(&[begun]).map_err(ReserveError::Journal)?;
         desk.apply(&entry);
         drop(desk);
         Ok(Hold::new(self.clone(), reservation, attempt))
@@ -187,6 +191,12 @@ impl Books {
     /// Other limits from now on. What is posted and held stays.
     pub fn set_limits(&self, limits: BudgetLimits) {
         lock(&self.0).book.set_limits(limits);
+    }
+
+    /// The limits that hold.
+    #[must_use]
+    pub fn limits(&self) -> BudgetLimits {
+        lock(&self.0).book.limits().clone()
     }
 
     /// What all have spent on a day, counted from 1970.
@@ -232,7 +242,8 @@ impl Books {
         BooksStats { journal_failures: desk.journal_failures, untold: desk.spool.untold() }
     }
 
-    /// Up to `most` calls that have ended, the oldest first. Whoever takes them carries them to the ledger.
+    /// Up to `most` calls that have ended, the oldest first. Whoever takes them carries them to the ledger. None where the
+    /// ledger [learns of them](Journal::feeds_ledger) from the journal.
     #[must_use]
     pub fn take_events(&self, most: usize) -> Vec<UsageEvent> {
         lock(&self.0).spool.take(most)
@@ -286,10 +297,14 @@ impl Desk {
 
     fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError> {
         let written = self.journal.write(records);
+        self.count(&written);
+        written
+    }
+
+    const fn count(&mut self, written: &Result<(), StoreError>) {
         if written.is_err() {
             self.journal_failures = self.journal_failures.saturating_add(1);
         }
-        written
     }
 
     fn apply(&mut self, entry: &Entry) {
@@ -322,21 +337,21 @@ impl Desk {
         expired.len()
     }
 
-    /// Ends a reservation: in the journal, in the books and, where a call was made, in the spool.
-    fn settle(&mut self, entry: Entry, event: Option<UsageEvent>) {
-        match event {
-            None => {
-                // What a journal lost is charged at its worst when it is read back.
-                let _ = self.write(&[JournalRecord::Entry(entry)]);
-            }
-            Some(event) => {
-                let records = [JournalRecord::Entry(entry), JournalRecord::Event(event)];
-                let _ = self.write(&records);
-                let [_, JournalRecord::Event(event)] = records else { return };
-                self.spool.put(event);
-            }
+    /// Ends a reservation, in the journal and in the books.
+    fn settle(&mut self, record: &JournalRecord) {
+        // What a journal lost is charged at its worst when it is read back.
+        let noted = self.journal.note(record);
+        self.count(&noted);
+        if let Some(entry) = record.entry() {
+            self.apply(&entry);
         }
-        self.apply(&entry);
+    }
+
+    /// Has somebody told of a call, unless the journal will.
+    fn tell(&mut self, event: impl FnOnce() -> UsageEvent) {
+        if !self.journal.feeds_ledger() {
+            self.spool.put(event());
+        }
     }
 }
 

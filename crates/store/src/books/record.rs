@@ -5,6 +5,9 @@
 //! is one way to write a record and no other. What is of an unknown version or kind, cut short or too long, is refused:
 //! nothing is read that was not written.
 
+#[cfg(test)]
+mod tests;
+
 use crate::encoding::{Reader, put_number, put_text};
 use crate::usage::{CallId, Certainty, UsageEvent};
 use seawall_core::budget::{Entry, LeaseId, Reservation, ReservationId};
@@ -22,6 +25,8 @@ const LEASED: u8 = 4;
 const RETURNED: u8 = 5;
 const EVENT: u8 = 6;
 const ATTEMPT: u8 = 7;
+const BEGUN: u8 = 8;
+const ENDED: u8 = 9;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +44,28 @@ pub enum JournalRecord {
         /// The vendor's name of the model.
         model: Arc<str>,
     },
+    /// A reservation together with what it is for: what books write before a call.
+    Begun {
+        /// What is held.
+        reservation: Reservation,
+        /// The call that it pays for.
+        id: CallId,
+        /// The vendor's name of the model.
+        model: Arc<str>,
+    },
+    /// A call has ended: what books write after it. Whose it was, the beginning says.
+    Ended {
+        /// Which reservation.
+        reservation: ReservationId,
+        /// When.
+        at: UtcTime,
+        /// What it used.
+        usage: Usage,
+        /// What that cost.
+        cost: Money,
+        /// How sure that is.
+        certainty: Certainty,
+    },
 }
 
 /// Bytes that are no record.
@@ -47,11 +74,27 @@ pub enum JournalRecord {
 pub struct NoRecord;
 
 impl JournalRecord {
+    /// The change of the books that this stands for, if it is one.
+    #[must_use]
+    pub const fn entry(&self) -> Option<Entry> {
+        match self {
+            Self::Entry(entry) => Some(*entry),
+            Self::Begun { reservation, .. } => Some(Entry::Reserved(*reservation)),
+            Self::Ended { reservation, usage, cost, .. } => {
+                Some(Entry::Posted { id: *reservation, usage: *usage, cost: *cost })
+            }
+            Self::Event(_) | Self::Attempt { .. } => None,
+        }
+    }
+
     /// As bytes, behind those that are there.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(VERSION);
         match self {
-            Self::Entry(Entry::Reserved(reservation)) => put_reservation(bytes, reservation),
+            Self::Entry(Entry::Reserved(reservation)) => {
+                bytes.push(RESERVED);
+                put_reservation(bytes, reservation);
+            }
             Self::Entry(Entry::Posted { id, usage, cost }) => {
                 bytes.push(POSTED);
                 put_number(bytes, id.0);
@@ -84,6 +127,20 @@ impl JournalRecord {
                 put_call(bytes, *id);
                 put_text(bytes, model);
             }
+            Self::Begun { reservation, id, model } => {
+                bytes.push(BEGUN);
+                put_reservation(bytes, reservation);
+                put_call(bytes, *id);
+                put_text(bytes, model);
+            }
+            Self::Ended { reservation, at, usage, cost, certainty } => {
+                bytes.push(ENDED);
+                put_number(bytes, reservation.0);
+                put_number(bytes, at.as_nanos());
+                put_usage(bytes, usage);
+                put_number(bytes, cost.as_nanos());
+                bytes.push(certainty_byte(*certainty));
+            }
         }
     }
 
@@ -104,6 +161,18 @@ fn read(mut reader: Reader<'_>) -> Option<JournalRecord> {
             reservation: ReservationId(reader.number()?),
             id: read_call(&mut reader)?,
             model: Arc::from(reader.text()?),
+        },
+        BEGUN => JournalRecord::Begun {
+            reservation: read_reservation(&mut reader)?,
+            id: read_call(&mut reader)?,
+            model: Arc::from(reader.text()?),
+        },
+        ENDED => JournalRecord::Ended {
+            reservation: ReservationId(reader.number()?),
+            at: UtcTime::from_nanos(reader.number()?),
+            usage: read_usage(&mut reader)?,
+            cost: read_money(&mut reader)?,
+            certainty: read_certainty(&mut reader)?,
         },
         _ => JournalRecord::Entry(read_entry(kind, &mut reader)?),
     };
@@ -134,7 +203,6 @@ fn read_entry(kind: u8, reader: &mut Reader<'_>) -> Option<Entry> {
 fn put_reservation(bytes: &mut Vec<u8>, reservation: &Reservation) {
     let Reservation { id, day, caller, tier, generation, session, input, output, worst, expires } =
         *reservation;
-    bytes.push(RESERVED);
     put_number(bytes, id.0);
     put_number(bytes, day);
     bytes.extend_from_slice(&caller.to_le_bytes());
@@ -175,11 +243,7 @@ fn put_event(bytes: &mut Vec<u8>, event: &UsageEvent) {
     put_text(bytes, model);
     put_usage(bytes, usage);
     put_number(bytes, cost.as_nanos());
-    bytes.push(match certainty {
-        Certainty::Told => 0,
-        Certainty::Counted => 1,
-        Certainty::Worst => 2,
-    });
+    bytes.push(certainty_byte(*certainty));
 }
 
 fn read_event(reader: &mut Reader<'_>) -> Option<UsageEvent> {
@@ -192,16 +256,16 @@ fn read_event(reader: &mut Reader<'_>) -> Option<UsageEvent> {
         model: Arc::from(reader.text()?),
         usage: read_usage(reader)?,
         cost: read_money(reader)?,
-        certainty: Certainty::ALL.get(usize::from(reader.byte()?)).copied()?,
+        certainty: read_certainty(reader)?,
     })
 }
 
-fn put_call(bytes: &mut Vec<u8>, id: CallId) {
+pub(crate) fn put_call(bytes: &mut Vec<u8>, id: CallId) {
     bytes.extend_from_slice(&id.request.to_le_bytes());
     put_number(bytes, id.attempt.into());
 }
 
-fn read_call(reader: &mut Reader<'_>) -> Option<CallId> {
+pub(crate) fn read_call(reader: &mut Reader<'_>) -> Option<CallId> {
     let request = u128::from_le_bytes(reader.array()?);
     Some(CallId { request, attempt: u32::try_from(reader.number()?).ok()? })
 }
@@ -222,13 +286,13 @@ fn read_lease(reader: &mut Reader<'_>) -> Option<LeaseId> {
     })
 }
 
-fn put_usage(bytes: &mut Vec<u8>, usage: &Usage) {
+pub(crate) fn put_usage(bytes: &mut Vec<u8>, usage: &Usage) {
     for number in [usage.input, usage.cache_read, usage.cache_write, usage.output] {
         put_number(bytes, number);
     }
 }
 
-fn read_usage(reader: &mut Reader<'_>) -> Option<Usage> {
+pub(crate) fn read_usage(reader: &mut Reader<'_>) -> Option<Usage> {
     Some(Usage {
         input: reader.number()?,
         cache_read: reader.number()?,
@@ -237,16 +301,28 @@ fn read_usage(reader: &mut Reader<'_>) -> Option<Usage> {
     })
 }
 
-fn read_money(reader: &mut Reader<'_>) -> Option<Money> {
+pub(crate) fn read_money(reader: &mut Reader<'_>) -> Option<Money> {
     reader.number().map(Money::from_nanos)
 }
 
 /// A number that is spread over all that there are, for which seven bits a byte would take more room.
-fn read_hash(reader: &mut Reader<'_>) -> Option<u64> {
+pub(crate) fn read_hash(reader: &mut Reader<'_>) -> Option<u64> {
     reader.array().map(u64::from_le_bytes)
 }
 
-const fn tier_byte(tier: Tier) -> u8 {
+pub(crate) const fn certainty_byte(certainty: Certainty) -> u8 {
+    match certainty {
+        Certainty::Told => 0,
+        Certainty::Counted => 1,
+        Certainty::Worst => 2,
+    }
+}
+
+pub(crate) fn read_certainty(reader: &mut Reader<'_>) -> Option<Certainty> {
+    Certainty::ALL.get(usize::from(reader.byte()?)).copied()
+}
+
+pub(crate) const fn tier_byte(tier: Tier) -> u8 {
     match tier {
         Tier::Prime => 0,
         Tier::Standard => 1,
@@ -254,178 +330,6 @@ const fn tier_byte(tier: Tier) -> u8 {
     }
 }
 
-fn read_tier(reader: &mut Reader<'_>) -> Option<Tier> {
+pub(crate) fn read_tier(reader: &mut Reader<'_>) -> Option<Tier> {
     Tier::ALL.get(usize::from(reader.byte()?)).copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{JournalRecord, NoRecord};
-    use crate::usage::{CallId, Certainty, UsageEvent};
-    use proptest::collection::vec;
-    use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
-    use proptest::sample::select;
-    use seawall_core::budget::{Entry, LeaseId, Reservation, ReservationId};
-    use seawall_core::money::{Money, Usage};
-    use seawall_core::time::{Timestamp, UtcTime};
-    use seawall_core::vocabulary::Tier;
-
-    /// Small, large and everything between.
-    fn numbers() -> impl Strategy<Value = u64> {
-        (any::<u64>(), 0_u32..64).prop_map(|(number, shift)| number >> shift)
-    }
-
-    fn money() -> impl Strategy<Value = Money> {
-        numbers().prop_map(Money::from_nanos)
-    }
-
-    fn ids() -> impl Strategy<Value = ReservationId> {
-        numbers().prop_map(ReservationId)
-    }
-
-    fn usages() -> impl Strategy<Value = Usage> {
-        [numbers(), numbers(), numbers(), numbers()].prop_map(|[input, cache_read, cache_write, output]| {
-            Usage { input, cache_read, cache_write, output }
-        })
-    }
-
-    fn tiers() -> impl Strategy<Value = Tier> {
-        select(Tier::ALL.to_vec())
-    }
-
-    fn leases() -> impl Strategy<Value = LeaseId> {
-        (numbers(), tiers(), numbers(), numbers()).prop_map(|(day, tier, node, generation)| LeaseId {
-            day,
-            tier,
-            node,
-            generation,
-        })
-    }
-
-    fn reservations() -> impl Strategy<Value = Entry> {
-        let numbers = (ids(), numbers(), numbers(), numbers(), numbers(), numbers(), numbers());
-        (numbers, tiers(), proptest::option::of(any::<u64>()), money()).prop_map(
-            |((id, day, caller, generation, input, output, expires), tier, session, worst)| {
-                let expires = Timestamp::from_nanos(expires);
-                Entry::Reserved(Reservation {
-                    id,
-                    day,
-                    caller,
-                    tier,
-                    generation,
-                    session,
-                    input,
-                    output,
-                    worst,
-                    expires,
-                })
-            },
-        )
-    }
-
-    fn calls() -> impl Strategy<Value = CallId> {
-        (any::<u128>(), any::<u32>()).prop_map(|(request, attempt)| CallId { request, attempt })
-    }
-
-    fn events() -> impl Strategy<Value = UsageEvent> {
-        let id = calls();
-        let certainty = select(Certainty::ALL.to_vec());
-        (id, numbers(), numbers(), numbers(), tiers(), ".{0,30}", usages(), money(), certainty).prop_map(
-            |(id, at, day, caller, tier, model, usage, cost, certainty)| UsageEvent {
-                id,
-                at: UtcTime::from_nanos(at),
-                day,
-                caller,
-                tier,
-                model: model.into(),
-                usage,
-                cost,
-                certainty,
-            },
-        )
-    }
-
-    fn records() -> impl Strategy<Value = JournalRecord> {
-        prop_oneof![
-            reservations().prop_map(JournalRecord::Entry),
-            (ids(), usages(), money()).prop_map(|(id, usage, cost)| JournalRecord::Entry(Entry::Posted {
-                id,
-                usage,
-                cost
-            })),
-            ids().prop_map(|id| JournalRecord::Entry(Entry::Voided(id))),
-            ids().prop_map(|id| JournalRecord::Entry(Entry::Expired(id))),
-            (leases(), money(), money()).prop_map(|(lease, granted, returned)| {
-                JournalRecord::Entry(Entry::Leased { lease, granted, returned })
-            }),
-            (leases(), money())
-                .prop_map(|(lease, total)| JournalRecord::Entry(Entry::Returned { lease, total })),
-            events().prop_map(JournalRecord::Event),
-            (ids(), calls(), ".{0,30}").prop_map(|(reservation, id, model)| JournalRecord::Attempt {
-                reservation,
-                id,
-                model: model.into()
-            }),
-        ]
-    }
-
-    #[test]
-    fn the_bytes_of_a_record_do_not_change_between_versions() {
-        let lease = LeaseId { day: 20_773, tier: Tier::Guest, node: 258, generation: 1 };
-        let record = JournalRecord::Entry(Entry::Returned { lease, total: Money::from_nanos(300) });
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        assert_eq!(bytes, [1, 5, 0xa5, 0xa2, 1, 2, 2, 1, 0, 0, 0, 0, 0, 0, 1, 0xac, 2]);
-    }
-
-    #[test]
-    fn an_unknown_version_or_kind_is_refused() {
-        let mut bytes = Vec::new();
-        JournalRecord::Entry(Entry::Voided(ReservationId(7))).encode(&mut bytes);
-        assert_eq!(bytes, [1, 2, 7]);
-        for wrong in [[2, 2, 7], [0, 2, 7], [1, 7, 7], [1, 255, 7]] {
-            assert_eq!(JournalRecord::decode(&wrong), Err(NoRecord));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_record_survives_and_is_refused_when_cut_or_too_long(record in records(), cut in any::<usize>()) {
-            let mut bytes = Vec::new();
-            record.encode(&mut bytes);
-            prop_assert_eq!(JournalRecord::decode(&bytes), Ok(record));
-            prop_assert_eq!(JournalRecord::decode(&bytes[..cut % bytes.len()]), Err(NoRecord));
-            bytes.push(0);
-            prop_assert_eq!(JournalRecord::decode(&bytes), Err(NoRecord));
-        }
-
-        #[test]
-        fn a_damaged_record_is_refused_or_is_another_that_is_written_so(
-            record in records(),
-            place in any::<usize>(),
-            damage in 1_u8..,
-        ) {
-            let mut bytes = Vec::new();
-            record.encode(&mut bytes);
-            let place = place % bytes.len();
-            bytes[place] ^= damage;
-            if let Ok(other) = JournalRecord::decode(&bytes) {
-                let mut again = Vec::new();
-                other.encode(&mut again);
-                prop_assert_eq!(again, bytes);
-            }
-        }
-
-        #[test]
-        fn arbitrary_bytes_never_panic(rest in vec(any::<u8>(), 0..90), kind in 0_u8..8) {
-            let bytes = [&[1, kind], rest.as_slice()].concat();
-            for bytes in [&bytes, &rest] {
-                if let Ok(record) = JournalRecord::decode(bytes) {
-                    let mut again = Vec::new();
-                    record.encode(&mut again);
-                    prop_assert_eq!(&again, bytes);
-                }
-            }
-        }
-    }
 }

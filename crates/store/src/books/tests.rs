@@ -7,7 +7,7 @@ use crate::{StoreError, lock};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use seawall_core::budget::{
-    Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, BudgetRefusal, Entry, Lease, LeaseBook, LeaseId,
+    Account, Ask, BudgetBook, BudgetLimits, BudgetOptions, BudgetRefusal, Lease, LeaseBook, LeaseId,
 };
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
@@ -80,7 +80,7 @@ impl Kept {
         for record in self.writes().into_iter().flatten() {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
-            if let Ok(JournalRecord::Entry(entry)) = JournalRecord::decode(&bytes) {
+            if let Some(entry) = JournalRecord::decode(&bytes).unwrap().entry() {
                 let _ = book.apply(&entry);
             }
         }
@@ -155,7 +155,7 @@ fn a_hold_ends_once_however_it_ends_and_whether_or_not_its_time_has_passed() {
 }
 
 #[test]
-fn an_event_says_whose_money_it_was_and_is_written_together_with_the_entry() {
+fn an_event_says_whose_money_it_was_and_one_record_writes_it_down_with_the_entry() {
     let journal = Kept::default();
     let books = Books::new(limits(100), journal.clone());
     let hold = books.reserve(&ask(4), attempt(8), now()).unwrap();
@@ -167,11 +167,11 @@ fn an_event_says_whose_money_it_was_and_is_written_together_with_the_entry() {
     assert_eq!((&*event.model, event.usage, event.cost), ("strong", usage(), nanos(2)));
     assert_eq!(event.at, UtcTime::start_of_day(DAY + 1));
     let writes = journal.writes();
-    assert_eq!(writes.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
-    let JournalRecord::Entry(Entry::Reserved(reservation)) = &writes[0][0] else { panic!("{writes:?}") };
-    let named = JournalRecord::Attempt { reservation: reservation.id, id: event.id, model: "strong".into() };
-    assert_eq!(writes[0][1], named);
-    assert_eq!(writes[1][1], JournalRecord::Event(event.clone()));
+    let [begun, ended] = writes.as_slice() else { panic!("{writes:?}") };
+    let [JournalRecord::Begun { reservation, id, model }] = begun.as_slice() else { panic!("{begun:?}") };
+    assert_eq!((reservation.worst, *id, &**model), (nanos(4), event.id, "strong"));
+    let (reservation, at, certainty) = (reservation.id, event.at, Certainty::Told);
+    assert_eq!(ended, &[JournalRecord::Ended { reservation, at, usage: usage(), cost: nanos(2), certainty }]);
     assert!(books.take_events(1).is_empty());
 }
 

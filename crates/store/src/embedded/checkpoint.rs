@@ -4,8 +4,8 @@
 //! from which segment on the journal is to be read. Before that is durable nothing is deleted; afterwards what is left over
 //! is deleted whenever it is found. Opening a folder is a checkpoint, too, after which nothing is open.
 
-use super::folder::{Folder, FoundBooks};
-use super::ledger::post;
+use super::folder::{Folder, FoundBooks, put_header};
+use super::intake::Intake;
 use super::refusal::OpenError;
 use super::rows::{Batch, View, failure, guarded};
 use super::segment::{self, SegmentText, segment_path};
@@ -21,6 +21,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// So many calls are put in order together.
+const TOGETHER: usize = 4_096;
 
 /// Has the writer take every segment before this one into the books, and delete it then.
 pub(super) fn order(shared: &Shared, next: u64) {
@@ -47,14 +50,23 @@ fn take_in(
     next: u64,
 ) -> Result<(), StoreError> {
     let mut shadow = Shadow::load(batch, options)?;
-    let broken = |error: OpenError| StoreError::broken(super::codec::STORE, error);
+    let mut intake = Intake::new(batch, next)?;
     let mut events = Vec::new();
     for number in shadow.first_segment()..next {
         let path = segment_path(folder, number);
-        let text = segment::read(&path, number, false).map_err(broken)?;
-        shadow.replay(&path, &text, &mut events).map_err(broken)?;
+        let mut failed = Ok(());
+        let read = segment::each_frame(&path, number, |frame| {
+            shadow.replay(&path, frame, &mut events)?;
+            if events.len() >= TOGETHER && failed.is_ok() {
+                failed = intake.add(batch, &mut events);
+            }
+            Ok(())
+        });
+        read.map_err(|error| StoreError::broken(super::codec::STORE, error))?;
+        failed?;
     }
-    post(batch, &events)?;
+    intake.add(batch, &mut events)?;
+    intake.write(batch)?;
     shadow.save(batch, next)
 }
 
@@ -108,7 +120,9 @@ impl Recovery {
             if text.cut > 0 {
                 recovery.cut = Some((path.clone(), text.cut));
             }
-            recovery.replayed += recovery.shadow.replay(&path, &text, &mut recovery.events)?;
+            for frame in text.frames() {
+                recovery.replayed += recovery.shadow.replay(&path, frame, &mut recovery.events)?;
+            }
         }
         Ok(recovery)
     }
@@ -149,7 +163,10 @@ impl Recovery {
     pub(super) fn commit(&mut self, database: &Database, next: u64) -> Result<(), StoreError> {
         let transaction = begin(database)?;
         let mut batch = Batch::new(&transaction);
-        post(&mut batch, &self.events)?;
+        put_header(&mut batch)?;
+        let mut intake = Intake::new(&mut batch, next)?;
+        intake.add(&mut batch, &mut self.events)?;
+        intake.write(&mut batch)?;
         self.shadow.save(&mut batch, next)?;
         drop(batch);
         transaction.commit().map_err(failure)

@@ -7,6 +7,7 @@ use super::backend::GuardedFile;
 use super::codec::{Input, Output};
 use super::refusal::OpenError;
 use super::rows::{Batch, Kind, Rows, View};
+use super::sums::rank_spenders;
 use super::writer::begin;
 use redb::{Builder, Database, DatabaseError, StorageError};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,8 +21,8 @@ pub(super) const BOOKS: &str = "books.redb";
 const NEW_BOOKS: &str = "books.redb.new";
 /// Held by the process that works here.
 const LOCK: &str = "lock";
-/// The format that this program writes, and the newest that it reads.
-pub(super) const FORMAT: u32 = 1;
+/// The format that this program writes, and the newest that it reads. Since 2 there are blocks of calls and ranks of callers.
+pub(super) const FORMAT: u32 = 2;
 /// What every file of the database begins with.
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 const HEADER_KEY: &[u8] = b"format";
@@ -100,8 +101,7 @@ impl Folder {
         let database = Builder::new().create_with_backend(file).map_err(|error| refusal(&new, error))?;
         let written = (|| {
             let transaction = begin(&database)?;
-            let header = Output::default().text(HEADER_WORD).short(FORMAT).row();
-            Batch::new(&transaction).put(Kind::Header, HEADER_KEY, &header)?;
+            put_header(&mut Batch::new(&transaction))?;
             transaction.commit().map_err(super::rows::failure)
         })();
         written
@@ -110,6 +110,16 @@ impl Folder {
         fs::rename(&new, path).map_err(|error| unusable(&error))?;
         self.sync()
     }
+}
+
+/// Brings the books into the present format, if they are not, and says that they are.
+pub(super) fn put_header(batch: &mut Batch<'_>) -> Result<(), crate::StoreError> {
+    let header = Output::default().text(HEADER_WORD).short(FORMAT).row();
+    if batch.get(Kind::Header, HEADER_KEY)?.is_some_and(|before| before == header) {
+        return Ok(());
+    }
+    rank_spenders(batch)?;
+    batch.put(Kind::Header, HEADER_KEY, &header)
 }
 
 /// Takes a file for this process, until it is closed.

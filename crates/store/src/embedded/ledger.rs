@@ -1,9 +1,12 @@
 //! The ledger: leases, calls and sums.
 //!
-//! Sums are rows that every call is added to in its own transaction, so that no question about a day reads its calls. A
-//! call's name leads to its time: told again, it is known.
+//! Sums are rows that every call is added to in its own transaction, so that no question about a day reads its calls.
+//!
+//! A call that is posted is a row of its own, and its name leads to its time: told again, it is known. Calls from the journal
+//! lie in blocks. One of those is known by its name and time: who posts it as well tells of the same end.
 
 use super::EmbeddedStore;
+use super::blocks;
 use super::codec::{Input, Output};
 use super::rows::{Batch, Kind, Rows};
 use super::sums::{Sums, day_totals, spenders, totals_of_caller};
@@ -19,7 +22,7 @@ use seawall_core::vocabulary::Tier;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 
-fn call_key(id: CallId) -> Vec<u8> {
+pub(super) fn call_key(id: CallId) -> Vec<u8> {
     Output::default().long(id.request).short(id.attempt).key()
 }
 
@@ -60,13 +63,17 @@ pub(super) fn post(batch: &mut Batch<'_>, events: &[UsageEvent]) -> Result<Poste
     // Everything is read before anything is written, so that what cannot be read has changed nothing.
     let mut new: BTreeMap<CallId, &UsageEvent> = BTreeMap::new();
     let mut sums = Sums::default();
+    let in_blocks = blocks::known(batch, events)?;
     for event in events {
-        let is_known = new.contains_key(&event.id) || batch.get(Kind::Calls, &call_key(event.id))?.is_some();
+        let is_known = new.contains_key(&event.id)
+            || in_blocks.contains(&blocks::name(event))
+            || batch.get(Kind::Calls, &call_key(event.id))?.is_some();
         if !is_known {
-            sums.add(batch, event)?;
+            sums.add(event);
             new.insert(event.id, event);
         }
     }
+    let sums = sums.on_top_of(batch)?;
     for event in new.values() {
         batch.put(Kind::Events, &event_key(event.at, event.id), &event_row(event))?;
         batch.put(Kind::Calls, &call_key(event.id), &Output::default().moment(event.at).row())?;
@@ -155,9 +162,15 @@ impl Ledger for EmbeddedStore {
         let first = from.map_or(first.clone(), |(at, id)| first.max(event_key(at, id)));
         let end = Output::default().moment(time.end).key();
         let bounds = (Bound::Included(first.as_slice()), Bound::Excluded(end.as_slice()));
-        let mut rows = self.read(|view| view.range(Kind::Events, bounds, most.saturating_add(1)))?;
-        let next = if rows.len() > most { rows.pop() } else { None };
-        let events = rows.iter().map(|(key, row)| read_event(key, row)).collect::<Result<_, _>>()?;
-        Ok(EventPage { events, next: next.map(|(key, _)| read_name(&key)).transpose()? })
+        let enough = most.saturating_add(1);
+        let (posted, mut events) = self.read(|view| {
+            Ok((view.range(Kind::Events, bounds, enough)?, blocks::calls_in(view, time, from, enough)?))
+        })?;
+        for (key, row) in &posted {
+            let event = read_event(key, row)?;
+            events.insert(blocks::name(&event), event);
+        }
+        let next = events.keys().nth(most).copied();
+        Ok(EventPage { events: events.into_values().take(most).collect(), next })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `books.redb` holds everything that is kept; segments of a journal hold what this node's books have promised since they
 //! were last taken into it. What has been answered survives the end of the process and of the machine; a reservation
-//! survives the end of the process at once, and that of the machine a few milliseconds later.
+//! survives the end of the process at once, and that of the machine some milliseconds later.
 //!
 //! **When it acts.** Whatever changes goes through one thread, which makes all that has arrived durable together. Reading
 //! goes to the file directly and waits for nobody. Time comes with each call; what must outlive the process is kept by the
@@ -16,11 +16,14 @@
 
 mod answer;
 mod backend;
+mod blocks;
+mod caretaker;
 mod checkpoint;
 mod claims;
 mod codec;
 mod directory;
 mod folder;
+mod intake;
 mod journal;
 mod ledger;
 mod refusal;
@@ -71,7 +74,7 @@ impl EmbeddedOptions {
     /// The usual, for a node that is alone and may spend these.
     #[must_use]
     pub const fn new(limits: BudgetLimits) -> Self {
-        Self { limits, source: BudgetSource::Caps, cache: 64 << 20, segment: 4 << 20 }
+        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 8 << 20 }
     }
 }
 
@@ -137,7 +140,7 @@ impl EmbeddedStore {
         file.release().map_err(|error| OpenError::unusable(&path, &error))?;
         let number = recovery.next_segment();
         let report = OpenReport { created, replayed: recovery.replayed, charged, cut: recovery.cut.take() };
-        let segment = journal::Segment::create(&folder, number)
+        let segment = journal::create_segment(&folder, number)
             .map_err(|error| OpenError::unusable(&segment::segment_path(folder.path(), number), &error))?;
         let unusable =
             |error: StoreError| OpenError::Unusable { path: path.clone(), reason: error.to_string().into() };

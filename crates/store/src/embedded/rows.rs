@@ -25,7 +25,7 @@ pub(super) enum Kind {
     Calls,
     /// Day and what is counted: sums.
     Totals,
-    /// Day, cost (the highest first), caller: nothing.
+    /// Day, cost (the highest first), caller: nothing. Only in books of the first format.
     Spenders,
     /// Hash of a conversation: what it used.
     Sessions,
@@ -49,10 +49,14 @@ pub(super) enum Kind {
     ClaimEnds,
     /// The books of this node: one row, and where the journal goes on.
     Books,
+    /// Time of the first, a number: some calls that came through the journal.
+    Blocks,
+    /// Day, rank of the cost (the highest first), caller: nothing.
+    Ranks,
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Header,
         Self::Leases,
         Self::Events,
@@ -70,6 +74,8 @@ impl Kind {
         Self::Claims,
         Self::ClaimEnds,
         Self::Books,
+        Self::Blocks,
+        Self::Ranks,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -91,6 +97,8 @@ impl Kind {
             Self::Claims => "claims",
             Self::ClaimEnds => "claim_ends",
             Self::Books => "books",
+            Self::Blocks => "blocks",
+            Self::Ranks => "ranks",
         }
     }
 

@@ -9,13 +9,13 @@
 //! that is not a frame is damage, and refused: behind it are reservations that would be forgotten.
 
 use super::refusal::OpenError;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"SEAWALLJ";
-/// The format that this program writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+/// The format that this program writes, and the newest that it reads. Since 2 there are records of whole calls.
+const FORMAT: u32 = 2;
 /// Magic, format, number, checksum.
 pub(super) const HEADER: usize = 24;
 /// Length and checksum of a frame.
@@ -23,6 +23,8 @@ const FRAME_HEAD: usize = 8;
 /// What a frame carries at most. A length that is larger is no length. It is also what a write that was cut short leaves
 /// at most, and all of that is searched for frames.
 pub(super) const MOST_IN_A_FRAME: usize = 1 << 16;
+/// How much of a segment is read at once.
+const READ_AT_ONCE: usize = 1 << 17;
 
 /// The name of a segment.
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
@@ -48,9 +50,13 @@ pub(super) fn list(folder: &Path) -> Result<Vec<u64>, OpenError> {
 
 /// What a segment begins with.
 pub(super) fn header(number: u64) -> [u8; HEADER] {
+    header_in(FORMAT, number)
+}
+
+fn header_in(format: u32, number: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&FORMAT.to_be_bytes());
+    header[8..12].copy_from_slice(&format.to_be_bytes());
     header[12..20].copy_from_slice(&number.to_be_bytes());
     let sum = crc32fast::hash(&header[..20]);
     header[20..].copy_from_slice(&sum.to_be_bytes());
@@ -125,14 +131,11 @@ fn frame_at(bytes: &[u8], start: usize) -> Frame {
 /// Reads a segment. Only the last may have an end that is cut.
 pub(super) fn read(path: &Path, number: u64, is_last: bool) -> Result<SegmentText, OpenError> {
     let bytes = fs::read(path).map_err(|error| OpenError::unusable(path, &error))?;
-    let expected = header(number);
-    if bytes.len() < HEADER
-        && is_last
-        && (expected.starts_with(&bytes) || bytes.iter().all(|byte| *byte == 0))
-    {
+    let is_begun = |bytes: &[u8]| (1..=FORMAT).any(|format| header_in(format, number).starts_with(bytes));
+    if bytes.len() < HEADER && is_last && (is_begun(&bytes) || bytes.iter().all(|byte| *byte == 0)) {
         return Ok(SegmentText { cut: bytes.len() as u64, ..SegmentText::default() });
     }
-    check_header(path, &bytes, &expected)?;
+    check_header(path, &bytes, number)?;
     let mut frames = Vec::new();
     let mut start = HEADER;
     while start < bytes.len() {
@@ -150,12 +153,53 @@ pub(super) fn read(path: &Path, number: u64, is_last: bool) -> Result<SegmentTex
     Ok(SegmentText { bytes, frames, cut })
 }
 
+/// Hands over what each frame of a segment carries, in order, without having all of it in memory. The segment has a
+/// successor, so that its end must be whole.
+pub(super) fn each_frame(
+    path: &Path,
+    number: u64,
+    mut take: impl FnMut(&[u8]) -> Result<(), OpenError>,
+) -> Result<(), OpenError> {
+    let unusable = |error: &io::Error| OpenError::unusable(path, error);
+    let mut file = File::open(path).map_err(|error| unusable(&error))?;
+    let mut bytes = Vec::with_capacity(READ_AT_ONCE + FRAME_HEAD + MOST_IN_A_FRAME);
+    // Where in the file `bytes` begins, and how much of them has been handed over.
+    let (mut base, mut start, mut is_begun) = (0, 0, false);
+    loop {
+        bytes.drain(..start);
+        base += start;
+        start = 0;
+        let more = Read::by_ref(&mut file).take(READ_AT_ONCE as u64).read_to_end(&mut bytes);
+        let is_over = more.map_err(|error| unusable(&error))? == 0;
+        if !is_begun {
+            check_header(path, &bytes, number)?;
+            (start, is_begun) = (HEADER, true);
+        }
+        while start < bytes.len() {
+            match frame_at(&bytes, start) {
+                Frame::Whole(end) => {
+                    take(bytes.get(start + FRAME_HEAD..end).unwrap_or_default())?;
+                    start = end;
+                }
+                Frame::Incomplete if !is_over => break,
+                _ => {
+                    let place = base + start;
+                    return Err(OpenError::damaged(path, format_args!("no record at byte {place}")));
+                }
+            }
+        }
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
 /// Whether a whole frame begins somewhere behind: then what is before it is no end.
 fn holds_a_frame(bytes: &[u8], from: usize) -> bool {
     (from..bytes.len()).any(|start| matches!(frame_at(bytes, start), Frame::Whole(_)))
 }
 
-fn check_header(path: &Path, bytes: &[u8], expected: &[u8; HEADER]) -> Result<(), OpenError> {
+fn check_header(path: &Path, bytes: &[u8], number: u64) -> Result<(), OpenError> {
     if !bytes.starts_with(&MAGIC) {
         return Err(if bytes.is_empty() || MAGIC.starts_with(bytes) {
             OpenError::damaged(path, "the file is cut short")
@@ -176,7 +220,7 @@ fn check_header(path: &Path, bytes: &[u8], expected: &[u8; HEADER]) -> Result<()
     if found > FORMAT {
         return Err(OpenError::Newer { path: path.into(), found, known: FORMAT });
     }
-    if header != expected {
+    if *header != header_in(found, number) {
         return Err(OpenError::damaged(path, "it is another segment than its name says"));
     }
     Ok(())

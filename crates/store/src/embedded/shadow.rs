@@ -11,14 +11,15 @@ use super::EmbeddedOptions;
 use super::codec::STORE;
 use super::refusal::OpenError;
 use super::rows::{Batch, Kind, Rows};
-use super::segment::SegmentText;
 use super::snapshot::{Saved, SavedCall};
 use crate::StoreError;
 use crate::books::JournalRecord;
+use crate::ledger::Totals;
 use crate::usage::{CallId, Certainty, UsageEvent};
 use seawall_core::budget::{BudgetBook, BudgetSource, Entry, Reservation, ReservationId};
-use seawall_core::money::Usage;
-use seawall_core::time::UtcTime;
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Timestamp, UtcTime};
+use seawall_core::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ type CallName = (CallId, Arc<str>);
 const SNAPSHOT_KEY: &[u8] = b"snapshot";
 /// How many days are kept: today, yesterday, and some that a calendar which was set wrong for a while has used.
 const DAYS_KEPT: usize = 4;
+/// So many purses are kept apart from the book at most.
+const MOST_PURSES: usize = 16_384;
 /// The model of a call whose name was not written down.
 const UNNAMED: &str = "unknown";
 
@@ -48,6 +51,39 @@ pub(super) struct Shadow {
     days: Vec<u64>,
     /// The last day of each conversation.
     sessions: BTreeMap<u64, u64>,
+    last_model: Arc<str>,
+    /// Reservations from this number on are not in the book yet.
+    first_fresh: u64,
+    /// The number behind the last reservation.
+    next: u64,
+    /// What those of them that have ended come to.
+    spent: BTreeMap<Purse, Spent>,
+}
+
+/// Whose money it was: calls that have all of this in common are one to the books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Purse {
+    day: u64,
+    caller: u64,
+    tier: Tier,
+    generation: u64,
+    session: Option<u64>,
+}
+
+impl Purse {
+    const fn nothing_held(self, id: ReservationId) -> Reservation {
+        let Self { day, caller, tier, generation, session } = self;
+        let (worst, expires) = (Money::ZERO, Timestamp::NEVER);
+        Reservation { id, day, caller, tier, generation, session, input: 0, output: 0, worst, expires }
+    }
+}
+
+/// What calls of one purse come to.
+#[derive(Debug)]
+struct Spent {
+    /// The number of the last of them.
+    last: ReservationId,
+    totals: Totals,
 }
 
 impl Shadow {
@@ -66,7 +102,21 @@ impl Shadow {
         let untold = snapshot.open.iter().chain(&snapshot.given_up).filter_map(with_name).collect();
         let is_used = !days.is_empty();
         let sessions = sessions.into_iter().collect();
-        Ok(Self { book, source, is_used, first_segment, untold, days, sessions })
+        let (last_model, next, spent) = (UNNAMED.into(), snapshot.next, BTreeMap::new());
+        let first_fresh = next;
+        Ok(Self {
+            book,
+            source,
+            is_used,
+            first_segment,
+            untold,
+            days,
+            sessions,
+            last_model,
+            first_fresh,
+            next,
+            spent,
+        })
     }
 
     /// Has the books go on with the money of this source. Those of another can only if they are empty; otherwise it is
@@ -83,6 +133,7 @@ impl Shadow {
             return Err(self.source);
         }
         self.source = options.source;
+        (self.first_fresh, self.next) = (0, 0);
         self.book = match options.source {
             BudgetSource::Caps => BudgetBook::new(options.limits.clone()),
             BudgetSource::Leases { node } => BudgetBook::on_leases(options.limits.clone(), node),
@@ -95,54 +146,131 @@ impl Shadow {
         self.first_segment
     }
 
-    pub(super) fn into_book(self) -> BudgetBook {
+    pub(super) fn into_book(mut self) -> BudgetBook {
+        self.settle_up();
         self.book
     }
 
-    /// Applies what a segment says, and collects its calls. Returns how many records it has.
+    /// Applies what a frame of the journal says, and collects its calls. Returns how many records it has.
     pub(super) fn replay(
         &mut self,
         path: &Path,
-        text: &SegmentText,
+        frame: &[u8],
         events: &mut Vec<UsageEvent>,
     ) -> Result<usize, OpenError> {
-        let mut replayed = 0;
-        for frame in text.frames() {
-            let mut rest = frame;
-            while !rest.is_empty() {
-                let (record, behind) = first_record(rest)
-                    .ok_or_else(|| OpenError::damaged(path, "a record that this program cannot read"))?;
-                self.apply(record, events);
-                replayed += 1;
-                rest = behind;
-            }
+        let (mut replayed, mut rest) = (0, frame);
+        while !rest.is_empty() {
+            let (record, behind) = first_record(rest)
+                .ok_or_else(|| OpenError::damaged(path, "a record that this program cannot read"))?;
+            self.apply(record, events);
+            replayed += 1;
+            rest = behind;
         }
         Ok(replayed)
     }
 
     fn apply(&mut self, record: JournalRecord, events: &mut Vec<UsageEvent>) {
+        let ended = record.entry().and_then(|entry| self.enter(&entry));
         match record {
-            JournalRecord::Entry(entry) => {
-                match entry {
-                    Entry::Reserved(reservation) => self.note(&reservation),
-                    Entry::Posted { id, .. } | Entry::Voided(id) => {
-                        self.untold.remove(&id);
-                    }
-                    Entry::Leased { lease, .. } | Entry::Returned { lease, .. } => self.use_day(lease.day),
-                    Entry::Expired(_) => {}
-                }
-                let _ = self.book.apply(&entry);
-            }
-            JournalRecord::Attempt { reservation, id, model } => {
+            JournalRecord::Attempt { reservation, id, model }
+            | JournalRecord::Begun { reservation: Reservation { id: reservation, .. }, id, model } => {
+                let model = self.shared_name(model);
                 if let Some((_, name)) = self.untold.get_mut(&reservation) {
                     *name = Some((id, model));
                 }
             }
+            JournalRecord::Ended { at, usage, cost, certainty, .. } => {
+                let told = |(reservation, name)| UsageEvent {
+                    usage,
+                    cost,
+                    certainty,
+                    ..worst(&reservation, name, at)
+                };
+                events.extend(ended.map(told));
+            }
             JournalRecord::Event(event) => events.push(event),
+            JournalRecord::Entry(_) => {}
         }
     }
 
+    /// Changes the books. Returns the call that has ended thereby, if it is one that nobody has told of.
+    fn enter(&mut self, entry: &Entry) -> Option<(Reservation, Option<CallName>)> {
+        match *entry {
+            Entry::Reserved(reservation) => {
+                self.note(&reservation);
+                None
+            }
+            Entry::Posted { id, usage, cost } => self.end(id, usage, cost),
+            Entry::Voided(id) => self.end(id, Usage::default(), Money::ZERO),
+            Entry::Expired(id) => {
+                // It is not over, and nothing that is said of it later can be left out.
+                self.settle_up();
+                let _ = self.book.apply(&Entry::Expired(id));
+                None
+            }
+            Entry::Leased { lease, .. } | Entry::Returned { lease, .. } => {
+                self.use_day(lease.day);
+                let _ = self.book.apply(entry);
+                None
+            }
+        }
+    }
+
+    fn end(
+        &mut self,
+        id: ReservationId,
+        usage: Usage,
+        cost: Money,
+    ) -> Option<(Reservation, Option<CallName>)> {
+        let ended = self.untold.remove(&id);
+        if id.0 < self.first_fresh {
+            let _ = self.book.apply(&Entry::Posted { id, usage, cost });
+            return ended;
+        }
+        let (reservation, _) = ended.as_ref()?;
+        let Reservation { day, caller, tier, generation, session, .. } = *reservation;
+        let nothing = Spent { last: id, totals: Totals::default() };
+        let spent = self.spent.entry(Purse { day, caller, tier, generation, session }).or_insert(nothing);
+        spent.last = spent.last.max(id);
+        spent.totals.join(&Totals { calls: 1, usage, cost });
+        if self.spent.len() >= MOST_PURSES {
+            self.settle_up();
+        }
+        ended
+    }
+
+    /// Brings the book up to the journal. A call that began and ended since it last was changes it only by what it cost, so
+    /// that those of one purse are entered as one, which held nothing; the rest are entered as they are.
+    fn settle_up(&mut self) {
+        let spent = std::mem::take(&mut self.spent).into_iter();
+        let mut fresh: Vec<(ReservationId, Option<(Purse, Totals)>)> =
+            spent.map(|(purse, spent)| (spent.last, Some((purse, spent.totals)))).collect();
+        fresh.extend(self.untold.range(ReservationId(self.first_fresh)..).map(|(id, _)| (*id, None)));
+        // The book takes numbers in their order.
+        fresh.sort_unstable_by_key(|(id, _)| *id);
+        for (id, spent) in fresh {
+            if let Some((purse, Totals { usage, cost, .. })) = spent {
+                let _ = self.book.apply(&Entry::Reserved(purse.nothing_held(id)));
+                let _ = self.book.apply(&Entry::Posted { id, usage, cost });
+            } else if let Some((reservation, _)) = self.untold.get(&id) {
+                let _ = self.book.apply(&Entry::Reserved(*reservation));
+            }
+        }
+        self.first_fresh = self.next;
+    }
+
+    /// The name of a model, which most calls share with the one before.
+    fn shared_name(&mut self, model: Arc<str>) -> Arc<str> {
+        if self.last_model != model {
+            self.last_model = model;
+        }
+        Arc::clone(&self.last_model)
+    }
+
     fn note(&mut self, reservation: &Reservation) {
+        // A number that has been used is known.
+        let Some(next) = reservation.id.0.checked_add(1).filter(|next| *next > self.next) else { return };
+        self.next = next;
         self.untold.insert(reservation.id, (*reservation, None));
         self.use_day(reservation.day);
         if let Some(session) = reservation.session {
@@ -159,6 +287,7 @@ impl Shadow {
 
     /// Charges everything that is open at its worst. Returns every call that nobody has told of.
     pub(super) fn charge_open(&mut self, now: UtcTime) -> Vec<UsageEvent> {
+        self.settle_up();
         let _ = self.book.recover();
         let untold = std::mem::take(&mut self.untold);
         untold.into_values().map(|(reservation, name)| worst(&reservation, name, now)).collect()
@@ -167,6 +296,7 @@ impl Shadow {
     /// Writes a snapshot: the journal is to be read from `next` on.
     pub(super) fn save(&mut self, batch: &mut Batch<'_>, next: u64) -> Result<(), StoreError> {
         self.first_segment = next;
+        self.settle_up();
         self.forget();
         let mut snapshot = self.book.snapshot();
         let is_kept = |day: u64| self.days.contains(&day);

@@ -1,7 +1,8 @@
 //! What the calls of a day come to: by tier, by model, by caller, and who has spent most.
 //!
-//! A row's key is the day, one byte for what is counted, and which. Callers also lie in the order of what they have spent, the
-//! highest first, so that the first rows of a day are the answer.
+//! A row's key is the day, one byte for what is counted, and which. Callers also lie in the order of the rank of what they
+//! have spent, the highest first, so that the first rows of a day lead to the answer. Eight ranks double an amount: a caller
+//! changes its row then and when, and not with every call.
 
 use super::codec::{Input, Output};
 use super::rows::{Batch, Kind, Rows};
@@ -11,7 +12,10 @@ use crate::usage::UsageEvent;
 use seawall_core::budget::LentBooks;
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Tier;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
+use std::sync::Arc;
 
 const CALLERS: u8 = 0;
 const TIER: u8 = 1;
@@ -26,8 +30,39 @@ fn caller_key(day: u64, caller: u64) -> Vec<u8> {
     key(day, CALLER).number(caller).key()
 }
 
-fn spender_key(day: u64, cost: Money, caller: u64) -> Vec<u8> {
-    Output::default().number(day).number(!cost.as_nanos()).number(caller).key()
+/// How many ranks there are from one amount to its double.
+const RANKS: u64 = 8;
+/// So many rows of ranks are read at once.
+const AT_ONCE: usize = 256;
+
+/// The rank of an amount; a higher amount has no lower one. The highest four bits say it.
+fn rank(cost: Money) -> u64 {
+    let nanos = cost.as_nanos();
+    match nanos.checked_ilog2().and_then(|highest| highest.checked_sub(RANKS.ilog2())) {
+        None => nanos,
+        Some(shift) => RANKS * u64::from(shift) + (nanos >> shift),
+    }
+}
+
+fn rank_key(day: u64, rank: u64, caller: u64) -> Vec<u8> {
+    Output::default().number(day).number(!rank).number(caller).key()
+}
+
+/// Day, rank and caller of a row.
+fn read_rank(key: &[u8]) -> Result<(u64, u64, u64), StoreError> {
+    let mut input = Input::key("ranks", key);
+    let (day, rank, caller) = (input.number()?, !input.number()?, input.number()?);
+    input.end((day, rank, caller))
+}
+
+/// Books of the format before have their callers in the order of amounts.
+pub(super) fn rank_spenders(batch: &mut Batch<'_>) -> Result<(), StoreError> {
+    for (key, _) in batch.beginning(Kind::Spenders, &[], usize::MAX)? {
+        let (day, nanos, caller) = read_rank(&key)?;
+        batch.put(Kind::Ranks, &rank_key(day, rank(Money::from_nanos(nanos)), caller), &[])?;
+        batch.remove(Kind::Spenders, &key)?;
+    }
+    Ok(())
 }
 
 fn row(totals: &Totals) -> Vec<u8> {
@@ -51,59 +86,75 @@ fn callers_of(rows: &mut impl Rows, day: u64) -> Result<u64, StoreError> {
     input.end(callers)
 }
 
-/// Sums to which calls are added, until they are written all at once.
+/// What calls come to that are to be added to the sums.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    rows: BTreeMap<Vec<u8>, Totals>,
-    /// What each caller of a day had spent before, if there was such a caller.
-    callers: BTreeMap<(u64, u64), Option<Money>>,
-    /// How many callers each day had before.
-    days: BTreeMap<u64, u64>,
+    tiers: BTreeMap<(u64, Tier), Totals>,
+    models: BTreeMap<(u64, Arc<str>), Totals>,
+    callers: BTreeMap<(u64, u64), Totals>,
 }
 
 impl Sums {
     /// Adds a call. Nothing is written yet.
-    pub(super) fn add(&mut self, rows: &mut impl Rows, event: &UsageEvent) -> Result<(), StoreError> {
-        let UsageEvent { day, caller, .. } = *event;
-        let of_tier = key(day, TIER).tier(event.tier).key();
-        let of_model = key(day, MODEL).fixed(event.model.as_bytes()).key();
-        let of_caller = caller_key(day, caller);
-        for key in [&of_tier, &of_model, &of_caller] {
-            if !self.rows.contains_key(key) {
-                let before = totals_at(rows, key)?;
-                if *key == of_caller {
-                    self.callers.insert((day, caller), before.map(|totals| totals.cost));
-                }
-                self.rows.insert(key.clone(), before.unwrap_or_default());
-            }
-        }
-        if let std::collections::btree_map::Entry::Vacant(place) = self.days.entry(day) {
-            place.insert(callers_of(rows, day)?);
-        }
-        for key in [of_tier, of_model, of_caller] {
-            self.rows.entry(key).or_default().add(event);
-        }
-        Ok(())
+    pub(super) fn add(&mut self, event: &UsageEvent) {
+        let UsageEvent { day, caller, tier, model, .. } = event;
+        self.tiers.entry((*day, *tier)).or_default().add(event);
+        self.models.entry((*day, Arc::clone(model))).or_default().add(event);
+        self.callers.entry((*day, *caller)).or_default().add(event);
     }
 
-    /// Writes what has come together.
-    pub(super) fn write(mut self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
-        for ((day, caller), before) in self.callers {
-            let Some(now) = self.rows.get(&caller_key(day, caller)) else { continue };
-            match before {
-                Some(before) if before == now.cost => continue,
-                Some(before) => batch.remove(Kind::Spenders, &spender_key(day, before, caller))?,
-                None => {
-                    let callers = self.days.entry(day).or_default();
-                    *callers = callers.saturating_add(1);
-                    batch.put(
-                        Kind::Totals,
-                        &key(day, CALLERS).key(),
-                        &Output::default().number(*callers).row(),
-                    )?;
-                }
+    /// The sums as they are to be written, with what they were before.
+    pub(super) fn on_top_of(self, rows: &mut impl Rows) -> Result<NewSums, StoreError> {
+        let mut new = NewSums::default();
+        let tiers = self.tiers.into_iter().map(|((day, tier), sum)| (key(day, TIER).tier(tier).key(), sum));
+        let of_model = |day: u64, model: &str| key(day, MODEL).fixed(model.as_bytes()).key();
+        let models = self.models.into_iter().map(|((day, model), sum)| (of_model(day, &model), sum));
+        for (key, mut sum) in tiers.chain(models) {
+            sum.join(&totals_at(rows, &key)?.unwrap_or_default());
+            new.rows.push((key, sum));
+        }
+        for ((day, caller), mut sum) in self.callers {
+            let key = caller_key(day, caller);
+            let before = totals_at(rows, &key)?;
+            sum.join(&before.unwrap_or_default());
+            new.spenders.push((day, caller, before.map(|before| before.cost), sum.cost));
+            new.rows.push((key, sum));
+            if before.is_none() {
+                let callers = match new.days.entry(day) {
+                    btree_map::Entry::Occupied(place) => place.into_mut(),
+                    btree_map::Entry::Vacant(place) => place.insert(callers_of(rows, day)?),
+                };
+                *callers = callers.saturating_add(1);
             }
-            batch.put(Kind::Spenders, &spender_key(day, now.cost, caller), &[])?;
+        }
+        Ok(new)
+    }
+}
+
+/// Sums as they are to be written.
+#[derive(Debug, Default)]
+pub(super) struct NewSums {
+    rows: Vec<(Vec<u8>, Totals)>,
+    /// Day, caller, what it had spent before if there was such a caller, and what it has spent now.
+    spenders: Vec<(u64, u64, Option<Money>, Money)>,
+    /// How many callers a day has that got new ones.
+    days: BTreeMap<u64, u64>,
+}
+
+impl NewSums {
+    pub(super) fn write(self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+        for (day, callers) in self.days {
+            batch.put(Kind::Totals, &key(day, CALLERS).key(), &Output::default().number(callers).row())?;
+        }
+        for (day, caller, before, now) in self.spenders {
+            let (before, now) = (before.map(rank), rank(now));
+            if before == Some(now) {
+                continue;
+            }
+            if let Some(before) = before {
+                batch.remove(Kind::Ranks, &rank_key(day, before, caller))?;
+            }
+            batch.put(Kind::Ranks, &rank_key(day, now, caller), &[])?;
         }
         for (key, totals) in &self.rows {
             batch.put(Kind::Totals, key, &row(totals))?;
@@ -143,11 +194,52 @@ pub(super) fn spenders(
     how_many: usize,
 ) -> Result<Vec<(u64, Totals)>, StoreError> {
     let mut spenders = Vec::new();
-    for (key, _) in rows.beginning(Kind::Spenders, &Output::default().number(day).key(), how_many)? {
-        let mut input = Input::key("spenders", &key);
-        let (_, _, caller) = (input.number()?, input.number()?, input.number()?);
-        let caller = input.end(caller)?;
-        spenders.push((caller, totals_of_caller(rows, day, caller)?));
+    let prefix = Output::default().number(day).key();
+    let end = Output::default().number(day).number(u64::MAX).number(u64::MAX).key();
+    let (mut next, mut last_rank) = (Bound::Included(prefix), None);
+    'rows: loop {
+        let bounds = (next.as_ref().map(Vec::as_slice), Bound::Included(end.as_slice()));
+        let some = rows.range(Kind::Ranks, bounds, AT_ONCE)?;
+        let Some((last, _)) = some.last() else { break };
+        next = Bound::Excluded(last.clone());
+        for (key, _) in some {
+            let (_, rank, caller) = read_rank(&key)?;
+            // Within a rank the first row may be of any of its callers.
+            if spenders.len() >= how_many && last_rank != Some(rank) {
+                break 'rows;
+            }
+            last_rank = Some(rank);
+            spenders.push((caller, totals_of_caller(rows, day, caller)?));
+        }
     }
+    spenders.sort_unstable_by_key(|(caller, totals)| (Reverse(totals.cost), *caller));
+    spenders.truncate(how_many);
     Ok(spenders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+    use proptest::prelude::{any, prop_assert, proptest};
+    use seawall_core::money::Money;
+
+    #[test]
+    fn eight_ranks_double_an_amount() {
+        let of = |nanos| rank(Money::from_nanos(nanos));
+        assert_eq!(
+            [0, 1, 7, 8, 15, 16, 17, 18, 31, 32, 36].map(of),
+            [0, 1, 7, 8, 15, 16, 16, 17, 23, 24, 25]
+        );
+        assert_eq!((of(1 << 63), of(u64::MAX)), (8 * 61, 8 * 61 + 7));
+    }
+
+    proptest! {
+        #[test]
+        fn a_higher_amount_has_no_lower_rank(nanos in any::<u64>(), shift in 0_u32..64, more in 0_u64..9) {
+            let nanos = nanos >> shift;
+            let of = |nanos| rank(Money::from_nanos(nanos));
+            prop_assert!(of(nanos) <= of(nanos.saturating_add(more)));
+            prop_assert!(of(nanos) < of(nanos.saturating_mul(2)) || nanos == 0 || nanos > u64::MAX / 2);
+        }
+    }
 }

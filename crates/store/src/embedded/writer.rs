@@ -4,8 +4,6 @@
 //! all of them; only then is anybody answered. So the more are waiting, the less each of them costs, and an answer means
 //! that a power cut takes nothing back.
 //!
-//! Between two transactions it also makes the journal durable, a few milliseconds after something was written to it.
-//!
 //! **What it will not do.** It does not go on after a transaction that failed: what is on disk is then behind what is in
 //! memory. Every later request is told so until the folder is opened again.
 
@@ -16,20 +14,14 @@ use crate::{StoreError, lock};
 use redb::{Database, WriteTransaction};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// So many requests at most share a transaction: the first of them must not wait for ever.
 const MOST_TOGETHER: usize = 4_096;
-/// How long after a write the journal is made durable at the latest.
-pub(super) const SYNC_AFTER: Duration = Duration::from_millis(5);
-
 /// Tells whoever asked what became of it.
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-/// Makes a journal durable.
-pub(super) type Sync = Arc<dyn Fn() + Send + std::marker::Sync>;
 
 /// What came of a task.
 enum Outcome {
@@ -75,8 +67,6 @@ where
 
 enum Order {
     Write(Box<dyn Task>),
-    /// Something was written to the journal.
-    Sync(Sync),
     Stop,
 }
 
@@ -85,17 +75,6 @@ enum Order {
 pub(super) struct Writer {
     orders: Sender<Order>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Tells the writer that a journal has something to make durable.
-#[derive(Clone, Debug)]
-pub(super) struct SyncBell(Sender<Order>);
-
-impl SyncBell {
-    pub(super) fn ring(&self, sync: Sync) {
-        // Without a writer the journal is as durable as a killed process needs it to be.
-        let _ = self.0.send(Order::Sync(sync));
-    }
 }
 
 impl Writer {
@@ -107,10 +86,6 @@ impl Writer {
         let (orders, arriving) = channel();
         let thread = std::thread::spawn(move || Desk { database, shelf, failed: None }.run(&arriving));
         Self { orders, thread: Mutex::new(Some(thread)) }
-    }
-
-    pub(super) fn bell(&self) -> SyncBell {
-        SyncBell(self.orders.clone())
     }
 
     /// Has this done inside a transaction. What it returns is told when that is durable.
@@ -153,31 +128,20 @@ struct Desk {
 
 impl Desk {
     fn run(mut self, arriving: &Receiver<Order>) {
-        let mut unsynced: Option<Sync> = None;
         let mut is_over = false;
         while !is_over {
-            let first = match unsynced {
-                None => arriving.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(_) => arriving.recv_timeout(SYNC_AFTER),
-            };
-            let is_quiet = matches!(first, Err(RecvTimeoutError::Timeout));
-            is_over = matches!(first, Err(RecvTimeoutError::Disconnected));
             let mut tasks = Vec::new();
-            let mut next = first.ok();
+            let mut next = arriving.recv().ok();
+            is_over = next.is_none();
             while let Some(order) = next {
                 match order {
                     Order::Write(task) => tasks.push(task),
-                    Order::Sync(sync) => unsynced = Some(sync),
                     Order::Stop => is_over = true,
                 }
                 next = if tasks.len() < MOST_TOGETHER { arriving.try_recv().ok() } else { None };
             }
-            let had_tasks = !tasks.is_empty();
-            if had_tasks {
+            if !tasks.is_empty() {
                 self.work_off(tasks);
-            }
-            if let Some(sync) = unsynced.take_if(|_| is_quiet || is_over || had_tasks) {
-                sync();
             }
         }
     }
@@ -193,8 +157,8 @@ impl Desk {
         let committed = guarded(|| commit(&self.database, &self.shelf, tasks, &mut replies));
         self.failed = committed.clone().err();
         for reply in replies {
-            // Whoever is woken may run at once, here. What goes wrong there is not to end this thread: without it the
-            // journal would no longer be made durable.
+            // Whoever is woken may run at once, here. What goes wrong there is not to end this thread: without it nothing
+            // would be written any more.
             let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.clone())));
         }
     }

@@ -9,8 +9,8 @@ use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use seawall_store::embedded::EmbeddedStore;
 use seawall_store::{
-    Attempt, Books, CallId, CallerRecord, Certainty, ChangeOrder, CredentialHash, Directory, Ledger,
-    SessionKey, SessionUse, Sessions, StoredTurn, SwitchChange, Switches,
+    Attempt, Books, CallId, CallerRecord, Certainty, ChangeOrder, CredentialHash, Directory, SessionKey,
+    SessionUse, Sessions, StoredTurn, SwitchChange, Switches,
 };
 use std::fmt;
 use std::io::Write;
@@ -51,7 +51,6 @@ fn spend(folder: &Path, round: u64) {
             let books = &books;
             scope.spawn(move || call_models(books, thread, round));
         }
-        scope.spawn(|| carry_events(&books, &store));
         scope.spawn(|| keep_things(&store, round));
     });
 }
@@ -117,13 +116,6 @@ pub(crate) fn ask(number: u64, worst: u64) -> Ask {
         output: 1,
         worst: Money::from_nanos(worst),
         expires: Timestamp::NEVER,
-    }
-}
-
-fn carry_events(books: &Books, store: &EmbeddedStore) {
-    loop {
-        let events = books.take_events(100);
-        wait(Ledger::post(store, &events)).unwrap();
     }
 }
 

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How many processes are killed; more with this variable.
 const ROUNDS: u64 = 30;
+/// So many ends at most wait to be written when a process is killed. Its three threads end one or two calls each before they
+/// reserve again, unless the day's money is spent: then what they end waits for the next look.
+const UNWRITTEN: usize = 40;
 const ROUNDS_VARIABLE: &str = "SEAWALL_KILL_ROUNDS";
 
 /// What is known of a call, from what was told last.
@@ -31,13 +34,18 @@ enum Known {
         cost: u64,
     },
     Ended {
+        worst: u64,
         cost: u64,
         certainty: Certainty,
     },
     Voiding {
         worst: u64,
     },
-    Voided,
+    Voided {
+        worst: u64,
+    },
+    /// A process that came later has found it so: nothing changes it any more.
+    Settled(Option<(u64, Certainty)>),
 }
 
 impl Known {
@@ -51,16 +59,20 @@ impl Known {
         }
     }
 
-    /// What may be in the ledger of it after a crash: amounts, and whether there may be nothing.
+    /// What may be in the ledger of it after a crash: amounts, and whether there may be nothing. An end that was told may
+    /// not have been written yet; then the call is charged at its worst.
     fn allows(self, found: Option<&UsageEvent>) -> bool {
         let found = found.map(|event| (event.cost.as_nanos(), event.certainty));
         let at_worst = |worst| found == Some((worst, Certainty::Worst));
         match self {
-            Self::Refused | Self::Voided => found.is_none(),
-            Self::Asked { worst } | Self::Voiding { worst } => found.is_none() || at_worst(worst),
+            Self::Refused => found.is_none(),
+            Self::Asked { worst } | Self::Voiding { worst } | Self::Voided { worst } => {
+                found.is_none() || at_worst(worst)
+            }
             Self::Reserved { worst } => at_worst(worst),
             Self::Ending { worst, cost } => at_worst(worst) || found == Some((cost, Certainty::Told)),
-            Self::Ended { cost, certainty } => found == Some((cost, certainty)),
+            Self::Ended { worst, cost, certainty } => at_worst(worst) || found == Some((cost, certainty)),
+            Self::Settled(before) => found == before,
         }
     }
 }
@@ -88,11 +100,11 @@ impl Told {
             "refused" => Known::Refused,
             "reserve" => Known::Reserved { worst: amount },
             "post?" => Known::Ending { worst: worst(), cost: amount },
-            "post" => Known::Ended { cost: amount, certainty: Certainty::Told },
+            "post" => Known::Ended { worst: worst(), cost: amount, certainty: Certainty::Told },
             "drop?" => Known::Reserved { worst: worst() },
-            "drop" => Known::Ended { cost: amount, certainty: Certainty::Worst },
+            "drop" => Known::Ended { worst: worst(), cost: amount, certainty: Certainty::Worst },
             "void?" => Known::Voiding { worst: worst() },
-            "void" => Known::Voided,
+            "void" => Known::Voided { worst: worst() },
             "keep?" => {
                 self.wanted.insert(number);
                 self.wanted_in_round += 1;
@@ -122,14 +134,22 @@ fn all_events(store: &EmbeddedStore) -> Vec<UsageEvent> {
     }
 }
 
-fn check(opened: &Opened, told: &Told, round: u64) {
+/// Compares what is there with what was told. What was found of a call is what it is from now on. Returns how many ends
+/// that were told had not been written.
+fn check(opened: &Opened, told: &mut Told, round: u64) -> usize {
     let (store, now) = (&opened.store, moment(round));
     let events = all_events(store);
     let by_id: BTreeMap<CallId, &UsageEvent> = events.iter().map(|event| (event.id, event)).collect();
     assert_eq!(by_id.len(), events.len(), "a call is there twice");
-    for (number, known) in &told.calls {
+    let mut unwritten = 0;
+    for (number, known) in &mut told.calls {
         let found = by_id.get(&call_id(*number)).copied();
         assert!(known.allows(found), "round {round}, call {number}: {known:?}, and there is {found:?}");
+        let found = found.map(|event| (event.cost.as_nanos(), event.certainty));
+        let is_worst = found.is_some_and(|(_, certainty)| certainty == Certainty::Worst);
+        let is_told = matches!(known, Known::Ended { certainty: Certainty::Told, .. } | Known::Voided { .. });
+        unwritten += usize::from(is_told && is_worst);
+        *known = Known::Settled(found);
     }
     for id in by_id.keys() {
         let number = u64::try_from(id.request).unwrap();
@@ -147,6 +167,7 @@ fn check(opened: &Opened, told: &Told, round: u64) {
     assert_eq!((account.posted, account.held), (sum.cost, Money::ZERO));
     assert!(account.posted <= Money::from_nanos(CAP));
     check_things(store, told, round);
+    unwritten
 }
 
 fn check_things(store: &EmbeddedStore, told: &Told, round: u64) {
@@ -171,7 +192,7 @@ fn what_was_told_survives_being_killed_at_any_moment() {
     let scratch = Scratch::new();
     let mut told = Told::default();
     let mut numbers = Numbers(rounds);
-    let mut charged = 0;
+    let (mut charged, mut refused, mut ended) = (0, 0, 0);
     for round in 0..rounds {
         (told.kept_in_round, told.wanted_in_round) = (0, 0);
         let mut child = Running::start(command("spend", scratch.path(), round));
@@ -183,9 +204,14 @@ fn what_was_told_survives_being_killed_at_any_moment() {
         }
         let opened = EmbeddedStore::open(scratch.path(), options(), moment(round)).unwrap();
         charged += opened.report.charged.len();
-        check(&opened, &told, round);
+        let count = |is: fn(&&Known) -> bool| told.calls.values().filter(is).count();
+        refused += count(|known| matches!(known, Known::Refused));
+        let told_of = count(|known| matches!(known, Known::Ended { .. } | Known::Voided { .. }));
+        ended += told_of;
+        let unwritten = check(&opened, &mut told, round);
+        // They wait for the next reservation: of each thread's one or two, and of those that are kept.
+        assert!(unwritten <= UNWRITTEN, "round {round}: {unwritten} of {told_of}");
     }
-    let ended = |known: &&Known| matches!(known, Known::Ended { .. });
-    assert!(told.calls.values().filter(ended).count() > 1_000 && charged > 100, "{charged}");
-    assert!(told.calls.values().any(|known| *known == Known::Refused), "the cap was never reached");
+    assert!(ended > 1_000 && charged > 100, "{ended}, {charged}");
+    assert!(refused > 0, "the cap was never reached");
 }

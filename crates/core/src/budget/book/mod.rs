@@ -167,6 +167,12 @@ impl BudgetBook {
         self.limits = limits;
     }
 
+    /// The limits that hold.
+    #[must_use]
+    pub const fn limits(&self) -> &BudgetLimits {
+        &self.limits
+    }
+
     /// What a tier may spend on a day here: its cap, or what was leased.
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {

@@ -135,11 +135,31 @@ impl Signatures {
         AccessKey { secret: self.secret_of(&id), id }
     }
 
+    /// Whose request this says to be, checked as far as that can be done before its body is there. Where the client states
+    /// the hash of its body, that is all but the body itself; else only what needs no secret.
+    pub fn inspect(&self, request: &SignedRequest<'_>, now: UtcTime) -> Result<Identity, SignatureRefusal> {
+        self.check(request, stated_hash(request.headers)?, now)
+    }
+
     /// Whose request this is. `body` is all of it, as it came.
     pub fn verify(
         &self,
         request: &SignedRequest<'_>,
         body: &[u8],
+        now: UtcTime,
+    ) -> Result<Identity, SignatureRefusal> {
+        let hash = hex(&sha256(body));
+        // A client that states another hash has either sent another body or does not want it covered.
+        if stated_hash(request.headers)?.is_some_and(|stated| stated != hash) {
+            return Err(SignatureRefusal::PayloadChanged);
+        }
+        self.check(request, Some(&hash), now)
+    }
+
+    fn check(
+        &self,
+        request: &SignedRequest<'_>,
+        payload: Option<&str>,
         now: UtcTime,
     ) -> Result<Identity, SignatureRefusal> {
         use SignatureRefusal as No;
@@ -159,15 +179,19 @@ impl Signatures {
         if moment.since(now).max(now.since(moment)) > LARGEST_SKEW {
             return Err(No::DateFar);
         }
-        let payload = payload_hash(request.headers, body)?;
-        let canonical = canonical::request(request, signed_headers, &payload)?;
+        let canonical = canonical::request(request, signed_headers, payload.unwrap_or_default())?;
+        let identity =
+            Identity { credential: credential_of_access_key(id), origin: Origin::Signature, expires: None };
+        if payload.is_none() {
+            return Ok(identity);
+        }
         let scope = format!("{day}/{region}/{SERVICE}/aws4_request");
         let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex(&sha256(canonical.as_bytes())));
         let right = signature_of(&self.secret_of(id), [day, region, SERVICE], &to_sign);
         if !same(&right, &signature) {
             return Err(No::Wrong);
         }
-        Ok(Identity { credential: credential_of_access_key(id), origin: Origin::Signature, expires: None })
+        Ok(identity)
     }
 
     fn secret_of(&self, id: &str) -> String {
@@ -196,17 +220,15 @@ fn is_ours(id: &str) -> bool {
         && name.is_some_and(|name| name.bytes().all(|sign| matches!(sign, b'A'..=b'Z' | b'2'..=b'7')))
 }
 
-/// The hash of the body. Where the client states it, too, it must be the same: a client that states another one has
-/// either sent another body or does not want it covered.
-fn payload_hash(headers: &HeaderMap, body: &[u8]) -> Result<String, SignatureRefusal> {
-    let hash = hex(&sha256(body));
+/// What the client says its body's hash is, if it says so.
+fn stated_hash(headers: &HeaderMap) -> Result<Option<&str>, SignatureRefusal> {
     let mut stated = headers.get_all(PAYLOAD_HASH).iter().map(HeaderValue::as_bytes);
     match (stated.next(), stated.next()) {
-        (None, _) => Ok(hash),
-        (Some(stated), None) if stated == hash.as_bytes() => Ok(hash),
-        (Some(stated), None) if read_hex(&String::from_utf8_lossy(stated)).is_none() => {
-            Err(SignatureRefusal::PayloadUnsigned)
+        (None, _) => Ok(None),
+        (Some(stated), None) => {
+            let digits = std::str::from_utf8(stated).ok().filter(|digits| read_hex(digits).is_some());
+            digits.map(Some).ok_or(SignatureRefusal::PayloadUnsigned)
         }
-        _ => Err(SignatureRefusal::PayloadChanged),
+        (Some(_), Some(_)) => Err(SignatureRefusal::PayloadChanged),
     }
 }

@@ -93,6 +93,32 @@ fn requests_that_real_clients_signed_are_theirs() {
     assert_eq!(expected.credential, sha256(format!("signature\0{ID}").as_bytes()));
 }
 
+/// Before the body is there, a client that states its hash can be told from one that only pretends.
+#[test]
+fn a_stated_hash_lets_a_wrong_signature_be_refused_without_the_body() {
+    let inspect = |recorded: &Recorded| {
+        let authorization = recorded.headers["authorization"].to_str().unwrap();
+        let authorization = authorization.strip_prefix("AWS4-HMAC-SHA256 ").unwrap();
+        let Recorded { method, uri, headers, .. } = recorded;
+        let request = SignedRequest { authorization, method, uri, headers };
+        Signatures::new(MASTER).unwrap().inspect(&request, recorded.at)
+    };
+    let mut stated = 0;
+    for recorded in RECORDED.iter() {
+        assert_eq!(inspect(recorded).map(|identity| identity.credential), Ok(credential_of_access_key(ID)));
+        let mut forged = recorded.clone();
+        let last = forged.headers["authorization"].to_str().unwrap().to_owned();
+        let other = if last.ends_with('0') { "1" } else { "0" };
+        forged.set("authorization", &format!("{}{other}", &last[..last.len() - 1]));
+        let states = recorded.headers.contains_key("x-amz-content-sha256");
+        stated += usize::from(states);
+        let expected = if states { Err(SignatureRefusal::Wrong) } else { Ok(()) };
+        assert_eq!(inspect(&forged).map(drop), expected, "{}", recorded.client);
+        assert_eq!(forged.verify(), Err(SignatureRefusal::Wrong));
+    }
+    assert!((1..RECORDED.len()).contains(&stated), "there are clients of both kinds: {stated}");
+}
+
 #[test]
 fn a_key_is_derived_and_not_kept() {
     let signatures = Signatures::new(MASTER).unwrap();

@@ -94,7 +94,7 @@ impl IssuerOptions {
         let Self { name, audiences, algorithms, secret, leeway, grace, oldest_keys } = self;
         let keys = match secret {
             Some(secret) => Keys::Secret(Arc::new(Key::secret(&secret))),
-            None => Keys::Public(KeyRing::new(grace, oldest_keys)),
+            None => Keys::Public(Arc::new(KeyRing::new(grace, oldest_keys))),
         };
         Ok(Issuer { name, audiences, algorithms, leeway, keys })
     }
@@ -113,7 +113,7 @@ pub struct Issuer {
 /// Where an issuer's keys come from.
 #[derive(Debug)]
 pub(super) enum Keys {
-    Public(KeyRing),
+    Public(Arc<KeyRing>),
     Secret(Arc<Key>),
 }
 
@@ -126,7 +126,7 @@ impl Issuer {
 
     /// Its public keys, if it has any.
     #[must_use]
-    pub fn ring(&self) -> Option<&KeyRing> {
+    pub const fn ring(&self) -> Option<&Arc<KeyRing>> {
         match &self.keys {
             Keys::Public(ring) => Some(ring),
             Keys::Secret(_) => None,

@@ -47,9 +47,9 @@ struct Fetching {
 
 /// Whether to fetch an issuer's keys.
 #[derive(Debug)]
-pub enum RefreshDecision<'a> {
+pub enum RefreshDecision {
     /// Fetch them, and hand the outcome to the permit.
-    Fetch(RefreshPermit<'a>),
+    Fetch(RefreshPermit),
     /// Somebody does. It is worth to wait for that and look again.
     UnderWay,
     /// Not so soon after the last time.
@@ -87,7 +87,7 @@ impl KeyRing {
     }
 
     /// Whether to fetch the list: because a token names a key (`Some`) that is not on it, or because it has grown old.
-    pub fn wants_refresh(&self, name: Option<&str>, now: Timestamp) -> RefreshDecision<'_> {
+    pub fn wants_refresh(self: &Arc<Self>, name: Option<&str>, now: Timestamp) -> RefreshDecision {
         let is_known = name.is_none_or(|name| {
             let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
             keys.iter().any(|key| key.is_listed() && key.name() == Some(name))
@@ -105,7 +105,7 @@ impl KeyRing {
         }
         fetching.under_way = true;
         fetching.began = Some(now);
-        RefreshDecision::Fetch(RefreshPermit { ring: self })
+        RefreshDecision::Fetch(RefreshPermit { ring: Arc::clone(self) })
     }
 
     /// Takes a new list over.
@@ -149,11 +149,11 @@ impl KeyRing {
 /// The right to fetch an issuer's keys. Dropped, it says that nothing came of it.
 #[derive(Debug)]
 #[must_use = "dropped, it says that the fetch failed"]
-pub struct RefreshPermit<'a> {
-    ring: &'a KeyRing,
+pub struct RefreshPermit {
+    ring: Arc<KeyRing>,
 }
 
-impl RefreshPermit<'_> {
+impl RefreshPermit {
     /// What was fetched. What cannot be used changes nothing.
     pub fn finish(self, json: &[u8], now: Timestamp) -> Result<(), KeySetError> {
         self.ring.replace(KeySet::parse(json)?, now);
@@ -161,7 +161,7 @@ impl RefreshPermit<'_> {
     }
 }
 
-impl Drop for RefreshPermit<'_> {
+impl Drop for RefreshPermit {
     fn drop(&mut self) {
         self.ring.fetching().under_way = false;
     }

@@ -7,6 +7,7 @@
 //! else what it has known for longest; the token is then checked anew, and nothing worse. Only what held is remembered,
 //! so that nobody can fill the rows with rubbish.
 
+use super::issuer::Issuer;
 use super::key::Key;
 use crate::identity::{Identity, Origin};
 use seawall_core::time::{Now, UtcTime};
@@ -22,6 +23,8 @@ pub(super) struct Known {
     pub(super) from: UtcTime,
     pub(super) until: UtcTime,
     pub(super) key: Arc<Key>,
+    /// Whose it is. Settings may have taken the issuer out since.
+    pub(super) issuer: Arc<Issuer>,
 }
 
 impl Known {
@@ -51,11 +54,12 @@ impl Memory {
     }
 
     /// Who this token is of, if it was checked before and still holds.
-    pub(super) fn recall(&self, digest: &[u8; 32], now: Now) -> Option<Identity> {
+    pub(super) fn recall(&self, digest: &[u8; 32], now: Now) -> Option<(Identity, Arc<Issuer>)> {
         let mut row = self.row(digest);
         let place = row.iter().position(|(known, _)| known == digest)?;
         if row[place].1.holds_at(now) {
-            return Some(row[place].1.identity());
+            let known = &row[place].1;
+            return Some((known.identity(), Arc::clone(&known.issuer)));
         }
         row.remove(place);
         None
@@ -84,6 +88,7 @@ impl Memory {
 mod tests {
     use super::{Known, Memory, ROW};
     use crate::identity::hash::sha256;
+    use crate::identity::token::IssuerOptions;
     use crate::identity::token::key::Key;
     use proptest::collection;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
@@ -96,7 +101,8 @@ mod tests {
 
     fn token(of: u8, until: u64, key: &Arc<Key>) -> Known {
         let (from, until) = (UtcTime::from_nanos(10), UtcTime::from_nanos(until));
-        Known { credential: [of; 32], from, until, key: Arc::clone(key) }
+        let issuer = Arc::new(IssuerOptions::new("issuer", "audience").check().unwrap());
+        Known { credential: [of; 32], from, until, key: Arc::clone(key), issuer }
     }
 
     #[test]
@@ -108,12 +114,12 @@ mod tests {
             keep();
             assert_eq!(memory.recall(&digest, at(moment)).is_some(), is_known, "at {moment}");
         }
-        assert_eq!(memory.recall(&digest, at(15)), None, "what is over is forgotten");
+        assert!(memory.recall(&digest, at(15)).is_none(), "what is over is forgotten");
         keep();
         key.ends_at(Timestamp::from_nanos(12));
         assert!(memory.recall(&digest, at(11)).is_some());
-        assert_eq!(memory.recall(&digest, at(12)), None);
-        assert_eq!(memory.recall(&sha256(b"other"), at(11)), None);
+        assert!(memory.recall(&digest, at(12)).is_none());
+        assert!(memory.recall(&sha256(b"other"), at(11)).is_none());
     }
 
     #[test]
@@ -151,7 +157,7 @@ mod tests {
             for (moment, (of, until)) in (11..).zip(steps) {
                 let digest = sha256(&[of]);
                 let now = at(moment);
-                if let Some(seen) = memory.recall(&digest, now) {
+                if let Some((seen, _)) = memory.recall(&digest, now) {
                     prop_assert_eq!(Some(&(seen.credential, seen.expires)), model.get(&of));
                     prop_assert!(seen.expires > Some(now.utc));
                 }

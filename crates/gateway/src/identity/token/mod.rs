@@ -17,7 +17,7 @@ mod parts;
 mod strict;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use issuer::{Issuer, IssuerOptions};
 pub use key::Algorithm;
@@ -101,34 +101,50 @@ refusals! {
 /// All issuers, and the tokens of theirs that are known.
 #[derive(Debug)]
 pub struct Issuers {
-    all: Vec<Issuer>,
-    memory: Memory,
+    all: Vec<Arc<Issuer>>,
+    memory: Arc<Memory>,
 }
 
 impl Issuers {
     /// These issuers, each with a name of its own.
     pub fn new(all: Vec<Issuer>) -> Result<Self, SettingError> {
-        let mut names: Vec<&str> = all.iter().map(Issuer::name).collect();
+        Self::of(all.into_iter().map(Arc::new).collect(), Arc::new(Memory::new(REMEMBERED)))
+    }
+
+    /// Other issuers. Tokens of those that stay (the same value, not just the same name) are still known.
+    pub fn renewed(&self, all: Vec<Arc<Issuer>>) -> Result<Self, SettingError> {
+        Self::of(all, Arc::clone(&self.memory))
+    }
+
+    fn of(all: Vec<Arc<Issuer>>, memory: Arc<Memory>) -> Result<Self, SettingError> {
+        let mut names: Vec<&str> = all.iter().map(|issuer| issuer.name()).collect();
         names.sort_unstable();
         if let Some([name, _]) = names.array_windows().find(|[one, other]| one == other) {
             return Err(SettingError::new("issuers", format!("{name:?} is there twice")));
         }
-        Ok(Self { all, memory: Memory::new(REMEMBERED) })
+        Ok(Self { all, memory })
     }
 
     /// Whose token this is.
     pub fn verify(&self, token: &str, now: Now) -> Result<Identity, TokenRefusal> {
+        self.verify_with_issuer(token, now).map(|(identity, _)| identity)
+    }
+
+    /// Whose token this is, and who issued it.
+    pub fn verify_with_issuer(&self, token: &str, now: Now) -> Result<(Identity, Arc<Issuer>), TokenRefusal> {
         if token.len() > LONGEST {
             return Err(TokenRefusal::TooLong);
         }
         let digest = sha256(token.as_bytes());
-        if let Some(identity) = self.memory.recall(&digest, now) {
-            return Ok(identity);
+        if let Some((identity, issuer)) = self.memory.recall(&digest, now)
+            && self.all.iter().any(|current| Arc::ptr_eq(current, &issuer))
+        {
+            return Ok((identity, issuer));
         }
         let known = self.check(token, now)?;
-        let identity = known.identity();
+        let (identity, issuer) = (known.identity(), Arc::clone(&known.issuer));
         self.memory.remember(digest, known, now);
-        Ok(identity)
+        Ok((identity, issuer))
     }
 
     fn check(&self, token: &str, now: Now) -> Result<Known, TokenRefusal> {
@@ -147,31 +163,35 @@ impl Issuers {
         let (from, until) = parts.times(issuer.leeway, now.utc)?;
         parts.check_audience(&issuer.audiences)?;
         let credential = credential_of_subject(&issuer.name, parts.subject()?);
-        Ok(Known { credential, from, until, key })
+        Ok(Known { credential, from, until, key, issuer: Arc::clone(issuer) })
     }
 
-    fn issuer_of(&self, parts: &Parts<'_>) -> Result<&Issuer, TokenRefusal> {
+    fn issuer_of(&self, parts: &Parts<'_>) -> Result<&Arc<Issuer>, TokenRefusal> {
         let name = parts.issuer()?;
         self.all.iter().find(|issuer| issuer.name == name).ok_or(TokenRefusal::IssuerUnknown)
     }
 
     /// After [`TokenRefusal::KeyUnknown`]: whose keys to fetch, if that could help. A token that was only made up can bring
     /// about one fetch in ten seconds.
-    pub fn refresh_for(&self, token: &str, now: Timestamp) -> Option<(&Issuer, RefreshDecision<'_>)> {
+    pub fn refresh_for(&self, token: &str, now: Timestamp) -> Option<(&Arc<Issuer>, RefreshDecision)> {
+        let (issuer, name) = self.missing_key(token)?;
+        Some((issuer, issuer.ring()?.wants_refresh(name.as_deref(), now)))
+    }
+
+    /// After [`TokenRefusal::KeyUnknown`]: whose key it would need, and what that is called.
+    pub fn missing_key(&self, token: &str) -> Option<(&Arc<Issuer>, Option<String>)> {
         if token.len() > LONGEST {
             return None;
         }
         let parts = Parts::read(token).ok()?;
         let issuer = self.issuer_of(&parts).ok()?;
-        if !issuer.algorithms.contains(&parts.algorithm) {
-            return None;
-        }
-        Some((issuer, issuer.ring()?.wants_refresh(parts.key_name.as_deref(), now)))
+        let name = parts.key_name.as_deref().map(str::to_owned);
+        issuer.algorithms.contains(&parts.algorithm).then_some((issuer, name))
     }
 
     /// All issuers.
     #[must_use]
-    pub fn all(&self) -> &[Issuer] {
+    pub fn all(&self) -> &[Arc<Issuer>] {
         &self.all
     }
 }

@@ -36,15 +36,15 @@ fn what_could_not_be_made_durable_is_not_forgotten_in_the_next_segment() {
     let (file, _reader) = pipe();
     opened.journal.put_segment(file);
     opened.journal.write(&[record(1)]).unwrap();
-    // The journal goes on with another segment before the writer gets to this one.
-    let path = segment_path(scratch.path(), 1);
-    opened.journal.put_segment(File::options().append(true).open(path).unwrap());
     let mut waits = 0;
     while opened.journal.write(&[]).is_ok() {
         std::thread::park_timeout(Duration::from_millis(1));
         waits += 1;
         assert!(waits < 5_000, "nobody has noticed");
     }
+    let path = segment_path(scratch.path(), 1);
+    opened.journal.put_segment(File::options().append(true).open(path).unwrap());
+    assert!(opened.journal.note(&record(2)).is_err());
     let error = opened.journal.write(&[record(2)]).unwrap_err();
     assert_eq!(error.to_string(), "the embedded store is away: the journal could not be made durable");
 }

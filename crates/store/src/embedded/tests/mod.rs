@@ -1,8 +1,10 @@
 //! The store in a folder, looked at from inside.
 
+mod blocks;
 mod extremes;
 mod failing;
 mod interrupted;
+mod notes;
 mod opening;
 mod power;
 mod recovery;

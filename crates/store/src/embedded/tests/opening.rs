@@ -139,7 +139,7 @@ fn a_newer_format_is_refused_by_its_number_and_another_word_is_foreign() {
     assert!(
         refusal
             .to_string()
-            .ends_with("written in format 2 and this program reads up to 1; use the newer program")
+            .ends_with("written in format 3 and this program reads up to 2; use the newer program")
     );
     write_header(scratch.path(), &Output::default().text("seaweed").short(FORMAT).row());
     assert!(matches!(refused(scratch.path()), OpenError::Foreign { .. }));

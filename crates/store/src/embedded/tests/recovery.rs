@@ -301,7 +301,7 @@ proptest! {
     /// Reserves, settles and crashes at random; beside it, books that never crash but give up what is open.
     #[test]
     fn books_that_are_read_back_are_the_books_that_were_written(
-        steps in vec((0_u8..12, any::<usize>(), 1_u64..200), 1..60),
+        steps in vec((0_u8..13, any::<usize>(), 1_u64..200), 1..60),
     ) {
         let scratch = Scratch::new();
         let small = EmbeddedOptions { segment: 300, ..EmbeddedOptions::new(limits()) };
@@ -332,6 +332,11 @@ proptest! {
                         node.void(id);
                         let _ = model.apply(&Entry::Voided(id));
                     }
+                }
+                11 if !open.is_empty() => {
+                    let (_, id, _) = open[which % open.len()];
+                    node.write(&[JournalRecord::Entry(Entry::Expired(id))]);
+                    let _ = model.apply(&Entry::Expired(id));
                 }
                 _ => {
                     drop(node);

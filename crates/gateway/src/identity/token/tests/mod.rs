@@ -3,4 +3,4 @@ mod claims;
 mod cost;
 mod key_sets;
 mod rings;
-mod signer;
+pub(in crate::identity) mod signer;

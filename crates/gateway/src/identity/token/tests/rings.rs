@@ -9,11 +9,12 @@ use crate::identity::token::{
 use proptest::collection;
 use proptest::prelude::{prop_assert_eq, proptest};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 const RS: Algorithm = Algorithm::Rs256;
 
-fn ring(issuers: &Issuers) -> &KeyRing {
+fn ring(issuers: &Issuers) -> &Arc<KeyRing> {
     issuers.all()[0].ring().unwrap()
 }
 
@@ -21,7 +22,7 @@ fn set(entries: &[Value]) -> KeySet {
     KeySet::parse(&key_set(entries)).unwrap()
 }
 
-fn permit(decision: RefreshDecision<'_>) -> RefreshPermit<'_> {
+fn permit(decision: RefreshDecision) -> RefreshPermit {
     match decision {
         RefreshDecision::Fetch(permit) => permit,
         other => panic!("{other:?}"),
@@ -204,7 +205,7 @@ fn of_many_threads_one_fetches() {
         let ask = || {
             let decisions: Vec<_> =
                 (0..100).map(|_| ring.wants_refresh(Some("new"), later(10).monotonic)).collect();
-            let is_fetch = |decision: &&RefreshDecision<'_>| matches!(decision, RefreshDecision::Fetch(_));
+            let is_fetch = |decision: &&RefreshDecision| matches!(decision, RefreshDecision::Fetch(_));
             decisions.iter().filter(is_fetch).count()
         };
         let threads = [(); 4].map(|()| scope.spawn(ask));

@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-pub(super) const ISSUER: &str = "https://login.example.com/";
-pub(super) const AUDIENCE: &str = "seawall";
-pub(super) const SECRET: &[u8] = b"a secret that is shared, of 32 bytes or more";
+pub(in crate::identity) const ISSUER: &str = "https://login.example.com/";
+pub(in crate::identity) const AUDIENCE: &str = "seawall";
+pub(in crate::identity) const SECRET: &[u8] = b"a secret that is shared, of 32 bytes or more";
 /// A round number of seconds.
-pub(super) const NOW: u64 = 1_800_000_000;
+pub(in crate::identity) const NOW: u64 = 1_800_000_000;
 
 /// One key of each kind, made once: RSA keys take a while.
-pub(super) struct Keys {
-    pub(super) rsa: RsaKeyPair,
-    pub(super) other_rsa: RsaKeyPair,
+pub(in crate::identity) struct Keys {
+    pub(in crate::identity) rsa: RsaKeyPair,
+    pub(in crate::identity) other_rsa: RsaKeyPair,
     p256: EcdsaKeyPair,
     p384: EcdsaKeyPair,
     ed25519: Ed25519KeyPair,
 }
 
-pub(super) static KEYS: LazyLock<Keys> = LazyLock::new(|| Keys {
+pub(in crate::identity) static KEYS: LazyLock<Keys> = LazyLock::new(|| Keys {
     rsa: RsaKeyPair::generate(KeySize::Rsa2048).unwrap(),
     other_rsa: RsaKeyPair::generate(KeySize::Rsa2048).unwrap(),
     p256: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
@@ -38,28 +38,28 @@ pub(super) static KEYS: LazyLock<Keys> = LazyLock::new(|| Keys {
 });
 
 /// This many seconds after [`NOW`].
-pub(super) fn later(seconds: u64) -> Now {
+pub(in crate::identity) fn later(seconds: u64) -> Now {
     let start = Now::new(Timestamp::from_nanos(1_000), UtcTime::from_nanos(NOW * 1_000_000_000));
     start + Duration::from_secs(seconds)
 }
 
-pub(super) fn now() -> Now {
+pub(in crate::identity) fn now() -> Now {
     later(0)
 }
 
 /// The modulus of a 2048-bit key: what stands between the fixed beginning and end of its public form.
-pub(super) fn modulus(key: &RsaKeyPair) -> Vec<u8> {
+pub(in crate::identity) fn modulus(key: &RsaKeyPair) -> Vec<u8> {
     let public = key.public_key().as_ref();
     let inner = public.strip_prefix(&[0x30, 0x82, 1, 10, 2, 0x82, 1, 1, 0]).unwrap();
     inner.strip_suffix(&[2, 3, 1, 0, 1]).unwrap().to_vec()
 }
 
-pub(super) fn rsa_entry(name: &str, key: &RsaKeyPair) -> Value {
+pub(in crate::identity) fn rsa_entry(name: &str, key: &RsaKeyPair) -> Value {
     json!({ "kty": "RSA", "kid": name, "use": "sig", "n": base64url(&modulus(key)), "e": "AQAB" })
 }
 
 /// The entries of a key set: `rsa`, `p256`, `p384` and `ed25519`.
-pub(super) fn entries() -> Vec<Value> {
+pub(in crate::identity) fn entries() -> Vec<Value> {
     let point = |name: &str, curve: &str, key: &EcdsaKeyPair| {
         let point = key.public_key().as_ref();
         let (x, y) = point[1..].split_at(point.len() / 2);
@@ -74,12 +74,12 @@ pub(super) fn entries() -> Vec<Value> {
     ]
 }
 
-pub(super) fn key_set(entries: &[Value]) -> Vec<u8> {
+pub(in crate::identity) fn key_set(entries: &[Value]) -> Vec<u8> {
     json!({ "keys": entries }).to_string().into_bytes()
 }
 
 /// The name of the key that signs with this.
-pub(super) fn key_of(algorithm: Algorithm) -> &'static str {
+pub(in crate::identity) fn key_of(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::Es256 => "p256",
         Algorithm::Es384 => "p384",
@@ -88,7 +88,7 @@ pub(super) fn key_of(algorithm: Algorithm) -> &'static str {
     }
 }
 
-pub(super) fn sign(algorithm: Algorithm, message: &str) -> Vec<u8> {
+pub(in crate::identity) fn sign(algorithm: Algorithm, message: &str) -> Vec<u8> {
     let (random, message) = (SystemRandom::new(), message.as_bytes());
     let rsa = |encoding| {
         let mut signature = vec![0; 256];
@@ -107,48 +107,48 @@ pub(super) fn sign(algorithm: Algorithm, message: &str) -> Vec<u8> {
     }
 }
 
-pub(super) fn code(secret: &[u8], message: &[u8]) -> Vec<u8> {
+pub(in crate::identity) fn code(secret: &[u8], message: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec()
 }
 
 /// The first two parts of a token, of texts that need not be JSON.
-pub(super) fn message(header: &str, claims: &str) -> String {
+pub(in crate::identity) fn message(header: &str, claims: &str) -> String {
     format!("{}.{}", base64url(header.as_bytes()), base64url(claims.as_bytes()))
 }
 
 /// A token of these texts, signed as this algorithm does whatever the header says.
-pub(super) fn raw_token(algorithm: Algorithm, header: &str, claims: &str) -> String {
+pub(in crate::identity) fn raw_token(algorithm: Algorithm, header: &str, claims: &str) -> String {
     let message = message(header, claims);
     format!("{message}.{}", base64url(&sign(algorithm, &message)))
 }
 
-pub(super) fn claims() -> Value {
+pub(in crate::identity) fn claims() -> Value {
     json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": NOW + 60, "tier": "prime" })
 }
 
-pub(super) fn token(algorithm: Algorithm, claims: &Value) -> String {
+pub(in crate::identity) fn token(algorithm: Algorithm, claims: &Value) -> String {
     let header = json!({ "alg": algorithm.name(), "kid": key_of(algorithm), "typ": "JWT" });
     raw_token(algorithm, &header.to_string(), &claims.to_string())
 }
 
-pub(super) fn options() -> IssuerOptions {
+pub(in crate::identity) fn options() -> IssuerOptions {
     let public = Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Hs256);
     IssuerOptions { algorithms: public.collect(), ..IssuerOptions::new(ISSUER, AUDIENCE) }
 }
 
 /// The issuer with these keys on its list.
-pub(super) fn with_keys(options: IssuerOptions, entries: &[Value]) -> Issuers {
+pub(in crate::identity) fn with_keys(options: IssuerOptions, entries: &[Value]) -> Issuers {
     let issuer: Issuer = options.check().unwrap();
     let set = super::super::KeySet::parse(&key_set(entries)).unwrap();
     issuer.ring().unwrap().replace(set, now().monotonic);
     Issuers::new(vec![issuer]).unwrap()
 }
 
-pub(super) fn issuers() -> Issuers {
+pub(in crate::identity) fn issuers() -> Issuers {
     with_keys(options(), &entries())
 }
 
-pub(super) fn with_secret() -> Issuers {
+pub(in crate::identity) fn with_secret() -> Issuers {
     let issuer = IssuerOptions::with_secret(ISSUER, AUDIENCE, SECRET.to_vec()).check().unwrap();
     Issuers::new(vec![issuer]).unwrap()
 }

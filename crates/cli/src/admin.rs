@@ -1,0 +1,148 @@
+//! Asks a running gateway's admin listener.
+//!
+//! One request over one connection, in HTTP/1.1, and its whole answer. It acts for commands that need what a running
+//! gateway has. It will not try again, follow anything, or speak to anybody but the address in the settings.
+
+use anyhow::{Context as _, anyhow, bail};
+use seawall_config::Settings;
+use seawall_gateway::fetch_secret;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long each step may take.
+const LONGEST: Duration = Duration::from_secs(10);
+/// No answer is larger.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What was answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Asks for this. `Err` means that nobody answered.
+pub(crate) fn ask(settings: &Settings, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Answer> {
+    let address = reached(settings.admin.listen);
+    if address.port() == 0 {
+        bail!("admin.listen has port 0, so that nobody knows where it listens");
+    }
+    let credential = settings.admin.credential.as_ref().map(fetch_secret).transpose();
+    let credential = credential.context("admin.credential")?;
+    let mut stream = TcpStream::connect_timeout(&address, LONGEST)
+        .with_context(|| format!("cannot reach the admin listener at {address}"))?;
+    let limits =
+        stream.set_read_timeout(Some(LONGEST)).and_then(|()| stream.set_write_timeout(Some(LONGEST)));
+    limits.context("cannot limit the wait")?;
+    let authorization =
+        credential.map_or_else(String::new, |word| format!("authorization: Bearer {word}\r\n"));
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\n{authorization}content-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut answer = Vec::new();
+    let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+    let whole = sent.and_then(|()| stream.take(MOST_BYTES).read_to_end(&mut answer));
+    whole.with_context(|| format!("the admin listener at {address} broke off"))?;
+    read(&answer).ok_or_else(|| anyhow!("what answers at {address} is no admin listener"))
+}
+
+/// Where a listener is reached that listens everywhere.
+fn reached(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+fn read(answer: &[u8]) -> Option<Answer> {
+    let end = answer.windows(4).position(|end| end == b"\r\n\r\n")?;
+    let (head, body) = (std::str::from_utf8(&answer[..end]).ok()?, &answer[end + 4..]);
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let (mut length, mut is_chunked) = (None, false);
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        if name.eq_ignore_ascii_case("content-length") {
+            length = Some(value.trim().parse::<usize>().ok()?);
+        }
+        is_chunked |= name.eq_ignore_ascii_case("transfer-encoding");
+    }
+    let body = if is_chunked { unchunked(body)? } else { body.get(..length.unwrap_or(body.len()))?.to_vec() };
+    Some(Answer { status, body })
+}
+
+/// A body that came in pieces, if its end came, too.
+fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|end| end == b"\r\n")?;
+        let size = std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?.trim();
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return Some(whole);
+        }
+        let piece = rest.get(end + 2..)?;
+        whole.extend_from_slice(piece.get(..size)?);
+        rest = piece.get(size..)?.strip_prefix(b"\r\n")?;
+    }
+}
+
+/// A part of a path, as addresses are written.
+pub(crate) fn path_part(text: &str) -> String {
+    let mut part = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
+            part.push(char::from(byte));
+        } else {
+            part += &format!("%{byte:02X}");
+        }
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, path_part, reached, read};
+
+    #[test]
+    fn an_answer_is_its_status_and_its_body() {
+        let answer = |status, body: &str| Some(Answer { status, body: body.as_bytes().to_vec() });
+        assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay"), answer(200, "ok"));
+        assert_eq!(read(b"HTTP/1.1 404 No\r\n\r\nall of it"), answer(404, "all of it"));
+        let chunked = b"HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\n";
+        assert_eq!(read(chunked), answer(201, "abc0123456789"));
+        for wrong in [
+            &b""[..],
+            b"HTTP/1.1 200 OK\r\n",
+            b"SSH-2.0-x\r\n\r\n",
+            b"HTTP/1.1 2\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok",
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabc\r\n0\r\n\r\n",
+        ] {
+            assert_eq!(read(wrong), None, "{}", String::from_utf8_lossy(wrong));
+        }
+    }
+
+    #[test]
+    fn a_listener_everywhere_is_reached_here() {
+        for (listen, address) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("192.0.2.1:1", "192.0.2.1:1"),
+            ("127.0.0.1:2", "127.0.0.1:2"),
+        ] {
+            assert_eq!(reached(listen.parse().unwrap()).to_string(), address);
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_be_another_path() {
+        assert_eq!(path_part("a-b_c~9"), "a-b_c~9");
+        assert_eq!(path_part("../x y?#%é"), "%2E%2E%2Fx%20y%3F%23%25%C3%A9");
+    }
+}

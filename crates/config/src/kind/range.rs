@@ -1,0 +1,163 @@
+//! Ranges of addresses.
+
+use super::{Form, Kind, Misread, expect_text, quoted};
+use crate::problem::Code;
+use crate::tree::Value;
+use seawall_core::setting::SettingError;
+use std::fmt;
+use std::net::IpAddr;
+
+/// Addresses that begin alike, such as `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    start: IpAddr,
+    /// How many bits of the address are fixed.
+    fixed: u32,
+}
+
+impl AddressRange {
+    /// Reads a range such as `10.0.0.0/8`, or a single address.
+    ///
+    /// ```
+    /// use seawall_config::AddressRange;
+    ///
+    /// let range = AddressRange::parse("10.0.0.0/8").unwrap();
+    /// assert!(range.holds("10.255.0.1".parse().unwrap()) && !range.holds("11.0.0.1".parse().unwrap()));
+    /// assert!(AddressRange::parse("10.0.0.1/8").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SettingError> {
+        let wrong = |problem: &str| SettingError::new("address range", format!("{text:?} {problem}"));
+        let (address, fixed) =
+            text.split_once('/').map_or((text, None), |(address, fixed)| (address, Some(fixed)));
+        let start: IpAddr = address.parse().map_err(|_| wrong("is not a range such as 10.0.0.0/8"))?;
+        if start != start.to_canonical() {
+            return Err(wrong("is an IPv4 address written as IPv6"));
+        }
+        let width = if start.is_ipv4() { 32 } else { 128 };
+        let fixed = match fixed {
+            None => width,
+            Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                digits.parse().map_err(|_| wrong("is not a range such as 10.0.0.0/8"))?
+            }
+            Some(_) => return Err(wrong("is not a range such as 10.0.0.0/8")),
+        };
+        if fixed > width {
+            return Err(wrong("fixes more bits than an address has"));
+        }
+        let range = Self { start, fixed };
+        // A bit beyond the fixed ones is a slip: somebody meant a smaller range than this would be.
+        if bits(start) & !range.mask() != 0 {
+            return Err(wrong("has bits beyond those it fixes"));
+        }
+        Ok(range)
+    }
+
+    /// Whether this address is one of them. An IPv4 address written as IPv6 counts as IPv4.
+    #[must_use]
+    pub fn holds(self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_ipv4() == self.start.is_ipv4() && bits(address) & self.mask() == bits(self.start)
+    }
+
+    fn mask(self) -> u128 {
+        let width = if self.start.is_ipv4() { 32 } else { 128 };
+        let all = u128::MAX >> (128 - width);
+        all & !all.checked_shr(self.fixed).unwrap_or(0)
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.start, self.fixed)
+    }
+}
+
+/// Addresses that begin alike: `10.0.0.0/8`, or a single address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range;
+
+impl Kind for Range {
+    type Value = AddressRange;
+
+    fn form() -> Form {
+        Form::text("a range of addresses", &["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"])
+            .pattern("^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")
+    }
+
+    fn read(value: &Value) -> Result<AddressRange, Misread> {
+        let text = expect_text(value, Self::form)?;
+        AddressRange::parse(text).map_err(|error| {
+            Misread::new(Code::Unreadable, error.problem().to_owned(), Self::form().advice())
+        })
+    }
+
+    fn show(value: &AddressRange) -> String {
+        quoted(&value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AddressRange, Kind as _, Range};
+    use crate::tree::Value;
+    use std::net::IpAddr;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_range_ends_where_its_fixed_bits_say() {
+        for (range, inside, outside) in [
+            ("10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0"]),
+            ("192.0.2.7", ["192.0.2.7", "::ffff:192.0.2.7"], ["192.0.2.6", "192.0.2.8"]),
+            ("192.0.2.6/31", ["192.0.2.6", "192.0.2.7"], ["192.0.2.5", "192.0.2.8"]),
+            ("0.0.0.0/0", ["0.0.0.0", "255.255.255.255"], ["::", "2001:db8::"]),
+            ("2001:db8::/33", ["2001:db8::", "2001:db8:7fff:ffff::1"], ["2001:db8:8000::", "2001:db7::"]),
+            ("::/0", ["::1", "ffff::"], ["1.2.3.4", "::ffff:1.2.3.4"]),
+        ] {
+            let range = AddressRange::parse(range).unwrap();
+            assert!(inside.iter().all(|text| range.holds(address(text))), "{range:?}");
+            assert!(!outside.iter().any(|text| range.holds(address(text))), "{range:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_that_means_something_else_is_refused() {
+        for (text, problem) in [
+            ("", "is not a range such as 10.0.0.0/8"),
+            ("10.0.0.0/", "is not a range such as 10.0.0.0/8"),
+            ("10.0.0.0/+8", "is not a range such as 10.0.0.0/8"),
+            ("10.0.0/8", "is not a range such as 10.0.0.0/8"),
+            ("10.0.0.0/99999999999", "is not a range such as 10.0.0.0/8"),
+            ("10.0.0.0/33", "fixes more bits than an address has"),
+            ("::/129", "fixes more bits than an address has"),
+            ("10.0.0.1/8", "has bits beyond those it fixes"),
+            ("2001:db8::1/127", "has bits beyond those it fixes"),
+            ("::ffff:10.0.0.0/104", "is an IPv4 address written as IPv6"),
+        ] {
+            let error = AddressRange::parse(text).unwrap_err().to_string();
+            assert_eq!(error, format!("address range: {text:?} {problem}"));
+        }
+        assert!(AddressRange::parse("10.0.0.0/32").is_ok() && AddressRange::parse("::1/128").is_ok());
+    }
+
+    #[test]
+    fn a_range_is_shown_so_that_it_reads_as_the_same() {
+        for (text, shown) in [("10.0.0.0/8", "10.0.0.0/8"), ("192.0.2.7", "192.0.2.7/32"), ("::1", "::1/128")]
+        {
+            let range = Range::read(&Value::Text(text.to_owned())).unwrap();
+            assert_eq!(Range::show(&range), format!("\"{shown}\""));
+            assert_eq!(AddressRange::parse(shown), Ok(range));
+        }
+        let wrong = Range::read(&Value::Text("10.0.0.1/8".to_owned())).unwrap_err();
+        assert_eq!(wrong.message, "\"10.0.0.1/8\" has bits beyond those it fixes");
+    }
+}

@@ -1,0 +1,178 @@
+//! The table of what can be asked.
+//!
+//! A row is a method, a path, the parameters it takes and what answers. A path that ends with `{id}` takes one more step of
+//! any name. Paths are compared as they were sent: nothing is decoded and no step is taken back.
+
+use super::answer::{AdminError, Answer, respond};
+use super::query::Query;
+use super::{Admin, keys, views};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response};
+use seawall_pipeline::Timer as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// The largest body of a question.
+const LARGEST: usize = 1 << 16;
+/// How long it may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// A question, taken apart.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) query: Query,
+    /// The step of the path that `{id}` stands for; nothing where the path has none.
+    pub(crate) id: String,
+    /// The body; nothing where it was asked with GET.
+    pub(crate) body: Bytes,
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, AdminError>> + Send + 'a>>;
+
+/// One row.
+pub(super) struct AdminRoute {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) answer: for<'a> fn(&'a Admin, Asked) -> Answering<'a>,
+}
+
+macro_rules! routes {
+    ($( $method:ident $path:literal [$($parameter:literal),*] => $answer:path; )+) => {
+        /// All of them.
+        pub(super) static ROUTES: &[AdminRoute] = &[$(
+            AdminRoute {
+                method: Method::$method,
+                path: $path,
+                parameters: &[$($parameter),*],
+                answer: |admin, asked| Box::pin(async move { $answer(admin, asked).await }),
+            },
+        )+];
+    };
+}
+
+routes! {
+    GET "/admin/status" [] => views::status;
+    GET "/admin/targets" [] => views::targets;
+    GET "/admin/limits" ["caller", "tier"] => views::limits;
+    GET "/admin/spend" ["caller"] => views::spend;
+    GET "/admin/requests" ["most"] => views::requests;
+    GET "/admin/settings" [] => views::settings;
+    GET "/admin/keys" [] => keys::list;
+    POST "/admin/keys" [] => keys::create;
+    DELETE "/admin/keys/{id}" [] => keys::revoke;
+    GET "/metrics" [] => views::metrics;
+}
+
+/// What `{id}` stands for in this path; nothing where the path is another one.
+fn id_in<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
+    match pattern.strip_suffix("{id}") {
+        Some(start) => path.strip_prefix(start).filter(|id| !id.is_empty() && !id.contains('/')),
+        None => (pattern == path).then_some(""),
+    }
+}
+
+/// The row for this question, and what `{id}` stands for.
+fn find<'a>(
+    routes: &'static [AdminRoute],
+    method: &Method,
+    path: &'a str,
+) -> Result<(&'static AdminRoute, &'a str), AdminError> {
+    let mut allowed = Vec::new();
+    for route in routes {
+        let Some(id) = id_in(route.path, path) else { continue };
+        if route.method == *method {
+            return Ok((route, id));
+        }
+        allowed.push(route.method.as_str());
+    }
+    Err(if allowed.is_empty() { AdminError::NotFound } else { AdminError::Method(allowed.join(", ")) })
+}
+
+impl Admin {
+    /// Answers one question.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let is_pretty = Query::is_pretty(request.uri().query());
+        respond(&self.answered(request).await, is_pretty)
+    }
+
+    async fn answered(&self, request: Request<Incoming>) -> Result<Answer, AdminError> {
+        let (head, body) = request.into_parts();
+        // Before anything else: who may not ask is not told what there is.
+        self.guard.check(&head.uri, &head.headers)?;
+        let (route, id) = find(ROUTES, &head.method, head.uri.path())?;
+        let query = Query::read(head.uri.query(), route.parameters)?;
+        let body = if head.method == Method::GET { Bytes::new() } else { self.body(body).await? };
+        (route.answer)(self, Asked { query, id: id.to_owned(), body }).await
+    }
+
+    async fn body(&self, body: Incoming) -> Result<Bytes, AdminError> {
+        let runtime = self.sight.runtime;
+        let wrong = |words: &str| AdminError::Parameter(format!("the body {words}"));
+        tokio::select! {
+            biased;
+            body = Limited::new(body, LARGEST).collect() => {
+                let broken = |_| wrong("did not arrive whole, or is larger than 64 KiB");
+                body.map(http_body_util::Collected::to_bytes).map_err(broken)
+            }
+            () = runtime.sleep_until(runtime.monotonic() + BODY_TIME) => Err(wrong("took too long to arrive")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AdminError, AdminRoute, ROUTES, find, id_in};
+    use hyper::Method;
+
+    fn found(method: &Method, path: &str) -> Result<&'static str, AdminError> {
+        find(ROUTES, method, path).map(|(route, _)| route.path)
+    }
+
+    #[test]
+    fn every_path_of_the_table_leads_to_its_row_and_no_other_does() {
+        for route in ROUTES {
+            assert_eq!(found(&route.method, route.path), Ok(route.path));
+            assert!(matches!(found(&Method::PUT, route.path), Err(AdminError::Method(_))));
+        }
+        for path in
+            ["/", "/admin", "/admin/", "/admin/status/", "//admin/status", "/admin/%73tatus", "/ADMIN/status"]
+        {
+            assert_eq!(found(&Method::GET, path), Err(AdminError::NotFound), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_takes_a_name_takes_one_step_of_it() {
+        assert_eq!(id_in("/admin/keys/{id}", "/admin/keys/key_1"), Some("key_1"));
+        for path in ["/admin/keys/", "/admin/keys", "/admin/keys/a/b", "/admin/key/a"] {
+            assert_eq!(id_in("/admin/keys/{id}", path), None, "{path}");
+        }
+        assert_eq!(
+            (id_in("/admin/keys", "/admin/keys"), id_in("/admin/keys", "/admin/key")),
+            (Some(""), None)
+        );
+    }
+
+    #[test]
+    fn a_path_of_several_methods_names_them_all() {
+        let row = |method, path| AdminRoute {
+            method,
+            path,
+            parameters: &[],
+            answer: |_, _| Box::pin(async { Err(AdminError::NotFound) }),
+        };
+        let rows: &'static [AdminRoute] = Box::leak(Box::new([
+            row(Method::GET, "/a"),
+            row(Method::POST, "/a"),
+            row(Method::DELETE, "/a/{id}"),
+        ]));
+        assert!(matches!(find(rows, &Method::POST, "/a"), Ok((route, "")) if route.method == Method::POST));
+        assert!(matches!(find(rows, &Method::DELETE, "/a/7"), Ok((_, "7"))));
+        assert!(matches!(find(rows, &Method::PUT, "/a"), Err(AdminError::Method(all)) if all == "GET, POST"));
+        assert!(matches!(find(rows, &Method::GET, "/a/7"), Err(AdminError::Method(all)) if all == "DELETE"));
+    }
+}

@@ -1,0 +1,15 @@
+//! That what can be asked is written down.
+
+use super::routes::ROUTES;
+
+const PAGE: &str = include_str!("../../../../docs/admin.md");
+
+#[test]
+fn every_path_and_every_parameter_is_on_the_page_for_operators() {
+    for route in ROUTES {
+        assert!(PAGE.contains(&format!("`{} {}`", route.method, route.path)), "{}", route.path);
+        for parameter in route.parameters {
+            assert!(PAGE.contains(&format!("`{parameter}=")), "{} {parameter}", route.path);
+        }
+    }
+}

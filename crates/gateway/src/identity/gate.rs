@@ -1,0 +1,301 @@
+//! The gate: who asks, by the settings in force.
+//!
+//! It acts on the head of a request, so that nobody makes us read a body who has not shown who he is: keys, tokens and
+//! guests are decided at once. A signature covers the body and is checked to the end when that is there; until then as
+//! much of it as can be. A token under a key that we do not know waits until its issuer's keys have been fetched.
+//!
+//! Other settings are another gate, made from the one before: issuers that stay the same keep their keys, and the tokens
+//! that are known of them. Nothing that fails on the way changes the gate in use.
+//!
+//! It will not make a guest of somebody who shows a key or a token that is wrong, and will not say what anybody is
+//! entitled to.
+
+mod issuer;
+mod network;
+
+use super::address::client_address;
+use super::api_key::{credential_of_key, identify_key};
+use super::guest::{GuestOptions, Guests};
+use super::key_source::{KeyFetcher, KeySource};
+use super::master::{MasterSecret, MasterSecretError, random};
+use super::proof::{Proof, RequestHead, proof_of};
+use super::refusal::{NobodyRefusal, Refusal};
+use super::signature::{SignatureRefusal, Signatures};
+use super::token::{Issuers, KeySetError, TokenRefusal};
+use crate::runtime::TokioRuntime;
+use crate::secret::{SecretError, fetch_text};
+use hyper::header::HeaderMap;
+use issuer::MadeIssuer;
+use network::Networks;
+use seawall_config::{AddressRange, IssuerSettings, Settings};
+use seawall_core::handle::Runtime as _;
+use seawall_core::setting::SettingError;
+use seawall_core::time::Now;
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::callers::{CallerDirectory, CallerOptions, ListedKey, ProofKind, Proven};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Why settings cannot become a gate.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// There is no master secret.
+    #[error(transparent)]
+    Master(#[from] MasterSecretError),
+    /// The secret for cookies is not there.
+    #[error("callers.guest_secret: {0}")]
+    GuestSecret(SecretError),
+    /// The secret for cookies could be guessed.
+    #[error("callers.guest_secret: {0}")]
+    Guest(SettingError),
+    /// The secret that is shared with an issuer is not there.
+    #[error("callers.issuers.{0}.secret: {1}")]
+    IssuerSecret(String, SecretError),
+    /// An issuer makes no sense.
+    #[error("callers.issuers.{0}: {1}")]
+    Issuer(String, SettingError),
+    /// The file with an issuer's keys cannot be read.
+    #[error("callers.issuers.{0}.keys: {1}: {2}")]
+    KeyFile(String, String, std::io::Error),
+    /// It has no keys.
+    #[error("callers.issuers.{0}.keys: {1}: {2}")]
+    Keys(String, String, KeySetError),
+    /// Two issuers say the same of themselves.
+    #[error("callers.issuers: {0}")]
+    Issuers(SettingError),
+    /// The thread that fetches keys cannot be started.
+    #[error("cannot start the thread that fetches keys: {0}")]
+    Thread(std::io::Error),
+}
+
+/// What a request's head shows.
+#[derive(Debug)]
+pub enum Shown {
+    /// Who asks.
+    Proven(Proven),
+    /// A guest who was not here before, or cannot show it.
+    NewGuest {
+        /// Who asks.
+        proven: Proven,
+        /// What to send back as `set-cookie`.
+        set_cookie: String,
+    },
+    /// Signed: [`Gate::verify_body`] decides when the body is there.
+    Signed(SignedHead),
+    /// A token under a key that is not known: ask again after [`Gate::fetch_keys`].
+    NeedsKeys(KeysWanted),
+}
+
+/// A signature that is still to be checked against the body.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedHead {
+    claimed: Proven,
+}
+
+impl SignedHead {
+    /// Who the request says to be from. That is good for refusing it early, and for nothing else.
+    #[must_use]
+    pub const fn claimed(&self) -> &Proven {
+        &self.claimed
+    }
+}
+
+/// Keys of an issuer that have to be fetched first.
+#[derive(Debug)]
+pub struct KeysWanted {
+    source: Arc<KeySource>,
+    name: Option<String>,
+}
+
+/// See the module.
+pub struct Gate {
+    runtime: TokioRuntime,
+    master: MasterSecret,
+    trusted: Vec<AddressRange>,
+    guests: Option<Guests>,
+    signatures: Signatures,
+    issuers: Issuers,
+    made: Vec<MadeIssuer>,
+    networks: Networks,
+    fetcher: Option<Arc<KeyFetcher>>,
+}
+
+impl Gate {
+    /// The gate of these settings. Whoever calls this has the folder of the state to itself.
+    pub fn new(settings: &Settings, runtime: TokioRuntime) -> Result<Self, GateError> {
+        let nobody = Issuers::new(Vec::new()).map_err(GateError::Issuers)?;
+        Self::made(settings, runtime, None, &nobody)
+    }
+
+    /// The gate of other settings, with all that can stay.
+    pub fn renewed(&self, settings: &Settings) -> Result<Self, GateError> {
+        Self::made(settings, self.runtime, Some(self), &self.issuers)
+    }
+
+    fn made(
+        settings: &Settings,
+        runtime: TokioRuntime,
+        before: Option<&Self>,
+        known: &Issuers,
+    ) -> Result<Self, GateError> {
+        let callers = &settings.callers;
+        let master = MasterSecret::of(settings, before.map(|before| &before.master))?;
+        let guests = if callers.guests { Some(guests(settings, &master)?) } else { None };
+        let signatures = Signatures::new(master.bytes()).map_err(|_| MasterSecretError::TooShort)?;
+        let made_before = before.map_or(&[][..], |before| &before.made);
+        let one =
+            |(name, issuer): (&String, &IssuerSettings)| MadeIssuer::new(name, issuer, made_before, runtime);
+        let made = callers.issuers.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let all = made.iter().map(|made| Arc::clone(&made.issuer)).collect();
+        let issuers = known.renewed(all).map_err(GateError::Issuers)?;
+        let fetcher = match before.and_then(|before| before.fetcher.clone()) {
+            Some(fetcher) => Some(fetcher),
+            None if made.iter().any(|made| made.source.is_some()) => {
+                Some(Arc::new(KeyFetcher::start(runtime).map_err(GateError::Thread)?))
+            }
+            None => None,
+        };
+        let networks = Networks::new(&master, settings.limits.ipv6_prefix, runtime.now().utc);
+        let trusted = settings.server.trusted_proxies.clone();
+        Ok(Self { runtime, master, trusted, guests, signatures, issuers, made, networks, fetcher })
+    }
+
+    /// From now on the keys of its issuers are kept fresh, and those of no other gate. To be called when it is put in use.
+    pub fn take_effect(&self) {
+        if let Some(fetcher) = &self.fetcher {
+            fetcher.follow(self.made.iter().filter_map(|made| made.source.clone()).collect());
+        }
+    }
+
+    /// What keys are derived from.
+    #[must_use]
+    pub const fn master(&self) -> &MasterSecret {
+        &self.master
+    }
+
+    /// Whom a request is from, for [`RequestHead`].
+    #[must_use]
+    pub fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        client_address(peer, headers, &self.trusted)
+    }
+
+    /// Who asks, and if that is a guest, what to send back. Fetches an issuer's keys where that may help.
+    pub async fn show(&self, head: RequestHead<'_>) -> Result<Shown, Refusal> {
+        match self.inspect(head, self.runtime.now())? {
+            Shown::NeedsKeys(wanted) => {
+                self.fetch_keys(&wanted).await;
+                match self.inspect(head, self.runtime.now())? {
+                    Shown::NeedsKeys(_) => Err(TokenRefusal::KeyUnknown.into()),
+                    shown => Ok(shown),
+                }
+            }
+            shown => Ok(shown),
+        }
+    }
+
+    /// Who asks, as far as that can be said at once.
+    pub fn inspect(&self, head: RequestHead<'_>, now: Now) -> Result<Shown, Refusal> {
+        match proof_of(head)? {
+            Proof::ApiKey(key) => {
+                let hash = identify_key(key)?.credential;
+                Ok(Shown::Proven(Proven::Credential { hash, proof: ProofKind::Key, tier: None }))
+            }
+            Proof::Token(token) => self.token(token, now),
+            Proof::Signed(request) => {
+                let hash = self.signatures.inspect(&request, now.utc)?.credential;
+                let claimed = Proven::Credential { hash, proof: ProofKind::Signature, tier: None };
+                Ok(Shown::Signed(SignedHead { claimed }))
+            }
+            Proof::Nobody { cookie, address } => self.guest(cookie, address, now),
+        }
+    }
+
+    /// Who has signed this request. `head` is the same as before, and `body` all of it, as it came.
+    pub fn verify_body(
+        &self,
+        signed: &SignedHead,
+        head: RequestHead<'_>,
+        body: &[u8],
+        now: Now,
+    ) -> Result<Proven, Refusal> {
+        let Proof::Signed(request) = proof_of(head)? else { return Err(SignatureRefusal::Wrong.into()) };
+        let hash = self.signatures.verify(&request, body, now.utc)?.credential;
+        let proven = Proven::Credential { hash, proof: ProofKind::Signature, tier: None };
+        // Another head than before would be another caller.
+        if proven == signed.claimed { Ok(proven) } else { Err(SignatureRefusal::Wrong.into()) }
+    }
+
+    /// Ends when keys have been fetched, or when that cannot be done or would be too often.
+    pub async fn fetch_keys(&self, wanted: &KeysWanted) {
+        if let Some(fetcher) = &self.fetcher {
+            fetcher.refresh(&wanted.source, wanted.name.as_deref()).await;
+        }
+    }
+
+    fn token(&self, token: &str, now: Now) -> Result<Shown, Refusal> {
+        match self.issuers.verify_with_issuer(token, now) {
+            Ok((identity, issuer)) => {
+                let made = self.made.iter().find(|made| Arc::ptr_eq(&made.issuer, &issuer));
+                let (hash, proof) = (identity.credential, ProofKind::Token);
+                Ok(Shown::Proven(Proven::Credential { hash, proof, tier: made.map(MadeIssuer::tier) }))
+            }
+            Err(TokenRefusal::KeyUnknown) => {
+                let wanted = self.issuers.missing_key(token).and_then(|(issuer, name)| {
+                    let made = self.made.iter().find(|made| Arc::ptr_eq(&made.issuer, issuer))?;
+                    Some(KeysWanted { source: made.source.clone()?, name })
+                });
+                wanted.map(Shown::NeedsKeys).ok_or_else(|| TokenRefusal::KeyUnknown.into())
+            }
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    fn guest(&self, cookie: Option<&str>, address: IpAddr, now: Now) -> Result<Shown, Refusal> {
+        let guests = self.guests.as_ref().ok_or(NobodyRefusal::NoGuests)?;
+        let network = self.networks.number(address, now.utc);
+        // A cookie that is over or wrong proves nothing, and its holder may have come by it in good faith.
+        if let Some(Ok(known)) = cookie.map(|cookie| guests.verify(cookie, now.utc)) {
+            return Ok(Shown::Proven(Proven::Guest { hash: known.credential, network }));
+        }
+        let random = random::<16>().map_err(|_| NobodyRefusal::NoChance)?;
+        let issued = guests.issue(&random, now.utc);
+        let proven = Proven::Guest { hash: issued.identity.credential, network };
+        Ok(Shown::NewGuest { proven, set_cookie: issued.header })
+    }
+}
+
+fn guests(settings: &Settings, master: &MasterSecret) -> Result<Guests, GateError> {
+    let secret = match &settings.callers.guest_secret {
+        Some(reference) => fetch_text(reference).map_err(GateError::GuestSecret)?.into_bytes(),
+        None => master.derived("guest cookies").to_vec(),
+    };
+    let only_over_tls = settings.server.tls.is_some();
+    GuestOptions { only_over_tls, ..GuestOptions::new(secret) }.check().map_err(GateError::Guest)
+}
+
+/// What callers are known by in these settings. `keys` are further ones, for this run alone.
+#[must_use]
+pub fn caller_options(
+    settings: &Settings,
+    keys: &[(Tier, String)],
+    directory: Option<Arc<dyn CallerDirectory>>,
+) -> CallerOptions {
+    let callers = &settings.callers;
+    let listed = callers.keys.values().map(|key| {
+        let routes =
+            key.routes.as_ref().map(|routes| routes.iter().map(|name| name.as_str().into()).collect());
+        (key.hash, ListedKey { tier: key.tier, routes })
+    });
+    let for_now =
+        keys.iter().map(|(tier, key)| (credential_of_key(key), ListedKey { tier: *tier, routes: None }));
+    CallerOptions {
+        keys: listed.chain(for_now).collect(),
+        directory,
+        believe_for: callers.tier_cache,
+        find_within: callers.directory_time,
+        guests: callers.guests,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The master secret: the one that others are derived from.
+//!
+//! Settings may say where it is found; a fleet needs that, so that a key issued by one node is known to all. Otherwise one
+//! is made when it is first wanted and kept in the folder of the state, for this user's eyes alone. Where no state is
+//! kept, it lives as long as the process, and so does every key that was derived from it.
+//!
+//! It will not replace a file that it cannot read: every key that was issued would be worth nothing.
+
+use super::encoding::hex;
+use super::hash::{code, code_key};
+use crate::secret::{SecretError, fetch_text};
+use aws_lc_rs::hmac;
+use seawall_config::{Settings, StoreKind};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Its name in the folder.
+const FILE: &str = "master-secret";
+const SHORTEST: usize = 32;
+/// Nobody wrote a longer one.
+const LONGEST: u64 = 1 << 16;
+
+/// Why there is no master secret.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterSecretError {
+    /// It is not where settings say.
+    #[error("callers.master_secret: {0}")]
+    Secret(#[from] SecretError),
+    /// It could be guessed.
+    #[error("callers.master_secret: it must have at least {SHORTEST} bytes")]
+    TooShort,
+    /// What is in the folder was not written by us, or not to its end.
+    #[error("{0}: this is no master secret: put the right one back, or take it out to have another made")]
+    Damaged(PathBuf),
+    /// It cannot be read or written.
+    #[error("{0}: {1}")]
+    File(PathBuf, std::io::Error),
+    /// There are no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    NoChance(getrandom::Error),
+}
+
+/// See the module. Clones are the same.
+#[derive(Clone)]
+pub struct MasterSecret(Arc<[u8]>);
+
+impl std::fmt::Debug for MasterSecret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("MasterSecret")
+    }
+}
+
+impl MasterSecret {
+    /// The one that these settings ask for. `before` is what was in use, for where nothing is kept.
+    pub fn of(settings: &Settings, before: Option<&Self>) -> Result<Self, MasterSecretError> {
+        if let Some(reference) = &settings.callers.master_secret {
+            return Self::new(fetch_text(reference)?.into_bytes());
+        }
+        match (settings.store.kind, before) {
+            (StoreKind::Memory, Some(before)) => Ok(before.clone()),
+            (StoreKind::Memory, None) => Self::new(made()?.into_bytes()),
+            (StoreKind::Embedded | StoreKind::Redis, _) => Self::in_folder(Path::new(&settings.store.folder)),
+        }
+    }
+
+    /// Of these bytes.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, MasterSecretError> {
+        if bytes.len() < SHORTEST {
+            return Err(MasterSecretError::TooShort);
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    /// The one in this folder, which is made if there is none. Whoever calls this has the folder to itself.
+    pub fn in_folder(folder: &Path) -> Result<Self, MasterSecretError> {
+        let path = folder.join(FILE);
+        let wrong = |error| MasterSecretError::File(path.clone(), error);
+        match File::open(&path) {
+            Ok(file) => {
+                let mut text = String::new();
+                match file.take(LONGEST).read_to_string(&mut text) {
+                    Err(error) if error.kind() == ErrorKind::InvalidData => {
+                        return Err(MasterSecretError::Damaged(path));
+                    }
+                    read => read.map_err(wrong)?,
+                };
+                let text = text.strip_suffix('\n').unwrap_or(&text);
+                let is_ours = text.len() >= SHORTEST && text.bytes().all(|sign| sign.is_ascii_graphic());
+                if !is_ours {
+                    return Err(MasterSecretError::Damaged(path));
+                }
+                Self::new(text.as_bytes().to_vec())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let text = made()?;
+                write(folder, &path, &text).map_err(wrong)?;
+                Self::new(text.into_bytes())
+            }
+            Err(error) => Err(wrong(error)),
+        }
+    }
+
+    /// The secret itself, for the verifier of signatures.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Another secret for another purpose. Nobody can tell one from the other.
+    pub(super) fn derived(&self, purpose: &str) -> [u8; 32] {
+        let key: hmac::Key = code_key(&self.0);
+        code(&key, purpose.as_bytes())
+    }
+}
+
+/// Writes a secret so that it is there as a whole or not at all.
+fn write(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let new = path.with_extension("new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(format!("{text}\n").as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(folder)?.sync_all()
+}
+
+/// 32 random bytes, as text: the file can then be named in other nodes' settings as it is.
+fn made() -> Result<String, MasterSecretError> {
+    random::<32>().map(|bytes| hex(&bytes)).map_err(MasterSecretError::NoChance)
+}
+
+/// Random bytes that nobody can foresee.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "secrets must come from the operating system, never from a seed"
+)]
+pub(super) fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MasterSecret, MasterSecretError};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("seawall-master-{}-{name}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn it_is_made_once_and_for_this_user_alone() {
+        let folder = Folder::new("made");
+        let made = MasterSecret::in_folder(&folder.0).unwrap();
+        let file = folder.0.join("master-secret");
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!((text.len(), text.trim_end().as_bytes()), (65, made.bytes()));
+        assert_eq!(MasterSecret::in_folder(&folder.0).unwrap().bytes(), made.bytes());
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1, "nothing is left beside it");
+        let other = Folder::new("other");
+        assert_ne!(MasterSecret::in_folder(&other.0).unwrap().bytes(), made.bytes());
+        assert_eq!(format!("{made:?}"), "MasterSecret");
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_not_replaced() {
+        let folder = Folder::new("damaged");
+        std::fs::create_dir_all(&folder.0).unwrap();
+        for text in [&b""[..], b"\n", &[b'a'; 31], b"\xff\xff", &[b' '; 40]] {
+            std::fs::write(folder.0.join("master-secret"), text).unwrap();
+            let error = MasterSecret::in_folder(&folder.0).unwrap_err();
+            assert!(matches!(error, MasterSecretError::Damaged(_)), "{error}");
+            assert_eq!(std::fs::read(folder.0.join("master-secret")).unwrap(), text);
+        }
+        std::fs::write(folder.0.join("master-secret"), [b'a'; 32]).unwrap();
+        assert_eq!(MasterSecret::in_folder(&folder.0).unwrap().bytes(), [b'a'; 32]);
+    }
+
+    #[test]
+    fn what_is_derived_differs_by_purpose_and_secret() {
+        let one = MasterSecret::new(vec![1; 32]).unwrap();
+        let two = MasterSecret::new(vec![2; 32]).unwrap();
+        assert_eq!(one.derived("a"), one.derived("a"));
+        assert_ne!(one.derived("a"), one.derived("b"));
+        assert_ne!(one.derived("a"), two.derived("a"));
+        assert!(matches!(MasterSecret::new(vec![1; 31]), Err(MasterSecretError::TooShort)));
+    }
+}

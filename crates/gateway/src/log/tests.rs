@@ -1,0 +1,234 @@
+//! Lines, and how they get to their sink.
+
+use super::recent::WAITING;
+use super::{AccessLog, Recent, Rfc3339, SHOWN, write_line};
+use crate::metrics::Metrics;
+use crate::runtime::TokioRuntime;
+use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+use seawall_core::failure::FailureKind;
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_core::vocabulary::Rung;
+use seawall_pipeline::{Observer as _, Record, Tier, TierOrigin, Verdict};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What turns text around or ends a line without being a control character.
+const TURNING: [char; 4] = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}'];
+
+fn record(verdict: Verdict) -> Record {
+    Record {
+        id: 255,
+        face: "anthropic",
+        caller: Some((7, Tier::Prime, TierOrigin::Settings)),
+        route: Some("manga".into()),
+        rung: Some(Rung::StrongModel),
+        target: Some("str\"ong".into()),
+        would_limit: false,
+        cause: None,
+        verdict,
+        attempts: 2,
+        usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8 },
+        cost: Money::from_nanos(180_000),
+        first_content: Some(Duration::from_millis(350)),
+        took: Duration::from_secs(1),
+        overhead: Some(Duration::from_micros(42)),
+        ended: Timestamp::from_nanos(5_000_000_000),
+    }
+}
+
+/// Two seconds after the record above ended.
+fn now() -> Now {
+    let utc = UtcTime::from_civil(2026, 11, 16) + Duration::from_millis(2_000 + 3_723_004);
+    Now::new(Timestamp::from_nanos(7_000_000_000), utc)
+}
+
+fn line(record: &Record) -> String {
+    let mut line = String::new();
+    write_line(&mut line, record, now());
+    line
+}
+
+#[test]
+fn a_line_is_one_json_object_with_all_that_is_known() {
+    let line = line(&record(Verdict::Interrupted(FailureKind::BrokeMidStream)));
+    assert!(line.ends_with("}\n"));
+    let value: Value = serde_json::from_str(&line).unwrap();
+    let expected = json!({
+        "time": "2026-11-16T01:02:03.004Z",
+        "id": "req_00000000000000ff",
+        "face": "anthropic",
+        "route": "manga",
+        "caller": "0000000000000007",
+        "tier": "prime",
+        "tier_origin": "settings",
+        "verdict": "interrupted",
+        "reason": "broke_mid_stream",
+        "rung": "strong_model",
+        "target": "str\"ong",
+        "attempts": 2,
+        "tokens": { "input": 20, "cache_read": 3, "cache_write": 4, "output": 8 },
+        "cost_nanos": 180_000,
+        "first_content_us": 350_000,
+        "took_us": 1_000_000,
+        "overhead_us": 42,
+    });
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let nothing = Record {
+        caller: None,
+        route: None,
+        rung: None,
+        target: None,
+        first_content: None,
+        overhead: None,
+        ..record(Verdict::Rejected("limited"))
+    };
+    let value: Value = serde_json::from_str(&line(&nothing)).unwrap();
+    assert_eq!((&value["verdict"], &value["reason"]), (&"rejected".into(), &"limited".into()));
+    for key in ["caller", "tier", "tier_origin", "route", "rung", "target", "first_content_us", "overhead_us"]
+    {
+        assert_eq!(value.get(key), None, "{key}");
+    }
+    for verdict in [Verdict::Answered, Verdict::Abandoned] {
+        let value: Value = serde_json::from_str(&line(&record(verdict))).unwrap();
+        assert_eq!(value.get("reason"), None);
+    }
+}
+
+#[test]
+fn moments_are_written_as_the_standard_has_them() {
+    for (nanos, expected) in [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (951_782_399_999_999_999, "2000-02-28T23:59:59.999Z"),
+        (951_782_400_000_000_000, "2000-02-29T00:00:00.000Z"),
+        (1_763_251_200_001_000_000, "2025-11-16T00:00:00.001Z"),
+    ] {
+        assert_eq!(Rfc3339(UtcTime::from_nanos(nanos)).to_string(), expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_name_breaks_a_line_or_steers_a_terminal(route in any::<String>(), target in any::<String>()) {
+        let named = Record {
+            route: Some(route.as_str().into()),
+            target: Some(target.as_str().into()),
+            ..record(Verdict::Answered)
+        };
+        let line = line(&named);
+        let inside = line.strip_suffix('\n').unwrap();
+        prop_assert!(!inside.chars().any(char::is_control));
+        prop_assert!(!inside.contains(TURNING));
+        let value: Value = serde_json::from_str(inside).unwrap();
+        prop_assert_eq!(&value["route"], &Value::from(route));
+        prop_assert_eq!(&value["target"], &Value::from(target));
+    }
+
+    /// Beside lists that are searched from end to end.
+    #[test]
+    fn the_newest_are_shown_and_all_but_the_lost_are_written_once_in_order(
+        steps in prop::collection::vec((1_usize..4_000, 0_usize..200), 1..8)
+    ) {
+        let recent = Recent::new(true);
+        let (mut all, mut waiting, mut taken) = (Vec::new(), VecDeque::new(), Vec::new());
+        for (pushed, most) in steps {
+            for _ in 0..pushed {
+                let id = all.len() as u64;
+                let is_lost = recent.push(&Record { id, ..record(Verdict::Answered) });
+                prop_assert_eq!(is_lost, waiting.len() == WAITING);
+                if is_lost {
+                    waiting.pop_front();
+                }
+                waiting.push_back(id);
+                all.push(id);
+            }
+            recent.take(most, &mut taken);
+            let expected: Vec<u64> = waiting.drain(..most.min(waiting.len())).collect();
+            prop_assert_eq!(taken.iter().map(|record| record.id).collect::<Vec<_>>(), expected);
+            let newest: Vec<u64> = recent.newest(most).iter().map(|record| record.id).collect();
+            prop_assert_eq!(newest, all.iter().rev().take(most).copied().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn without_a_writer_exactly_as_many_are_kept_as_are_shown() {
+    let recent = Recent::new(false);
+    for id in 0..=SHOWN as u64 {
+        assert!(!recent.push(&Record { id, ..record(Verdict::Answered) }));
+    }
+    let newest = recent.newest(usize::MAX);
+    assert_eq!((newest.len(), newest[0].id, newest[SHOWN - 1].id), (SHOWN, SHOWN as u64, 1));
+}
+
+/// A sink that others can look into.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn log(sink: impl std::io::Write + Send + 'static) -> (AccessLog, Arc<Metrics>) {
+    let metrics = Arc::new(Metrics::default());
+    let log = AccessLog::new(Arc::clone(&metrics), TokioRuntime::new(), Some(Box::new(sink)));
+    (log.unwrap(), metrics)
+}
+
+#[test]
+fn every_line_is_written_before_the_log_is_gone() {
+    let sink = Sink::default();
+    let (log, metrics) = log(sink.clone());
+    for id in 0..9_000 {
+        log.settled(&Record { id, ..record(Verdict::Answered) });
+    }
+    drop(log);
+    let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    for (id, line) in text.lines().enumerate() {
+        let value: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(value["id"], format!("req_{id:016x}"));
+    }
+    assert_eq!((text.lines().count(), metrics.lines_lost(), metrics.requests()), (9_000, 0, 9_000));
+}
+
+/// A sink that takes nothing.
+struct Stuck(std::sync::mpsc::Receiver<()>);
+
+impl std::io::Write for Stuck {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = self.0.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sink_that_does_not_keep_up_loses_lines_and_holds_nobody_up() {
+    let (hold, held) = std::sync::mpsc::channel();
+    let (log, metrics) = log(Stuck(held));
+    // What the thread has taken is no longer in the way of others: at most one write's worth.
+    let pushed = 5 * WAITING as u64;
+    for _ in 0..pushed {
+        log.settled(&record(Verdict::Answered));
+    }
+    let lost = metrics.lines_lost();
+    assert!(lost > 0 && lost <= pushed - WAITING as u64, "{lost}");
+    assert_eq!(metrics.requests(), pushed, "what is lost to the log is not lost to counters");
+    drop(hold);
+}

@@ -1,0 +1,198 @@
+//! From all that is known to the page.
+
+use super::page::{Page, Seconds};
+use super::words::{self, ENDINGS, FACES, OUTCOMES, TIERS};
+use super::{Metrics, place_of_request, process, table};
+use crate::shared::SharedStanding;
+use seawall_core::breaker::BreakerPhase;
+use seawall_core::handle::Runtime;
+use seawall_core::pressure::Pressure;
+use seawall_core::queue::QueueStats;
+use seawall_core::retry::StopReason;
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::{DaySpend, Path, TargetStatus};
+use std::time::Duration;
+
+/// How a gateway stands beside what its path knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) uptime: Duration,
+    pub(crate) is_draining: bool,
+    pub(crate) shared: Option<SharedStanding>,
+}
+
+impl Metrics {
+    /// The page: what was counted, and how everything stands now.
+    pub(crate) fn text<R: Runtime>(&self, path: &Path<R>, standing: Standing) -> String {
+        let mut page = Page::default();
+        page.value(&table::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
+        page.value(&table::UPTIME, &[], seconds(standing.uptime));
+        page.value(&table::DRAINING, &[], u8::from(standing.is_draining));
+        page.value(&table::LEVEL, &[], path.level().index());
+        self.write_requests(&mut page);
+        self.write_faces(&mut page);
+        self.write_attempts(&mut page);
+        write_retries(&mut page, path);
+        write_targets(&mut page, &path.targets());
+        write_budget(&mut page, &path.spend());
+        page.value(&table::JOURNAL_FAILURES, &[], path.books_stats().journal_failures);
+        page.value(&table::DIRECTORY_FALLBACKS, &[], self.directory_fallbacks.get(0));
+        page.value(&table::WOULD_LIMIT, &[], self.would_limit.get(0));
+        if let Some(shared) = standing.shared {
+            page.value(&table::SHARED_HERE, &[], u8::from(shared.is_here));
+            page.value(&table::SHARED_ALONE, &[], shared.decided_alone);
+            page.value(&table::SHARED_UNSETTLED, &[], shared.unsettled);
+        }
+        page.value(&table::LINES_LOST, &[], self.lines_lost());
+        if let Some(bytes) = process::memory() {
+            page.value(&table::MEMORY, &[], bytes);
+        }
+        if let Some(files) = process::open_files() {
+            page.value(&table::OPEN_FILES, &[], files);
+        }
+        page.into_text()
+    }
+
+    /// Only what has happened: of all faces, endings and tiers most never meet.
+    pub(super) fn write_requests(&self, page: &mut Page) {
+        let named = self.named.load();
+        let routes = named.routes.iter().map(|(name, cells)| (&**name, cells));
+        for (route, cells) in [("", &self.no_route)].into_iter().chain(routes) {
+            for (face, face_word) in FACES.iter().enumerate() {
+                for ending in 0..ENDINGS {
+                    for tier in 0..TIERS {
+                        let count = cells.requests.get(place_of_request(face, ending, tier));
+                        if count > 0 {
+                            let (verdict, reason) = words::ending_words(ending);
+                            let labels = [face_word, route, verdict, reason, words::tier_word(tier)];
+                            page.value(&table::REQUESTS, &labels, count);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn write_faces(&self, page: &mut Page) {
+        let faces = || FACES.iter().zip(&self.faces);
+        for (face, cells) in faces() {
+            cells.first_content.write(page, &table::FIRST_CONTENT, &[face]);
+        }
+        for (face, cells) in faces() {
+            cells.duration.write(page, &table::DURATION, &[face]);
+        }
+        for (face, cells) in faces() {
+            cells.overhead.write(page, &table::OVERHEAD, &[face]);
+        }
+    }
+
+    /// Targets by name, with zeros where a rate is worth watching from the start.
+    pub(super) fn write_attempts(&self, page: &mut Page) {
+        let named = self.named.load();
+        for (target, cells) in &named.targets {
+            for place in 0..OUTCOMES {
+                let count = cells.attempts.get(place);
+                if count > 0 || place == 0 {
+                    page.value(&table::ATTEMPTS, &[target, words::outcome_word(place)], count);
+                }
+            }
+        }
+        for (target, cells) in &named.targets {
+            for (place, kind) in ["new", "cache_read", "cache_write"].into_iter().enumerate() {
+                page.value(&table::INPUT_TOKENS, &[target, kind], cells.tokens.get(place));
+            }
+        }
+        for (target, cells) in &named.targets {
+            page.value(&table::OUTPUT_TOKENS, &[target], cells.tokens.get(3));
+        }
+        for (target, cells) in &named.targets {
+            for tier in Tier::ALL {
+                page.value(&table::COST, &[tier.name(), target], cells.cost.get(tier.index()));
+            }
+        }
+    }
+}
+
+fn write_retries<R: Runtime>(page: &mut Page, path: &Path<R>) {
+    let counters = path.retry_counters();
+    let snapshot = counters.snapshot();
+    page.value(&table::RETRIES, &[], snapshot.retries);
+    page.value(&table::FAILOVERS, &[], snapshot.failovers);
+    for reason in StopReason::ALL {
+        page.value(&table::STOPS, &[reason.label()], counters.stops(reason));
+    }
+}
+
+pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
+    let gauges: [(_, fn(&TargetStatus) -> u64); 8] = [
+        (&table::BREAKER, |target| phase(target.breaker.phase)),
+        (&table::PRESSURE, |target| pressure(target.pressure)),
+        (&table::IN_FLIGHT, |target| target.in_flight.0.into()),
+        (&table::IN_FLIGHT_LIMIT, |target| target.in_flight.1.into()),
+        (&table::IN_FLIGHT_PEAK, |target| target.in_flight.2.into()),
+        (&table::QUEUE_SIZE, |target| target.queue.size as u64),
+        (&table::QUEUE_CAPACITY, |target| target.queue.capacity as u64),
+        (&table::QUEUE_ENTERED, |target| target.queue.entered),
+    ];
+    for (metric, read) in gauges {
+        for target in targets {
+            page.value(metric, &[&target.name], read(target));
+        }
+    }
+    for target in targets {
+        page.value(&table::QUEUE_OLDEST, &[&target.name], seconds(target.queue.oldest_wait));
+    }
+    for target in targets {
+        for (outcome, count) in outcomes(&target.queue) {
+            page.value(&table::QUEUE_OUTCOMES, &[&target.name, outcome], count);
+        }
+    }
+}
+
+/// What became of those who wanted to wait.
+pub(crate) const fn outcomes(queue: &QueueStats) -> [(&'static str, u64); 6] {
+    [
+        ("served", queue.served),
+        ("expired", queue.expired),
+        ("pushed_out", queue.pushed_out),
+        ("cancelled", queue.cancelled),
+        ("refused_full", queue.refused_full),
+        ("refused_late", queue.refused_late),
+    ]
+}
+
+pub(super) const fn phase(phase: BreakerPhase) -> u64 {
+    match phase {
+        BreakerPhase::Closed => 0,
+        BreakerPhase::HalfOpen { .. } => 1,
+        BreakerPhase::Open => 2,
+    }
+}
+
+pub(super) const fn pressure(pressure: Pressure) -> u64 {
+    match pressure {
+        Pressure::Normal => 0,
+        Pressure::Slight => 1,
+        Pressure::High => 2,
+        Pressure::Recovery => 3,
+        Pressure::Open => 4,
+    }
+}
+
+pub(super) fn write_budget(page: &mut Page, spend: &DaySpend) {
+    page.value(&table::DAY_CAP, &[], spend.cap.as_nanos());
+    let tiers = || Tier::ALL.into_iter().zip(spend.tiers);
+    for (tier, (cap, _)) in tiers() {
+        page.value(&table::BUDGET_CAP, &[tier.name()], cap.as_nanos());
+    }
+    for (tier, (_, account)) in tiers() {
+        page.value(&table::BUDGET_POSTED, &[tier.name()], account.posted.as_nanos());
+    }
+    for (tier, (_, account)) in tiers() {
+        page.value(&table::BUDGET_HELD, &[tier.name()], account.held.as_nanos());
+    }
+}
+
+fn seconds(duration: Duration) -> Seconds {
+    Seconds { nanos: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
+}

@@ -1,0 +1,134 @@
+//! The text that Prometheus reads (format 0.0.4).
+//!
+//! Families come in the order of the table, each once, with its help and its kind; values of labels are escaped. A
+//! family without samples is left out: a target that nobody has asked yet has nothing to tell.
+
+use super::table::{Kind, Metric};
+use std::fmt::{Display, Write as _};
+
+/// What is served as.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A page that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    text: String,
+    /// The family whose head was written last.
+    family: Option<&'static str>,
+}
+
+impl Page {
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// One value of a counter or a gauge.
+    pub(super) fn value(&mut self, metric: &'static Metric, labels: &[&str], value: impl Display) {
+        debug_assert_ne!(metric.kind(), Kind::Histogram, "{}", metric.name());
+        self.head(metric);
+        self.sample(metric, "", labels, None, value);
+    }
+
+    /// One histogram: for each bucket its upper bound and how many are in it, then those above the last, then the sum.
+    pub(super) fn histogram(&mut self, metric: &'static Metric, labels: &[&str], told: &Told<'_>) {
+        debug_assert_eq!(metric.kind(), Kind::Histogram, "{}", metric.name());
+        self.head(metric);
+        let mut below = 0_u64;
+        for (bound, count) in told.bounds.iter().zip(told.counts) {
+            below = below.saturating_add(*count);
+            self.sample(metric, "_bucket", labels, Some(&Seconds::of_micros(*bound)), below);
+        }
+        // What is above the last bound stands behind the buckets.
+        let above = told.counts.get(told.bounds.len()).copied().unwrap_or(0);
+        let all = below.saturating_add(above);
+        self.sample(metric, "_bucket", labels, Some(&"+Inf"), all);
+        self.sample(metric, "_sum", labels, None, Seconds { nanos: told.sum_nanos });
+        self.sample(metric, "_count", labels, None, all);
+    }
+
+    fn head(&mut self, metric: &'static Metric) {
+        let name = metric.name();
+        if self.family == Some(name) {
+            return;
+        }
+        self.family = Some(name);
+        // Writing to a string cannot fail, here and below. Help is ours and has nothing to escape; a test looks.
+        let _ = writeln!(self.text, "# HELP {name} {}", metric.help());
+        let _ = writeln!(self.text, "# TYPE {name} {}", metric.kind().name());
+    }
+
+    fn sample(
+        &mut self,
+        metric: &Metric,
+        suffix: &str,
+        labels: &[&str],
+        bound: Option<&dyn Display>,
+        value: impl Display,
+    ) {
+        debug_assert_eq!(metric.labels().len(), labels.len(), "{}", metric.name());
+        let _ = write!(self.text, "{}{suffix}", metric.name());
+        let mut opening = '{';
+        for (name, value) in metric.labels().iter().zip(labels) {
+            let _ = write!(self.text, "{opening}{name}=\"");
+            self.escape(value);
+            self.text.push('"');
+            opening = ',';
+        }
+        if let Some(bound) = bound {
+            let _ = write!(self.text, "{opening}le=\"{bound}\"");
+            opening = ',';
+        }
+        let closing = if opening == ',' { "}" } else { "" };
+        let _ = writeln!(self.text, "{closing} {value}");
+    }
+
+    fn escape(&mut self, value: &str) {
+        for character in value.chars() {
+            match character {
+                '\\' => self.text.push_str("\\\\"),
+                '"' => self.text.push_str("\\\""),
+                '\n' => self.text.push_str("\\n"),
+                // Allowed by the format, and a mess on every terminal.
+                control if control.is_control() => self.text.push('\u{fffd}'),
+                other => self.text.push(other),
+            }
+        }
+    }
+}
+
+/// What a histogram has counted.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    /// Upper bounds in microseconds, rising.
+    pub(super) bounds: &'a [u64],
+    /// How many are in each bucket, and one more for those above the last bound.
+    pub(super) counts: &'a [u64],
+    pub(super) sum_nanos: u64,
+}
+
+/// Seconds with all digits and no more.
+#[derive(Debug)]
+pub(super) struct Seconds {
+    pub(super) nanos: u64,
+}
+
+impl Seconds {
+    const fn of_micros(micros: u64) -> Self {
+        Self { nanos: micros.saturating_mul(1_000) }
+    }
+}
+
+impl Display for Seconds {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, mut rest, mut digits) = (self.nanos / 1_000_000_000, self.nanos % 1_000_000_000, 9);
+        write!(formatter, "{whole}")?;
+        if rest == 0 {
+            return Ok(());
+        }
+        while rest.is_multiple_of(10) {
+            rest /= 10;
+            digits -= 1;
+        }
+        write!(formatter, ".{rest:0digits$}")
+    }
+}

@@ -1,0 +1,277 @@
+//! The table, the page and the counts.
+
+use super::page::{Page, Seconds, Told};
+use super::table::{self, ALL, Kind};
+use super::{DURATION, FIRST_CONTENT, Metrics, OVERHEAD, metrics_reference};
+use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
+use seawall_core::failure::FailureKind;
+use seawall_core::money::{Money, Usage};
+use seawall_core::time::Timestamp;
+use seawall_pipeline::{AttemptEnding, AttemptRecord, Record, Rejection, Tier, TierOrigin, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+#[test]
+fn names_are_valid_and_follow_the_customs() {
+    let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name()).collect();
+    assert_eq!(names.len(), ALL.len(), "each once");
+    for metric in ALL {
+        let name = metric.name();
+        assert!(is_name(name) && (name.starts_with("seawall_") || name.starts_with("process_")), "{name}");
+        assert_eq!(metric.kind() == Kind::Counter, name.ends_with("_total"), "{name}");
+        for reserved in ["_bucket", "_sum", "_count"] {
+            assert!(!name.ends_with(reserved), "{name}");
+        }
+        assert!(metric.help().ends_with('.') && !metric.help().contains(['\n', '\\', '|']), "{name}");
+        assert!(metric.labels().iter().all(|label| is_name(label) && *label != "le"), "{name}");
+    }
+}
+
+#[test]
+fn no_label_can_tell_who_asked() {
+    let known = ["version", "face", "route", "verdict", "reason", "tier", "target", "outcome", "kind"];
+    assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
+}
+
+#[test]
+fn the_page_for_people_has_every_metric() {
+    let page = metrics_reference();
+    assert!(ALL.iter().all(|metric| page.contains(&format!(
+        "| `{}` | {} |",
+        metric.name(),
+        metric.kind().name()
+    ))));
+    assert!(page.contains("| `seawall_overhead_seconds` | 0.05, 0.1, 0.2, 0.5, 1, "));
+    assert!(page.contains("`rejected` |") && page.contains("`stopping`, `other` |"), "{page}");
+}
+
+#[test]
+fn seconds_have_all_their_digits_and_no_more() {
+    for (nanos, text) in [
+        (0, "0"),
+        (1, "0.000000001"),
+        (50_000, "0.00005"),
+        (1_000_000_000, "1"),
+        (1_500_000_000, "1.5"),
+        (120_000_000_100, "120.0000001"),
+    ] {
+        assert_eq!(Seconds { nanos }.to_string(), text);
+    }
+}
+
+#[test]
+fn a_page_is_written_as_the_format_has_it() {
+    let mut page = Page::default();
+    page.value(&table::UPTIME, &[], 5);
+    page.value(&table::COST, &["prime", "a\"b\\c\nd\u{7}"], 7);
+    page.value(&table::COST, &["guest", "x"], 8);
+    page.histogram(
+        &table::OVERHEAD,
+        &["openai"],
+        &Told { bounds: &[50, 1_500_000], counts: &[1, 2, 4], sum_nanos: 10 },
+    );
+    let text = page.into_text();
+    let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with("# HELP")).collect();
+    assert_eq!(
+        samples,
+        [
+            "# TYPE seawall_uptime_seconds gauge",
+            "seawall_uptime_seconds 5",
+            "# TYPE seawall_cost_nanodollars_total counter",
+            "seawall_cost_nanodollars_total{tier=\"prime\",target=\"a\\\"b\\\\c\\nd\u{fffd}\"} 7",
+            "seawall_cost_nanodollars_total{tier=\"guest\",target=\"x\"} 8",
+            "# TYPE seawall_overhead_seconds histogram",
+            "seawall_overhead_seconds_bucket{face=\"openai\",le=\"0.00005\"} 1",
+            "seawall_overhead_seconds_bucket{face=\"openai\",le=\"1.5\"} 3",
+            "seawall_overhead_seconds_bucket{face=\"openai\",le=\"+Inf\"} 7",
+            "seawall_overhead_seconds_sum{face=\"openai\"} 0.00000001",
+            "seawall_overhead_seconds_count{face=\"openai\"} 7",
+        ]
+    );
+    assert_eq!(text.matches("# HELP").count(), 3);
+}
+
+fn record(verdict: Verdict) -> Record {
+    Record {
+        id: 1,
+        face: "anthropic",
+        caller: Some((7, Tier::Prime, TierOrigin::Settings)),
+        route: Some("manga".into()),
+        rung: None,
+        target: None,
+        would_limit: false,
+        cause: None,
+        verdict,
+        attempts: 1,
+        usage: Usage::default(),
+        cost: Money::ZERO,
+        first_content: None,
+        took: Duration::ZERO,
+        overhead: None,
+        ended: Timestamp::ZERO,
+    }
+}
+
+/// What was counted, as a page without the rest.
+fn text(metrics: &Metrics) -> String {
+    let mut page = Page::default();
+    metrics.write_requests(&mut page);
+    metrics.write_faces(&mut page);
+    metrics.write_attempts(&mut page);
+    page.into_text()
+}
+
+#[test]
+fn a_bound_belongs_to_the_bucket_below_it() {
+    for (bounds, name) in [
+        (FIRST_CONTENT, "seawall_first_content_seconds"),
+        (DURATION, "seawall_request_duration_seconds"),
+        (OVERHEAD, "seawall_overhead_seconds"),
+    ] {
+        assert!(bounds.is_sorted_by(|one, next| one < next));
+        for bound in bounds {
+            for (nanos, is_in) in [(bound * 1_000, 1), (bound * 1_000 + 1, 0)] {
+                let (metrics, took) = (Metrics::default(), Duration::from_nanos(nanos));
+                let record = Record {
+                    took,
+                    first_content: Some(took),
+                    overhead: Some(took),
+                    ..record(Verdict::Answered)
+                };
+                metrics.settled(&record);
+                let le = Seconds { nanos: bound * 1_000 };
+                let line = format!("{name}_bucket{{face=\"anthropic\",le=\"{le}\"}} {is_in}\n");
+                assert!(text(&metrics).contains(&line), "{line} in {}", text(&metrics));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_counted_stays_when_a_name_goes_and_goes_on_when_it_comes_back() {
+    let metrics = Metrics::default();
+    metrics.know(["manga"], ["strong"]);
+    metrics.settled(&record(Verdict::Answered));
+    metrics.know(["novel"], ["other"]);
+    metrics.settled(&record(Verdict::Answered));
+    metrics.know(["manga"], ["strong"]);
+    metrics.settled(&record(Verdict::Answered));
+    let line = r#"seawall_requests_total{face="anthropic",route="manga",verdict="answered",reason="",tier="prime"} 3"#;
+    assert!(text(&metrics).contains(line), "{}", text(&metrics));
+    assert!(text(&metrics).contains("seawall_output_tokens_total{target=\"other\"} 0\n"));
+    assert_eq!(metrics.requests(), 3);
+}
+
+#[test]
+fn who_could_not_be_asked_for_is_counted() {
+    let metrics = Metrics::default();
+    for origin in [TierOrigin::Fallback, TierOrigin::Settings, TierOrigin::Directory, TierOrigin::Guest] {
+        metrics.settled(&Record { caller: Some((1, Tier::Guest, origin)), ..record(Verdict::Answered) });
+    }
+    assert_eq!(metrics.directory_fallbacks.get(0), 1);
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        Just(Verdict::Answered),
+        Just(Verdict::Abandoned),
+        prop::sample::select(&FailureKind::ALL[..]).prop_map(Verdict::Interrupted),
+        prop::sample::select(&Rejection::LABELS[..]).prop_map(Verdict::Rejected),
+    ]
+}
+
+fn ending() -> impl Strategy<Value = AttemptEnding> {
+    prop_oneof![
+        Just(AttemptEnding::Succeeded),
+        Just(AttemptEnding::Abandoned),
+        prop::sample::select(&FailureKind::ALL[..]).prop_map(AttemptEnding::Failed),
+    ]
+}
+
+/// Every series of a page that is not nothing, with its value.
+fn series(text: &str) -> BTreeMap<String, u64> {
+    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_seconds"));
+    let pairs = samples.map(|line| line.rsplit_once(' ').unwrap());
+    pairs
+        .map(|(series, value)| (series.to_owned(), value.parse().unwrap()))
+        .filter(|(_, value)| *value > 0)
+        .collect()
+}
+
+proptest! {
+    /// Beside a map that has a line for everything.
+    #[test]
+    fn every_request_and_every_attempt_is_counted_under_its_own_words(
+        requests in prop::collection::vec(
+            (
+                prop::sample::select(&["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat"][..]),
+                prop::option::of(prop::sample::select(&["manga", "novel"][..])),
+                verdict(),
+                prop::option::of(prop::sample::select(&Tier::ALL[..])),
+            ),
+            0..40,
+        ),
+        attempts in prop::collection::vec(
+            (prop::sample::select(&["strong", "fast"][..]), ending(), prop::sample::select(&Tier::ALL[..]), any::<[u16; 5]>()),
+            0..40,
+        ),
+    ) {
+        let metrics = Metrics::default();
+        metrics.know(["manga", "novel"], ["strong", "fast"]);
+        let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+        let mut add = |series: String, amount: u64| {
+            if amount > 0 {
+                *expected.entry(series).or_default() += amount;
+            }
+        };
+        let count = requests.len() as u64;
+        for (face, route, verdict, tier) in requests {
+            let (word, reason) = match &verdict {
+                Verdict::Answered => ("answered", ""),
+                Verdict::Abandoned => ("abandoned", ""),
+                Verdict::Interrupted(kind) => ("interrupted", kind.label()),
+                Verdict::Rejected(label) => ("rejected", *label),
+            };
+            add(format!(
+                "seawall_requests_total{{face=\"{face}\",route=\"{}\",verdict=\"{word}\",reason=\"{reason}\",tier=\"{}\"}}",
+                route.unwrap_or_default(),
+                tier.map_or("", Tier::name),
+            ), 1);
+            metrics.settled(&Record {
+                face,
+                route: route.map(Into::into),
+                caller: tier.map(|tier| (1, tier, TierOrigin::Settings)),
+                ..record(verdict)
+            });
+        }
+        for (target, ending, tier, numbers) in attempts {
+            let [input, cache_read, cache_write, output, cost] = numbers.map(u64::from);
+            let outcome = match ending {
+                AttemptEnding::Succeeded => "succeeded",
+                AttemptEnding::Abandoned => "abandoned",
+                AttemptEnding::Failed(kind) => kind.label(),
+            };
+            add(format!("seawall_attempts_total{{target=\"{target}\",outcome=\"{outcome}\"}}"), 1);
+            for (kind, tokens) in [("new", input), ("cache_read", cache_read), ("cache_write", cache_write)] {
+                add(format!("seawall_input_tokens_total{{target=\"{target}\",kind=\"{kind}\"}}"), tokens);
+            }
+            add(format!("seawall_output_tokens_total{{target=\"{target}\"}}"), output);
+            add(format!("seawall_cost_nanodollars_total{{tier=\"{}\",target=\"{target}\"}}", tier.name()), cost);
+            metrics.attempted(&AttemptRecord {
+                target: &Arc::from(target),
+                tier,
+                ending,
+                usage: Usage { input, cache_read, cache_write, output },
+                cost: Money::from_nanos(cost),
+            });
+        }
+        prop_assert_eq!(series(&text(&metrics)), expected);
+        prop_assert_eq!(metrics.requests(), count);
+    }
+}

@@ -1,0 +1,122 @@
+//! The closed lists that labels are taken from, and each word's place in its list.
+
+use seawall_core::failure::FailureKind;
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::{AttemptEnding, Rejection, Verdict};
+
+/// What stands for a word that is on no list: whoever made it has forgotten to put it there.
+const OTHER: &str = "other";
+
+/// Where requests come in.
+pub(super) const FACES: [&str; 6] =
+    ["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat", OTHER];
+
+pub(super) fn face(name: &str) -> usize {
+    place(&FACES, name)
+}
+
+/// How many ways there are for a request to end.
+pub(super) const ENDINGS: usize = INTERRUPTED + KINDS + Rejection::LABELS.len() + 1;
+const KINDS: usize = FailureKind::ALL.len();
+const ANSWERED: usize = 0;
+const ABANDONED: usize = 1;
+const INTERRUPTED: usize = 2;
+const REJECTED: usize = INTERRUPTED + KINDS;
+
+pub(super) fn ending(verdict: &Verdict) -> usize {
+    match verdict {
+        Verdict::Answered => ANSWERED,
+        Verdict::Abandoned => ABANDONED,
+        Verdict::Interrupted(kind) => INTERRUPTED + *kind as usize,
+        Verdict::Rejected(label) => REJECTED + place(&Rejection::LABELS, label),
+    }
+}
+
+/// The verdict and the reason at this place.
+pub(super) fn ending_words(place: usize) -> (&'static str, &'static str) {
+    let kind = |place: usize| FailureKind::ALL.get(place).map_or(OTHER, |kind| kind.label());
+    match place {
+        ANSWERED => ("answered", ""),
+        ABANDONED => ("abandoned", ""),
+        INTERRUPTED..REJECTED => ("interrupted", kind(place - INTERRUPTED)),
+        _ => ("rejected", Rejection::LABELS.get(place - REJECTED).unwrap_or(&OTHER)),
+    }
+}
+
+/// What callers are entitled to, and the place of those of whom nobody knows.
+pub(super) const TIERS: usize = Tier::ALL.len() + 1;
+
+pub(super) fn tier(tier: Option<Tier>) -> usize {
+    tier.map_or(Tier::ALL.len(), Tier::index)
+}
+
+pub(super) fn tier_word(place: usize) -> &'static str {
+    Tier::ALL.get(place).map_or("", |tier| tier.name())
+}
+
+/// How many ways there are for an attempt to end.
+pub(super) const OUTCOMES: usize = 2 + KINDS;
+
+pub(super) fn outcome(ending: AttemptEnding) -> usize {
+    match ending {
+        AttemptEnding::Succeeded => 0,
+        AttemptEnding::Abandoned => 1,
+        AttemptEnding::Failed(kind) => 2 + kind as usize,
+    }
+}
+
+pub(super) fn outcome_word(place: usize) -> &'static str {
+    match place {
+        0 => "succeeded",
+        1 => "abandoned",
+        _ => FailureKind::ALL.get(place - 2).map_or(OTHER, |kind| kind.label()),
+    }
+}
+
+/// The place of a word; behind the last one for a word that is not there.
+fn place(list: &[&str], word: &str) -> usize {
+    let last = if list.last() == Some(&OTHER) { list.len() - 1 } else { list.len() };
+    list.iter().position(|known| *known == word).unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENDINGS, FACES, OUTCOMES, ending, ending_words, face, outcome, outcome_word};
+    use seawall_core::failure::FailureKind;
+    use seawall_pipeline::speech::Face;
+    use seawall_pipeline::{AttemptEnding, Rejection, Verdict};
+
+    #[test]
+    fn every_verdict_leads_to_its_own_words_and_back() {
+        assert_eq!(ending_words(ending(&Verdict::Answered)), ("answered", ""));
+        assert_eq!(ending_words(ending(&Verdict::Abandoned)), ("abandoned", ""));
+        for kind in FailureKind::ALL {
+            assert_eq!(ending_words(ending(&Verdict::Interrupted(kind))), ("interrupted", kind.label()));
+            assert_eq!(outcome_word(outcome(AttemptEnding::Failed(kind))), kind.label());
+        }
+        for label in Rejection::LABELS {
+            assert_eq!(ending_words(ending(&Verdict::Rejected(label))), ("rejected", label));
+        }
+        assert_eq!(ending(&Verdict::Rejected("a new word")), ENDINGS - 1);
+        assert_eq!(ending_words(ENDINGS - 1), ("rejected", "other"));
+        assert_eq!(outcome_word(outcome(AttemptEnding::Succeeded)), "succeeded");
+        assert_eq!(outcome_word(outcome(AttemptEnding::Abandoned)), "abandoned");
+        assert_eq!(outcome(AttemptEnding::Failed(FailureKind::Filtered)), OUTCOMES - 1);
+    }
+
+    #[test]
+    fn no_two_endings_have_the_same_words() {
+        let mut all: Vec<_> = (0..ENDINGS).map(ending_words).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), ENDINGS);
+    }
+
+    #[test]
+    fn every_face_has_a_place_of_its_own() {
+        for known in Face::ALL {
+            assert_eq!(FACES[face(known.name())], known.name());
+        }
+        assert_eq!((FACES[face("chat")], FACES[face("telex")]), ("chat", "other"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Every header of an answer, and where it comes. Length, type, date and what belongs to a connection go without saying.
+
+use super::reference;
+use seawall_pipeline::speech::{Face, request_id_header};
+use seawall_wire::Dialect;
+use serde_json::{Map, Value, json};
+
+/// When a header comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// With an answer.
+    Answer,
+    /// With a refusal.
+    Refusal,
+}
+
+/// Whose callers get it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Everybody,
+    /// Whose request ids are in this header.
+    OfRequestId,
+    OfBedrock,
+    OfInvoke,
+}
+
+struct Header {
+    name: &'static str,
+    /// The word of JSON Schema for what the value is.
+    kind: &'static str,
+    on: &'static [Occasion],
+    whose: Whose,
+    about: &'static str,
+}
+
+const BOTH: &[Occasion] = &[Occasion::Answer, Occasion::Refusal];
+const ANSWER: &[Occasion] = &[Occasion::Answer];
+const REFUSAL: &[Occasion] = &[Occasion::Refusal];
+
+const fn header(
+    name: &'static str,
+    kind: &'static str,
+    on: &'static [Occasion],
+    whose: Whose,
+    about: &'static str,
+) -> Header {
+    Header { name, kind, on, whose, about }
+}
+
+use Whose::{Everybody, OfBedrock, OfInvoke, OfRequestId};
+
+#[rustfmt::skip] // A table is read by its columns.
+static HEADERS: &[Header] = &[
+    header("request-id", "string", BOTH, OfRequestId, "What the request is called in logs: `req_` and 16 hexadecimal digits."),
+    header("x-request-id", "string", BOTH, OfRequestId, "What the request is called in logs: `req_` and 16 hexadecimal digits."),
+    header("x-amzn-requestid", "string", BOTH, OfRequestId, "What the request is called in logs: `req_` and 16 hexadecimal digits."),
+    header("x-seawall-rung", "string", ANSWER, Everybody, "Which way it was answered."),
+    header("x-seawall-target", "string", ANSWER, Everybody, "Which target answered."),
+    header("x-seawall-attempts", "integer", BOTH, Everybody, "Attempts made on targets."),
+    header("x-seawall-cost", "string", BOTH, Everybody, "What it cost, in dollars with nine digits behind the point. Not with a stream, whose cost is not known at its head."),
+    header("x-seawall-overhead-ms", "number", ANSWER, Everybody, "What the gateway itself added before the answer began, in milliseconds."),
+    header("x-seawall-level", "integer", ANSWER, Everybody, "How far the shop has stepped down: 0 is normal, 4 is no model for anybody."),
+    header("ratelimit", "string", ANSWER, Everybody, "The limit with the least left, as a structured field: its name, and `r`, what is left of it."),
+    header("ratelimit-policy", "string", ANSWER, Everybody, "All limits of the caller's tier, as a structured field: their names, `q`, how many they let through, and `w`, in how many seconds."),
+    header("retry-after", "integer", REFUSAL, Everybody, "When to come back, in seconds, rounded up."),
+    header("retry-after-ms", "integer", REFUSAL, Everybody, "The same in milliseconds."),
+    header("x-should-retry", "boolean", REFUSAL, Everybody, "Whether a client library should try again by itself; its own rules hold where this is missing."),
+    header("x-amz-retry-after", "integer", REFUSAL, OfBedrock, "When to come back, in milliseconds."),
+    header("x-amzn-errortype", "string", REFUSAL, OfBedrock, "The name of the error."),
+    header("x-amzn-bedrock-content-type", "string", ANSWER, OfInvoke, "What the frames of a stream hold."),
+    header("x-amzn-bedrock-input-token-count", "integer", ANSWER, OfInvoke, "Tokens that went in."),
+    header("x-amzn-bedrock-output-token-count", "integer", ANSWER, OfInvoke, "Tokens that came out."),
+    header("x-amzn-bedrock-cache-read-input-token-count", "integer", ANSWER, OfInvoke, "Tokens that were read from the vendor's cache."),
+    header("x-amzn-bedrock-cache-write-input-token-count", "integer", ANSWER, OfInvoke, "Tokens that were written to the vendor's cache."),
+    header("x-amzn-bedrock-invocation-latency", "integer", ANSWER, OfInvoke, "How long it took, in milliseconds."),
+];
+
+impl Header {
+    fn is_for(&self, face: Face) -> bool {
+        match self.whose {
+            Everybody => true,
+            OfRequestId => request_id_header(face).eq_ignore_ascii_case(self.name),
+            OfBedrock => face.vendor() == Some(Dialect::Bedrock),
+            OfInvoke => face == Face::BedrockInvoke,
+        }
+    }
+}
+
+/// The headers of such an answer, by reference.
+pub(super) fn of(occasion: Occasion, face: Face) -> Value {
+    let here = HEADERS.iter().filter(|header| header.on.contains(&occasion) && header.is_for(face));
+    let headers: Map<String, Value> =
+        here.map(|header| (header.name.to_owned(), reference("headers", header.name))).collect();
+    headers.into()
+}
+
+/// All headers, to be referred to.
+pub(super) fn components() -> Value {
+    let described = |header: &Header| {
+        let value = json!({ "description": header.about, "schema": { "type": header.kind } });
+        (header.name.to_owned(), value)
+    };
+    HEADERS.iter().map(described).collect::<Map<String, Value>>().into()
+}

@@ -1,0 +1,265 @@
+//! That the document is well formed, and says what the code does.
+
+use super::paths::PATHS;
+use super::{document, openapi};
+use crate::face::{Wanted, respond};
+use crate::runtime::TokioRuntime;
+use crate::stopping::Cut;
+use hyper::Method;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::Money;
+use seawall_core::quota::{ComeBack, GroupId, LimitId, LimitView};
+use seawall_core::vocabulary::{Level, Rung, Tier};
+use seawall_pipeline::speech::{Face, WholeAnswer, request_id_header};
+use seawall_pipeline::{Arriving, Conflict, Notes, Rejection, Reply, ReplyContent};
+use seawall_wire::chat::FinishReason;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Every value under a key of this name, wherever it is.
+fn all<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(object) => {
+            found.extend(object.get(name));
+            object.values().for_each(|inner| all(inner, name, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| all(inner, name, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_is_an_openapi_document() {
+    let document = document();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
+    let mut ids = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        assert!(path.starts_with('/'), "{path}");
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(["get", "post"].contains(&method.as_str()), "{path}");
+            assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{path}: two of one name");
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key("200"), "{path}");
+            for (status, response) in responses {
+                assert!(
+                    status.parse::<u16>().is_ok_and(|status| (200..600).contains(&status)),
+                    "{path} {status}"
+                );
+                assert!(
+                    response["description"].as_str().is_some_and(|words| !words.is_empty()),
+                    "{path} {status}"
+                );
+                assert!(
+                    response["content"].as_object().is_some_and(|content| !content.is_empty()),
+                    "{path} {status}"
+                );
+            }
+            assert!(!operation["summary"].as_str().unwrap().is_empty(), "{path}");
+        }
+        // What stands in braces is a parameter of the path, and the other way round.
+        let named = path.contains("{modelId}");
+        let parameters = methods["post"]["parameters"].as_array().cloned().unwrap_or_default();
+        assert_eq!(
+            named,
+            parameters.iter().any(|one| one["$ref"] == "#/components/parameters/ModelId"),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_nothing_is_left_over() {
+    let document = document();
+    let mut references = Vec::new();
+    all(&document, "$ref", &mut references);
+    let references: BTreeSet<&str> = references.into_iter().filter_map(Value::as_str).collect();
+    assert!(references.len() > 20);
+    for reference in &references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+    for section in ["parameters", "headers", "schemas"] {
+        for name in document["components"][section].as_object().unwrap().keys() {
+            // Named in full where it is used, because its values differ by status.
+            let is_used = references.contains(format!("#/components/{section}/{name}").as_str());
+            assert!(is_used || name == "x-amzn-errortype", "{section}/{name} is used by nobody");
+        }
+    }
+}
+
+/// The path of the document that a question belongs to; nothing for none. Whoever adds something to ask adds it here.
+fn path_of(wanted: &Wanted) -> Option<&'static str> {
+    Some(match wanted {
+        Wanted::Ask(Arriving::Messages) => "/v1/messages",
+        Wanted::Ask(Arriving::Completions) => "/v1/chat/completions",
+        Wanted::Ask(Arriving::Chat { .. }) => "/chat",
+        Wanted::Ask(Arriving::Invoke { stream: false, .. }) => "/model/{modelId}/invoke",
+        Wanted::Ask(Arriving::Invoke { stream: true, .. }) => "/model/{modelId}/invoke-with-response-stream",
+        Wanted::Ask(Arriving::Converse { stream: false, .. }) => "/model/{modelId}/converse",
+        Wanted::Ask(Arriving::Converse { stream: true, .. }) => "/model/{modelId}/converse-stream",
+        Wanted::Models => "/v1/models",
+        Wanted::CountTokens => "/v1/messages/count_tokens",
+        Wanted::Alive => "/livez",
+        Wanted::Ready => "/readyz",
+        Wanted::Metrics => "/metrics",
+        Wanted::OpenApi => "/openapi.json",
+        Wanted::Nothing { .. } => return None,
+    })
+}
+
+#[test]
+fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_table() {
+    for operation in PATHS {
+        let method: Method = operation.method.to_uppercase().parse().unwrap();
+        let wanted = Wanted::of(&method, &operation.path.replace("{modelId}", "manga"));
+        assert_eq!(path_of(&wanted), Some(operation.path));
+    }
+    let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
+    assert_eq!((paths.len(), PATHS.len()), (12, 12));
+}
+
+fn notes() -> Notes {
+    let limit = LimitId { group: GroupId::at(0), quota: 0 };
+    Notes {
+        tier: Some(Tier::Prime),
+        rung: Some(Rung::StrongModel),
+        target: Some("sonnet".into()),
+        attempts: 2,
+        cost: Some(Money::from_nanos(1_234_567_890)),
+        overhead: Some(Duration::from_micros(1_042)),
+        level: Some(Level::HighLoad),
+        tightest: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),
+        policy: Some("\"minute\";q=70;w=60, \"hour\";q=500;w=3600".into()),
+    }
+}
+
+fn rejections() -> Vec<Rejection> {
+    let wait = Duration::from_millis(1_500);
+    let mut all = vec![
+        Rejection::Malformed("x: is missing".to_owned()),
+        Rejection::TooLarge("message: is too long".to_owned()),
+        Rejection::NoChat,
+        Rejection::Unauthenticated { told: "no key".to_owned(), cause: "key_shape" },
+        Rejection::UnknownCaller,
+        Rejection::Revoked,
+        Rejection::Forbidden,
+        Rejection::UnknownModel("novel".to_owned()),
+        Rejection::TooLargeForLimit("minute".into()),
+        Rejection::Conflict(Conflict::InProgress),
+        Rejection::Conflict(Conflict::Done),
+        Rejection::Conflict(Conflict::OtherRequest),
+        Rejection::BudgetSpent,
+        Rejection::SwitchedOff,
+        Rejection::Unavailable { retry_after: Some(wait) },
+        Rejection::Stopping,
+    ];
+    for worth_waiting in [true, false] {
+        let come_back = ComeBack { after: wait, worth_waiting };
+        all.push(Rejection::Limited { limit: "minute".into(), come_back });
+    }
+    for kind in FailureKind::ALL {
+        let failure = Failure { retry_after: Some(wait), ..Failure::of(kind) };
+        all.push(Rejection::Exhausted { failure, words: None, attempts: 3 });
+    }
+    all
+}
+
+fn path_of_face(face: Face) -> &'static str {
+    match face {
+        Face::AnthropicMessages => "/v1/messages",
+        Face::OpenAiChat => "/v1/chat/completions",
+        Face::BedrockInvoke => "/model/{modelId}/invoke",
+        Face::BedrockConverse => "/model/{modelId}/converse",
+        Face::Chat => "/chat",
+    }
+}
+
+/// The names of the headers that the document has for this answer; nothing where it has no such answer.
+fn documented(document: &Value, face: Face, status: u16) -> BTreeSet<String> {
+    let response = &document["paths"][path_of_face(face)]["post"]["responses"][status.to_string()];
+    assert!(response.is_object(), "{face:?} has no {status}");
+    response["headers"].as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
+    let document = document();
+    for face in Face::ALL {
+        let mut seen = BTreeSet::new();
+        let whole = WholeAnswer {
+            usage: Default::default(),
+            finish: FinishReason::EndTurn,
+            body: bytes::Bytes::from_static(b"{}"),
+            text: None,
+            headers: match face {
+                Face::BedrockInvoke => seawall_wire::bedrock::usage_headers(
+                    seawall_core::money::Usage { input: 1, cache_read: 2, cache_write: 3, output: 4 },
+                    Duration::from_millis(5),
+                ),
+                _ => Vec::new(),
+            },
+        };
+        let contents =
+            rejections().into_iter().map(ReplyContent::Rejected).chain([ReplyContent::Whole(whole)]);
+        for content in contents {
+            let reply: Reply<TokioRuntime> = Reply { content, notes: notes() };
+            let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
+            // A refusal knows no rung and no limit.
+            let reply = if is_refused {
+                let notes = Notes { attempts: 3, cost: Some(Money::ZERO), ..Notes::default() };
+                Reply { notes, ..reply }
+            } else {
+                reply
+            };
+            let response = respond(face, reply, 255, Cut::never());
+            let known = documented(&document, face, response.status().as_u16());
+            for name in response.headers().keys().filter(|name| *name != "content-type") {
+                assert!(known.contains(name.as_str()), "{face:?} {}: {name}", response.status());
+                seen.insert(name.to_string());
+            }
+            assert_eq!(response.headers()[request_id_header(face)], "req_00000000000000ff");
+        }
+        // And nothing is in the document that nobody sends; a stream's own header aside.
+        let mut promised = BTreeSet::new();
+        let responses = document["paths"][path_of_face(face)]["post"]["responses"].as_object().unwrap();
+        for response in responses.values() {
+            promised.extend(response["headers"].as_object().unwrap().keys().cloned());
+        }
+        promised.remove("x-amzn-bedrock-content-type");
+        assert_eq!(seen, promised, "{face:?}");
+    }
+}
+
+#[test]
+fn values_of_headers_are_what_they_are_said_to_be() {
+    let whole = WholeAnswer {
+        usage: Default::default(),
+        finish: FinishReason::EndTurn,
+        body: bytes::Bytes::new(),
+        text: None,
+        headers: Vec::new(),
+    };
+    let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Whole(whole), notes: notes() };
+    let response = respond(Face::OpenAiChat, reply, 1, Cut::never());
+    for (name, value) in [
+        ("x-request-id", "req_0000000000000001"),
+        ("x-seawall-rung", "strong_model"),
+        ("x-seawall-target", "sonnet"),
+        ("x-seawall-attempts", "2"),
+        ("x-seawall-cost", "1.234567890"),
+        ("x-seawall-overhead-ms", "1.042"),
+        ("x-seawall-level", "2"),
+        ("ratelimit", "\"minute\";r=69"),
+        ("ratelimit-policy", "\"minute\";q=70;w=60, \"hour\";q=500;w=3600"),
+    ] {
+        assert_eq!(response.headers()[name], value, "{name}");
+    }
+}
+
+#[test]
+fn the_text_is_the_document() {
+    assert_eq!(serde_json::from_str::<Value>(&openapi()).unwrap(), document());
+    assert!(openapi().ends_with("}\n") && openapi().lines().count() > 100);
+}

@@ -1,0 +1,62 @@
+//! What there is to see of a gateway: shared by the faces, which count and tell that they are ready, and by operators, who
+//! look.
+
+use crate::identity::Gate;
+use crate::keeper::Kept;
+use crate::log::Recent;
+use crate::metrics::{Metrics, Standing};
+use crate::runtime::TokioRuntime;
+use crate::shared::SharedStatus;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use seawall_config::Loaded;
+use seawall_pipeline::{Path, Timer as _};
+use seawall_store::embedded::EmbeddedStore;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+pub(crate) struct Sight {
+    pub(crate) path: Arc<Path<TokioRuntime>>,
+    pub(crate) runtime: TokioRuntime,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) recent: Arc<Recent>,
+    pub(crate) kept: Kept,
+    /// Whether it takes no new work because it is about to end.
+    pub(crate) is_draining: AtomicBool,
+    /// Whether metrics are served.
+    pub(crate) tells_metrics: AtomicBool,
+    /// The settings that hold, as they were written.
+    pub(crate) loaded: ArcSwapOption<Loaded>,
+    /// Who proves callers.
+    pub(crate) gate: Arc<ArcSwap<Gate>>,
+    /// The folder of the state, where there is one.
+    pub(crate) store: Option<Arc<EmbeddedStore>>,
+    /// How the store stands that a fleet shares, where there is one.
+    pub(crate) shared: Option<SharedStatus>,
+    /// Where callers are answered, once they are.
+    pub(crate) address: OnceLock<SocketAddr>,
+}
+
+impl Sight {
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        // Its clock began to count when the gateway was made.
+        Duration::from_nanos(self.runtime.monotonic().as_nanos())
+    }
+
+    /// Whether metrics are served.
+    pub(crate) fn tells_metrics(&self) -> bool {
+        self.tells_metrics.load(Ordering::Relaxed)
+    }
+
+    /// The page of metrics.
+    pub(crate) fn metrics(&self) -> String {
+        let shared = self.shared.as_ref().map(SharedStatus::read);
+        let standing = Standing { uptime: self.uptime(), is_draining: self.is_draining(), shared };
+        self.metrics.text(&self.path, standing)
+    }
+}

@@ -1,0 +1,221 @@
+//! A gateway that is reached by HTTPS, with certificates made for the test and a real client.
+
+use super::{Door, Encryption};
+use crate::{Listening, ServeOptions, TokioRuntime, serve};
+use bytes::Bytes;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use seawall_config::{Input, Settings, load};
+use seawall_core::handle::{Runtime as _, Timer as _};
+use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::Tier;
+use seawall_provider::http1::Request;
+use seawall_provider::way::TlsOptions;
+use seawall_provider::{Client, ClientOptions, Http2Use, ResponseHeaders, Surroundings};
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A folder with certificates, which ends with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("seawall-tls-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+
+    /// Writes a new certificate, its key, and a copy of it for who is to trust it.
+    fn renew(&self, copy: &str) {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(self.path("certificate"), cert.pem()).unwrap();
+        std::fs::write(self.path(copy), cert.pem()).unwrap();
+        std::fs::write(self.path("key"), signing_key.serialize_pem()).unwrap();
+    }
+
+    fn settings(&self, is_encrypted: bool) -> Settings {
+        let tls =
+            format!("certificate = {:?}\nkey = \"file:{}\"", self.path("certificate"), self.path("key"));
+        let tls = if is_encrypted { format!("[server.tls]\n{tls}") } else { String::new() };
+        let text = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\ncores = 1\ndrain_time = \"1s\"\n{tls}\n\
+             [models.m]\ninput = \"$3/M\"\noutput = \"$15/M\"\n\
+             [targets.sonnet]\nprovider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
+             [targets.haiku]\nprovider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
+             [store]\nkind = \"memory\""
+        );
+        let input = Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16));
+        load(&input).unwrap_or_else(|problems| panic!("{}", problems.render(false))).settings
+    }
+
+    fn start(&self) -> Gateway {
+        let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
+        let options = ServeOptions { settings: self.settings(true), simulated: None, keys };
+        Gateway(Some(serve(options).unwrap()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A gateway that is stopped at the end, also when a test fails.
+struct Gateway(Option<Listening>);
+
+impl Gateway {
+    fn listening(&self) -> &Listening {
+        self.0.as_ref().unwrap()
+    }
+
+    fn port(&self) -> u16 {
+        self.listening().address().port()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(listening) = self.0.take() {
+            listening.stop();
+        }
+    }
+}
+
+/// What `/livez` says to a client that trusts this certificate alone, and whether HTTP/2 was spoken.
+fn live(port: u16, trusted: &str, http2: Http2Use) -> Option<(u16, bool)> {
+    let runtime = TokioRuntime::new();
+    let world = Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
+    let trust = TlsOptions { system_roots: false, extra_roots: vec![trusted.into()] };
+    let tls = Some(trust.check(Arc::clone(&world.date)).unwrap());
+    let options = ClientOptions { tls, http2, ..ClientOptions::new(format!("https://localhost:{port}")) };
+    let client = Client::new(&options, &world).unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio.block_on(async {
+        let headers: [(&str, &str); 0] = [];
+        let (method, path, body) = ("GET", "/livez", Bytes::new());
+        let request = Request { method, path, headers: &headers, body, resend_on_stale: false };
+        let response = client.send(request).await.ok()?;
+        let is_http2 = matches!(response.headers, ResponseHeaders::Http2(_));
+        let status = response.status;
+        assert_eq!(response.body.collect().await.unwrap(), "ok\n");
+        Some((status, is_http2))
+    })
+}
+
+#[test]
+fn both_protocols_are_offered_and_nothing_goes_unencrypted() {
+    let folder = Folder::new();
+    folder.renew("first");
+    let gateway = folder.start();
+    let trusted = folder.path("first");
+    assert_eq!(live(gateway.port(), &trusted, Http2Use::WhereAgreed), Some((200, true)));
+    assert_eq!(live(gateway.port(), &trusted, Http2Use::Never), Some((200, false)));
+    let mut plain = std::net::TcpStream::connect(gateway.listening().address()).unwrap();
+    plain.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut said = Vec::new();
+    let _ = plain.read_to_end(&mut said);
+    assert!(!said.starts_with(b"HTTP/1.1 200"), "{said:?}");
+}
+
+#[test]
+fn a_renewed_certificate_is_used_when_settings_are_read_again() {
+    let folder = Folder::new();
+    folder.renew("first");
+    let gateway = folder.start();
+    let seen = |copy: &str| live(gateway.port(), &folder.path(copy), Http2Use::WhereAgreed).is_some();
+    folder.renew("second");
+    assert!(seen("first") && !seen("second"), "not before somebody says so");
+    gateway.listening().change(&folder.settings(true)).unwrap();
+    assert!(!seen("first") && seen("second"));
+    // What cannot be used changes nothing.
+    std::fs::write(folder.path("key"), "no key").unwrap();
+    let error = gateway.listening().change(&folder.settings(true)).unwrap_err();
+    let expected =
+        format!("server.tls.key: file:{}: there is no private key in PEM in it", folder.path("key"));
+    assert_eq!(error.to_string(), expected);
+    assert!(error.is_bad_input() && seen("second"));
+    // Without a certificate it is reached as before there was one.
+    gateway.listening().change(&folder.settings(false)).unwrap();
+    assert!(!seen("second"));
+    let mut plain = std::net::TcpStream::connect(gateway.listening().address()).unwrap();
+    plain.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut said = Vec::new();
+    plain.read_to_end(&mut said).unwrap();
+    assert!(said.starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let folder = Folder::new();
+    let refused = |folder: &Folder| {
+        let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
+        let options = ServeOptions { settings: folder.settings(true), simulated: None, keys };
+        serve(options).map(Listening::stop).unwrap_err().to_string()
+    };
+    assert!(
+        refused(&folder)
+            .starts_with(&format!("server.tls.certificate: {}: No such", folder.path("certificate")))
+    );
+    folder.renew("first");
+    let certificate = std::fs::read(folder.path("certificate")).unwrap();
+    std::fs::write(folder.path("certificate"), "nothing").unwrap();
+    assert!(refused(&folder).ends_with("there is no certificate in PEM in it"));
+    std::fs::remove_file(folder.path("key")).unwrap();
+    assert!(refused(&folder).ends_with("there is no such file"));
+    folder.renew("second");
+    std::fs::write(folder.path("certificate"), certificate).unwrap();
+    let said = refused(&folder);
+    assert!(said.starts_with("server.tls: ") && said.contains("eys"), "{said}");
+}
+
+#[test]
+fn who_does_not_end_a_handshake_holds_up_nobody() {
+    let folder = Folder::new();
+    folder.renew("first");
+    let gateway = folder.start();
+    let silent: Vec<_> =
+        (0..20).map(|_| std::net::TcpStream::connect(gateway.listening().address()).unwrap()).collect();
+    assert_eq!(live(gateway.port(), &folder.path("first"), Http2Use::Never), Some((200, false)));
+    assert_eq!(super::LONGEST_HANDSHAKE, Duration::from_secs(10));
+    drop(silent);
+    // The same with less patience: the connection is closed when the time is over, and not before.
+    let encryption = Encryption::of(folder.settings(true).server.tls.as_ref(), None).unwrap();
+    let door = Door::default();
+    door.set(encryption.as_ref());
+    let (runtime, patience) = (TokioRuntime::new(), Duration::from_millis(50));
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let before = runtime.monotonic();
+        assert!(door.lock().unwrap().close_within(patience, stream, runtime).await.is_none());
+        assert!(runtime.monotonic() - before >= patience);
+        assert_eq!((&silent).read(&mut [0]).unwrap(), 0, "it was closed");
+    });
+}
+
+#[test]
+fn what_stays_the_same_is_not_made_anew() {
+    let folder = Folder::new();
+    folder.renew("first");
+    let settings = folder.settings(true).server.tls;
+    let first = Encryption::of(settings.as_ref(), None).unwrap().unwrap();
+    let same = Encryption::of(settings.as_ref(), Some(&first)).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&first.config, &same.config));
+    folder.renew("second");
+    let other = Encryption::of(settings.as_ref(), Some(&first)).unwrap().unwrap();
+    assert!(!Arc::ptr_eq(&first.config, &other.config));
+    assert!(Encryption::of(None, Some(&first)).unwrap().is_none());
+}

@@ -1,0 +1,281 @@
+//! What they are told.
+
+use crate::running::{Gateway, KEY, send, settings, start};
+use serde_json::{Value, json};
+
+/// The names of an object's fields.
+fn fields(value: &Value) -> Vec<&str> {
+    value.as_object().map(|object| object.keys().map(String::as_str).collect()).unwrap_or_default()
+}
+
+fn caller() -> String {
+    let hash = seawall_gateway::identity::credential_of_key(KEY);
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn status_tells_how_the_gateway_stands() {
+    let gateway = start("telemetry.sampled_per_second = 7");
+    let status = gateway.json("/admin/status");
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        status["addresses"],
+        json!({ "server": gateway.data.to_string(), "admin": gateway.admin.to_string() })
+    );
+    assert_eq!((&status["draining"], &status["requests"]), (&false.into(), &0.into()));
+    assert_eq!((&status["level"], &status["state"]), (&"normal".into(), &json!({ "kind": "memory" })));
+    assert_eq!(status["not_followed"], json!(["telemetry.sampled_per_second"]));
+    gateway.call();
+    let later = gateway.json("/admin/status");
+    assert_eq!(later["requests"], 1);
+    assert!(later["uptime_ms"].as_u64() >= status["uptime_ms"].as_u64());
+    assert_eq!(later["time"].as_str().map(str::len), Some("2026-11-16T00:00:00.000Z".len()));
+}
+
+#[test]
+fn a_state_folder_is_told_with_what_was_found_in_it() {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("operators-state");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut loaded = settings("");
+    {
+        let settings = &mut std::sync::Arc::make_mut(&mut loaded).settings;
+        settings.store.kind = seawall_config::StoreKind::Embedded;
+        settings.store.folder = folder.display().to_string();
+    }
+    for is_new in [true, false] {
+        let gateway = crate::running::try_start(&loaded).unwrap();
+        let state = gateway.json("/admin/status")["state"].take();
+        assert_eq!((&state["kind"], &state["created"]), (&"folder".into(), &is_new.into()));
+        assert_eq!(
+            (&state["charged_calls"], &state["charged_nanos"], &state["cut"]),
+            (&0.into(), &0.into(), &Value::Null)
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What a poll must not change.
+fn stand(gateway: &Gateway) -> Value {
+    let mut targets = gateway.json("/admin/targets");
+    for target in targets["targets"].as_array_mut().unwrap() {
+        // Time goes on by itself.
+        target["breaker"]["retry_after_ms"] = Value::Null;
+    }
+    targets
+}
+
+#[test]
+fn a_thousand_looks_at_targets_change_nothing() {
+    let gateway = start("");
+    let before = stand(&gateway);
+    assert_eq!(before["targets"][0]["breaker"]["phase"], "closed");
+    // Nobody is there, so breakers open.
+    for _ in 0..12 {
+        assert!(gateway.call().status >= 500);
+    }
+    let open = stand(&gateway);
+    let target = &open["targets"][1];
+    assert_eq!((&target["name"], &target["breaker"]["phase"]), (&"sonnet".into(), &"open".into()));
+    assert_eq!(target["breaker"]["blocks_because"], "consecutive_failures");
+    assert_eq!((&target["in_flight"]["now"], &target["in_flight"]["peak"]), (&0.into(), &1.into()));
+    let told = gateway.json("/admin/requests?most=1000");
+    for _ in 0..1_000 {
+        assert_eq!(stand(&gateway), open);
+    }
+    // Looking at time gone by would make it another list.
+    let ids = |told: &Value| {
+        told["requests"].as_array().map(|all| all.iter().map(|one| one["id"].clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(ids(&gateway.json("/admin/requests?most=1000")), ids(&told));
+}
+
+#[test]
+fn a_target_is_told_with_every_field() {
+    let gateway = start("");
+    let targets = gateway.json("/admin/targets");
+    let target = &targets["targets"][0];
+    assert_eq!(
+        fields(target),
+        ["breaker", "grade", "in_flight", "model", "name", "pressure", "queue", "routes", "starts"]
+    );
+    assert_eq!(fields(&target["breaker"]), ["blocks_because", "mode", "phase", "retry_after_ms", "stage"]);
+    assert_eq!(
+        fields(&target["queue"]),
+        ["by_class", "capacity", "entered", "oldest_ms", "outcomes", "size"]
+    );
+    assert_eq!(fields(&target["queue"]["by_class"]), ["bulk", "critical", "high", "low", "normal"]);
+    assert_eq!(target["starts"], json!({ "count": 0, "half_within_ms": null, "most_within_ms": null }));
+    assert_eq!((&target["routes"], &target["model"]), (&json!(["manga"]), &"m".into()));
+}
+
+#[test]
+fn limits_and_money_of_a_caller_are_told_by_its_hash() {
+    let gateway = start("");
+    let path = format!("/admin/limits?caller={}&tier=prime", caller());
+    let limits = |value: &Value| {
+        value["limits"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|limit| limit["remaining"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let before = gateway.json(&path);
+    assert_eq!((&before["caller"], &before["tier"]), (&caller().into(), &"prime".into()));
+    assert_eq!(limits(&before), [70, 500, 15_000]);
+    assert_eq!(before["limits"][0]["capacity"], 70);
+    assert_eq!(gateway.json(&path), before, "looking takes nothing");
+    gateway.call();
+    assert_eq!(limits(&gateway.json(&path)), [69, 499, 14_999]);
+    let own = gateway.json(&format!("/admin/spend?caller={}", caller()));
+    assert_eq!(fields(&own), ["caller", "cap_nanos", "day", "held_nanos", "left_nanos", "posted_nanos"]);
+    let all = gateway.json("/admin/spend");
+    assert_eq!(fields(&all), ["cap_nanos", "day", "held_nanos", "left_nanos", "posted_nanos", "tiers"]);
+    assert_eq!(fields(&all["tiers"]), ["guest", "prime", "standard"]);
+    assert_eq!(all["cap_nanos"], 5_000_000_000_000_u64);
+    assert_eq!(all["tiers"]["prime"]["cap_nanos"], 2_500_000_000_000_u64);
+    let sum = |name: &str| all[name].as_u64().unwrap();
+    assert_eq!(sum("left_nanos"), sum("cap_nanos") - sum("posted_nanos") - sum("held_nanos"));
+}
+
+#[test]
+fn the_newest_requests_come_first_and_tell_nothing_of_what_was_said() {
+    let gateway = start("");
+    for _ in 0..3 {
+        gateway.call();
+    }
+    let reply = gateway.ask("/admin/requests?most=2&pretty");
+    for secret in ["秘密", KEY, "127.0.0.1"] {
+        assert!(!reply.body.contains(secret), "{secret} in {}", reply.body);
+    }
+    let told: Value = serde_json::from_str(&reply.body).unwrap();
+    let all = told["requests"].as_array().unwrap();
+    assert_eq!(all.len(), 2);
+    assert!(all[0]["time"].as_str() >= all[1]["time"].as_str());
+    let one = &all[0];
+    assert_eq!(
+        (&one["caller"], &one["face"], &one["route"]),
+        (&caller().into(), &"anthropic".into(), &"manga".into())
+    );
+    assert_eq!(one["verdict"], "rejected");
+    assert_eq!(gateway.json("/admin/requests")["requests"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn settings_are_told_with_where_they_were_written_and_secrets_never() {
+    let gateway = start("admin.credential = \"none\"\ntelemetry.salt = \"env:PATH\"");
+    let told = gateway.ask("/admin/settings");
+    assert!(!told.body.contains(&std::env::var("PATH").unwrap()));
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    let key = |name: &str| {
+        told["settings"].as_array().unwrap().iter().find(|key| key["key"] == name).unwrap().clone()
+    };
+    assert_eq!(key("store.kind")["value"], "\"memory\"");
+    assert!(key("store.kind")["origin"].as_str().unwrap().starts_with("test.toml:"));
+    assert_eq!(
+        (&key("store.kind")["changes"], &key("budget.day")["changes"]),
+        (&"restart".into(), &"live".into())
+    );
+    assert_eq!(
+        (&key("telemetry.salt")["value"], &key("telemetry.salt")["changes"]),
+        (&"\"env:PATH\"".into(), &"not_yet".into())
+    );
+    assert_eq!(key("admin.listen")["changes"], "restart");
+}
+
+#[test]
+fn what_makes_no_sense_is_a_typed_error() {
+    let gateway = start("");
+    for (path, expected) in [
+        ("/admin/status?verbose", "bad_parameter"),
+        ("/admin/targets?caller=0000000000000000", "bad_parameter"),
+        ("/admin/limits", "bad_parameter"),
+        ("/admin/limits?caller=0000000000000000", "bad_parameter"),
+        ("/admin/limits?caller=xyz&tier=prime", "bad_parameter"),
+        ("/admin/spend?caller=", "bad_parameter"),
+        ("/admin/requests?most=0", "bad_parameter"),
+        ("/admin/requests?most=1001", "bad_parameter"),
+    ] {
+        assert_eq!(gateway.ask(path).error(), (400, expected.to_owned()), "{path}");
+    }
+    for path in ["/", "/admin", "/admin/", "//admin/status", "/admin/%73tatus", "/v1/messages", "/livez"] {
+        assert_eq!(gateway.ask(path).error(), (404, "not_found".to_owned()), "{path}");
+    }
+    for method in ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"] {
+        let request =
+            format!("{method} /admin/status HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let reply = send(gateway.admin, &request);
+        assert_eq!((reply.status, reply.header("allow")), (405, Some("GET")), "{method}");
+    }
+}
+
+#[test]
+fn an_answer_for_people_has_lines_and_none_is_kept_by_others() {
+    let gateway = start("");
+    let (short, long) = (gateway.ask("/admin/spend"), gateway.ask("/admin/spend?pretty"));
+    assert_eq!((short.body.lines().count(), long.body.lines().count() > 5), (1, true));
+    let parsed = |body: &str| serde_json::from_str::<Value>(body).unwrap();
+    assert_eq!(parsed(&short.body), parsed(&long.body));
+    assert_eq!(
+        (short.header("cache-control"), short.header("x-content-type-options")),
+        (Some("no-store"), Some("nosniff"))
+    );
+}
+
+#[test]
+fn metrics_are_told_on_both_addresses_until_they_are_switched_off() {
+    let gateway = start("");
+    let on_data = |path: &str| {
+        send(gateway.data, &format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"))
+    };
+    for reply in [gateway.ask("/metrics"), on_data("/metrics")] {
+        assert_eq!(
+            (reply.status, reply.header("content-type")),
+            (200, Some("text/plain; version=0.0.4; charset=utf-8"))
+        );
+        assert!(reply.body.contains("\nseawall_breaker_phase{target=\"sonnet\"} 0\n"), "{}", reply.body);
+    }
+    let off = settings("telemetry.metrics = false");
+    gateway.listening.as_ref().unwrap().change(&off.settings).unwrap();
+    assert_eq!(gateway.ask("/metrics").error(), (404, "not_found".to_owned()));
+    assert_eq!(on_data("/metrics").status, 404);
+    gateway.listening.as_ref().unwrap().change(&settings("").settings).unwrap();
+    assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 200));
+}
+
+#[test]
+fn every_line_of_a_real_page_is_one_that_prometheus_reads() {
+    let gateway = start("");
+    for _ in 0..3 {
+        gateway.call();
+    }
+    let page = gateway.ask("/metrics").body;
+    let (mut family, mut seen) = (String::new(), std::collections::BTreeSet::new());
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            family = rest.split(' ').next().unwrap().to_owned();
+            assert!(seen.insert(family.clone()), "{family} comes twice");
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert_eq!(rest.split(' ').next(), Some(family.as_str()));
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let name = series.split('{').next().unwrap();
+        let of_histogram =
+            ["_bucket", "_sum", "_count"].iter().any(|end| name.strip_suffix(end) == Some(&family));
+        assert!(name == family || of_histogram, "{line} below {family}");
+        assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
+    }
+    for expected in [
+        "seawall_requests_total",
+        "seawall_request_duration_seconds",
+        "seawall_attempts_total",
+        "process_open_fds",
+    ] {
+        assert!(seen.contains(expected), "{expected} in {page}");
+    }
+    assert!(!page.contains(&caller()) && !page.contains(KEY));
+    assert!(page.contains("seawall_attempts_total{target=\"sonnet\",outcome=\"unreachable\"}"), "{page}");
+}

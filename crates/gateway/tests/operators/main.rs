@@ -1,0 +1,8 @@
+//! A gateway as its operators meet it: real sockets on loopback, and a target that nobody serves.
+
+#[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod door;
+#[cfg(test)]
+mod running;

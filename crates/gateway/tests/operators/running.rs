@@ -1,0 +1,124 @@
+//! A gateway in this process, and a client that sends bytes.
+
+use seawall_config::{Input, Loaded, load};
+use seawall_core::time::UtcTime;
+use seawall_gateway::identity::credential_of_key;
+use seawall_gateway::{Listening, ServeError, ServeOptions, serve};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The key of a caller.
+pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
+
+/// Settings with two targets that refuse every connection, and `more`, which ends with no open table.
+pub(crate) fn settings(more: &str) -> Arc<Loaded> {
+    let hash: String = credential_of_key(KEY).iter().map(|byte| format!("{byte:02x}")).collect();
+    let target = r#"{ provider = "anthropic", url = "http://127.0.0.1:9", region = "none", model = "m" }"#;
+    let text = format!(
+        r#"
+        server.listen = "127.0.0.1:0"
+        server.cores = 1
+        server.drain_time = "1s"
+        store.kind = "memory"
+        telemetry.access_log = "none"
+        models.m = {{ input = "$3/M", output = "$15/M" }}
+        targets.sonnet = {target}
+        targets.haiku = {target}
+        callers.keys.test = {{ hash = "sha256:{hash}", tier = "prime" }}
+        {more}
+        "#
+    );
+    let text = if more.contains("admin.listen") { text } else { text + "admin.listen = \"127.0.0.1:0\"\n" };
+    let loaded = load(&Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16)));
+    Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+/// A gateway with these settings.
+pub(crate) fn try_start(loaded: &Arc<Loaded>) -> Result<Gateway, ServeError> {
+    let settings = loaded.settings.clone();
+    let listening = serve(ServeOptions { settings, simulated: None, keys: Vec::new() })?;
+    listening.show(loaded);
+    Ok(Gateway { data: listening.address(), admin: listening.admin_address(), listening: Some(listening) })
+}
+
+pub(crate) fn start(more: &str) -> Gateway {
+    try_start(&settings(more)).unwrap()
+}
+
+/// A gateway; stopped when dropped.
+pub(crate) struct Gateway {
+    pub(crate) data: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) listening: Option<Listening>,
+}
+
+impl Gateway {
+    /// What operators are told who show nothing.
+    pub(crate) fn ask(&self, path: &str) -> Reply {
+        send(self.admin, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
+    }
+
+    /// The same, as JSON that must be there.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let reply = self.ask(path);
+        assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")), "{path}");
+        serde_json::from_str(&reply.body).unwrap()
+    }
+
+    /// A caller's question, which no target answers.
+    pub(crate) fn call(&self) -> Reply {
+        let body = r#"{"model":"manga","max_tokens":5,"messages":[{"role":"user","content":"秘密の言葉"}]}"#;
+        send(
+            self.data,
+            &format!(
+                "POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{body}",
+                body.len()
+            ),
+        )
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.stop();
+        }
+    }
+}
+
+/// What came back.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+
+    /// The kind of an error.
+    pub(crate) fn error(&self) -> (u16, String) {
+        let body: Value = serde_json::from_str(&self.body).unwrap();
+        assert!(body["error"]["message"].is_string(), "{body}");
+        (self.status, body["error"]["kind"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// Sends these bytes and reads all that comes back.
+pub(crate) fn send(address: SocketAddr, bytes: &str) -> Reply {
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    connection.write_all(bytes.as_bytes()).unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}

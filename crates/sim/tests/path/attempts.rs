@@ -1,0 +1,61 @@
+//! What is told of attempts: each once, with what the books say of it.
+
+use crate::shop::{GUEST, PRIME, Shop, body};
+use crate::target::{Deed, ObedientTarget};
+use seawall_core::failure::FailureKind;
+use seawall_core::money::{Money, Usage};
+use seawall_pipeline::{AttemptEnding, Tier};
+use seawall_sim::World;
+use std::sync::Arc;
+
+fn shop(strong: &[Deed], then: Deed) -> Shop {
+    let world = World::new(3);
+    let (strong, fast) =
+        (ObedientTarget::new(&world, strong, then), ObedientTarget::new(&world, &[], Deed::Answer));
+    let (strong, fast) = (Arc::<ObedientTarget>::clone(&strong), Arc::<ObedientTarget>::clone(&fast));
+    Shop::new(&world, strong, fast, Money::from_dollars(1_000))
+}
+
+/// What all attempts that were told have cost.
+fn told(shop: &Shop) -> Money {
+    shop.attempts().iter().fold(Money::ZERO, |sum, (.., cost)| sum.saturating_add(*cost))
+}
+
+#[test]
+fn every_attempt_is_told_once_with_its_target_its_tier_and_its_end() {
+    let shop = shop(&[Deed::Status(429), Deed::Status(529)], Deed::Answer);
+    shop.ask_and_wait(PRIME, &body(true));
+    shop.ask_and_wait(GUEST, &body(false));
+    let usage = Usage { input: 20, output: 8, ..Usage::default() };
+    let cost = Money::from_nanos(20 * 3_000 + 8 * 15_000);
+    let failed =
+        |kind| ("strong".to_owned(), Tier::Prime, AttemptEnding::Failed(kind), Usage::default(), Money::ZERO);
+    let answered = |tier| ("strong".to_owned(), tier, AttemptEnding::Succeeded, usage, cost);
+    assert_eq!(
+        shop.attempts(),
+        [
+            failed(FailureKind::Throttled),
+            failed(FailureKind::Overloaded),
+            answered(Tier::Prime),
+            answered(Tier::Guest)
+        ]
+    );
+    assert_eq!(told(&shop), shop.day().posted);
+}
+
+#[test]
+fn what_was_told_of_attempts_is_what_the_books_have_whatever_became_of_them() {
+    for (deed, give_up_after, ending) in [
+        (Deed::CutAfter(2), None, AttemptEnding::Failed(FailureKind::BrokeMidStream)),
+        (Deed::StallAfter(3), None, AttemptEnding::Failed(FailureKind::TimedOut)),
+        (Deed::Answer, Some(2), AttemptEnding::Abandoned),
+    ] {
+        let shop = shop(&[deed], Deed::Answer);
+        shop.ask(PRIME, &body(true), give_up_after);
+        shop.world.run();
+        let attempts = shop.attempts();
+        assert_eq!((attempts.len(), attempts[0].2), (1, ending));
+        assert!(attempts[0].3.input > 20, "nobody told: it is the most that it can have been");
+        assert_eq!((told(&shop), told(&shop) > Money::ZERO), (shop.day().posted, true));
+    }
+}

@@ -1,0 +1,149 @@
+//! A directory that does as it is told.
+
+use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::{Ceiling, Tier};
+use seawall_pipeline::callers::{
+    Caller, CallerDirectory, CallerOptions, Callers, Finding, NotKnown, ProofKind, Proven,
+};
+use seawall_sim::World;
+use seawall_store::{CallerRecord, StoreError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub(crate) const BELIEVED: Duration = Duration::from_secs(10);
+pub(crate) const WITHIN: Duration = Duration::from_millis(50);
+
+/// How a directory answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// At once.
+    Prompt,
+    /// After this long, with what holds then.
+    Late(Duration),
+    /// That it is away, at once.
+    Away,
+}
+
+pub(crate) struct ObedientDirectory {
+    world: World,
+    state: Mutex<State>,
+}
+
+struct State {
+    records: BTreeMap<[u8; 32], CallerRecord>,
+    manner: Manner,
+    asked: usize,
+}
+
+pub(crate) fn hash(of: u8) -> [u8; 32] {
+    [of; 32]
+}
+
+pub(crate) fn key(of: u8) -> Proven {
+    Proven::Credential { hash: hash(of), proof: ProofKind::Key, tier: None }
+}
+
+pub(crate) fn subject(of: u8) -> Proven {
+    Proven::Credential { hash: hash(of), proof: ProofKind::Token, tier: Some(Tier::Standard) }
+}
+
+impl ObedientDirectory {
+    pub(crate) fn new(world: &World) -> Arc<Self> {
+        let state = State { records: BTreeMap::new(), manner: Manner::Prompt, asked: 0 };
+        Arc::new(Self { world: world.clone(), state: Mutex::new(state) })
+    }
+
+    pub(crate) fn add(&self, of: u8, tier: Tier, clamp: Option<Ceiling>) {
+        let record = CallerRecord {
+            caller: 1_000 + u64::from(of),
+            name: "somebody".into(),
+            tier,
+            clamp,
+            created: UtcTime::from_nanos(0),
+            revoked: None,
+        };
+        self.state.lock().unwrap().records.entry(hash(of)).or_insert(record);
+    }
+
+    pub(crate) fn revoke(&self, of: u8) {
+        if let Some(record) = self.state.lock().unwrap().records.get_mut(&hash(of)) {
+            record.revoked = Some(UtcTime::from_nanos(1));
+        }
+    }
+
+    pub(crate) fn behave(&self, manner: Manner) {
+        self.state.lock().unwrap().manner = manner;
+    }
+
+    /// How often it was asked.
+    pub(crate) fn asked(&self) -> usize {
+        self.state.lock().unwrap().asked
+    }
+}
+
+impl CallerDirectory for ObedientDirectory {
+    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
+        let hash = *hash;
+        Box::pin(async move {
+            let manner = {
+                let mut state = self.state.lock().unwrap();
+                state.asked += 1;
+                state.manner
+            };
+            match manner {
+                Manner::Away => return Err(StoreError::away("test", "told so")),
+                Manner::Late(wait) => self.world.sleep(wait).await,
+                Manner::Prompt => {}
+            }
+            Ok(self.state.lock().unwrap().records.get(&hash).cloned())
+        })
+    }
+}
+
+/// Callers of a directory, and a world to ask in.
+pub(crate) struct Desk {
+    pub(crate) world: World,
+    pub(crate) directory: Arc<ObedientDirectory>,
+    pub(crate) callers: Arc<Callers>,
+}
+
+impl Desk {
+    pub(crate) fn new(guests: bool) -> Self {
+        let world = World::new(11);
+        let directory = ObedientDirectory::new(&world);
+        let options = CallerOptions {
+            keys: BTreeMap::new(),
+            directory: Some(Arc::<ObedientDirectory>::clone(&directory)),
+            believe_for: BELIEVED,
+            find_within: WITHIN,
+            guests,
+        };
+        Self { world, directory, callers: Arc::new(Callers::new(options)) }
+    }
+
+    /// Asks in a task of its own; the answer is there when the world has run.
+    pub(crate) fn ask(&self, proven: Proven) -> Arc<Mutex<Option<Result<Caller, NotKnown>>>> {
+        let answer = Arc::new(Mutex::new(None));
+        let (callers, world, told) = (Arc::clone(&self.callers), self.world.clone(), Arc::clone(&answer));
+        self.world.spawn(async move {
+            let found = callers.find(&world, &proven).await;
+            *told.lock().unwrap() = Some(found);
+        });
+        answer
+    }
+
+    /// Asks and waits.
+    pub(crate) fn find(&self, proven: Proven) -> Result<Caller, NotKnown> {
+        let answer = self.ask(proven);
+        self.world.run();
+        answer.lock().unwrap().take().unwrap()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        let world = self.world.clone();
+        self.world.spawn(async move { world.sleep(time).await });
+        self.world.run();
+    }
+}

@@ -1,0 +1,18 @@
+//! Pages that the gateway writes about itself.
+
+use crate::workspace::root;
+use anyhow::{Context as _, ensure};
+use std::process::Command;
+
+/// The page of this name.
+pub(super) fn page(name: &str) -> anyhow::Result<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "seawall-gateway", "--example", "page", "--", name])
+        .current_dir(root())
+        .output()
+        .context("cannot start cargo")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the gateway does not write the page {name}: {complaint}");
+    String::from_utf8(output.stdout).context("the page is no text")
+}
