@@ -108,18 +108,28 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// What its user sees of a call: `text`, `tool`, `finish`, `input`, `output`, `pieces` of a stream, whether it came to
-    /// its end (`complete`), and `error` with the names of its class and of what that derives from (`kinds`). What
-    /// `call` does not say is as below.
+    /// What its user sees of a call: `text`, `tool` and its `tool_id`, `finish`, `input`, `output`, `pieces` of a stream,
+    /// whether it came to its end (`complete`), `headers` and the name of the `request`, and `error` with the names of
+    /// its class and of what that derives from (`kinds`). What `call` does not say is as below.
     pub(crate) fn sees(&mut self, call: &Value) -> anyhow::Result<Value> {
         let mut whole = json!({
             "key": "any",
+            // Amazon's clients sign with it. Where there is none they send the key itself, as the others do.
+            "secret": "any",
             "model": "instant",
             "max_tokens": 40,
             "question": "What should I read next?",
             "stream": false,
+            // Whether the library itself makes one answer of the pieces, where it does that.
+            "put_together": false,
             // Whether only the tokens of the question are to be counted, where the dialect can.
             "count": false,
+            // Whether only the names of models are wanted, as `models`, where the dialect can.
+            "list": false,
+            // Whether the user looks at headers, which most libraries show only on demand.
+            "raw": false,
+            // What the user calls the request, so that it is not done twice.
+            "name": null,
             // Offered, and demanded unless there is its result already.
             "tool": null,
             // The input of a call of the tool that has been made.

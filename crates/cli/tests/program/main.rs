@@ -32,6 +32,8 @@ mod running;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod through;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod told;

@@ -105,11 +105,15 @@ impl Running {
         more: &str,
         change: impl FnOnce(String) -> String,
     ) -> anyhow::Result<Self> {
-        let text = change(settings(url, targets) + more);
-        let settings = file(&format!("{test}-seawall.toml"), &text)?;
+        Self::gateway_in(test, &change(settings(url, targets) + more), &[])
+    }
+
+    /// A gateway with these settings and no others, and with `more` in its environment.
+    pub(crate) fn gateway_in(test: &str, text: &str, more: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let settings = file(&format!("{test}-seawall.toml"), text)?;
         let errors = file(&format!("{test}-errors.txt"), "")?;
         let mut command = seawall(&["serve", "--json", "--config", &settings.to_string_lossy()]);
-        command.stderr(fs::File::create(&errors)?);
+        command.stderr(fs::File::create(&errors)?).envs(more.iter().copied());
         let mut running = Self::started(command)?;
         (running.settings, running.errors) = (settings, errors);
         Ok(running)

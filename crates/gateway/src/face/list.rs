@@ -1,7 +1,8 @@
 //! Which models there are, and how many tokens a request has.
 
 use super::Face;
-use super::refusal::refuse;
+use super::refusal::{refuse, reject};
+use super::told::tell_name;
 use crate::body::ReplyBody;
 use bytes::BytesMut;
 use hyper::body::Incoming;
@@ -9,6 +10,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
 use seawall_pipeline::speech;
+use seawall_pipeline::Rejection;
 use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
 use std::net::IpAddr;
 
@@ -34,7 +36,7 @@ impl Face {
             let entries = names.map(|id| openai::ModelEntry { id, created: SINCE.1, owned_by: "seawall" });
             openai::write_models(&mut out, &entries.collect::<Vec<_>>());
         }
-        json(out)
+        json(out, face, id)
     }
 
     /// How many tokens a request has, as we estimate it: nobody is asked, and it costs nothing.
@@ -49,17 +51,22 @@ impl Face {
             return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
         }
         match self.path.with_request_limits(|limits| counted(&body, limits)) {
-            Ok(tokens) => {
+            // Who mistypes a name must not learn of it only by the request that was counted.
+            Ok((model, _)) if !self.path.routes(face).iter().any(|route| **route == *model) => {
+                reject(face, &Rejection::UnknownModel(model), id)
+            }
+            Ok((_, tokens)) => {
                 let mut out = BytesMut::new();
                 anthropic::write_count_answer(&mut out, tokens);
-                json(out)
+                json(out, face, id)
             }
             Err(error) => refuse(face, Refusal::Malformed, &error.to_string(), id),
         }
     }
 }
 
-fn counted(body: &[u8], limits: &RequestLimits) -> Result<u64, RequestError> {
+/// The model that is asked for, and the tokens.
+fn counted(body: &[u8], limits: &RequestLimits) -> Result<(String, u64), RequestError> {
     let head = anthropic::read_count_request(body, limits)?;
     let text = anthropic::read_text(body)?;
     let mut counts = RequestCounts { messages: head.turns as u64, ..RequestCounts::default() };
@@ -67,11 +74,13 @@ fn counted(body: &[u8], limits: &RequestLimits) -> Result<u64, RequestError> {
     for turn in &text.turns {
         counts.history += ClassCounts::of(&turn.text);
     }
-    Ok(estimate(&head.model, &counts, OverheadOptions::default(), &Calibration::default()).best)
+    let tokens = estimate(&head.model, &counts, OverheadOptions::default(), &Calibration::default()).best;
+    Ok((head.model, tokens))
 }
 
-fn json(out: BytesMut) -> Response<ReplyBody> {
+fn json(out: BytesMut, face: speech::Face, id: u64) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Whole(Some(out.freeze())));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    tell_name(response.headers_mut(), face, id);
     response
 }

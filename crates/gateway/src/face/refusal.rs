@@ -90,7 +90,8 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             (Refusal::of_failure(failure.kind), words.to_string(), never(failure.retry_after))
         }
         Rejection::Exhausted { failure, words: None, attempts } => {
-            let words = format!("no model answered in {attempts} attempts: {}", failure.kind.label());
+            let plural = if *attempts == 1 { "" } else { "s" };
+            let words = format!("no model answered in {attempts} attempt{plural}: {}", failure.kind.label());
             (Refusal::of_failure(failure.kind), words, never(failure.retry_after))
         }
         Rejection::Stopping => {
@@ -104,4 +105,22 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
 fn quoted(text: &str) -> String {
     let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
     format!("\"{shown}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use seawall_core::failure::{Failure, FailureKind};
+    use seawall_pipeline::Rejection;
+    use seawall_wire::Refusal;
+
+    #[test]
+    fn who_was_tried_for_in_vain_is_told_how_often_and_not_to_come_back() {
+        for (attempts, words) in [(1, "in 1 attempt: unreachable"), (2, "in 2 attempts: unreachable")] {
+            let failure = Failure::of(FailureKind::Unreachable);
+            let (refusal, told, advice) = told(&Rejection::Exhausted { failure, words: None, attempts });
+            assert_eq!((refusal, advice.should_retry), (Refusal::Overloaded, Some(false)));
+            assert_eq!(told, format!("no model answered {words}"));
+        }
+    }
 }

@@ -19,17 +19,12 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// Tells what is known when the head of the answer goes out.
 pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) {
     headers.reserve(9);
+    tell_name(headers, face, id);
     let mut put = |name: HeaderName, value: Option<HeaderValue>| {
         if let Some(value) = value {
             headers.insert(name, value);
         }
     };
-    let id_header = match request_id_header(face) {
-        "request-id" => HeaderName::from_static("request-id"),
-        "x-request-id" => HeaderName::from_static("x-request-id"),
-        _ => HeaderName::from_static("x-amzn-requestid"),
-    };
-    put(id_header, HeaderValue::from_str(&request_name(id)).ok());
     put(RUNG, notes.rung.map(|rung| HeaderValue::from_static(rung.name())));
     put(TARGET, notes.target.as_deref().and_then(|target| HeaderValue::from_str(target).ok()));
     if notes.rung.is_some() || notes.attempts > 0 {
@@ -48,6 +43,18 @@ pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) 
         put(LIMIT, written(format_args!("\"{name}\";r={}", view.remaining)));
     }
     put(POLICY, notes.policy.as_deref().and_then(|policy| HeaderValue::from_str(policy).ok()));
+}
+
+/// Tells what the request is called, where this face's callers look for it.
+pub(super) fn tell_name(headers: &mut HeaderMap, face: Face, id: u64) {
+    let header = match request_id_header(face) {
+        "request-id" => HeaderName::from_static("request-id"),
+        "x-request-id" => HeaderName::from_static("x-request-id"),
+        _ => HeaderName::from_static("x-amzn-requestid"),
+    };
+    if let Ok(name) = HeaderValue::from_str(&request_name(id)) {
+        headers.insert(header, name);
+    }
 }
 
 /// Dollars without a sign and with all that is known.

@@ -45,9 +45,13 @@ pub fn refusal(face: Face, refusal: Refusal, words: &str, id: &str, advice: Retr
             openai::status_of(refusal)
         }
         Dialect::Bedrock => {
-            headers.push(("x-amzn-errortype", bedrock::refusal_name(refusal).to_owned()));
+            let (status, name) = match advice.should_retry {
+                Some(false) => bedrock::final_refusal(refusal),
+                _ => (bedrock::refusal_status(refusal), bedrock::refusal_name(refusal)),
+            };
+            headers.push(("x-amzn-errortype", name.to_owned()));
             bedrock::write_error(&mut body, words);
-            bedrock::refusal_status(refusal)
+            status
         }
     };
     headers.extend(advice.headers(vendor));

@@ -41,6 +41,7 @@ pub use invoke::{
 };
 pub use path::{BedrockCall, BedrockOperation, PathError, read_path, write_path};
 pub use refusal::{
-    StreamKind, refusal_headers, refusal_name, refusal_status, write_error, write_failure_frame,
+    StreamKind, final_refusal, refusal_headers, refusal_name, refusal_status, write_error,
+    write_failure_frame,
 };
 pub use stream::{BedrockStreamError, StreamEnding};

@@ -3,6 +3,9 @@
 //! The vendor's clients try again by status (429, 500, 503) and by name (what sounds like throttling). A refusal that
 //! a wait cannot cure therefore has a status and a name that none of them acts on, where the dialect has one. An
 //! operator's switch has none: it is a 503, which clients try twice more, without a word on when.
+//!
+//! Other vendors' clients can be told in a header not to come back. These read none that says so, and have to be told by
+//! status and name as well: see [`final_refusal`].
 
 use super::frame::write_exception_frame;
 use crate::Refusal;
@@ -41,6 +44,17 @@ pub const fn refusal_name(refusal: Refusal) -> &'static str {
         Refusal::SwitchedOff | Refusal::Overloaded => "ServiceUnavailableException",
         Refusal::TimedOut => "ModelTimeoutException",
         Refusal::Internal => "InternalServerException",
+    }
+}
+
+/// Status and name of a refusal that nobody is to come back for, such as after all tries of our own: a client that tried
+/// again would multiply them.
+#[must_use]
+pub const fn final_refusal(refusal: Refusal) -> (u16, &'static str) {
+    match refusal {
+        Refusal::Throttled => final_refusal(Refusal::OutOfBudget),
+        Refusal::Overloaded | Refusal::Internal => (424, "ModelErrorException"),
+        _ => (refusal_status(refusal), refusal_name(refusal)),
     }
 }
 

@@ -35,13 +35,32 @@ function options(call) {
   return options;
 }
 
+async function ask(call, seen, more) {
+  const headers = call.name === null ? {} : { "idempotency-key": call.name };
+  const asked = client(call).messages.create({ ...options(call), ...more }, { headers });
+  if (!call.raw) {
+    return asked;
+  }
+  const { data, response, request_id: request } = await asked.withResponse();
+  Object.assign(seen, { headers: Object.fromEntries(response.headers), request });
+  return data;
+}
+
 async function answer(call, seen) {
-  const message = await client(call).messages.create(options(call));
+  read(await ask(call, seen, {}), seen);
+}
+
+async function wholeOfStream(call, seen) {
+  read(await client(call).messages.stream(options(call)).finalMessage(), seen);
+}
+
+function read(message, seen) {
   for (const block of message.content) {
     if (block.type === "text") {
       seen.text += block.text;
     } else if (block.type === "tool_use") {
       seen.tool = { name: block.name, input: block.input };
+      seen.tool_id = block.id;
     }
   }
   Object.assign(seen, { finish: message.stop_reason, complete: true });
@@ -50,17 +69,20 @@ async function answer(call, seen) {
 
 async function stream(call, seen) {
   let json = "";
-  for await (const event of await client(call).messages.create({ stream: true, ...options(call) })) {
+  for await (const event of await ask(call, seen, { stream: true })) {
     seen.pieces += 1;
     if (event.type === "message_start") {
       seen.input = event.message.usage.input_tokens;
     } else if (event.type === "content_block_start" && event.content_block.type === "tool_use") {
       seen.tool = { name: event.content_block.name, input: null };
+      seen.tool_id = event.content_block.id;
     } else if (event.type === "content_block_delta") {
       seen.text += event.delta.text ?? "";
       json += event.delta.partial_json ?? "";
     } else if (event.type === "message_delta") {
       Object.assign(seen, { finish: event.delta.stop_reason, output: event.usage.output_tokens });
+      // Other vendors tell only at the end what went in; the library's own sum keeps the last word, too.
+      seen.input = event.usage.input_tokens ?? seen.input;
     } else if (event.type === "message_stop") {
       seen.complete = true;
     }
@@ -73,6 +95,13 @@ async function stream(call, seen) {
 async function count(call, seen) {
   const { max_tokens, ...asked } = options(call);
   seen.input = (await client(call).messages.countTokens(asked)).input_tokens;
+}
+
+async function models(call, seen) {
+  seen.models = [];
+  for await (const model of client(call).models.list()) {
+    seen.models.push(model.id);
+  }
 }
 
 function kinds(error) {
@@ -92,12 +121,18 @@ function lost(call) {
 
 async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
+  Object.assign(seen, { headers: null, request: null, tool_id: null });
   try {
-    await Promise.race([(call.count ? count : call.stream ? stream : answer)(call, seen), lost(call)]);
+    const asked = !call.stream ? answer : call.put_together ? wholeOfStream : stream;
+    const ask = call.list ? models : call.count ? count : asked;
+    await Promise.race([ask(call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.
     const code = error.type ?? error.error?.error?.type ?? null;
     seen.error = { kinds: kinds(error), status: error.status ?? null, code, text: String(error) };
+    if (error.headers) {
+      Object.assign(seen, { headers: Object.fromEntries(error.headers), request: error.requestID });
+    }
   }
   return seen;
 }

@@ -8,7 +8,7 @@ const require = createRequire(`${folder}/`);
 const aws = require("@aws-sdk/client-bedrock-runtime");
 const { NodeHttpHandler } = require("@smithy/node-http-handler");
 
-function client(call) {
+function client(call, seen) {
   const requestTimeout = call.timeout * 1000;
   const handlers = {
     one: () => new NodeHttpHandler({ requestTimeout, throwOnRequestTimeout: true }),
@@ -18,14 +18,31 @@ function client(call) {
   const options = {
     endpoint: url,
     region: "us-east-1",
-    credentials: { accessKeyId: call.key ?? "unused", secretAccessKey: "unused" },
+    credentials: { accessKeyId: call.key ?? "unused", secretAccessKey: call.secret ?? "unused" },
     maxAttempts: call.retries + 1,
     requestHandler: handlers[http](),
   };
-  if (call.key === null) {
+  if (call.key === null || call.secret === null) {
     options.signer = { sign: async (request) => request };
   }
-  return new aws.BedrockRuntimeClient(options);
+  const made = new aws.BedrockRuntimeClient(options);
+  const headers = call.name === null ? {} : { "idempotency-key": call.name };
+  if (call.key !== null && call.secret === null) {
+    headers["x-api-key"] = call.key;
+  }
+  const send = (next) => (asked) => {
+    Object.assign(asked.request.headers, headers);
+    return next(asked);
+  };
+  made.middlewareStack.add(send, { step: "build" });
+  // Innermost, so that it sees refusals, too.
+  const note = (next) => async (asked) => {
+    const told = await next(asked);
+    seen.headers = told.response.headers;
+    return told;
+  };
+  made.middlewareStack.add(note, { step: "deserialize", priority: "low" });
+  return made;
 }
 
 function converseOptions(call) {
@@ -49,10 +66,12 @@ function converseOptions(call) {
 
 async function converseAnswer(client, call, seen) {
   const answer = await client.send(new aws.ConverseCommand(converseOptions(call)));
+  seen.request = answer.$metadata.requestId;
   for (const block of answer.output.message.content) {
     seen.text += block.text ?? "";
     if (block.toolUse) {
       seen.tool = { name: block.toolUse.name, input: block.toolUse.input };
+      seen.tool_id = block.toolUse.toolUseId;
     }
   }
   const { inputTokens: input, outputTokens: output } = answer.usage;
@@ -62,11 +81,13 @@ async function converseAnswer(client, call, seen) {
 async function converseStream(client, call, seen) {
   let json = "";
   const answer = await client.send(new aws.ConverseStreamCommand(converseOptions(call)));
+  seen.request = answer.$metadata.requestId;
   for await (const event of answer.stream) {
     seen.pieces += 1;
     const use = event.contentBlockStart?.start?.toolUse;
     if (use) {
       seen.tool = { name: use.name, input: null };
+      seen.tool_id = use.toolUseId;
     }
     const delta = event.contentBlockDelta?.delta ?? {};
     seen.text += delta.text ?? "";
@@ -104,12 +125,14 @@ function read(bytes) {
 }
 
 async function invokeAnswer(client, call, seen) {
-  const { body } = await client.send(new aws.InvokeModelCommand(invokeOptions(call)));
+  const { body, $metadata } = await client.send(new aws.InvokeModelCommand(invokeOptions(call)));
+  seen.request = $metadata.requestId;
   const answer = read(body);
   for (const block of answer.content) {
     seen.text += block.text ?? "";
     if (block.type === "tool_use") {
       seen.tool = { name: block.name, input: block.input };
+      seen.tool_id = block.id;
     }
   }
   const { input_tokens: input, output_tokens: output } = answer.usage;
@@ -118,12 +141,14 @@ async function invokeAnswer(client, call, seen) {
 
 async function invokeStream(client, call, seen) {
   let json = "";
-  const { body } = await client.send(new aws.InvokeModelWithResponseStreamCommand(invokeOptions(call)));
+  const { body, $metadata } = await client.send(new aws.InvokeModelWithResponseStreamCommand(invokeOptions(call)));
+  seen.request = $metadata.requestId;
   for await (const { chunk } of body) {
     const event = read(chunk.bytes);
     seen.pieces += 1;
     if (event.content_block?.type === "tool_use") {
       seen.tool = { name: event.content_block.name, input: null };
+      seen.tool_id = event.content_block.id;
     }
     seen.text += event.delta?.text ?? "";
     json += event.delta?.partial_json ?? "";
@@ -131,6 +156,8 @@ async function invokeStream(client, call, seen) {
       seen.input = event.message.usage.input_tokens;
     } else if (event.type === "message_delta") {
       Object.assign(seen, { finish: event.delta.stop_reason, output: event.usage.output_tokens });
+      // Other vendors tell only at the end what went in.
+      seen.input = event.usage.input_tokens ?? seen.input;
     } else if (event.type === "message_stop") {
       seen.complete = true;
       seen.metrics = event["amazon-bedrock-invocationMetrics"] ?? null;
@@ -173,14 +200,16 @@ function lost(call) {
 
 async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
+  Object.assign(seen, { headers: null, request: null, tool_id: null });
   const [answer, stream, count] = ways[way];
   try {
     const ask = call.count ? count : call.stream ? stream : answer;
-    await Promise.race([ask(client(call), call, seen), lost(call)]);
+    await Promise.race([ask(client(call, seen), call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.
     const status = error.$metadata?.httpStatusCode ?? null;
     seen.error = { kinds: kinds(error), status, code: error.name, text: String(error) };
+    seen.request = error.$metadata?.requestId ?? null;
   }
   return seen;
 }

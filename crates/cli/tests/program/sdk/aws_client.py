@@ -9,22 +9,33 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 
+# What goes along with the next call.
+headers = {}
+
+
 @functools.cache
-def client(key, retries, timeout):
+def client(key, secret, retries, timeout):
     config = Config(
-        signature_version=None if key else UNSIGNED,
+        signature_version=None if key and secret else UNSIGNED,
         retries={"mode": "standard", "total_max_attempts": retries + 1},
         connect_timeout=timeout,
         read_timeout=timeout,
     )
-    return boto3.client(
+    made = boto3.client(
         "bedrock-runtime",
         endpoint_url=url,
         region_name="us-east-1",
         aws_access_key_id=key or "unused",
-        aws_secret_access_key="unused",
+        aws_secret_access_key=secret or "unused",
         config=config,
     )
+    made.meta.events.register("before-call.bedrock-runtime.*", lambda params, **_: params["headers"].update(headers))
+    return made
+
+
+def note(answer, seen):
+    metadata = answer.get("ResponseMetadata", {})
+    seen["headers"], seen["request"] = metadata.get("HTTPHeaders"), metadata.get("RequestId")
 
 
 def converse_options(call):
@@ -46,6 +57,7 @@ def converse_options(call):
 
 def converse_answer(client, call, seen):
     answer = client.converse(modelId=call["model"], **converse_options(call))
+    note(answer, seen)
     if "output" not in answer:
         # A body that cannot be read is no exception here: there is just nothing in the answer.
         return
@@ -53,6 +65,7 @@ def converse_answer(client, call, seen):
         seen["text"] += block.get("text", "")
         if "toolUse" in block:
             seen["tool"] = {"name": block["toolUse"]["name"], "input": block["toolUse"]["input"]}
+            seen["tool_id"] = block["toolUse"]["toolUseId"]
     seen["finish"], seen["complete"] = answer["stopReason"], True
     seen["input"], seen["output"] = answer["usage"]["inputTokens"], answer["usage"]["outputTokens"]
 
@@ -60,11 +73,13 @@ def converse_answer(client, call, seen):
 def converse_stream(client, call, seen):
     arguments = ""
     answer = client.converse_stream(modelId=call["model"], **converse_options(call))
+    note(answer, seen)
     for event in answer["stream"]:
         seen["pieces"] += 1
         start = event.get("contentBlockStart", {}).get("start", {})
         if "toolUse" in start:
             seen["tool"] = {"name": start["toolUse"]["name"], "input": None}
+            seen["tool_id"] = start["toolUse"]["toolUseId"]
         delta = event.get("contentBlockDelta", {}).get("delta", {})
         seen["text"] += delta.get("text", "")
         arguments += delta.get("toolUse", {}).get("input", "")
@@ -95,11 +110,13 @@ def invoke_body(call):
 
 
 def invoke_answer(client, call, seen):
-    answer = json.loads(client.invoke_model(modelId=call["model"], body=invoke_body(call))["body"].read())
+    answer = client.invoke_model(modelId=call["model"], body=invoke_body(call))
+    note(answer, seen)
+    answer = json.loads(answer["body"].read())
     for block in answer["content"]:
         seen["text"] += block.get("text", "")
         if block["type"] == "tool_use":
-            seen["tool"] = {"name": block["name"], "input": block["input"]}
+            seen["tool"], seen["tool_id"] = {"name": block["name"], "input": block["input"]}, block["id"]
     seen["finish"], seen["complete"] = answer["stop_reason"], True
     seen["input"], seen["output"] = answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]
 
@@ -107,18 +124,21 @@ def invoke_answer(client, call, seen):
 def invoke_stream(client, call, seen):
     arguments = ""
     answer = client.invoke_model_with_response_stream(modelId=call["model"], body=invoke_body(call))
+    note(answer, seen)
     for chunk in answer["body"]:
         event = json.loads(chunk["chunk"]["bytes"])
         seen["pieces"] += 1
         block, delta = event.get("content_block", {}), event.get("delta", {})
         if block.get("type") == "tool_use":
-            seen["tool"] = {"name": block["name"], "input": None}
+            seen["tool"], seen["tool_id"] = {"name": block["name"], "input": None}, block["id"]
         seen["text"] += delta.get("text", "")
         arguments += delta.get("partial_json", "")
         if event["type"] == "message_start":
             seen["input"] = event["message"]["usage"]["input_tokens"]
         elif event["type"] == "message_delta":
             seen["finish"], seen["output"] = delta["stop_reason"], event["usage"]["output_tokens"]
+            # Other vendors tell only at the end what went in.
+            seen["input"] = event["usage"].get("input_tokens", seen["input"])
         elif event["type"] == "message_stop":
             seen["complete"], seen["metrics"] = True, event.get("amazon-bedrock-invocationMetrics")
     if seen["tool"]:
@@ -137,16 +157,23 @@ def invoke_count(client, call, seen):
 
 def see(call):
     seen = {"text": "", "tool": None, "finish": None, "input": None, "output": None}
-    seen |= {"pieces": 0, "complete": False, "error": None}
+    seen |= {"pieces": 0, "complete": False, "error": None, "headers": None, "request": None, "tool_id": None}
     try:
         ask = count if call["count"] else stream if call["stream"] else answer
-        ask(client(call["key"], call["retries"], call["timeout"]), call, seen)
+        headers.clear()
+        if call["key"] and not call["secret"]:
+            headers["x-api-key"] = call["key"]
+        if call["name"]:
+            headers["Idempotency-Key"] = call["name"]
+        ask(client(call["key"], call["secret"], call["retries"], call["timeout"]), call, seen)
     except Exception as error:  # Whatever it is, a user would see it.
         kinds = [kind.__name__ for kind in type(error).__mro__]
         response = getattr(error, "response", None) or {}
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         code = response.get("Error", {}).get("Code")
         seen["error"] = {"kinds": kinds, "status": status, "code": code, "text": str(error)}
+        if status:
+            note(response, seen)
     return seen
 
 

@@ -35,12 +35,32 @@ function options(call) {
   return options;
 }
 
+async function ask(call, seen, more) {
+  const headers = call.name === null ? {} : { "idempotency-key": call.name };
+  const asked = client(call).chat.completions.create({ ...options(call), ...more }, { headers });
+  if (!call.raw) {
+    return asked;
+  }
+  const { data, response, request_id: request } = await asked.withResponse();
+  Object.assign(seen, { headers: Object.fromEntries(response.headers), request });
+  return data;
+}
+
 async function answer(call, seen) {
-  const completion = await client(call).chat.completions.create(options(call));
+  read(await ask(call, seen, {}), seen);
+}
+
+async function wholeOfStream(call, seen) {
+  const asked = { ...options(call), stream_options: { include_usage: true } };
+  read(await client(call).chat.completions.stream(asked).finalChatCompletion(), seen);
+}
+
+function read(completion, seen) {
   const [choice] = completion.choices;
   seen.text = choice.message.content ?? "";
   for (const use of choice.message.tool_calls ?? []) {
     seen.tool = { name: use.function.name, input: JSON.parse(use.function.arguments) };
+    seen.tool_id = use.id;
   }
   Object.assign(seen, { finish: choice.finish_reason, complete: true });
   Object.assign(seen, { input: completion.usage.prompt_tokens, output: completion.usage.completion_tokens });
@@ -49,13 +69,14 @@ async function answer(call, seen) {
 async function stream(call, seen) {
   let json = "";
   const more = { stream: true, stream_options: { include_usage: true } };
-  for await (const chunk of await client(call).chat.completions.create({ ...options(call), ...more })) {
+  for await (const chunk of await ask(call, seen, more)) {
     seen.pieces += 1;
     for (const choice of chunk.choices) {
       seen.text += choice.delta.content ?? "";
       for (const use of choice.delta.tool_calls ?? []) {
         if (use.function.name) {
           seen.tool = { name: use.function.name, input: null };
+          seen.tool_id = use.id;
         }
         json += use.function.arguments ?? "";
       }
@@ -69,6 +90,13 @@ async function stream(call, seen) {
   }
   if (seen.tool) {
     seen.tool.input = JSON.parse(json);
+  }
+}
+
+async function models(call, seen) {
+  seen.models = [];
+  for await (const model of client(call).models.list()) {
+    seen.models.push(model.id);
   }
 }
 
@@ -89,12 +117,18 @@ function lost(call) {
 
 async function see(call) {
   const seen = { text: "", tool: null, finish: null, input: null, output: null, pieces: 0, complete: false, error: null };
+  Object.assign(seen, { headers: null, request: null, tool_id: null });
   try {
-    await Promise.race([(call.stream ? stream : answer)(call, seen), lost(call)]);
+    const asked = !call.stream ? answer : call.put_together ? wholeOfStream : stream;
+    const ask = call.list ? models : asked;
+    await Promise.race([ask(call, seen), lost(call)]);
   } catch (error) {
     // Whatever it is, a user would see it.
     const { status = null, type: code = null } = error;
     seen.error = { kinds: kinds(error), status, code, text: String(error) };
+    if (error.headers) {
+      Object.assign(seen, { headers: Object.fromEntries(error.headers), request: error.requestID });
+    }
   }
   return seen;
 }

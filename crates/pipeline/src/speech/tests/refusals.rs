@@ -27,9 +27,10 @@ fn a_refusal_has_the_status_the_words_and_the_headers_that_the_callers_library_r
                     (openai::status_of(why), &body["error"]["message"])
                 }
                 Face::BedrockInvoke | Face::BedrockConverse => {
-                    assert_eq!(header("x-amzn-errortype"), Some(bedrock::refusal_name(why)));
+                    let (status, name) = bedrock::final_refusal(why);
+                    assert_eq!(header("x-amzn-errortype"), Some(name));
                     assert_eq!(header("x-amz-retry-after"), Some("1500"));
-                    (bedrock::refusal_status(why), &body["message"])
+                    (status, &body["message"])
                 }
                 Face::Chat => {
                     assert_eq!((&body["request_id"], &body["retry_after"]), (&"req_9".into(), &2.into()));
@@ -44,6 +45,24 @@ fn a_refusal_has_the_status_the_words_and_the_headers_that_the_callers_library_r
         }
         let reply = refusal(face, Refusal::Malformed, "no", "r", RetryAdvice::default());
         assert!(!reply.headers.iter().any(|(name, _)| name.contains("retry")));
+    }
+}
+
+#[test]
+fn amazons_clients_who_read_no_header_are_told_by_the_status_not_to_come_back() {
+    for face in [Face::BedrockInvoke, Face::BedrockConverse] {
+        for (why, should_retry, status, name) in [
+            (Refusal::Overloaded, None, 503, "ServiceUnavailableException"),
+            (Refusal::Overloaded, Some(true), 503, "ServiceUnavailableException"),
+            (Refusal::Overloaded, Some(false), 424, "ModelErrorException"),
+            (Refusal::Throttled, None, 429, "ThrottlingException"),
+            (Refusal::Throttled, Some(false), 400, "ServiceQuotaExceededException"),
+        ] {
+            let reply = refusal(face, why, "no", "r", RetryAdvice { wait: None, should_retry });
+            let named =
+                reply.headers.iter().any(|(known, value)| *known == "x-amzn-errortype" && value == name);
+            assert_eq!((reply.status, named), (status, true), "{face:?} {why:?} {should_retry:?}");
+        }
     }
 }
 

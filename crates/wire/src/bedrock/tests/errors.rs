@@ -1,8 +1,8 @@
 use super::{exception, written};
 use crate::Refusal;
 use crate::bedrock::{
-    StreamKind, read_error, read_error_message, refusal_headers, refusal_name, refusal_status, write_error,
-    write_failure_frame,
+    StreamKind, final_refusal, read_error, read_error_message, refusal_headers, refusal_name, refusal_status,
+    write_error, write_failure_frame,
 };
 use seawall_core::failure::{BEDROCK, FailureKind, Retryability};
 use std::time::Duration;
@@ -107,6 +107,26 @@ fn what_a_wait_cannot_cure_is_not_tried_again_by_the_vendors_clients() {
         assert!(![429, 500, 502, 503, 504].contains(&refusal_status(refusal)));
         assert!(!refusal_name(refusal).contains("Throttl"));
     }
+}
+
+#[test]
+fn what_nobody_is_to_come_back_for_is_not_tried_again_and_known_to_the_next_seawall() {
+    for refusal in Refusal::ALL {
+        let (status, name) = final_refusal(refusal);
+        if refusal == Refusal::SwitchedOff {
+            // There is no other word for it.
+            assert_eq!((status, name), (503, "ServiceUnavailableException"));
+            continue;
+        }
+        assert!(![429, 500, 502, 503, 504].contains(&status), "{refusal:?}");
+        assert!(!name.contains("Throttl"), "{refusal:?}");
+        assert!(BEDROCK.names().iter().any(|(known, _)| *known == name), "{name}");
+    }
+    let quota = (400, "ServiceQuotaExceededException");
+    assert_eq!([Refusal::Throttled, Refusal::OutOfBudget].map(final_refusal), [quota; 2]);
+    let model = (424, "ModelErrorException");
+    assert_eq!([Refusal::Overloaded, Refusal::Internal].map(final_refusal), [model; 2]);
+    assert_eq!(final_refusal(Refusal::NotFound), (404, "ResourceNotFoundException"));
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! A stream that breaks off after its first words raises in every client, from whatever target it came and however it broke.
+//! No client needs to see by itself that something is missing, which some of them cannot: the gateway says so in the stream.
+
+use super::{Pair, ROUTES, header, is_amazons, seen_by_caller};
+use crate::client::{Client, Session, Way};
+use anyhow::bail;
+use serde_json::{Value, json};
+
+/// How many pieces come before something goes wrong: the one that opens the stream, and three of four tokens each.
+const PIECES: usize = 4;
+
+/// The exception of each client for an answer that broke off in this way.
+fn exception(client: Client, fault: &Value) -> &'static str {
+    match (client, fault["kind"].as_str()) {
+        (Client::AnthropicPythonOne | Client::AnthropicPythonTwo, _) => "APIStatusError",
+        (Client::AnthropicNode | Client::OpenaiPython | Client::OpenaiNode, _) => "APIError",
+        (Client::AwsPython(_), _) => "EventStreamError",
+        // The vendor's own word for it, from whichever vendor.
+        (Client::AwsNode(..), Some("error")) => "ServiceUnavailableException",
+        // The other way's stream has no word for it.
+        (Client::AwsNode(Way::Invoke, _), Some("hang")) => "ModelTimeoutException",
+        (Client::AwsNode(..), _) => "ModelStreamErrorException",
+    }
+}
+
+/// The fault that no client sees by itself.
+fn quiet() -> Value {
+    json!({ "kind": "end_early", "after": PIECES })
+}
+
+fn faults() -> Vec<Value> {
+    let kinds = ["cut", "end_early", "truncate", "malformed", "error", "hang"];
+    let mut all: Vec<_> = kinds.iter().map(|kind| json!({ "kind": kind, "after": PIECES })).collect();
+    all.push(json!({ "kind": "cut", "after": PIECES, "reset": true }));
+    all
+}
+
+#[test]
+fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow::Result<()> {
+    // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
+    let pair = Pair::start("through-breaks", "real", "deadlines.stream_gap = \"500ms\"\n")?;
+    let mut sessions = Vec::new();
+    for client in Client::ALL {
+        sessions.push((client, client.open(&pair.gateway.url)?));
+    }
+    let mut others = Vec::new();
+    for fault in faults() {
+        pair.model.set_faults(&json!([{ "fault": fault }]))?;
+        // At the same time: all of them mostly wait.
+        let sights = std::thread::scope(|scope| {
+            let threads: Vec<_> = sessions
+                .iter_mut()
+                .map(|(client, session)| scope.spawn(|| sights(*client, session, &fault)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| match thread.join() {
+                    Ok(seen) => seen,
+                    Err(_) => bail!("a client broke"),
+                })
+                .collect::<anyhow::Result<Vec<_>>>()
+        })?;
+        others.extend(sights.into_iter().flatten());
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+    let put_together = Client::ALL.into_iter().filter(|client| !is_amazons(*client)).count();
+    let broken = faults().len() * Client::ALL.len() * ROUTES.len() + put_together;
+    assert_eq!(pair.gateway.counter("seawall_requests_total{verdict=\"interrupted\"}")?, broken as u64);
+    // Nobody knows to the token what a model had said when it broke off, but nobody owes it more than was posted.
+    let posted = pair.gateway.counter("seawall_budget_posted_nanodollars")?;
+    assert!(posted >= pair.bill()?.nano_dollars, "{posted}: {:?}", pair.bill()?);
+    assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    Ok(())
+}
+
+/// Tells where this fault looks other than it should.
+fn sights(client: Client, session: &mut Session, fault: &Value) -> anyhow::Result<Vec<String>> {
+    let mut others = Vec::new();
+    for route in ROUTES {
+        let seen =
+            seen_by_caller(session, &json!({ "model": route, "stream": true, "retries": 2, "raw": true }))?;
+        let text = seen["text"].as_str().unwrap_or_default();
+        let expected = exception(client, fault);
+        let is_so = seen["error"]["kinds"][0] == expected
+            && (&seen["complete"], &seen["finish"]) == (&json!(false), &Value::Null)
+            && text.starts_with("This")
+            && header(&seen, "x-seawall-target") == Some(route);
+        if !is_so {
+            others.push(format!("{client:?} {route}, {fault}: not {expected}: {seen}"));
+        }
+    }
+    if !is_amazons(client) && *fault == quiet() {
+        // Who lets the library put the pieces together gets an exception as well, not what there was.
+        let call = json!({ "model": ROUTES[0], "stream": true, "put_together": true });
+        let seen = seen_by_caller(session, &call)?;
+        if seen["error"] == Value::Null || seen["text"] != "" {
+            others.push(format!("{client:?}, put together, {fault}: {seen}"));
+        }
+    }
+    Ok(others)
+}

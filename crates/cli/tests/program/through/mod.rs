@@ -1,0 +1,149 @@
+//! The vendors' own client libraries through `seawall serve`, in every dialect to every dialect.
+//!
+//! One simulated model stands behind four targets: each of its dialects, and both of Amazon's ways. Each target has a route
+//! of its own, so that a client chooses by the name of the model whom it is translated for. All of them are one model with
+//! one price, so that its bill can be held against whatever a client and the gateway say.
+
+mod answers;
+mod breaks;
+mod refusals;
+
+use crate::client::{Client, Session};
+use crate::running::{KEY, Running, settings};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// The routes, each named after how its target is asked.
+const ROUTES: [&str; 4] = ["to-anthropic", "to-openai", "to-invoke", "to-converse"];
+
+/// The one model, as the bill calls it.
+const MODEL: &str = "haiku";
+
+/// A model, and a gateway in front of it.
+struct Pair {
+    model: Running,
+    gateway: Running,
+}
+
+impl Pair {
+    /// A model at this pace, and a gateway with `more` settings.
+    fn start(test: &str, pace: &str, more: &str) -> anyhow::Result<Self> {
+        let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", pace])?;
+        let text = settings(&model.url, [MODEL, MODEL]) + &targets(&model.url) + more;
+        // Signatures are made with these; the model takes any.
+        let keys = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+        let gateway = Running::gateway_in(test, &text, &keys)?;
+        Ok(Self { model, gateway })
+    }
+
+    /// What the model says it has been asked and has said.
+    fn bill(&self) -> anyhow::Result<Bill> {
+        let bill = self.model.bill(MODEL)?;
+        let read = |name: &str| bill[name].as_u64().unwrap_or(0);
+        Ok(Bill {
+            requests: read("requests"),
+            answers: read("answers"),
+            input: read("input_tokens"),
+            output: read("output_tokens"),
+            nano_dollars: read("nano_dollars"),
+        })
+    }
+
+    /// How many requests have come in at the gateway and are over.
+    fn requests(&self) -> anyhow::Result<u64> {
+        let text = self.gateway.get("/metrics")?;
+        let lines = text.lines().filter(|line| line.starts_with("seawall_requests_total{"));
+        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+    }
+}
+
+/// What one model has been asked and has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bill {
+    requests: u64,
+    answers: u64,
+    input: u64,
+    output: u64,
+    nano_dollars: u64,
+}
+
+impl Bill {
+    /// What came since.
+    fn since(self, before: Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            answers: self.answers - before.answers,
+            input: self.input - before.input,
+            output: self.output - before.output,
+            nano_dollars: self.nano_dollars - before.nano_dollars,
+        }
+    }
+}
+
+/// How a client proves who it is. Amazon's sign only where they have a secret.
+fn proof(key: &str) -> Value {
+    json!({ "key": key, "secret": null })
+}
+
+/// What the caller sees of a call that is told apart from the usual one by `call`.
+fn sees(session: &mut Session, key: &str, call: &Value) -> anyhow::Result<Value> {
+    let mut whole = proof(key);
+    if let (Value::Object(whole), Value::Object(call)) = (&mut whole, call) {
+        whole.extend(call.clone());
+    }
+    session.sees(&whole)
+}
+
+/// The same by the caller whom every gateway knows.
+fn seen_by_caller(session: &mut Session, call: &Value) -> anyhow::Result<Value> {
+    sees(session, KEY, call)
+}
+
+/// A header that a user sees; names are told in small letters.
+fn header<'a>(seen: &'a Value, name: &str) -> Option<&'a str> {
+    seen["headers"][name].as_str()
+}
+
+/// Whether this is one of Amazon's clients.
+const fn is_amazons(client: Client) -> bool {
+    matches!(client, Client::AwsPython(_) | Client::AwsNode(..))
+}
+
+/// Whether this is one of OpenAI's clients.
+const fn is_openais(client: Client) -> bool {
+    matches!(client, Client::OpenaiPython | Client::OpenaiNode)
+}
+
+/// Four targets, four routes, and no protection that would come in between.
+fn targets(url: &str) -> String {
+    let mut text = String::new();
+    let faces = r#"faces = ["anthropic", "openai", "bedrock"]"#;
+    for (route, provider, url, model) in [
+        (ROUTES[0], "anthropic", url.to_owned(), "claude-3-haiku-20240307"),
+        (ROUTES[1], "openai", format!("{url}/v1"), "gpt-4o-mini"),
+        // Anthropic's models are asked in their own words there, and all others in the common ones.
+        (ROUTES[2], "bedrock", url.to_owned(), "anthropic.claude-3-haiku-20240307-v1:0"),
+        (ROUTES[3], "bedrock", url.to_owned(), MODEL),
+    ] {
+        let key = if provider == "bedrock" { r#"region = "us-east-1""# } else { r#"key = "env:PATH""# };
+        if model != MODEL {
+            text += &format!("models.\"{model}\" = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n");
+        }
+        text += &format!(
+            "targets.{route} = {{ provider = \"{provider}\", url = \"{url}\", model = \"{model}\", {key}, \
+             grade = \"fast\", breaker = \"haiku\" }}\n\
+             routes.{route} = {{ targets = [\"{route}\"], {faces} }}\n"
+        );
+    }
+    text + "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n\
+            breakers.haiku.failure_threshold = 100_000\n\
+            pressure.sustained_for = \"1h\"\n\
+            retry.base = \"1ms\"\n\
+            retry.cap = \"5ms\"\n"
+}
+
+/// The settings of a caller of this tier.
+fn caller_of(tier: &str, name: &str, key: &str) -> String {
+    let hash: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("callers.keys.{name} = {{ hash = \"sha256:{hash}\", tier = \"{tier}\" }}\n")
+}

@@ -1,0 +1,231 @@
+//! What is refused, and what no target can answer, is the client's own exception, and no client comes back for it.
+
+use super::{Pair, ROUTES, caller_of, header, is_amazons, seen_by_caller, sees};
+use crate::client::{Client, Session};
+use crate::running::KEY;
+use serde_json::{Value, json};
+
+/// How often a library may ask again by itself. None of them asks less often unless it is told not to.
+const RETRIES: u32 = 2;
+
+#[test]
+fn what_is_refused_raises_and_is_not_asked_again() -> anyhow::Result<()> {
+    let strict =
+        "limits.tiers.standard = { minute = \"1/min\", burst = 0, hour = \"1/h\", day = \"1/day\" }\n";
+    let callers =
+        (0..Client::ALL.len()).map(|number| caller_of("standard", &format!("c{number}"), &key_of(number)));
+    let pair =
+        Pair::start("through-refusals", "instant", &(strict.to_owned() + &callers.collect::<String>()))?;
+    let mut others = Vec::new();
+    for (number, client) in Client::ALL.into_iter().enumerate() {
+        // All with one start of each: starting them takes longer than anything they do.
+        let mut session = client.open(&pair.gateway.url)?;
+        others.extend(mistakes(client, &key_of(number), &mut session, &pair)?);
+        others.extend(failures(client, &mut session, &pair)?);
+        others.extend(names(client, &mut session, &pair)?);
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+    assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
+    Ok(())
+}
+
+/// The key of a caller whom a limit lets through once.
+fn key_of(number: usize) -> String {
+    format!("sk-test-of-client-number-{number}")
+}
+
+/// An exception as the table says it: its status and its class.
+type Exception = (u16, &'static str);
+
+/// Exceptions by client: Anthropic's older Python and its others, OpenAI's, Amazon's in Python and JavaScript.
+type Exceptions = [Exception; 4];
+
+const fn column(client: Client) -> usize {
+    match client {
+        Client::AnthropicPythonOne | Client::AnthropicPythonTwo | Client::AnthropicNode => 0,
+        Client::OpenaiPython | Client::OpenaiNode => 1,
+        Client::AwsPython(_) => 2,
+        Client::AwsNode(..) => 3,
+    }
+}
+
+/// Tells where a sight is not the exception that it should be.
+fn other(seen: &Value, (status, class): Exception, which: &str) -> Option<String> {
+    let told = (&seen["error"]["status"], &seen["error"]["kinds"][0], &seen["text"], &seen["complete"]);
+    let is_so = told == (&json!(status), &json!(class), &json!(""), &json!(false));
+    let request = seen["request"].as_str().unwrap_or_default();
+    let has_name = request.starts_with("req_") && header(seen, "x-seawall-target").is_none();
+    (!is_so || !has_name).then(|| format!("{which}: not {status} {class}: {seen}"))
+}
+
+/// What callers do wrong: no target is asked, and the client asks once.
+fn mistakes(
+    client: Client,
+    limited: &str,
+    session: &mut Session,
+    pair: &Pair,
+) -> anyhow::Result<Vec<String>> {
+    let unknown_key: Exceptions = [
+        (401, "AuthenticationError"),
+        (401, "AuthenticationError"),
+        // This one has no class of its own for a key that nobody knows.
+        (403, "ClientError"),
+        (403, "UnrecognizedClientException"),
+    ];
+    let unknown_model: Exceptions = [
+        (404, "NotFoundError"),
+        (404, "NotFoundError"),
+        (404, "ResourceNotFoundException"),
+        (404, "ResourceNotFoundException"),
+    ];
+    let limit: Exceptions = [
+        (429, "RateLimitError"),
+        (429, "RateLimitError"),
+        (400, "ServiceQuotaExceededException"),
+        (400, "ServiceQuotaExceededException"),
+    ];
+    let mut others = Vec::new();
+    let first = sees(session, limited, &json!({ "model": ROUTES[0] }))?;
+    assert_eq!(first["error"], Value::Null, "{client:?}: {first}");
+    let (before, mut requests) = (pair.bill()?, pair.requests()?);
+    for stream in [false, true] {
+        for (what, key, model, exceptions) in [
+            ("key", "sk-nobody-has-this-key", ROUTES[0], &unknown_key),
+            ("model", KEY, "nobody", &unknown_model),
+            ("limit", limited, ROUTES[1], &limit),
+        ] {
+            let which = format!("{client:?}, stream: {stream}, {what}");
+            let call = json!({ "model": model, "stream": stream, "retries": RETRIES, "raw": true });
+            let seen = sees(session, key, &call)?;
+            others.extend(other(&seen, exceptions[column(client)], &which));
+            requests += 1;
+            if pair.requests()? != requests {
+                others.push(format!("{which}: asked again: {seen}"));
+                requests = pair.requests()?;
+            }
+            if what == "limit"
+                && (header(&seen, "retry-after").is_none()
+                    || header(&seen, "x-should-retry") != Some("false"))
+            {
+                others.push(format!("{which}: not told when to come back: {seen}"));
+            }
+        }
+    }
+    assert_eq!(pair.bill()?, before, "{client:?}");
+    Ok(others)
+}
+
+/// How a request ends for its caller once all tries of the gateway are spent.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Overloaded,
+    Internal,
+    Throttled,
+    Malformed,
+}
+
+impl End {
+    /// Amazon's clients read no header that tells them not to come back, so they are told by an exception that they do
+    /// not come back for.
+    const fn exceptions(self) -> Exceptions {
+        let model_error = (424, "ModelErrorException");
+        let quota = (400, "ServiceQuotaExceededException");
+        let invalid = (400, "ValidationException");
+        match self {
+            Self::Overloaded => {
+                [(529, "OverloadedError"), (503, "InternalServerError"), model_error, model_error]
+            }
+            Self::Internal => {
+                [(500, "InternalServerError"), (500, "InternalServerError"), model_error, model_error]
+            }
+            Self::Throttled => [(429, "RateLimitError"), (429, "RateLimitError"), quota, quota],
+            Self::Malformed => [(400, "BadRequestError"), (400, "BadRequestError"), invalid, invalid],
+        }
+    }
+}
+
+/// How each target fails from its first request on, and how that ends a request for a whole answer and for a stream.
+fn faults(route: &str) -> Vec<(Value, [End; 2])> {
+    use End::{Internal, Malformed, Overloaded, Throttled};
+    let status = |status: u16| json!({ "kind": "status", "status": status });
+    let is_amazons = matches!(route, "to-invoke" | "to-converse");
+    vec![
+        // Only one vendor means by it that there is no room.
+        (status(503), if is_amazons { [Overloaded; 2] } else { [Internal; 2] }),
+        (status(500), [Internal; 2]),
+        (status(429), [Throttled; 2]),
+        (status(400), [Malformed; 2]),
+        (json!({ "kind": "reset" }), [Overloaded; 2]),
+        (json!({ "kind": "cut", "after": 1 }), [Overloaded; 2]),
+        (json!({ "kind": "truncate", "after": 0 }), [Internal, Overloaded]),
+        (json!({ "kind": "end_early", "after": 1 }), [Internal, Overloaded]),
+        (json!({ "kind": "malformed", "after": 0 }), [Internal; 2]),
+        (json!({ "kind": "html" }), [Internal; 2]),
+    ]
+}
+
+fn failures(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Result<Vec<String>> {
+    let mut others = Vec::new();
+    let (mut before, mut requests) = (pair.bill()?, pair.requests()?);
+    for route in ROUTES {
+        for (fault, ends) in faults(route) {
+            pair.model.set_faults(&json!([{ "fault": fault }]))?;
+            for (stream, end) in [(false, ends[0]), (true, ends[1])] {
+                let which = format!("{client:?} {route}, stream: {stream}, {fault}");
+                let call = json!({ "model": route, "stream": stream, "retries": RETRIES, "raw": true });
+                let seen = seen_by_caller(session, &call)?;
+                others.extend(other(&seen, end.exceptions()[column(client)], &which));
+                let (bill, after) = (pair.bill()?, pair.requests()?);
+                let asked = bill.since(before).requests;
+                let attempts: u64 =
+                    header(&seen, "x-seawall-attempts").and_then(|told| told.parse().ok()).unwrap_or(0);
+                // A kept connection that is reset looks like one that was closed long ago: it is asked anew on another.
+                let most = if fault["kind"] == "reset" { 2 * attempts } else { attempts };
+                if after != requests + 1 || !(attempts.max(1)..=most).contains(&asked) {
+                    others.push(format!("{which}: asked {asked} times: {seen}"));
+                }
+                (before, requests) = (bill, after);
+            }
+        }
+    }
+    pair.model.set_faults(&json!([]))?;
+    Ok(others)
+}
+
+/// A request that has a name is done once; one that failed may be asked again by it.
+fn names(client: Client, session: &mut Session, pair: &Pair) -> anyhow::Result<Vec<String>> {
+    let taken: Exceptions = [
+        (409, "ConflictError"),
+        (409, "ConflictError"),
+        (400, "ConflictException"),
+        (400, "ConflictException"),
+    ];
+    let mut others = Vec::new();
+    let call = |stream| {
+        let name = format!("{client:?}-{stream}");
+        json!({ "model": ROUTES[2], "stream": stream, "name": name, "retries": RETRIES, "raw": true })
+    };
+    for stream in [false, true] {
+        let which = format!("{client:?}, stream: {stream}, name");
+        pair.model.set_faults(&json!([{ "fault": { "kind": "status", "status": 503 } }]))?;
+        let failed = seen_by_caller(session, &call(stream))?;
+        assert_ne!(failed["error"], Value::Null, "{which}: {failed}");
+        pair.model.set_faults(&json!([]))?;
+        let before = pair.bill()?;
+        let first = seen_by_caller(session, &call(stream))?;
+        if first["complete"] != true {
+            others.push(format!("{which}: not asked again after it had failed: {first}"));
+        }
+        let requests = pair.requests()?;
+        let again = seen_by_caller(session, &call(stream))?;
+        others.extend(other(&again, taken[column(client)], &which));
+        if (pair.requests()?, pair.bill()?.since(before).requests) != (requests + 1, 1) {
+            others.push(format!("{which}: asked again: {again}"));
+        }
+    }
+    if is_amazons(client) {
+        let seen = seen_by_caller(session, &json!({ "count": true, "model": ROUTES[2] }))?;
+        others.extend(other(&seen, (404, "ResourceNotFoundException"), &format!("{client:?}, count")));
+    }
+    Ok(others)
+}
