@@ -142,7 +142,8 @@ impl Asking<'_> {
         };
         let status = response.status().as_u16();
         (self.head, self.status) = (Some(runtime.monotonic()), Some(status));
-        self.judge.head(status, has_hint(response.headers()) && is_named(arrival.dialect, response.headers()));
+        self.judge
+            .head(status, has_hint(response.headers()) && is_named(arrival.dialect, response.headers()));
         let is_stream = arrival.is_streamed && status == 200;
         let patience = if is_stream { SILENCE } else { WHOLE };
         let mut body = response.into_body();

@@ -1,7 +1,7 @@
 //! What has happened, as far as laws need it.
 
 use crate::caller::Got;
-use crate::schedule::MODELS;
+use crate::schedule::{MODELS, NODES};
 use crate::traffic::Who;
 use seawall_core::time::Timestamp;
 use seawall_demo::judge::Dialect;
@@ -62,6 +62,8 @@ pub(crate) struct Seen {
     pub(crate) readings: u64,
     pub(crate) fullest: u64,
     pub(crate) overdrawn: Vec<String>,
+    /// From when on a node's money may have been too little for the dearer model.
+    pub(crate) tight: [Option<Timestamp>; NODES],
     /// What programs did that they must not.
     pub(crate) misdeeds: Vec<String>,
 }

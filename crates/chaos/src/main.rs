@@ -112,8 +112,7 @@ async fn until_told(
     runtime: TokioRuntime,
     screen: &Screen,
 ) -> anyhow::Result<Vec<Law>> {
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let running = async {
         let whole = Duration::from_secs(60) * options.minutes;
         let wait = until_one_day_holds_it(runtime.now().utc, whole + LAST_ANSWERS);

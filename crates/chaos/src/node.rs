@@ -101,7 +101,7 @@ impl Node {
             node: self.number,
             id,
             span: Span { from: self.runtime.monotonic(), to: None },
-            descriptors: (descriptors(id).unwrap_or(0), None),
+            descriptors: (descriptors(id, &[]).unwrap_or(0), None),
             memory: (None, 0),
             decided_alone: 0,
         });

@@ -7,6 +7,7 @@ use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Timer as _, within};
 use seawall_gateway::TokioRuntime;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -125,20 +126,61 @@ fn memory_in(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// Files and sockets that a process has open; nothing if it is gone.
-pub(crate) fn descriptors(id: u32) -> Option<u64> {
-    Some(fs::read_dir(format!("/proc/{id}/fd")).ok()?.count() as u64)
+/// Files and sockets that a process has open, without connections to these ports; nothing if it is gone.
+pub(crate) fn descriptors(id: u32, kept: &[u16]) -> Option<u64> {
+    let table = fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap_or_default();
+    let kept = sockets_to(&table, kept);
+    let entries = fs::read_dir(format!("/proc/{id}/fd")).ok()?;
+    let is_counted = |entry: &fs::DirEntry| {
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        let target = target.to_string_lossy();
+        let socket = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+        socket.is_none_or(|socket| !kept.contains(socket))
+    };
+    Some(entries.flatten().filter(is_counted).count() as u64)
+}
+
+/// The numbers of sockets that lead to one of these ports, from the system's table.
+fn sockets_to(table: &str, ports: &[u16]) -> BTreeSet<String> {
+    let socket = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let remote = fields.nth(2)?.rsplit_once(':')?.1;
+        let remote = u16::from_str_radix(remote, 16).ok()?;
+        ports.contains(&remote).then(|| fields.nth(6).map(str::to_owned))?
+    };
+    table.lines().skip(1).filter_map(socket).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{descriptors, memory, memory_in};
+    use super::{descriptors, memory, memory_in, sockets_to};
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn memory_is_read_in_bytes() {
         assert_eq!(memory_in("VmPeak:\t  99 kB\nVmRSS:\t    12 kB\nThreads:\t3\n"), Some(12_288));
         assert_eq!(memory_in("VmPeak:\t  99 kB\n"), None);
         assert!(memory(std::process::id()) > Some(100_000));
-        assert!(descriptors(std::process::id()) >= Some(3));
+    }
+
+    #[test]
+    fn sockets_are_found_by_where_they_lead() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+            0: 0100007F:1F90 0100007F:1F91 01 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n   \
+            1: 0100007F:1F91 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0\n";
+        assert_eq!(sockets_to(table, &[0x1F91]).into_iter().collect::<Vec<_>>(), ["4711"]);
+        assert!(sockets_to(table, &[1]).is_empty() && sockets_to("", &[1]).is_empty());
+    }
+
+    #[test]
+    fn connections_that_are_kept_are_not_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _lines: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (all, rest) =
+            (descriptors(std::process::id(), &[]), descriptors(std::process::id(), &[address.port()]));
+        let (all, rest) = (all.unwrap(), rest.unwrap());
+        // Other tests open and close theirs meanwhile.
+        assert!(all >= 43 && rest >= 3 && all >= rest + 20, "{all}, {rest}");
     }
 }

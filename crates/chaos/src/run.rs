@@ -28,6 +28,8 @@ use tokio::task::JoinSet;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long nobody asks before it is judged what is left.
 const QUIET: Duration = Duration::from_secs(2);
+/// From this part of the cap on, in thousandths, a tier's share or a caller's may be spent.
+const TIGHT: u64 = 400;
 const NANOS_PER_CENT: u64 = 10_000_000;
 
 /// How it is to be run.
@@ -101,7 +103,7 @@ async fn set_up(
         models.push(Model::start(number, &options.program, folder, seed, runtime).await?);
     }
     let mut chance = SeededChance::new(options.seed ^ 0x006d_6f6e_6579);
-    let cents = u64::from(options.minutes) * (35 + chance.draw().below(120));
+    let cents = u64::from(options.minutes) * (12 + chance.draw().below(140));
     let mut stage =
         Stage { runtime, zero: runtime.monotonic(), whole, cents, store, models, nodes: Vec::new(), history };
     for number in 0..NODES {
@@ -235,19 +237,26 @@ fn told(trouble: &Trouble) -> String {
 /// Reads a node's books and looks at its process, again and again.
 async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>) {
     let (node, cap) = (&stage.nodes[place], stage.cap());
+    let mut before = stage.zero;
     loop {
         node.look(stage.whole / 5);
+        let now = stage.runtime.monotonic();
         if let Some(books) = node.books().await {
             let mut seen = stage.history.seen();
             seen.readings += 1;
             let sum = books.posted.saturating_add(books.held);
-            seen.fullest = seen.fullest.max(sum.saturating_mul(1_000) / cap.max(1));
+            let full = sum.saturating_mul(1_000) / cap.max(1);
+            seen.fullest = seen.fullest.max(full);
+            if full >= TIGHT {
+                seen.tight[place].get_or_insert(before);
+            }
             if sum > cap {
                 seen.overdrawn.push(format!("node {place}: {books:?} of {cap}"));
             }
             if let Some(life) = seen.life_of(place) {
                 life.decided_alone = life.decided_alone.max(books.decided_alone);
             }
+            before = now;
         }
         tokio::select! {
             biased;
@@ -260,10 +269,11 @@ async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>
 /// What nodes have posted and hold when nobody asks any more; and what their processes have open.
 async fn last_looks(stage: &Stage) -> Vec<Option<(u64, u64)>> {
     let mut books = Vec::new();
+    let kept: Vec<u16> = stage.models.iter().map(|model| model.address.port()).collect();
     for (place, node) in stage.nodes.iter().enumerate() {
         books.push(node.books().await.map(|books| (books.posted, books.held)));
         if let Some(life) = stage.history.seen().life_of(place) {
-            life.descriptors.1 = descriptors(life.id);
+            life.descriptors.1 = descriptors(life.id, &kept);
         }
     }
     books

@@ -159,7 +159,8 @@ impl Dealer {
             Card::Model => {
                 let first = self.below(MODELS);
                 let models = (0..MODELS).map(|step| (first + step) % MODELS);
-                for model in models.filter(|model| self.models_free[*model] <= at).take(1).collect::<Vec<_>>() {
+                for model in models.filter(|model| self.models_free[*model] <= at).take(1).collect::<Vec<_>>()
+                {
                     self.spoil(model, at, end);
                 }
                 return;

@@ -87,7 +87,7 @@ impl NodeSettings<'_> {
             state = path("state"),
             store = self.store,
             day = dollars(self.cents),
-            caller = dollars(self.cents.div_ceil(4)),
+            caller = dollars(self.cents.div_ceil(2)),
         )
     }
 }
@@ -95,7 +95,9 @@ impl NodeSettings<'_> {
 fn limits(tier: Tier, variant: u64) -> String {
     let (minute, burst) = minute(tier, variant);
     let name = tier.name();
-    format!("[limits.tiers.{name}]\nminute = \"{minute}/min\"\nburst = {burst}\nhour = \"20000/h\"\nday = \"90000/day\"\n")
+    format!(
+        "[limits.tiers.{name}]\nminute = \"{minute}/min\"\nburst = {burst}\nhour = \"20000/h\"\nday = \"90000/day\"\n"
+    )
 }
 
 fn key(who: Who) -> String {

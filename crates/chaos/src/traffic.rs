@@ -71,7 +71,8 @@ impl Arrival {
         let turn = json!([{ "role": "user", "content": text }]);
         match self.dialect {
             Dialect::Messages => {
-                let body = json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
+                let body =
+                    json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
                 ("/v1/messages", body.to_string())
             }
             Dialect::Completions => {

@@ -57,8 +57,8 @@ fn most(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
         u64::from(usual) + u64::from(burst)
     });
     let limit = limit.max().unwrap_or(0);
-    let is_calm =
-        seen.store_away.iter().all(|span| span.from > to) && seen.lives.iter().all(|life| life.decided_alone == 0);
+    let is_calm = seen.store_away.iter().all(|span| span.from > to)
+        && seen.lives.iter().all(|life| life.decided_alone == 0);
     if is_calm {
         return limit;
     }

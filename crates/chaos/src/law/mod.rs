@@ -18,8 +18,9 @@ use std::fmt;
 const SHOWN: usize = 8;
 /// What one call that nobody saw the end of may cost more than was delivered of it, in nano-dollars.
 const DEAREST_CALL: u64 = 4_000_000;
-/// How many descriptors more than at its start a node may have open at the end: connections to models that are kept.
-const KEPT_DESCRIPTORS: u64 = 64;
+/// How many descriptors more than at its start a node may have open at the end, beside connections to models, of which it
+/// keeps some.
+const MORE_DESCRIPTORS: u64 = 12;
 /// How much more memory than after a fifth of the run a node may have at the end: a quarter, and this.
 const MORE_MEMORY: u64 = 8 << 20;
 
@@ -190,7 +191,7 @@ fn descriptors(evidence: &Evidence) -> Law {
     for life in last_lives(evidence) {
         let (first, Some(last)) = life.descriptors else { continue };
         let text = format!("node {}: {first}, then {last}", life.node);
-        if last > first + KEPT_DESCRIPTORS {
+        if last > first + MORE_DESCRIPTORS {
             against.push(text.clone());
         }
         counts.push(text);

@@ -41,6 +41,11 @@ fn were_all_spoilt(seen: &Seen, asked: &Asked) -> bool {
     })
 }
 
+/// Whether there may have been too little money left for the dearer model, so that all hung on the other one.
+fn may_lack_money(seen: &Seen, asked: &Asked) -> bool {
+    seen.tight.get(asked.got.node).is_some_and(|since| since.is_some_and(|since| since <= asked.got.over))
+}
+
 pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
     let seen = &evidence.seen;
     let zero = evidence.zero;
@@ -62,8 +67,10 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
                     if !has_hint {
                         untyped.push(told(asked, zero, "a refusal without a hint"));
                     }
-                    let is_stopping = touched(&seen.stops, asked);
-                    if is_fault(status) && !were_all_spoilt(seen, asked) && !is_stopping {
+                    let is_founded = were_all_spoilt(seen, asked)
+                        || touched(&seen.stops, asked)
+                        || may_lack_money(seen, asked);
+                    if is_fault(status) && !is_founded {
                         unfounded.push(told(asked, zero, "refused while a model was well"));
                     }
                     "refused"
@@ -100,7 +107,8 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
     let statuses: Vec<String> =
         refusals.iter().map(|(status, number)| format!("{number} with {status}")).collect();
     let refused = if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") };
-    let faults = refusals.iter().filter(|(status, _)| is_fault(**status)).map(|(_, number)| number).sum::<u64>();
+    let faults =
+        refusals.iter().filter(|(status, _)| is_fault(**status)).map(|(_, number)| number).sum::<u64>();
     vec![
         Law::new(
             "every request ends once, whole or with a word",

@@ -1,5 +1,7 @@
 //! Verdicts on answers written by hand, split everywhere.
 
+mod dialects;
+
 use super::{Dialect, Ending, Judge, Verdict};
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
