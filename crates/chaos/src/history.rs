@@ -40,8 +40,6 @@ pub(crate) struct Life {
     pub(crate) descriptors: (u64, Option<u64>),
     /// Memory after a fifth of the run, if it lived that long, and when it was last looked at.
     pub(crate) memory: (Option<u64>, u64),
-    /// Requests that it decided without the shared store.
-    pub(crate) decided_alone: u64,
 }
 
 /// Everything that was seen.
@@ -54,8 +52,8 @@ pub(crate) struct Seen {
     pub(crate) kills: Vec<(usize, Span)>,
     /// When models went wrong.
     pub(crate) spoilt: [Vec<Span>; MODELS],
-    /// When the shared store was away.
-    pub(crate) store_away: Vec<Span>,
+    /// From when on the shared store may not have decided all by itself.
+    pub(crate) alone: Option<Timestamp>,
     /// Which limits held from when on; the earlier ones may hold a little longer.
     pub(crate) variants: Vec<(Timestamp, u64)>,
     /// How often books were read, how close they came to their cap in thousandths, and what was beyond it.
@@ -80,6 +78,11 @@ impl History {
 }
 
 impl Seen {
+    /// From this moment on, if not before, nodes may have decided without the shared store.
+    pub(crate) fn note_alone(&mut self, since: Timestamp) {
+        self.alone = Some(self.alone.map_or(since, |before| before.min(since)));
+    }
+
     /// The process that a node has now.
     pub(crate) fn life_of(&mut self, node: usize) -> Option<&mut Life> {
         self.lives.iter_mut().rev().find(|life| life.node == node && life.span.to.is_none())

@@ -103,7 +103,6 @@ impl Node {
             span: Span { from: self.runtime.monotonic(), to: None },
             descriptors: (descriptors(id, &[]).unwrap_or(0), None),
             memory: (None, 0),
-            decided_alone: 0,
         });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The run itself: starts everything, lets it go wrong, and looks at what is left.
 
 use crate::caller::ask;
-use crate::history::{Asked, History, Seen, Span};
+use crate::history::{Asked, History, Span};
 use crate::law::{Evidence, Law, judged};
 use crate::ledger::{priced, written};
 use crate::model::Model;
@@ -175,9 +175,6 @@ async fn make_trouble(stage: &Arc<Stage>, planned: Vec<Planned>, screen: &Screen
 }
 
 async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
-    let begin = |spans: fn(&mut Seen) -> &mut Vec<Span>| {
-        spans(&mut stage.history.seen()).push(Span { from: stage.runtime.monotonic(), to: None });
-    };
     match trouble {
         Trouble::Faults { model, rules, .. } => {
             let is_well = rules.as_array().is_none_or(Vec::is_empty);
@@ -190,15 +187,13 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
                 span.to = Some(stage.runtime.monotonic());
             }
         }
-        Trouble::StoreKilled(away) | Trouble::StoreFrozen(away) => {
-            begin(|seen| &mut seen.store_away);
-            match trouble {
-                Trouble::StoreKilled(_) => stage.store.kill(away).await?,
-                _ => stage.store.freeze(away).await?,
-            }
-            if let Some(span) = stage.history.seen().store_away.last_mut() {
-                span.to = Some(stage.runtime.monotonic());
-            }
+        Trouble::StoreKilled(away) => {
+            stage.history.seen().note_alone(stage.runtime.monotonic());
+            stage.store.kill(away).await?;
+        }
+        Trouble::StoreFrozen(away) => {
+            stage.history.seen().note_alone(stage.runtime.monotonic());
+            stage.store.freeze(away).await?;
         }
         Trouble::NodeStopped(node) => {
             stage.nodes[node].stop_and_start().await.context("a node that was stopped")?;
@@ -253,8 +248,8 @@ async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>
             if sum > cap {
                 seen.overdrawn.push(format!("node {place}: {books:?} of {cap}"));
             }
-            if let Some(life) = seen.life_of(place) {
-                life.decided_alone = life.decided_alone.max(books.decided_alone);
+            if books.decided_alone > 0 {
+                seen.note_alone(before);
             }
             before = now;
         }

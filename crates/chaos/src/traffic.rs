@@ -107,9 +107,12 @@ pub(crate) fn arrivals(whole: Duration, troubles: &[Planned], seed: u64) -> Vec<
         arrivals.push(arrival(at, who, &mut chance));
         at += gap(&mut chance);
     }
+    // Always the same, so that one caller asks for more than even a divided fleet may give; often one with a low limit.
+    let guests: Vec<Who> = Who::all().filter(|who| who.tier == Tier::Guest).collect();
+    let is_guest = chance.draw().below(3) > 0;
+    let who = if is_guest { guests[pick(&mut chance, guests.len())] } else { any(&mut chance) };
     for planned in troubles {
         let Trouble::Flood(lasts) = planned.trouble else { continue };
-        let who = any(&mut chance);
         let mut at = planned.at;
         while at < planned.at + lasts {
             arrivals.push(arrival(at, who, &mut chance));

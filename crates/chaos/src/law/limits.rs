@@ -16,6 +16,23 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// How long a node may take to follow its settings.
 const FOLLOWS: Duration = Duration::from_secs(5);
 
+/// A number beside its bound.
+#[derive(Clone, Copy, Default)]
+struct Fullest {
+    number: u64,
+    bound: u64,
+}
+
+impl Fullest {
+    /// Keeps what comes closer to its bound. Whether this one is beyond it.
+    fn note(&mut self, number: u64, bound: u64) -> bool {
+        if number * self.bound >= self.number * bound {
+            *self = Self { number, bound };
+        }
+        number > bound
+    }
+}
+
 pub(super) fn law(evidence: &Evidence) -> Law {
     let seen = &evidence.seen;
     let mut callers: BTreeMap<Who, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
@@ -25,43 +42,53 @@ pub(super) fn law(evidence: &Evidence) -> Law {
             callers.entry(asked.who).or_default().push((asked.got.put, head));
         }
     }
-    let (mut against, mut fullest) = (Vec::new(), (0, 0));
+    let mut against = Vec::new();
+    let (mut together, mut apart) = (Fullest::default(), Fullest::default());
     for (who, mut times) in callers {
         times.sort_unstable();
         for (place, (from, _)) in times.iter().enumerate() {
             let to = *from + MINUTE;
-            // When it was decided is not known; it was between these two.
-            let inside = times[place..].iter().filter(|(_, head)| *head < to).count() as u64;
-            let bound = most(seen, who, *from, to);
-            if inside * fullest.1 >= fullest.0 * bound {
-                fullest = (inside, bound);
-            }
-            if inside > bound {
-                against.push(format!("{who:?} got {inside} in a minute, and at most {bound} may be"));
+            // When it was decided is not known: between the question and the head of its answer.
+            let until = |end: Timestamp| times[place..].iter().filter(|(_, head)| *head < end).count() as u64;
+            let calm = seen.alone.map_or(to, |alone| alone.min(to));
+            let (strict, loose) = (limit(seen, who, *from, calm), with_shares(seen, who, *from, to));
+            let is_over = together.note(until(calm), strict);
+            if apart.note(until(to), loose) || is_over {
+                against.push(format!(
+                    "{who:?} got {} of {strict} while the store decided, and {} of {loose} in a minute",
+                    until(calm),
+                    until(to),
+                ));
                 break;
             }
         }
     }
-    let counts = format!("at most {} of {} in a minute", fullest.0, fullest.1);
+    let counts = format!(
+        "at most {} of {} while the store decided, {} of {} in any minute",
+        together.number, together.bound, apart.number, apart.bound
+    );
     Law::new("callers keep their limits over both nodes", counts, against)
 }
 
-/// What a caller may get at most between these moments.
-fn most(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
-    let limit = seen.variants.iter().enumerate().filter(|(place, (since, _))| {
+/// The highest limit that held between these moments.
+fn limit(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
+    let held = seen.variants.iter().enumerate().filter(|(place, (since, _))| {
         let until = seen.variants.get(place + 1).map(|(next, _)| *next + FOLLOWS);
         *since <= to && until.is_none_or(|until| until >= from)
     });
-    let limit = limit.map(|(_, (_, variant))| {
+    let limits = held.map(|(_, (_, variant))| {
         let (usual, burst) = minute(who.tier, *variant);
         u64::from(usual) + u64::from(burst)
     });
-    let limit = limit.max().unwrap_or(0);
-    let is_calm = seen.store_away.iter().all(|span| span.from > to)
-        && seen.lives.iter().all(|life| life.decided_alone == 0);
-    if is_calm {
+    limits.max().unwrap_or(0)
+}
+
+/// The limit, and once again for each process where they may have decided apart.
+fn with_shares(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
+    let limit = limit(seen, who, from, to);
+    if seen.alone.is_none_or(|alone| alone > to) {
         return limit;
     }
     let lives = seen.lives.iter().filter(|life| life.span.touches(from, to)).count() as u64;
-    limit + lives * limit
+    limit.saturating_add(lives.saturating_mul(limit))
 }

@@ -100,7 +100,7 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
         };
         *counts.entry(name).or_default() += 1;
     }
-    if counts.get("answered").is_none() {
+    if !counts.contains_key("answered") {
         broken.push("nobody got an answer".to_owned());
     }
     let ends: Vec<String> = counts.iter().map(|(name, number)| format!("{number} {name}")).collect();

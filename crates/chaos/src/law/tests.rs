@@ -32,14 +32,7 @@ fn answered(put: u64) -> Asked {
 }
 
 fn life(id: u32) -> Life {
-    Life {
-        node: 0,
-        id,
-        span: span(0, 100),
-        descriptors: (20, Some(32)),
-        memory: (Some(40 << 20), 58 << 20),
-        decided_alone: 0,
-    }
+    Life { node: 0, id, span: span(0, 100), descriptors: (20, Some(32)), memory: (Some(40 << 20), 58 << 20) }
 }
 
 /// Evidence of a run in which everything was as it should be, to the brim.
@@ -174,13 +167,21 @@ fn a_minute_has_as_many_answers_as_the_limit_and_with_the_store_away_as_many_aga
     };
     assert!(many(limit, |_| {}).is_empty());
     assert_eq!(many(limit + 1, |_| {}), [LIMITS]);
-    let away: fn(&mut Evidence) = |evidence| evidence.seen.store_away.push(span(30, 31));
-    assert!(many(2 * limit, away).is_empty());
-    assert_eq!(many(2 * limit + 1, away), [LIMITS]);
-    let alone: fn(&mut Evidence) = |evidence| evidence.seen.lives[0].decided_alone = 1;
-    assert!(many(2 * limit, alone).is_empty());
-    let later: fn(&mut Evidence) = |evidence| evidence.seen.store_away.push(span(200, 201));
-    assert_eq!(many(limit + 1, later), [LIMITS]);
+    let before: fn(&mut Evidence) = |evidence| evidence.seen.alone = Some(at(9));
+    assert!(many(2 * limit, before).is_empty());
+    assert_eq!(many(2 * limit + 1, before), [LIMITS]);
+    let after: fn(&mut Evidence) = |evidence| evidence.seen.alone = Some(at(200));
+    assert!(many(limit, after).is_empty());
+    assert_eq!(many(limit + 1, after), [LIMITS]);
+    // Up to the store's first absence a limit is a limit, however much is left of the minute.
+    let early = |number: u64| {
+        broken_by(|evidence| {
+            evidence.seen.alone = Some(at(30));
+            evidence.seen.asked = (0..number).map(|place| answered(20 + place % 10)).collect();
+        })
+    };
+    assert!(early(limit).is_empty());
+    assert_eq!(early(limit + 1), [LIMITS]);
     let more: fn(&mut Evidence) = |evidence| evidence.seen.variants.push((at(30), 2));
     assert!(many(limit + 1, more).is_empty(), "another limit holds meanwhile");
     let before: fn(&mut Evidence) = |evidence| evidence.seen.variants = vec![(at(0), 2), (at(3), 0)];
