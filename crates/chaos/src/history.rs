@@ -52,8 +52,11 @@ pub(crate) struct Seen {
     pub(crate) kills: Vec<(usize, Span)>,
     /// When models went wrong.
     pub(crate) spoilt: [Vec<Span>; MODELS],
-    /// From when on the shared store may not have decided all by itself.
-    pub(crate) alone: Option<Timestamp>,
+    /// What all nodes together had decided without the shared store at these times, until one of them was started anew.
+    pub(crate) alone: Vec<(Timestamp, u64)>,
+    alone_by_node: [u64; NODES],
+    /// When somebody first forgot what had been counted: the shared store, or a node.
+    pub(crate) forgotten: Option<Timestamp>,
     /// Which limits held from when on; the earlier ones may hold a little longer.
     pub(crate) variants: Vec<(Timestamp, u64)>,
     /// How often books were read, how close they came to their cap in thousandths, and what was beyond it.
@@ -78,9 +81,11 @@ impl History {
 }
 
 impl Seen {
-    /// From this moment on, if not before, nodes may have decided without the shared store.
-    pub(crate) fn note_alone(&mut self, since: Timestamp) {
-        self.alone = Some(self.alone.map_or(since, |before| before.min(since)));
+    /// A node has decided so much without the shared store.
+    pub(crate) fn note_alone(&mut self, node: usize, at: Timestamp, decided: u64) {
+        self.alone_by_node[node] = self.alone_by_node[node].max(decided);
+        let sum = self.alone_by_node.iter().fold(0, |sum, more| u64::saturating_add(sum, *more));
+        self.alone.push((at, sum));
     }
 
     /// The process that a node has now.

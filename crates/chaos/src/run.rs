@@ -131,6 +131,12 @@ impl Stage {
         }
     }
 
+    /// Somebody is about to forget what has been counted.
+    fn forget(&self) {
+        let now = self.runtime.monotonic();
+        self.history.seen().forgotten.get_or_insert(now);
+    }
+
     fn cap(&self) -> u64 {
         self.cents.saturating_mul(NANOS_PER_CENT)
     }
@@ -188,17 +194,16 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
             }
         }
         Trouble::StoreKilled(away) => {
-            stage.history.seen().note_alone(stage.runtime.monotonic());
+            stage.forget();
             stage.store.kill(away).await?;
         }
-        Trouble::StoreFrozen(away) => {
-            stage.history.seen().note_alone(stage.runtime.monotonic());
-            stage.store.freeze(away).await?;
-        }
+        Trouble::StoreFrozen(away) => stage.store.freeze(away).await?,
         Trouble::NodeStopped(node) => {
+            stage.forget();
             stage.nodes[node].stop_and_start().await.context("a node that was stopped")?;
         }
         Trouble::NodeKilled(node) => {
+            stage.forget();
             stage.nodes[node].kill_and_start().await.context("a node that was killed")?;
         }
         Trouble::Reload(variant) => {
@@ -248,9 +253,7 @@ async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>
             if sum > cap {
                 seen.overdrawn.push(format!("node {place}: {books:?} of {cap}"));
             }
-            if books.decided_alone > 0 {
-                seen.note_alone(before);
-            }
+            seen.note_alone(place, stage.runtime.monotonic(), books.decided_alone);
             before = now;
         }
         tokio::select! {

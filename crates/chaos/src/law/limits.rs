@@ -1,8 +1,9 @@
 //! What one caller got over both nodes in any minute.
 //!
-//! While the shared store decides, a limit is a limit. From its first absence on, each process of a node may admit its share
-//! of the limit besides: and since a node that has just been started, or finds the store empty, may believe itself alone,
-//! that share may be all of it.
+//! What the shared store decides keeps the limit; what nodes have decided without it comes on top, and is counted. That is
+//! exact until the store or a node first forgets. From then on each process of a node may admit its share of the limit
+//! besides: and since a node that has just been started, or finds the store empty, may believe itself alone, that share may
+//! be all of it.
 
 use super::{Evidence, Law};
 use crate::history::Seen;
@@ -15,6 +16,8 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long a node may take to follow its settings.
 const FOLLOWS: Duration = Duration::from_secs(5);
+/// How long after a decision the reading that has it may come.
+const READ_BY: Duration = Duration::from_secs(3);
 
 /// A number beside its bound.
 #[derive(Clone, Copy, Default)]
@@ -43,20 +46,21 @@ pub(super) fn law(evidence: &Evidence) -> Law {
         }
     }
     let mut against = Vec::new();
-    let (mut together, mut apart) = (Fullest::default(), Fullest::default());
+    let (mut exact, mut any) = (Fullest::default(), Fullest::default());
     for (who, mut times) in callers {
         times.sort_unstable();
         for (place, (from, _)) in times.iter().enumerate() {
             let to = *from + MINUTE;
             // When it was decided is not known: between the question and the head of its answer.
             let until = |end: Timestamp| times[place..].iter().filter(|(_, head)| *head < end).count() as u64;
-            let calm = seen.alone.map_or(to, |alone| alone.min(to));
-            let (strict, loose) = (limit(seen, who, *from, calm), with_shares(seen, who, *from, to));
-            let is_over = together.note(until(calm), strict);
-            if apart.note(until(to), loose) || is_over {
+            let known = seen.forgotten.map_or(to, |forgotten| forgotten.min(to));
+            let strict = limit(seen, who, *from, known).saturating_add(decided_alone(seen, known));
+            let loose = with_shares(seen, who, *from, to);
+            let is_over = exact.note(until(known), strict);
+            if any.note(until(to), loose) || is_over {
                 against.push(format!(
-                    "{who:?} got {} of {strict} while the store decided, and {} of {loose} in a minute",
-                    until(calm),
+                    "{who:?} got {} of {strict} before anything was forgotten, and {} of {loose} in a minute",
+                    until(known),
                     until(to),
                 ));
                 break;
@@ -64,8 +68,8 @@ pub(super) fn law(evidence: &Evidence) -> Law {
         }
     }
     let counts = format!(
-        "at most {} of {} while the store decided, {} of {} in any minute",
-        together.number, together.bound, apart.number, apart.bound
+        "at most {} of {} before anything was forgotten, {} of {} in any minute",
+        exact.number, exact.bound, any.number, any.bound
     );
     Law::new("callers keep their limits over both nodes", counts, against)
 }
@@ -83,12 +87,15 @@ fn limit(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
     limits.max().unwrap_or(0)
 }
 
+/// Requests of anybody that nodes decided without the shared store up to this moment, and perhaps a few more.
+fn decided_alone(seen: &Seen, to: Timestamp) -> u64 {
+    let read = seen.alone.iter().filter(|(at, _)| *at <= to + READ_BY);
+    read.map(|(_, decided)| *decided).max().unwrap_or(0)
+}
+
 /// The limit, and once again for each process where they may have decided apart.
 fn with_shares(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
     let limit = limit(seen, who, from, to);
-    if seen.alone.is_none_or(|alone| alone > to) {
-        return limit;
-    }
     let lives = seen.lives.iter().filter(|life| life.span.touches(from, to)).count() as u64;
     limit.saturating_add(lives.saturating_mul(limit))
 }

@@ -156,7 +156,7 @@ fn faults_are_told_only_while_all_models_fail_or_recover_or_the_node_stops() {
 }
 
 #[test]
-fn a_minute_has_as_many_answers_as_the_limit_and_with_the_store_away_as_many_again_for_each_process() {
+fn a_minute_has_as_many_answers_as_the_limit_and_what_nodes_may_add_without_the_store() {
     let (usual, beyond) = minute(Tier::Guest, 0);
     let limit = u64::from(usual + beyond);
     let many = |number: u64, change: fn(&mut Evidence)| {
@@ -167,16 +167,27 @@ fn a_minute_has_as_many_answers_as_the_limit_and_with_the_store_away_as_many_aga
     };
     assert!(many(limit, |_| {}).is_empty());
     assert_eq!(many(limit + 1, |_| {}), [LIMITS]);
-    let before: fn(&mut Evidence) = |evidence| evidence.seen.alone = Some(at(9));
-    assert!(many(2 * limit, before).is_empty());
-    assert_eq!(many(2 * limit + 1, before), [LIMITS]);
-    let after: fn(&mut Evidence) = |evidence| evidence.seen.alone = Some(at(200));
-    assert!(many(limit, after).is_empty());
-    assert_eq!(many(limit + 1, after), [LIMITS]);
-    // Up to the store's first absence a limit is a limit, however much is left of the minute.
+    let alone: fn(&mut Evidence) = |evidence| evidence.seen.note_alone(1, at(72), 4);
+    assert!(many(limit + 4, alone).is_empty());
+    assert_eq!(many(limit + 5, alone), [LIMITS]);
+    let much_later: fn(&mut Evidence) = |evidence| evidence.seen.note_alone(1, at(74), 4);
+    assert_eq!(many(limit + 1, much_later), [LIMITS]);
+    let both: fn(&mut Evidence) = |evidence| {
+        evidence.seen.note_alone(0, at(20), 3);
+        evidence.seen.note_alone(1, at(21), 4);
+        evidence.seen.note_alone(0, at(22), 3);
+    };
+    assert!(many(limit + 7, both).is_empty());
+    assert_eq!(many(limit + 8, both), [LIMITS]);
+    let forgotten: fn(&mut Evidence) = |evidence| evidence.seen.forgotten = Some(at(9));
+    assert!(many(2 * limit, forgotten).is_empty());
+    assert_eq!(many(2 * limit + 1, forgotten), [LIMITS]);
+    let much_alone: fn(&mut Evidence) = |evidence| evidence.seen.note_alone(1, at(30), 1_000);
+    assert_eq!(many(2 * limit + 1, much_alone), [LIMITS], "a node has no more than its share");
+    // Until something is forgotten it is exact, however much is left of the minute.
     let early = |number: u64| {
         broken_by(|evidence| {
-            evidence.seen.alone = Some(at(30));
+            evidence.seen.forgotten = Some(at(30));
             evidence.seen.asked = (0..number).map(|place| answered(20 + place % 10)).collect();
         })
     };
