@@ -56,7 +56,8 @@ pub(super) fn law(evidence: &Evidence) -> Law {
             let known = seen.forgotten.map_or(to, |forgotten| forgotten.min(to));
             let strict = limit(seen, who, *from, known).saturating_add(decided_alone(seen, known));
             let loose = with_shares(seen, who, *from, to);
-            let is_over = exact.note(until(known), strict);
+            // Behind the first loss of memory there is nothing to be exact about.
+            let is_over = known > *from && exact.note(until(known), strict);
             if any.note(until(to), loose) || is_over {
                 against.push(format!(
                     "{who:?} got {} of {strict} before anything was forgotten, and {} of {loose} in a minute",
@@ -68,8 +69,12 @@ pub(super) fn law(evidence: &Evidence) -> Law {
         }
     }
     let counts = format!(
-        "at most {} of {} before anything was forgotten, {} of {} in any minute",
-        exact.number, exact.bound, any.number, any.bound
+        "at most {} of {} before anything was forgotten, {} of {} in any minute; {} decided without the store",
+        exact.number,
+        exact.bound,
+        any.number,
+        any.bound,
+        seen.alone.last().map_or(0, |(_, decided)| *decided),
     );
     Law::new("callers keep their limits over both nodes", counts, against)
 }
