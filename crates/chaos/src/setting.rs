@@ -11,8 +11,6 @@ use std::time::Duration;
 
 /// How long requests under way may take to finish at a stop.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
-/// How long a breaker stays open, in milliseconds.
-const OPEN_FOR: u64 = 1_000;
 
 /// What one node needs to know.
 pub(crate) struct NodeSettings<'a> {
@@ -59,14 +57,14 @@ impl NodeSettings<'_> {
             targets.sonnet = {{ provider = "anthropic", url = "http://{strong}", model = "sonnet", region = "none", key = "env:PATH" }}
             targets.haiku = {{ provider = "anthropic", url = "http://{fast}", model = "haiku", region = "none", key = "env:PATH" }}
             routes.manga.start_time = "4s"
-            breakers.sonnet.open_for = "{OPEN_FOR}ms"
-            breakers.haiku.open_for = "{OPEN_FOR}ms"
+            breakers.sonnet = {{ open_for = "1s", stages = [2, 8] }}
+            breakers.haiku = {{ open_for = "1s", stages = [2, 8] }}
 
             [deadlines]
             edge = "12s"
             request = "11s"
             worker = "10s"
-            attempt = "6s"
+            attempt = "5s"
             connect = "2s"
             stream = "20s"
             stream_gap = "4s"

@@ -8,8 +8,9 @@ use seawall_demo::judge::Verdict;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long after its last fault a model may still not be asked: breakers look again step by step.
-const RECOVERY: Duration = Duration::from_secs(8);
+/// How long after its last fault a model may still not be asked. What was begun at the last moment fails five seconds later
+/// at the most; then the breaker stays open for a second, and each of its two stages takes the time of whole answers.
+const RECOVERY: Duration = Duration::from_secs(13);
 
 /// Callers who left, and those whose node was killed.
 pub(super) fn left_and_lost(evidence: &Evidence) -> (u64, u64) {

@@ -131,8 +131,8 @@ fn faults_are_told_only_while_all_models_fail_or_recover_or_the_node_stops() {
     assert_eq!(told((10, 11), [vec![], vec![]]), [FOUNDED]);
     assert_eq!(told((10, 11), [vec![span(5, 12)], vec![]]), [FOUNDED]);
     assert!(told((10, 11), [vec![span(5, 12)], vec![span(11, 12)]]).is_empty());
-    assert!(told((20, 21), [vec![span(5, 12)], vec![span(11, 12)]]).is_empty(), "8 s to recover");
-    assert_eq!(told((21, 22), [vec![span(5, 12)], vec![span(11, 12)]]), [FOUNDED]);
+    assert!(told((25, 26), [vec![span(5, 12)], vec![span(11, 12)]]).is_empty(), "13 s to recover");
+    assert_eq!(told((26, 27), [vec![span(5, 12)], vec![span(11, 12)]]), [FOUNDED]);
     for (status, laws) in
         [(408, &[FOUNDED][..]), (429, &[]), (500, &[FOUNDED]), (529, &[FOUNDED]), (499, &[])]
     {
