@@ -103,3 +103,45 @@ fn key(who: Who) -> String {
     let tier = who.tier.name();
     format!("{tier}-{} = {{ hash = \"sha256:{hash}\", tier = \"{tier}\" }}\n", who.number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{NodeSettings, minute};
+    use crate::schedule::VARIANTS;
+    use crate::traffic::Who;
+    use seawall_config::{Input, load};
+    use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn the_settings_of_every_variant_are_good_ones_and_know_everybody() {
+        for (variant, cents) in (0..VARIANTS).flat_map(|variant| [(variant, 12), (variant, 1_510)]) {
+            let address = "127.0.0.1:7700".parse().unwrap();
+            let text = NodeSettings {
+                listen: address,
+                admin: "127.0.0.1:7701".parse().unwrap(),
+                folder: Path::new("/tmp/a 'folder'"),
+                store: address,
+                models: [address; 2],
+                cents,
+                variant,
+            }
+            .text();
+            let loaded = load(&Input::of_file("chaos", &text, UtcTime::from_civil(2026, 11, 16)));
+            let settings = loaded.map_err(|problems| problems.to_string()).unwrap().settings;
+            assert_eq!(settings.callers.keys.len(), Who::all().count());
+            assert_eq!(settings.store.folder, "/tmp/a 'folder'/state");
+            assert!(text.contains(if cents == 12 { "$0.12/day" } else { "$15.10/day" }), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_variant_has_other_limits() {
+        for tier in Tier::ALL {
+            let limits: BTreeSet<(u32, u32)> = (0..VARIANTS).map(|variant| minute(tier, variant)).collect();
+            assert_eq!(limits.len() as u64, VARIANTS, "{tier:?}");
+        }
+    }
+}

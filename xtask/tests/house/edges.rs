@@ -30,7 +30,7 @@ const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", 
 const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway"];
 
 /// What throws faults at running gateways: it starts the program and uses nothing of how it works inside.
-const CHAOS: &[&str] = &["core", "store", "model", "gateway", "demo"];
+const CHAOS: &[&str] = &["core", "config", "store", "model", "gateway", "demo"];
 
 /// What would let the core act, or decide differently each time.
 const RUNTIMES_AND_CHANCE: &[&str] =
