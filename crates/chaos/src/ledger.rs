@@ -57,14 +57,15 @@ fn priced_in(lines: &str) -> anyhow::Result<Priced> {
             continue;
         };
         let number = |key: &str| line[key].as_u64().unwrap_or_default();
+        let tokens = |kind: &str| line["tokens"][kind].as_u64().unwrap_or_default();
         let model = line["target"].as_str().and_then(Profile::named);
         let (Some(model), "answered", 1) =
             (model, line["verdict"].as_str().unwrap_or_default(), number("attempts"))
         else {
             continue;
         };
-        let price = number("input").saturating_mul(model.input_price);
-        let price = price.saturating_add(number("output").saturating_mul(model.output_price));
+        let price = tokens("input").saturating_mul(model.input_price);
+        let price = price.saturating_add(tokens("output").saturating_mul(model.output_price));
         priced.answers += 1;
         if price != number("cost_nanos") {
             priced.wrong.push(format!("{price} were used: {text}"));
@@ -79,12 +80,12 @@ mod tests {
 
     #[test]
     fn answers_of_one_attempt_are_held_against_the_price_list() {
-        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"input":10,"output":2,"cost_nanos":5000}
-{"verdict":"answered","target":"sonnet","attempts":1,"input":10,"output":2,"cost_nanos":60001}
-{"verdict":"answered","target":"sonnet","attempts":2,"input":10,"output":2,"cost_nanos":999}
-{"verdict":"interrupted","target":"sonnet","attempts":1,"input":10,"output":2,"cost_nanos":5}
+        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5000}
+{"verdict":"answered","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":60001}
+{"verdict":"answered","target":"sonnet","attempts":2,"tokens":{"input":10,"output":2},"cost_nanos":999}
+{"verdict":"interrupted","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5}
 {"verdict":"answ
-{"verdict":"answered","attempts":0,"input":0,"output":0,"cost_nanos":0}
+{"verdict":"answered","attempts":0,"tokens":{"input":0,"output":0},"cost_nanos":0}
 "#;
         let priced = priced_in(lines).unwrap();
         assert_eq!((priced.answers, priced.wrong.len()), (2, 1));

@@ -26,7 +26,6 @@ const READ_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Node {
     number: usize,
     pub(crate) port: Port,
-    pub(crate) admin: Port,
     pub(crate) folder: PathBuf,
     program: PathBuf,
     process: Mutex<Option<Process>>,
@@ -39,6 +38,8 @@ pub(crate) struct Node {
 pub(crate) struct Books {
     pub(crate) posted: u64,
     pub(crate) held: u64,
+    /// Calls under way.
+    pub(crate) in_flight: u64,
     pub(crate) decided_alone: u64,
 }
 
@@ -56,7 +57,6 @@ impl Node {
         Ok(Self {
             number,
             port: Port::free()?,
-            admin: Port::free()?,
             folder,
             program: program.to_owned(),
             process: Mutex::new(None),
@@ -180,13 +180,7 @@ impl Node {
     /// What its books say; nothing while it is being started.
     pub(crate) async fn books(&self) -> Option<Books> {
         let late = Deadline::after(self.runtime.monotonic(), READ_WITHIN);
-        let read = async {
-            match get(self.port.address, "/metrics").await {
-                Ok(metrics) => Ok(metrics),
-                Err(_) => get(self.admin.address, "/metrics").await,
-            }
-        };
-        let metrics = within(&self.runtime, late, read).await?.ok()?;
+        let metrics = within(&self.runtime, late, get(self.port.address, "/metrics")).await?.ok()?;
         books_in(&String::from_utf8_lossy(&metrics))
     }
 
@@ -213,13 +207,19 @@ impl Node {
 }
 
 fn books_in(metrics: &str) -> Option<Books> {
+    // One line for each tier or target, or one for all.
     let read = |name: &str| -> Option<u64> {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-        line.trim().parse().ok()
+        let of =
+            |line: &str| line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' '])).map(str::len);
+        let lines = metrics.lines().filter(|line| of(line).is_some());
+        let values: Option<Vec<u64>> =
+            lines.map(|line| line.rsplit_once(' ')?.1.trim().parse().ok()).collect();
+        values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
     Some(Books {
         posted: read("seawall_budget_posted_nanodollars")?,
         held: read("seawall_budget_held_nanodollars")?,
+        in_flight: read("seawall_in_flight")?,
         decided_alone: read("seawall_shared_store_decided_alone_total").unwrap_or(0),
     })
 }
@@ -230,8 +230,10 @@ mod tests {
 
     #[test]
     fn books_are_read_from_metrics() {
-        let text = "# HELP x\nseawall_budget_posted_nanodollars 12\nseawall_budget_held_nanodollars 7\n";
-        assert_eq!(books_in(text), Some(Books { posted: 12, held: 7, decided_alone: 0 }));
+        let text = "# HELP x\nseawall_budget_posted_nanodollars{tier=\"prime\"} 12\n\
+                    seawall_budget_posted_nanodollars{tier=\"guest\"} 3\nseawall_budget_held_nanodollars 7\n\
+                    seawall_in_flight{target=\"a\"} 2\nseawall_in_flight_limit{target=\"a\"} 100\n";
+        assert_eq!(books_in(text), Some(Books { posted: 15, held: 7, in_flight: 2, decided_alone: 0 }));
         let text = format!("{text}seawall_shared_store_decided_alone_total 3\n");
         assert_eq!(books_in(&text).map(|books| books.decided_alone), Some(3));
         assert_eq!(books_in("seawall_budget_posted_nanodollars 12\n"), None);

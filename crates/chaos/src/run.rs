@@ -122,7 +122,6 @@ impl Stage {
         let address = |place: usize| self.models.get(place).map_or(self.store.address, |model| model.address);
         NodeSettings {
             listen: node.address(),
-            admin: node.admin.address,
             folder: &node.folder,
             store: self.store.address,
             models: [address(0), address(1)],
@@ -269,7 +268,12 @@ async fn last_looks(stage: &Stage) -> Vec<Option<(u64, u64)>> {
     let mut books = Vec::new();
     let kept: Vec<u16> = stage.models.iter().map(|model| model.address.port()).collect();
     for (place, node) in stage.nodes.iter().enumerate() {
-        books.push(node.books().await.map(|books| (books.posted, books.held)));
+        let last = node.books().await;
+        if let Some(calls) = last.as_ref().map(|books| books.in_flight).filter(|calls| *calls > 0) {
+            let misdeed = format!("node {place} has {calls} calls under way when nobody asks any more");
+            stage.history.seen().misdeeds.push(misdeed);
+        }
+        books.push(last.map(|books| (books.posted, books.held)));
         if let Some(life) = stage.history.seen().life_of(place) {
             life.descriptors.1 = descriptors(life.id, &kept);
         }

@@ -15,7 +15,6 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 /// What one node needs to know.
 pub(crate) struct NodeSettings<'a> {
     pub(crate) listen: SocketAddr,
-    pub(crate) admin: SocketAddr,
     pub(crate) folder: &'a Path,
     pub(crate) store: SocketAddr,
     pub(crate) models: [SocketAddr; MODELS],
@@ -49,7 +48,7 @@ impl NodeSettings<'_> {
         format!(
             r#"
             server = {{ listen = "{listen}", cores = 2, drain_time = "{drain}s" }}
-            admin.listen = "{admin}"
+            admin.listen = "127.0.0.1:0"
             telemetry.access_log = {log}
             store = {{ kind = "redis", folder = {state}, redis.url = "redis://{store}" }}
             models.sonnet = {{ input = "$3/M", output = "$15/M" }}
@@ -80,7 +79,6 @@ impl NodeSettings<'_> {
             "#,
             listen = self.listen,
             drain = DRAIN.as_secs(),
-            admin = self.admin,
             log = path("access.log"),
             state = path("state"),
             store = self.store,
@@ -121,7 +119,6 @@ mod tests {
             let address = "127.0.0.1:7700".parse().unwrap();
             let text = NodeSettings {
                 listen: address,
-                admin: "127.0.0.1:7701".parse().unwrap(),
                 folder: Path::new("/tmp/a 'folder'"),
                 store: address,
                 models: [address; 2],
