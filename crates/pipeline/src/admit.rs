@@ -13,7 +13,7 @@ use crate::target::{Route, most_input};
 use arrayvec::ArrayVec;
 use seawall_core::evaluator::Protection;
 use seawall_core::handle::Runtime;
-use seawall_core::quota::{Cost, LimitId, QuotaKey, Scope};
+use seawall_core::quota::{Cost, QuotaKey, Scope};
 use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk};
 use std::sync::Arc;
@@ -58,10 +58,12 @@ pub(crate) async fn admit<R: Runtime>(
             Ok(AdmittedRequest { request, caller, route })
         }
         AdmitDecision::RetryAfter(refusal) => Err(Rejection::Limited {
-            limit: name_of(path, refusal.binding.limit),
+            limit: request.rules.groups.name(refusal.binding.limit),
             come_back: request.rules.come_back.hint(refusal.wait, path.runtime.draw()),
         }),
-        AdmitDecision::TooLarge { limit, .. } => Err(Rejection::TooLargeForLimit(name_of(path, limit))),
+        AdmitDecision::TooLarge { limit, .. } => {
+            Err(Rejection::TooLargeForLimit(request.rules.groups.name(limit)))
+        }
         AdmitDecision::DaySpent { .. } => Err(Rejection::BudgetSpent),
         AdmitDecision::InProgress => Err(Rejection::Conflict(Conflict::InProgress)),
         AdmitDecision::Done => Err(Rejection::Conflict(Conflict::Done)),
@@ -125,8 +127,4 @@ fn claim<'a>(name: &'a str, request: &ReceivedRequest, caller: &Caller) -> Claim
     let fingerprint = digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte));
     let lasts = request.deadline.remaining(request.received.monotonic);
     ClaimAsk { caller: caller.id, name, fingerprint, lasts, keep: KEEP_NAMES }
-}
-
-fn name_of<R>(path: &Path<R>, limit: LimitId) -> Box<str> {
-    path.limits.name(limit).unwrap_or_else(|| "limit".into())
 }

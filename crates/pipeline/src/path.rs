@@ -183,8 +183,7 @@ impl<R: Runtime> Path<R> {
         closing.note_overhead(begun.unwrap_or_else(|| self.runtime.monotonic()));
         let mut notes = notes(closing);
         notes.level = Some(planned.request.rules.posture.level);
-        notes.tightest =
-            closing.tightest.map(|view| (view, self.limits.name(view.limit).unwrap_or_default()));
+        notes.tightest = closing.tightest.map(|view| (view, planned.request.rules.groups.name(view.limit)));
         notes.policy = Some(planned.request.rules.policy(planned.caller.tier));
         notes
     }

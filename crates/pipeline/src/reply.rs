@@ -35,11 +35,11 @@ pub enum Rejection {
     /// No route has this name.
     UnknownModel(String),
     /// It is larger than this limit ever lets through.
-    TooLargeForLimit(Box<str>),
+    TooLargeForLimit(Arc<str>),
     /// A limit has no room.
     Limited {
         /// Which.
-        limit: Box<str>,
+        limit: Arc<str>,
         /// When to come back.
         come_back: ComeBack,
     },
@@ -150,7 +150,7 @@ pub struct Notes {
     /// How far the shop has stepped down.
     pub level: Option<Level>,
     /// The limit with the least left, and what it is called.
-    pub tightest: Option<(LimitView, Box<str>)>,
+    pub tightest: Option<(LimitView, Arc<str>)>,
     /// All limits of the caller's tier, as a header of answers has them.
     pub policy: Option<Arc<str>>,
 }

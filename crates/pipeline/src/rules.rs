@@ -11,7 +11,7 @@ use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::Posture;
 use seawall_core::money::Money;
-use seawall_core::quota::{CalendarPeriod, ComeBackRule, GroupId, Quota, QuotaGroup, QuotaKind};
+use seawall_core::quota::{CalendarPeriod, ComeBackRule, GroupId, LimitId, Quota, QuotaGroup, QuotaKind};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
@@ -183,6 +183,19 @@ pub(crate) struct Groups {
     pub(crate) everybody: GroupId,
     pub(crate) by_address: Option<GroupId>,
     routes: BTreeMap<Box<str>, GroupId>,
+    /// What limits are called, by group and number: told with every answer, so that it is not asked for then.
+    names: BTreeMap<LimitId, Arc<str>>,
+}
+
+/// No group has more limits, of those it has or ever had, whose names are worth remembering.
+const MOST_NUMBERS: usize = 64;
+
+fn names(limits: &Limits, wanted: &LimitRules) -> BTreeMap<LimitId, Arc<str>> {
+    let groups = wanted.groups();
+    let groups = groups.iter().filter_map(|group| limits.group(group.name()));
+    let numbers = |group| (0..MOST_NUMBERS).map(move |quota| LimitId { group, quota });
+    let named = |limit: LimitId| Some((limit, Arc::from(limits.name(limit)?)));
+    groups.flat_map(numbers).filter_map(named).collect()
 }
 
 impl Groups {
@@ -198,7 +211,13 @@ impl Groups {
             everybody: find(&wanted.everybody)?,
             by_address: wanted.by_address.as_ref().map(find).transpose()?,
             routes: wanted.routes.iter().map(of_route).collect::<Result<_, SettingError>>()?,
+            names: names(limits, wanted),
         })
+    }
+
+    /// What a limit is called.
+    pub(crate) fn name(&self, limit: LimitId) -> Arc<str> {
+        self.names.get(&limit).cloned().unwrap_or_else(|| "limit".into())
     }
 
     pub(crate) fn of(&self, tier: Tier) -> GroupId {
