@@ -24,7 +24,7 @@ const KEEP_NAMES: Duration = Duration::from_secs(600);
 
 /// A request that every limit has let through.
 pub(crate) struct AdmittedRequest {
-    pub(crate) request: ReceivedRequest,
+    pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
 }

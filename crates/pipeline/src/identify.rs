@@ -12,18 +12,18 @@ const DIRECTORY_AWAY: Duration = Duration::from_secs(1);
 
 /// A request whose caller is known.
 pub(crate) struct IdentifiedRequest {
-    pub(crate) request: ReceivedRequest,
+    pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
 }
 
 pub(crate) async fn identify<R: Runtime>(
     path: &Path<R>,
-    request: ReceivedRequest,
+    request: Box<ReceivedRequest>,
 ) -> Result<IdentifiedRequest, Rejection> {
     let callers = &request.rules.callers;
     let found = match callers.known(&request.proven, request.received.monotonic) {
         Some(found) => found,
-        None => callers.find(&path.runtime, &request.proven).await,
+        None => Box::pin(callers.find(&path.runtime, &request.proven)).await,
     };
     match found {
         Ok(caller) => Ok(IdentifiedRequest { request, caller }),

@@ -127,7 +127,8 @@ impl<R: Runtime> Path<R> {
             Err(rejection) => return rejected(closing, rejection),
         };
         if let (Some(question), Some(rules)) = (&planned.request.chat, &planned.request.rules.chat) {
-            let said = answer_chat(self, &planned, question, rules, &closing.tally).await;
+            // Ways that most requests do not take lie elsewhere: what all of them carry along is copied more than once.
+            let said = Box::pin(answer_chat(self, &planned, question, rules, &closing.tally)).await;
             return self.reply_chat(closing, &planned, said, question.ask.stream);
         }
         match answer(self, &planned, &closing.tally).await {

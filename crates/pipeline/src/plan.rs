@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A request with its plan.
 pub(crate) struct PlannedRequest {
-    pub(crate) request: ReceivedRequest,
+    pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
     pub(crate) plan: Plan,

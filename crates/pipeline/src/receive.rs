@@ -113,7 +113,7 @@ pub(crate) struct ReceivedRequest {
 pub(crate) fn receive<R: Runtime>(
     path: &Path<R>,
     inbound: InboundRequest,
-) -> Result<ReceivedRequest, Rejection> {
+) -> Result<Box<ReceivedRequest>, Rejection> {
     let InboundRequest { id, arriving, proven, body, betas, name } = inbound;
     let rules = path.rules.load_full();
     let read = match &arriving {
@@ -124,7 +124,8 @@ pub(crate) fn receive<R: Runtime>(
     let received = path.runtime.now();
     let whole = if is_stream { rules.time.stream } else { rules.time.request };
     let deadline = Deadline::after(received.monotonic, whole);
-    Ok(ReceivedRequest { id, proven, spoken, chat, input_bytes, name, received, deadline, rules })
+    // It goes through many hands.
+    Ok(Box::new(ReceivedRequest { id, proven, spoken, chat, input_bytes, name, received, deadline, rules }))
 }
 
 struct Read {

@@ -154,7 +154,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
     ) -> Tried<R> {
         let start_by = self.start_by(deadline, start_limit);
         if self.planned.request.rules.hedge.is_enabled() {
-            return self.hedged(attempt, call, others, start_by).await;
+            return Box::pin(self.hedged(attempt, call, others, start_by)).await;
         }
         try_once(self.path, self.planned, attempt, call, start_by).await
     }
@@ -179,7 +179,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         let call = self.call_for(target)?;
         let place = match target.place(&self.path.runtime) {
             Some(place) => place,
-            None => self.wait_for_place(target, others, deadline, start_limit).await?,
+            None => Box::pin(self.wait_for_place(target, others, deadline, start_limit)).await?,
         };
         let credit = self.credit.take();
         Ok((self.attempt(target, place, call.body.len(), credit)?, call))
