@@ -17,7 +17,7 @@ use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::Runtime;
 use seawall_core::pressure::Pressure;
-use seawall_core::queue::{QueueRequest, Wants};
+use seawall_core::queue::QueueRequest;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
@@ -239,14 +239,11 @@ impl<'a, R: Runtime> Walk<'a, R> {
         if others.iter().any(|other| has_room(&other)) {
             return Err(Skipped::Busy(None));
         }
-        let request = QueueRequest {
-            wants: Wants::only(target.grade),
-            ..QueueRequest::new(
-                self.planned.plan.priority,
-                self.planned.caller.id,
-                deadline.within(now, start_limit).moment(),
-            )
-        };
+        let request = QueueRequest::new(
+            self.planned.plan.priority,
+            self.planned.caller.id,
+            deadline.within(now, start_limit).moment(),
+        );
         let place = target.wait_for_place(&self.path.runtime, &request).await;
         self.tally.add_wait(self.path.runtime.monotonic() - now);
         place.map_err(|no_place| match no_place {
