@@ -28,6 +28,9 @@ const STOPPING: &str = "the gateway is being restarted; what came before is not 
 /// than this wait, and a caller has its answer already.
 const END_LIMIT: Duration = Duration::from_millis(100);
 
+/// So many frames that were ready pass before somebody looks at the clock, or lets others on the same thread have a turn.
+const MOST_AT_ONCE: u32 = 16;
+
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
     runtime: R,
@@ -43,6 +46,8 @@ pub struct ReplyStream<R: Runtime> {
     /// Until when to wait for the next frame; set when waiting begins.
     waits_until: Option<Timestamp>,
     gap_timer: Option<GapTimer>,
+    /// Frames that were ready since the clock was looked at.
+    at_once: u32,
     /// Declared last and so dropped last: by then the attempt has added its cost.
     closing: Closing<R>,
 }
@@ -80,6 +85,7 @@ impl<R: Runtime> ReplyStream<R> {
             telling,
             waits_until: None,
             gap_timer: None,
+            at_once: 0,
             closing,
         };
         stream.hear();
@@ -102,9 +108,32 @@ impl<R: Runtime> ReplyStream<R> {
             }
             let Some(frames) = self.frames.as_mut() else { return Poll::Ready(None) };
             match frames.poll_frame(context) {
-                Poll::Ready(next) => self.take(next),
+                Poll::Ready(next) => {
+                    self.take(next);
+                    self.at_once += 1;
+                    if self.at_once >= MOST_AT_ONCE {
+                        self.look_at_the_clock();
+                        if self.ready.is_empty() && self.frames.is_some() {
+                            context.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
+                    }
+                }
                 Poll::Pending => ready!(self.poll_gap(context)),
             }
+        }
+    }
+
+    /// A stream that always has more, or whose reader is slower than it, never waits: nobody else sees its deadline pass.
+    fn look_at_the_clock(&mut self) {
+        self.at_once = 0;
+        if self.frames.is_none() || !self.patience.deadline.has_passed(self.runtime.monotonic()) {
+            return;
+        }
+        if self.stream.is_finished() {
+            self.frames = None;
+        } else {
+            self.interrupt(Failure::of(FailureKind::TimedOut), INTERRUPTED);
         }
     }
 

@@ -17,6 +17,8 @@ mod day;
 #[cfg(test)]
 mod faces;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
 mod hedging;
 #[cfg(test)]
 mod models;
