@@ -4,7 +4,7 @@
 //! and where to try again is the word of [`Retries`]; its state belongs to the request and lasts over all targets.
 
 use super::try_once::{Content, Tried, try_once};
-use crate::attempt::{Attempt, Holdings, LATEST_END};
+use crate::attempt::{Attempt, Holdings, LATEST_END, Wanted};
 use crate::path::Path;
 use crate::place::{NoPlace, Place};
 use crate::plan::PlannedRequest;
@@ -216,8 +216,10 @@ impl<'a, R: Runtime> Walk<'a, R> {
             }
         };
         let tier = self.planned.caller.tier;
-        let holdings = Holdings { tier, hold, permit, credit, place };
-        Ok(Attempt::start(&path.runtime, target, input_bytes, holdings, self.tally))
+        let spoken = &self.planned.request.spoken;
+        let wanted = Wanted { input_bytes, most_output: spoken.max_output(), comes_whole: !spoken.stream() };
+        let holdings = Holdings { wanted, tier, hold, permit, credit, place };
+        Ok(Attempt::start(&path.runtime, target, holdings, self.tally))
     }
 
     /// Stands in line, unless another target of the same grade has a place or the target is not to be asked anyway.

@@ -31,4 +31,6 @@ mod shop;
 #[cfg(test)]
 mod target;
 #[cfg(test)]
+mod used;
+#[cfg(test)]
 mod waiting;
