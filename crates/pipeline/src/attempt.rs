@@ -38,8 +38,8 @@ pub(crate) struct Attempt<R: Runtime> {
     hold: Option<Hold>,
     permit: Option<SharedPermit>,
     credit: Option<Credit>,
-    /// Held until the answer has ended.
-    _place: Place<R>,
+    /// Held until the answer has ended, however long its reader takes.
+    place: Option<Place<R>>,
     tally: Arc<Tally>,
     tier: Tier,
     ending: AttemptEnding,
@@ -92,7 +92,7 @@ impl<R: Runtime> Attempt<R> {
             hold: Some(hold),
             permit: Some(permit),
             credit,
-            _place: place,
+            place: Some(place),
             tally: Arc::clone(tally),
             tier,
             ending: AttemptEnding::Abandoned,
@@ -135,6 +135,7 @@ impl<R: Runtime> Attempt<R> {
             credit.succeeded();
         }
         self.post();
+        self.place = None;
     }
 
     /// A guardrail of ours stopped the answer. The target did nothing wrong by that, and is owed what it sent.
@@ -143,6 +144,7 @@ impl<R: Runtime> Attempt<R> {
         let first_content_after = self.first_content.unwrap_or(now) - self.started;
         self.report(&Outcome::Succeeded { first_content_after });
         self.post();
+        self.place = None;
     }
 
     /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
@@ -160,6 +162,7 @@ impl<R: Runtime> Attempt<R> {
         } else {
             self.post();
         }
+        self.place = None;
     }
 
     /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came. Of an

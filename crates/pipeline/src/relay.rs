@@ -112,7 +112,7 @@ impl<R: Runtime> ReplyStream<R> {
                     self.take(next);
                     self.at_once += 1;
                     if self.at_once >= MOST_AT_ONCE {
-                        self.look_at_the_clock();
+                        self.look();
                         if self.ready.is_empty() && self.frames.is_some() {
                             context.waker().wake_by_ref();
                             return Poll::Pending;
@@ -124,8 +124,10 @@ impl<R: Runtime> ReplyStream<R> {
         }
     }
 
-    /// A stream that always has more, or whose reader is slower than it, never waits: nobody else sees its deadline pass.
-    fn look_at_the_clock(&mut self) {
+    /// A stream that always has more, or whose reader is slower than it, never waits, and one that is not read is not even
+    /// asked: whoever keeps one looks now and then, so that it ends when its time is over. What it held is given back then.
+    /// Whoever reads on gets what is ready, and is told that no more will come.
+    pub fn look(&mut self) {
         self.at_once = 0;
         if self.frames.is_none() || !self.patience.deadline.has_passed(self.runtime.monotonic()) {
             return;
@@ -214,6 +216,8 @@ impl<R: Runtime> ReplyStream<R> {
     /// Ends a stream that broke off with words that say so, unless the vendor's own have.
     fn interrupt(&mut self, failure: Failure, words: &'static str) {
         let is_blocked = self.stream.blocked_by().is_some();
+        // Upstream first: the attempt gives its place back.
+        self.frames = None;
         if is_blocked {
             self.attempt.block()
         } else {
@@ -227,7 +231,6 @@ impl<R: Runtime> ReplyStream<R> {
             }
             None => words,
         };
-        self.frames = None;
         self.closing.record.verdict = Verdict::Interrupted(failure.kind);
         self.stream.set_took(self.runtime.monotonic() - self.patience.received);
         let event = self.stream.interrupt(failure.kind, words);

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{ReplyContent, Tier, Verdict};
+use seawall_pipeline::{ReplyContent, ReplyStream, Tier, Verdict};
 use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_sim::World;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// So many frames are more than anybody should take; then it ends, so that a test does, too.
@@ -150,4 +150,66 @@ fn a_stream_that_always_has_more_ends_at_its_deadline() {
     let record = shop.records().pop().unwrap();
     assert_eq!(record.verdict, Verdict::Interrupted(FailureKind::TimedOut));
     settled(&shop);
+}
+
+type Unread = Arc<Mutex<Option<Box<ReplyStream<World>>>>>;
+
+/// A shop whose models take one call at a time, and a stream of it of which so many frames were read.
+fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, Unread) {
+    let fast = ObedientTarget::new(world, &[], Deed::Status(503));
+    let models =
+        [("strong-model", 3_000_000_000, strong), ("fast-model", 1_000_000_000, fast as Arc<dyn Target>)];
+    let numbers = Numbers { concurrency: 1, ..Numbers::default() };
+    let shop = Shop::made(world, callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]), models, &numbers);
+    let kept = Arc::new(Mutex::new(None));
+    let (path, keeps) = (Arc::clone(&shop.path), Arc::clone(&kept));
+    shop.world.spawn(async move {
+        let reply = path.serve(inbound(1, PRIME, &body(true))).await;
+        let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
+        for _ in 0..frames {
+            assert!(stream.frame().await.is_some());
+        }
+        *keeps.lock().unwrap() = Some(stream);
+    });
+    shop.world.run_until(shop.world.now() + Duration::from_secs(5));
+    (shop, kept)
+}
+
+#[test]
+fn a_stream_that_nobody_reads_gives_everything_back_at_its_deadline_and_still_ends_as_broken() {
+    let flood = Flood::new(&pieces()[..2], text(1));
+    let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
+    let mut stream = kept.lock().unwrap().take().unwrap();
+    stream.look();
+    assert_eq!(shop.books.open(), 1, "its time has not come");
+    shop.world.run_until(Timestamp::ZERO + Duration::from_secs(119));
+    stream.look();
+    assert_eq!(shop.books.open(), 1);
+    shop.world.run_until(Timestamp::ZERO + Duration::from_secs(120));
+    stream.look();
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    let taken = flood.taken();
+    let seen = shop.ask(GUEST, &body(true), Some(1));
+    shop.world.run();
+    assert!(seen.lock().unwrap().is_some(), "the place is free again");
+    assert!(flood.taken() > taken);
+    // Whoever reads on is told.
+    let mut said = Vec::new();
+    while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
+        said.extend_from_slice(&frame);
+    }
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("event: error") && !said.contains("message_stop"), "{said}");
+    drop(stream);
+    let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
+    assert!(verdicts.contains(&Verdict::Interrupted(FailureKind::TimedOut)), "{verdicts:?}");
+}
+
+#[test]
+fn an_answer_that_has_come_whole_keeps_no_place_however_slowly_it_is_read() {
+    let world = World::new(31);
+    // All four frames were read, and the end behind them was not.
+    let (shop, kept) = left_unread(&world, ObedientTarget::new(&world, &[], Deed::Answer), 4);
+    assert!(kept.lock().unwrap().is_some());
+    assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(_)));
 }
