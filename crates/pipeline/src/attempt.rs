@@ -32,11 +32,14 @@ pub(crate) struct Attempt<R: Runtime> {
     /// Bytes of input, and bytes of answer that have arrived: no fewer than there were tokens.
     input_bytes: u64,
     received_bytes: u64,
+    /// The most tokens that the answer may have, and whether nothing is seen of it before all of it is there.
+    most_output: u64,
+    comes_whole: bool,
     hold: Option<Hold>,
     permit: Option<SharedPermit>,
     credit: Option<Credit>,
-    /// Held until the answer has ended.
-    _place: Place<R>,
+    /// Held until the answer has ended, however long its reader takes.
+    place: Option<Place<R>>,
     tally: Arc<Tally>,
     tier: Tier,
     ending: AttemptEnding,
@@ -44,8 +47,19 @@ pub(crate) struct Attempt<R: Runtime> {
     posted: (Usage, Money),
 }
 
+/// What an attempt asks for.
+pub(crate) struct Wanted {
+    pub(crate) input_bytes: u64,
+    /// The most tokens that the answer may have.
+    pub(crate) most_output: u64,
+    /// Whether nothing is seen of it before all of it is there.
+    pub(crate) comes_whole: bool,
+}
+
 /// What an attempt is given to hold.
 pub(crate) struct Holdings<R: Runtime> {
+    /// What is asked for.
+    pub(crate) wanted: Wanted,
     /// Whose money it is.
     pub(crate) tier: Tier,
     pub(crate) hold: Hold,
@@ -58,11 +72,11 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn start(
         runtime: &R,
         target: &Arc<GuardedTarget>,
-        input_bytes: u64,
         holdings: Holdings<R>,
         tally: &Arc<Tally>,
     ) -> Self {
-        let Holdings { tier, hold, permit, credit, place } = holdings;
+        let Holdings { wanted, tier, hold, permit, credit, place } = holdings;
+        let Wanted { input_bytes, most_output, comes_whole } = wanted;
         tally.count_attempt();
         Self {
             runtime: runtime.clone(),
@@ -73,10 +87,12 @@ impl<R: Runtime> Attempt<R> {
             usage_is_final: false,
             input_bytes,
             received_bytes: 0,
+            most_output,
+            comes_whole,
             hold: Some(hold),
             permit: Some(permit),
             credit,
-            _place: place,
+            place: Some(place),
             tally: Arc::clone(tally),
             tier,
             ending: AttemptEnding::Abandoned,
@@ -119,6 +135,7 @@ impl<R: Runtime> Attempt<R> {
             credit.succeeded();
         }
         self.post();
+        self.place = None;
     }
 
     /// A guardrail of ours stopped the answer. The target did nothing wrong by that, and is owed what it sent.
@@ -127,6 +144,7 @@ impl<R: Runtime> Attempt<R> {
         let first_content_after = self.first_content.unwrap_or(now) - self.started;
         self.report(&Outcome::Succeeded { first_content_after });
         self.post();
+        self.place = None;
     }
 
     /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
@@ -144,23 +162,23 @@ impl<R: Runtime> Attempt<R> {
         } else {
             self.post();
         }
+        self.place = None;
     }
 
-    /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came.
+    /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came. Of an
+    /// answer in one piece nothing comes before all of it was written: one that did not come may be as long as any.
     fn post(&mut self) {
         let Some(hold) = self.hold.take() else { return };
         let (usage, cost, certainty) = if self.usage_is_final {
             (self.usage, self.target.price.of(&self.usage), Certainty::Told)
         } else {
-            let usage = Usage {
-                input: most_input(self.input_bytes),
-                output: self.received_bytes,
-                ..Usage::default()
-            };
-            let most = self.target.worst(self.input_bytes, self.received_bytes);
-            (usage, most.min(hold.amount()), Certainty::Counted)
+            let is_unseen = self.comes_whole && self.received_bytes == 0;
+            let output = if is_unseen { self.most_output } else { self.received_bytes.min(self.most_output) };
+            let usage = Usage { input: most_input(self.input_bytes), output, ..Usage::default() };
+            let most = self.target.worst(self.input_bytes, output);
+            (usage, most.min(hold.amount()), if is_unseen { Certainty::Worst } else { Certainty::Counted })
         };
-        self.tally.add_cost(cost);
+        self.tally.add(&usage, cost);
         self.posted = (usage, cost);
         hold.post(usage, cost, certainty, self.runtime.now());
     }

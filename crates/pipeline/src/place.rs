@@ -9,9 +9,10 @@ use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Runtime, within};
 use seawall_core::in_flight::InFlightPermit;
 use seawall_core::queue::{
-    DepartureReason, EnterDecision, Queue, QueueRequest, QueueSettings, QueueStats, QueueTicket,
+    DepartureReason, EnterDecision, Queue, QueueRequest, QueueSettings, QueueStats, QueueTicket, Wants,
 };
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Grade;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -73,13 +74,38 @@ enum Told {
 }
 
 impl Slot {
-    fn tell(&self, told: Told) {
-        let before = std::mem::replace(&mut *lock(&self.0), told);
+    /// Tells who waits; gives it back where nobody listens any more. What is told to who has left would lie here until the
+    /// slot is forgotten, and a place in it would be free without anybody knowing.
+    #[must_use = "a place that nobody takes goes to the next"]
+    fn tell(&self, told: Told) -> Option<Told> {
+        let mut state = lock(&self.0);
+        if matches!(*state, Told::Heard) {
+            return Some(told);
+        }
+        let before = std::mem::replace(&mut *state, told);
+        drop(state);
         if let Told::Waits(waker) = before {
             waker.wake();
         }
+        None
+    }
+
+    /// Sends who waits away. Who has left needs no telling.
+    fn dismiss(&self) {
+        let _ = self.tell(Told::Leave);
+    }
+
+    /// A place that was given at the last moment. From here on nobody listens.
+    fn take(&self) -> Option<InFlightPermit> {
+        match std::mem::replace(&mut *lock(&self.0), Told::Heard) {
+            Told::Place(permit) => Some(permit),
+            Told::Nothing | Told::Waits(_) | Told::Leave | Told::Heard => None,
+        }
     }
 }
+
+/// All in a line wait for one target, whatever its grade was when they came: settings may change it while they wait.
+const ANY_GRADE: Grade = Grade::Strong;
 
 impl Line {
     pub(crate) fn new(settings: QueueSettings) -> Self {
@@ -99,19 +125,20 @@ impl Line {
     }
 
     /// Hands free places to those who are next.
-    fn serve(&self, target: &GuardedTarget, now: Timestamp) {
+    pub(crate) fn serve(&self, target: &GuardedTarget, now: Timestamp) {
         loop {
             let Some(permit) = target.in_flight.try_acquire() else { return };
             let mut waiting = lock(&self.waiting);
-            let next = waiting.queue.next(target.grade, now);
+            let next = waiting.queue.next(ANY_GRADE, now);
             let late = waiting.expired(now);
             let slot = next.and_then(|departure| waiting.slots.remove(&departure.ticket));
             self.note(&waiting);
             drop(waiting);
-            late.iter().for_each(|slot| slot.tell(Told::Leave));
+            late.iter().for_each(|slot| slot.dismiss());
             match slot {
-                // Told outside the lock: whoever is woken may come back at once.
-                Some(slot) => slot.tell(Told::Place(permit)),
+                // Told outside the lock: whoever is woken may come back at once. A place that nobody takes is free again,
+                // and the next round gives it to another.
+                Some(slot) => drop(slot.tell(Told::Place(permit))),
                 None => {
                     drop(permit);
                     // Who came in line while we held the place found none free.
@@ -134,6 +161,7 @@ impl Line {
         now: Timestamp,
     ) -> Result<(QueueTicket, Arc<Slot>, Timestamp), NoPlace> {
         let mut waiting = lock(&self.waiting);
+        let request = &QueueRequest { wants: Wants::only(ANY_GRADE), ..*request };
         match waiting.queue.enter(request, now) {
             EnterDecision::Refused { retry_after, .. } => Err(NoPlace::Refused(retry_after)),
             EnterDecision::Queued { ticket, pushed_out, .. } => {
@@ -144,7 +172,7 @@ impl Line {
                 self.note(&waiting);
                 drop(waiting);
                 if let Some(slot) = pushed_out {
-                    slot.tell(Told::Leave);
+                    slot.dismiss();
                 }
                 Ok((ticket, slot, until))
             }
@@ -156,7 +184,11 @@ impl Line {
         if waiting.slots.remove(&ticket).is_some() {
             let _ = waiting.queue.cancel(ticket, now);
         }
+        // A target that gives no place for long must not gather all whose time has come since.
+        let late = waiting.expired(now);
         self.note(&waiting);
+        drop(waiting);
+        late.iter().for_each(|slot| slot.dismiss());
     }
 }
 
@@ -196,7 +228,7 @@ impl GuardedTarget {
         self.line.serve(self, now);
         let told =
             within(runtime, Deadline::at(until), poll_fn(|context| standing.poll(context.waker()))).await;
-        match told.flatten().or_else(|| standing.take()) {
+        match told.flatten().or_else(|| standing.slot.take()) {
             Some(permit) => {
                 Ok(Place { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
             }
@@ -226,26 +258,22 @@ impl<R: Runtime> Standing<'_, R> {
             Told::Leave | Told::Heard => Poll::Ready(None),
         }
     }
-
-    /// A place that was given at the last moment.
-    fn take(&self) -> Option<InFlightPermit> {
-        match std::mem::replace(&mut *lock(&self.slot.0), Told::Heard) {
-            Told::Place(permit) => Some(permit),
-            Told::Nothing | Told::Waits(_) | Told::Leave | Told::Heard => None,
-        }
-    }
 }
 
 impl<R: Runtime> Drop for Standing<'_, R> {
     fn drop(&mut self) {
         let now = self.runtime.monotonic();
         self.target.line.leave(self.ticket, now);
-        if let Some(permit) = self.take() {
+        if let Some(permit) = self.slot.take() {
             drop(permit);
             self.target.line.serve(self.target, now);
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -28,6 +28,9 @@ const STOPPING: &str = "the gateway is being restarted; what came before is not 
 /// than this wait, and a caller has its answer already.
 const END_LIMIT: Duration = Duration::from_millis(100);
 
+/// So many frames that were ready pass before somebody looks at the clock, or lets others on the same thread have a turn.
+const MOST_AT_ONCE: u32 = 16;
+
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
     runtime: R,
@@ -43,6 +46,8 @@ pub struct ReplyStream<R: Runtime> {
     /// Until when to wait for the next frame; set when waiting begins.
     waits_until: Option<Timestamp>,
     gap_timer: Option<GapTimer>,
+    /// Frames that were ready since the clock was looked at.
+    at_once: u32,
     /// Declared last and so dropped last: by then the attempt has added its cost.
     closing: Closing<R>,
 }
@@ -80,6 +85,7 @@ impl<R: Runtime> ReplyStream<R> {
             telling,
             waits_until: None,
             gap_timer: None,
+            at_once: 0,
             closing,
         };
         stream.hear();
@@ -102,9 +108,34 @@ impl<R: Runtime> ReplyStream<R> {
             }
             let Some(frames) = self.frames.as_mut() else { return Poll::Ready(None) };
             match frames.poll_frame(context) {
-                Poll::Ready(next) => self.take(next),
+                Poll::Ready(next) => {
+                    self.take(next);
+                    self.at_once += 1;
+                    if self.at_once >= MOST_AT_ONCE {
+                        self.look();
+                        if self.ready.is_empty() && self.frames.is_some() {
+                            context.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
+                    }
+                }
                 Poll::Pending => ready!(self.poll_gap(context)),
             }
+        }
+    }
+
+    /// A stream that always has more, or whose reader is slower than it, never waits, and one that is not read is not even
+    /// asked: whoever keeps one looks now and then, so that it ends when its time is over. What it held is given back then.
+    /// Whoever reads on gets what is ready, and is told that no more will come.
+    pub fn look(&mut self) {
+        self.at_once = 0;
+        if self.frames.is_none() || !self.patience.deadline.has_passed(self.runtime.monotonic()) {
+            return;
+        }
+        if self.stream.is_finished() {
+            self.frames = None;
+        } else {
+            self.interrupt(Failure::of(FailureKind::TimedOut), INTERRUPTED);
         }
     }
 
@@ -185,6 +216,8 @@ impl<R: Runtime> ReplyStream<R> {
     /// Ends a stream that broke off with words that say so, unless the vendor's own have.
     fn interrupt(&mut self, failure: Failure, words: &'static str) {
         let is_blocked = self.stream.blocked_by().is_some();
+        // Upstream first: the attempt gives its place back.
+        self.frames = None;
         if is_blocked {
             self.attempt.block()
         } else {
@@ -198,7 +231,6 @@ impl<R: Runtime> ReplyStream<R> {
             }
             None => words,
         };
-        self.frames = None;
         self.closing.record.verdict = Verdict::Interrupted(failure.kind);
         self.stream.set_took(self.runtime.monotonic() - self.patience.received);
         let event = self.stream.interrupt(failure.kind, words);

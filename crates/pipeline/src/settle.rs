@@ -94,6 +94,8 @@ pub(crate) struct Tally {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
     cost_nanos: AtomicU64,
+    /// Tokens that were posted, for input and output.
+    tokens: AtomicU64,
     /// Time spent waiting for others: targets, places, pauses between tries.
     waited_nanos: AtomicU64,
 }
@@ -104,6 +106,7 @@ impl Tally {
             observer: Arc::clone(observer),
             attempts: AtomicU32::new(0),
             cost_nanos: AtomicU64::new(0),
+            tokens: AtomicU64::new(0),
             waited_nanos: AtomicU64::new(0),
         }
     }
@@ -121,8 +124,14 @@ impl Tally {
         self.attempts.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add_cost(&self, cost: Money) {
-        self.cost_nanos.fetch_add(cost.as_nanos(), Ordering::Relaxed);
+    /// An attempt has used and cost this, as the books have it.
+    pub(crate) fn add(&self, usage: &Usage, cost: Money) {
+        add(&self.cost_nanos, cost.as_nanos());
+        add(&self.tokens, usage.total_input().saturating_add(usage.output));
+    }
+
+    fn tokens(&self) -> u64 {
+        self.tokens.load(Ordering::Relaxed)
     }
 
     pub(crate) fn cost(&self) -> Money {
@@ -131,12 +140,19 @@ impl Tally {
 
     pub(crate) fn add_wait(&self, wait: Duration) {
         let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        self.waited_nanos.fetch_add(nanos, Ordering::Relaxed);
+        add(&self.waited_nanos, nanos);
     }
 
     pub(crate) fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_nanos.load(Ordering::Relaxed))
     }
+}
+
+/// A vendor may tell numbers beyond all measure; two of them must not add up to a small one.
+fn add(sum: &AtomicU64, more: u64) {
+    let added = |sum: u64| Some(sum.saturating_add(more));
+    // It always gives a number.
+    let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
 }
 
 /// The end of a request, told exactly once: dropped at any point, it tells what is known by then, and puts right what was
@@ -199,9 +215,11 @@ impl<R: Runtime> Drop for Closing<R> {
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
         record.took = record.ended - self.began;
         if let Some((taking, limits)) = self.taking.take() {
-            let used = record.usage.total_input().saturating_add(record.usage.output);
+            // All that the books have, also of attempts that failed and of answers that nobody read to their end, where a
+            // vendor has told of the use: who leaves in time must not have used nothing.
+            let used = u32::try_from(self.tally.tokens()).unwrap_or(u32::MAX);
             let spent = Spent {
-                cost: Cost::tokens(u32::try_from(used).unwrap_or(u32::MAX)),
+                cost: Cost::tokens(used),
                 money: record.cost,
                 done: record.verdict == Verdict::Answered,
             };
@@ -218,4 +236,19 @@ pub trait Observer: Send + Sync {
 
     /// A try on a target is over. Comes before the end of its request, unless that ends in mid-air.
     fn attempted(&self, _attempt: &AttemptRecord<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::add;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn numbers_beyond_all_measure_add_up_to_the_most_there_is() {
+        let sum = AtomicU64::new(0);
+        for (more, all) in [(1, 1), (u64::MAX - 2, u64::MAX - 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
+            add(&sum, more);
+            assert_eq!(sum.load(Ordering::Relaxed), all);
+        }
+    }
 }

@@ -113,6 +113,8 @@ impl GuardedTarget {
         self.in_flight.set_limit(concurrency)?;
         self.breaker.change(breaker, now);
         self.pressure.lock().unwrap_or_else(PoisonError::into_inner).change(pressure);
+        // There may be more places than before, and who waits for one.
+        self.line.serve(self, now);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ use seawall_core::money::{Money, Usage};
 use seawall_core::vocabulary::{Grade, Rung};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A question of our own face.
@@ -47,6 +48,8 @@ pub(crate) struct Telling<R: Runtime> {
     pub(crate) reply: ChatReply,
     pub(crate) ask_language: seawall_core::strategy::Language,
     text: String,
+    /// Whether there was more text than anybody is told in one piece.
+    is_too_long: bool,
     question: KeptQuestion,
     rules: Arc<ChatRules>,
     grade: Grade,
@@ -55,7 +58,14 @@ pub(crate) struct Telling<R: Runtime> {
 
 impl<R: Runtime> Telling<R> {
     pub(crate) fn add(&mut self, text: &str) {
-        self.text.push_str(text);
+        if self.text.len().saturating_add(text.len()) > MOST_TEXT {
+            self.is_too_long = true;
+            self.text = String::new();
+            self.fail();
+        }
+        if !self.is_too_long {
+            self.text.push_str(text);
+        }
     }
 
     /// The answer is whole: it is kept, shared with who waits for it, and told how it came about.
@@ -67,7 +77,9 @@ impl<R: Runtime> Telling<R> {
         cost: Money,
     ) -> &ChatReply {
         let (text, end): (Arc<str>, _) = (self.text.as_str().into(), end_of(finish));
-        if let Some(key) = self.question.key_for(&text) {
+        if !self.is_too_long
+            && let Some(key) = self.question.key_for(&text)
+        {
             self.rules.shelf.keep(key, Arc::clone(&text), end, self.grade, runtime.now().utc);
         }
         if let Some(lead) = self.lead.take() {
@@ -280,6 +292,7 @@ impl<R: Runtime> Talk<'_, R> {
             reply,
             ask_language: self.question.ask.language(),
             text: String::new(),
+            is_too_long: false,
             question: self.kept.clone(),
             rules: Arc::clone(self.rules),
             grade,
@@ -301,13 +314,26 @@ impl<R: Runtime> Talk<'_, R> {
     ) -> Option<Said<R>> {
         let (runtime, request) = (&self.path.runtime, &self.planned.request);
         let began = runtime.monotonic();
+        let mut turns = 0_u32;
         let outcome = loop {
             telling.add(&begun.stream.take_text());
             begun.held.clear();
+            if telling.is_too_long {
+                break Err(Failure::of(FailureKind::Unrecognised));
+            }
             if begun.stream.is_finished() {
                 break Ok(());
             }
-            let until = request.deadline.within(runtime.monotonic(), request.rules.time.stream_gap);
+            let now = runtime.monotonic();
+            // Frames that are always ready leave no moment for an alarm to ring.
+            if request.deadline.has_passed(now) {
+                break Err(Failure::of(FailureKind::TimedOut));
+            }
+            turns = turns.wrapping_add(1);
+            if turns % MOST_AT_ONCE == 0 {
+                let_others_go().await;
+            }
+            let until = request.deadline.within(now, request.rules.time.stream_gap);
             let frames = &mut begun.frames;
             let next = within(runtime, until, poll_fn(|context| frames.poll_frame(context))).await;
             let Some(next) = next else { break Err(Failure::of(FailureKind::TimedOut)) };
@@ -338,6 +364,24 @@ impl<R: Runtime> Talk<'_, R> {
             }
         }
     }
+}
+
+/// An answer in one piece has at most so many bytes of text. More is kept for nobody, and is no answer to who wants it whole.
+const MOST_TEXT: usize = 1 << 20;
+
+/// So many frames that are ready are read before others on the same thread have a turn.
+const MOST_AT_ONCE: u32 = 64;
+
+async fn let_others_go() {
+    let mut has_gone = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_gone, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// A look at the shelf may take so long even if everything else has taken its time.

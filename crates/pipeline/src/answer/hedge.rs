@@ -91,38 +91,43 @@ impl<R: Runtime> Walk<'_, R> {
     }
 }
 
-/// The first that begins. One that fails is settled as failed, and the other has all the time that is left.
+/// The first that begins. One that fails is settled and gives its place back at once, and the other has all the time that is
+/// left.
 async fn race<R: Runtime>(
     mut first: Pin<&mut impl Future<Output = Tried<R>>>,
     mut second: Pin<&mut impl Future<Output = Tried<R>>>,
     credits: HedgeCredits,
 ) -> Tried<R> {
-    let mut failed: [Option<Tried<R>>; 2] = [None, None];
+    let mut failed = [false; 2];
     let tried = poll_fn(|context: &mut Context<'_>| {
-        if failed[0].is_none()
+        if !failed[0]
             && let Poll::Ready(tried) = first.as_mut().poll(context)
         {
-            if tried.outcome.is_ok() || failed[1].is_some() {
+            if tried.outcome.is_ok() || failed[1] {
                 return Poll::Ready(tried);
             }
-            failed[0] = Some(tried);
+            failed[0] = true;
+            settle(tried);
         }
-        if failed[1].is_none()
+        if !failed[1]
             && let Poll::Ready(tried) = second.as_mut().poll(context)
         {
-            if tried.outcome.is_ok() || failed[0].is_some() {
+            if tried.outcome.is_ok() || failed[0] {
                 return Poll::Ready(tried);
             }
-            failed[1] = Some(tried);
+            failed[1] = true;
+            settle(tried);
         }
         Poll::Pending
     })
     .await;
-    for mut lost in failed.into_iter().flatten() {
-        if let Err(error) = &lost.outcome {
-            lost.attempt.fail(&error.failure);
-        }
-    }
     drop(credits);
     tried
+}
+
+/// Says of an attempt that it has failed.
+fn settle<R: Runtime>(mut lost: Tried<R>) {
+    if let Err(error) = &lost.outcome {
+        lost.attempt.fail(&error.failure);
+    }
 }

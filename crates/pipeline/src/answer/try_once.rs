@@ -19,6 +19,13 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 
+/// So much may come of a stream before its first content, in bytes. All of it is held back; what says so much without having
+/// said anything will not.
+const MOST_BEFORE_CONTENT: usize = 1 << 20;
+
+/// A frame weighs at least so much, so that empty ones are not endless either.
+const LEAST_WEIGHT: usize = 64;
+
 /// What an attempt brought.
 pub(crate) enum Content {
     /// All of it.
@@ -95,13 +102,23 @@ async fn begin<R: Runtime>(
     start_by: Deadline,
     attempt: &mut Attempt<R>,
 ) -> Result<Content, CallError> {
+    let mut weight = 0_usize;
     loop {
         let frames = &mut begun.frames;
         let next = within(&path.runtime, start_by, poll_fn(|context| frames.poll_frame(context))).await;
         let Some(next) = next else { return Err(Failure::of(FailureKind::NotStarted).into()) };
+        let length = next.as_ref().and_then(|next| next.as_ref().ok()).map_or(0, Bytes::len);
+        weight = weight.saturating_add(length.max(LEAST_WEIGHT));
         read_frame(&mut begun.stream, next, attempt, &mut begun.held)?;
         if attempt.has_content() || begun.stream.is_finished() {
             return Ok(Content::Begun(Box::new(begun)));
+        }
+        if weight > MOST_BEFORE_CONTENT {
+            return Err(Failure::of(FailureKind::Unrecognised).into());
+        }
+        // Frames that are always ready leave no moment for an alarm to ring.
+        if start_by.has_passed(path.runtime.monotonic()) {
+            return Err(Failure::of(FailureKind::NotStarted).into());
         }
     }
 }

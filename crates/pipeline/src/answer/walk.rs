@@ -4,7 +4,7 @@
 //! and where to try again is the word of [`Retries`]; its state belongs to the request and lasts over all targets.
 
 use super::try_once::{Content, Tried, try_once};
-use crate::attempt::{Attempt, Holdings, LATEST_END};
+use crate::attempt::{Attempt, Holdings, LATEST_END, Wanted};
 use crate::path::Path;
 use crate::place::{NoPlace, Place};
 use crate::plan::PlannedRequest;
@@ -17,7 +17,7 @@ use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::Runtime;
 use seawall_core::pressure::Pressure;
-use seawall_core::queue::{QueueRequest, Wants};
+use seawall_core::queue::QueueRequest;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
@@ -216,8 +216,10 @@ impl<'a, R: Runtime> Walk<'a, R> {
             }
         };
         let tier = self.planned.caller.tier;
-        let holdings = Holdings { tier, hold, permit, credit, place };
-        Ok(Attempt::start(&path.runtime, target, input_bytes, holdings, self.tally))
+        let spoken = &self.planned.request.spoken;
+        let wanted = Wanted { input_bytes, most_output: spoken.max_output(), comes_whole: !spoken.stream() };
+        let holdings = Holdings { wanted, tier, hold, permit, credit, place };
+        Ok(Attempt::start(&path.runtime, target, holdings, self.tally))
     }
 
     /// Stands in line, unless another target of the same grade has a place or the target is not to be asked anyway.
@@ -239,14 +241,11 @@ impl<'a, R: Runtime> Walk<'a, R> {
         if others.iter().any(|other| has_room(&other)) {
             return Err(Skipped::Busy(None));
         }
-        let request = QueueRequest {
-            wants: Wants::only(target.grade),
-            ..QueueRequest::new(
-                self.planned.plan.priority,
-                self.planned.caller.id,
-                deadline.within(now, start_limit).moment(),
-            )
-        };
+        let request = QueueRequest::new(
+            self.planned.plan.priority,
+            self.planned.caller.id,
+            deadline.within(now, start_limit).moment(),
+        );
         let place = target.wait_for_place(&self.path.runtime, &request).await;
         self.tally.add_wait(self.path.runtime.monotonic() - now);
         place.map_err(|no_place| match no_place {

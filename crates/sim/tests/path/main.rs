@@ -17,6 +17,8 @@ mod day;
 #[cfg(test)]
 mod faces;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
 mod hedging;
 #[cfg(test)]
 mod models;
@@ -28,5 +30,7 @@ mod refusals;
 mod shop;
 #[cfg(test)]
 mod target;
+#[cfg(test)]
+mod used;
 #[cfg(test)]
 mod waiting;

@@ -75,6 +75,8 @@ pub(crate) struct Numbers {
     pub(crate) caller_cap: Option<Money>,
     /// Texts that nobody may ask or answer.
     pub(crate) deny: Vec<String>,
+    /// How many tokens all may use in a minute, if that is limited.
+    pub(crate) tokens: Option<u32>,
 }
 
 impl Default for Numbers {
@@ -85,6 +87,7 @@ impl Default for Numbers {
             hedge: HedgeOptions::default(),
             caller_cap: None,
             deny: Vec::new(),
+            tokens: None,
         }
     }
 }
@@ -129,7 +132,10 @@ impl Shop {
             ];
             QuotaGroup::new(name, quotas).unwrap()
         };
-        let everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
+        let mut everybody = vec![Quota::sliding("minute", Unit::Request, 50_000, minute, 0).unwrap()];
+        everybody.extend(
+            numbers.tokens.map(|most| Quota::sliding("tokens", Unit::Token, most, minute, 0).unwrap()),
+        );
         let target =
             |name: &str, (model, input, upstream): (&str, u64, Arc<dyn Target>), breaker: BreakerProfile| {
                 let is_strong = breaker == BreakerProfile::Sonnet;
@@ -176,7 +182,7 @@ impl Shop {
                     alias: "manga".to_owned(),
                     faces: Faces::ALL,
                     start_limit: Duration::from_secs(30),
-                    counts_tokens: false,
+                    counts_tokens: numbers.tokens.is_some(),
                     falls_back: false,
                     targets,
                 })

@@ -1,0 +1,215 @@
+//! Streams that send without end, and readers that take their time.
+
+use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound, question};
+use crate::target::{Deed, ObedientTarget, pieces};
+use bytes::Bytes;
+use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
+use seawall_pipeline::{ReplyContent, ReplyStream, Tier, Verdict};
+use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
+use seawall_sim::World;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// So many frames are more than anybody should take; then it ends, so that a test does, too.
+const MOST: usize = 200_000;
+const MEGABYTE: usize = 1 << 20;
+
+/// A target that always has another frame ready.
+struct Flood {
+    opening: Vec<Bytes>,
+    then: Bytes,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Flood {
+    fn new(opening: &[Bytes], then: Bytes) -> Arc<Self> {
+        Arc::new(Self { opening: opening.to_vec(), then, taken: Arc::default() })
+    }
+
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+impl Target for Flood {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
+    fn call(&self, _: Call) -> Calling<'_> {
+        let opening = self.opening.iter().cloned().collect();
+        let frames = FloodFrames { opening, then: self.then.clone(), taken: Arc::clone(&self.taken) };
+        Box::pin(async move { Ok(Answer::Stream(Box::new(frames))) })
+    }
+}
+
+struct FloodFrames {
+    opening: VecDeque<Bytes>,
+    then: Bytes,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Frames for FloodFrames {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let next = self.opening.pop_front().unwrap_or_else(|| self.then.clone());
+        Poll::Ready((taken < MOST).then_some(Ok(next)))
+    }
+}
+
+fn shop(flood: &Arc<Flood>) -> (Shop, Arc<ObedientTarget>) {
+    let world = World::new(23);
+    world.run_until(Timestamp::ZERO + Duration::from_secs(3 * 3_600));
+    let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+    let models = [
+        ("strong-model", 3_000_000_000, Arc::<Flood>::clone(flood) as Arc<_>),
+        ("fast-model", 1_000_000_000, Arc::<ObedientTarget>::clone(&fast) as Arc<_>),
+    ];
+    let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
+    (Shop::made(&world, known, models, &Numbers::default()), fast)
+}
+
+fn ping(padding: usize) -> Bytes {
+    format!(": {}\n\nevent: ping\ndata: {{\"type\":\"ping\"}}\n\n", " ".repeat(padding)).into()
+}
+
+fn text(length: usize) -> Bytes {
+    let text = "x".repeat(length);
+    let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""#;
+    format!("event: content_block_delta\ndata: {delta}{text}\"}}}}\n\n").into()
+}
+
+fn settled(shop: &Shop) {
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
+}
+
+#[test]
+fn what_comes_before_the_first_content_is_held_up_to_a_limit_and_then_another_answers() {
+    for padding in [0, 64 << 10] {
+        let flood = Flood::new(&pieces()[..1], ping(padding));
+        let (shop, fast) = shop(&flood);
+        assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()), "{padding}");
+        assert!(flood.taken() * ping(padding).len() < 2 * MEGABYTE, "{} of {padding}", flood.taken());
+        assert!(fast.calls() >= 1);
+        settled(&shop);
+    }
+}
+
+#[test]
+fn empty_frames_count_as_well() {
+    let flood = Flood::new(&[], Bytes::new());
+    let (shop, _) = shop(&flood);
+    assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
+    assert!(flood.taken() < MOST / 2, "{}", flood.taken());
+    settled(&shop);
+}
+
+#[test]
+fn a_chat_answer_without_end_is_left_for_one_that_has_an_end() {
+    let flood = Flood::new(&pieces()[..2], text(64 << 10));
+    let (shop, fast) = shop(&flood);
+    let seen = shop.ask_as(question(1, PRIME, r#"{"message":"おすすめは？"}"#));
+    shop.world.run();
+    let Some(Seen::Whole(answer)) = seen.lock().unwrap().take() else { panic!("no answer") };
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!((answer["target"].as_str(), fast.calls()), (Some("fast"), 1), "{answer}");
+    assert!(flood.taken() * (64 << 10) < 2 * MEGABYTE, "{}", flood.taken());
+    settled(&shop);
+}
+
+/// Reads a frame each so often, until the end or until so many were read.
+fn read_slowly(shop: &Shop, every: Duration, most: usize) -> Arc<AtomicUsize> {
+    let read = Arc::new(AtomicUsize::new(0));
+    let (path, world, count) = (Arc::clone(&shop.path), shop.world.clone(), Arc::clone(&read));
+    shop.world.spawn(async move {
+        let reply = path.serve(inbound(1, PRIME, &body(true))).await;
+        let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
+        while count.load(Ordering::Relaxed) < most && stream.frame().await.is_some() {
+            count.fetch_add(1, Ordering::Relaxed);
+            world.sleep(every).await;
+        }
+    });
+    shop.world.run();
+    read
+}
+
+#[test]
+fn a_stream_that_always_has_more_ends_at_its_deadline() {
+    let flood = Flood::new(&pieces()[..2], text(1));
+    let (shop, _) = shop(&flood);
+    // The deadline is two minutes; a few frames may pass before somebody looks at the clock.
+    let read = read_slowly(&shop, Duration::from_secs(1), 500);
+    let read = read.load(Ordering::Relaxed);
+    assert!((110..=140).contains(&read), "{read}");
+    let record = shop.records().pop().unwrap();
+    assert_eq!(record.verdict, Verdict::Interrupted(FailureKind::TimedOut));
+    settled(&shop);
+}
+
+type Unread = Arc<Mutex<Option<Box<ReplyStream<World>>>>>;
+
+/// A shop whose models take one call at a time, and a stream of it of which so many frames were read.
+fn left_unread(world: &World, strong: Arc<dyn Target>, frames: usize) -> (Shop, Unread) {
+    let fast = ObedientTarget::new(world, &[], Deed::Status(503));
+    let models =
+        [("strong-model", 3_000_000_000, strong), ("fast-model", 1_000_000_000, fast as Arc<dyn Target>)];
+    let numbers = Numbers { concurrency: 1, ..Numbers::default() };
+    let shop = Shop::made(world, callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]), models, &numbers);
+    let kept = Arc::new(Mutex::new(None));
+    let (path, keeps) = (Arc::clone(&shop.path), Arc::clone(&kept));
+    shop.world.spawn(async move {
+        let reply = path.serve(inbound(1, PRIME, &body(true))).await;
+        let ReplyContent::Stream(mut stream) = reply.content else { panic!("no stream") };
+        for _ in 0..frames {
+            assert!(stream.frame().await.is_some());
+        }
+        *keeps.lock().unwrap() = Some(stream);
+    });
+    shop.world.run_until(shop.world.now() + Duration::from_secs(5));
+    (shop, kept)
+}
+
+#[test]
+fn a_stream_that_nobody_reads_gives_everything_back_at_its_deadline_and_still_ends_as_broken() {
+    let flood = Flood::new(&pieces()[..2], text(1));
+    let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
+    let mut stream = kept.lock().unwrap().take().unwrap();
+    stream.look();
+    assert_eq!(shop.books.open(), 1, "its time has not come");
+    shop.world.run_until(Timestamp::ZERO + Duration::from_secs(119));
+    stream.look();
+    assert_eq!(shop.books.open(), 1);
+    shop.world.run_until(Timestamp::ZERO + Duration::from_secs(120));
+    stream.look();
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    let taken = flood.taken();
+    let seen = shop.ask(GUEST, &body(true), Some(1));
+    shop.world.run();
+    assert!(seen.lock().unwrap().is_some(), "the place is free again");
+    assert!(flood.taken() > taken);
+    // Whoever reads on is told.
+    let mut said = Vec::new();
+    while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
+        said.extend_from_slice(&frame);
+    }
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("event: error") && !said.contains("message_stop"), "{said}");
+    drop(stream);
+    let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
+    assert!(verdicts.contains(&Verdict::Interrupted(FailureKind::TimedOut)), "{verdicts:?}");
+}
+
+#[test]
+fn an_answer_that_has_come_whole_keeps_no_place_however_slowly_it_is_read() {
+    let world = World::new(31);
+    // All four frames were read, and the end behind them was not.
+    let (shop, kept) = left_unread(&world, ObedientTarget::new(&world, &[], Deed::Answer), 4);
+    assert!(kept.lock().unwrap().is_some());
+    assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(_)));
+}

@@ -1,0 +1,118 @@
+//! What a request has used when its answer was not read to its end, or its end never came.
+
+use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers};
+use crate::target::{Deed, ObedientTarget};
+use seawall_core::money::{Money, Price};
+use seawall_core::retry::HedgeOptions;
+use seawall_pipeline::{Rejection, Tier};
+use seawall_sim::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Stand {
+    shop: Shop,
+    strong: Arc<ObedientTarget>,
+}
+
+impl std::ops::Deref for Stand {
+    type Target = Shop;
+
+    fn deref(&self) -> &Shop {
+        &self.shop
+    }
+}
+
+fn shop(deed: Deed, numbers: &Numbers) -> Stand {
+    let world = World::new(29);
+    let (strong, fast) =
+        (ObedientTarget::new(&world, &[], deed), ObedientTarget::new(&world, &[], Deed::Status(503)));
+    let models = [
+        ("strong-model", 3_000_000_000, Arc::<ObedientTarget>::clone(&strong) as Arc<_>),
+        ("fast-model", 1_000_000_000, fast as Arc<_>),
+    ];
+    let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
+    Stand { shop: Shop::made(&world, known, models, numbers), strong }
+}
+
+/// The most tokens that a question can have, and the most that its answer may.
+fn most(stream: bool) -> (u32, u32) {
+    let bytes = body(stream).replace("manga", "strong-model").len();
+    (u32::try_from(bytes).unwrap() + 300, 100)
+}
+
+fn worst(stream: bool) -> Money {
+    let (input, output) = most(stream);
+    let (of_input, of_output) = (Money::from_nanos(3_000_000_000), Money::from_nanos(15_000_000_000));
+    Price::per_million(of_input, of_output).at_most(input.into(), output.into())
+}
+
+#[test]
+fn who_leaves_an_answer_has_used_its_tokens() {
+    // Room for two and a half.
+    let (input, output) = most(true);
+    let numbers = Numbers { tokens: Some((input + output) * 5 / 2), ..Numbers::default() };
+    let shop = shop(Deed::Answer, &numbers);
+    for _ in 0..2 {
+        // All but the last frame, which tells what it used.
+        shop.ask(PRIME, &body(true), Some(3));
+        shop.world.run();
+    }
+    let third = shop.ask_and_wait(PRIME, &body(true));
+    assert!(
+        matches!(&third, Seen::Rejected(Rejection::Limited { limit, .. }) if &**limit == "tokens"),
+        "{third:?}"
+    );
+}
+
+#[test]
+fn what_was_answered_whole_has_used_what_its_vendor_told_and_the_rest_comes_back() {
+    let (input, output) = most(false);
+    let numbers = Numbers { tokens: Some(input + output + 3 * 28), ..Numbers::default() };
+    let shop = shop(Deed::Answer, &numbers);
+    for question in 0..5 {
+        let seen = shop.ask_and_wait(PRIME, &body(false));
+        assert_eq!(matches!(seen, Seen::Whole(_)), question < 4, "{question}: {seen:?}");
+    }
+}
+
+#[test]
+fn an_answer_in_one_piece_that_never_came_is_owed_at_its_worst() {
+    // Left by its caller: the model may have written all of it by then.
+    let left = shop(Deed::Hang, &Numbers::default());
+    left.ask_for(Duration::from_millis(100), PRIME, &body(false));
+    left.world.run();
+    assert_eq!((left.day().posted, left.day().held), (worst(false), Money::ZERO));
+    assert_eq!(left.attempts()[0].3.output, 100);
+
+    // Given up by us.
+    let late = shop(Deed::Hang, &Numbers::default());
+    late.ask_and_wait(PRIME, &body(false));
+    let strong: Vec<_> = late.attempts().into_iter().filter(|(target, ..)| target == "strong").collect();
+    assert!(!strong.is_empty());
+    for (.., cost) in strong {
+        assert_eq!(cost, worst(false));
+    }
+    assert_eq!(late.day().posted, late.records().iter().map(|record| record.cost).sum());
+}
+
+#[test]
+fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
+    let hedge = HedgeOptions { enabled: true, extra_percent: 50.0, least_wait: Duration::from_millis(100) };
+    let shop = shop(Deed::Answer, &Numbers { hedge, ..Numbers::default() });
+    for _ in 0..40 {
+        shop.ask_and_wait(PRIME, &body(true));
+    }
+    // The strong model hangs from here on, and the fast one refuses.
+    shop.strong.then(Deed::Hang);
+    let before = shop.day().posted;
+    shop.ask_for(Duration::from_secs(2), PRIME, &body(true));
+    shop.world.run_until(shop.world.now() + Duration::from_secs(1));
+    assert_eq!(shop.books.open(), 1, "only the one that is under way is held");
+    let fast =
+        |shop: &Shop| shop.attempts().into_iter().filter(|(target, ..)| target == "fast").collect::<Vec<_>>();
+    assert_eq!(fast(&shop).len(), 1);
+    shop.world.run();
+    assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptEnding::Failed(_)), "{:?}", fast(&shop));
+    assert_eq!(fast(&shop)[0].4, Money::ZERO, "it said no, and is owed nothing");
+    assert!(shop.day().posted > before);
+}
