@@ -74,11 +74,11 @@ impl<R: Runtime> Attempt<R> {
         target: &Arc<GuardedTarget>,
         holdings: Holdings<R>,
         tally: &Arc<Tally>,
-    ) -> Self {
+    ) -> Box<Self> {
         let Holdings { wanted, tier, hold, permit, credit, place } = holdings;
         let Wanted { input_bytes, most_output, comes_whole } = wanted;
         tally.count_attempt();
-        Self {
+        Box::new(Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
             started: runtime.monotonic(),
@@ -97,7 +97,7 @@ impl<R: Runtime> Attempt<R> {
             tier,
             ending: AttemptEnding::Abandoned,
             posted: (Usage::default(), Money::ZERO),
-        }
+        })
     }
 
     pub(crate) fn note_bytes(&mut self, bytes: usize) {

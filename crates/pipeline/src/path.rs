@@ -194,7 +194,7 @@ impl<R: Runtime> Path<R> {
         closing: Closing<R>,
         planned: &PlannedRequest,
         begun: Begun,
-        attempt: Attempt<R>,
+        attempt: Box<Attempt<R>>,
         telling: Option<Box<Telling<R>>>,
     ) -> ReplyContent<R> {
         let request = &planned.request;

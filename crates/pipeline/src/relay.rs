@@ -39,7 +39,7 @@ pub struct ReplyStream<R: Runtime> {
     /// Nothing more comes once this is gone.
     frames: Option<Box<dyn Frames>>,
     stream: SpokenStream,
-    attempt: Attempt<R>,
+    attempt: Box<Attempt<R>>,
     patience: Patience,
     /// What our own face says at the end.
     telling: Option<Box<Telling<R>>>,
@@ -69,7 +69,7 @@ impl<R: Runtime> ReplyStream<R> {
     pub(crate) fn new(
         runtime: &R,
         begun: Begun,
-        attempt: Attempt<R>,
+        attempt: Box<Attempt<R>>,
         patience: Patience,
         telling: Option<Box<Telling<R>>>,
         closing: Closing<R>,

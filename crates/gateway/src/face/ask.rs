@@ -72,7 +72,12 @@ impl Face {
             headers,
             address: gate.address(peer, headers),
         };
-        let (mut proven, signed, set_cookie) = match gate.show(shown).await.map_err(nobody)? {
+        let inspected = match gate.inspect(shown, self.runtime.now()) {
+            // Few have to wait for an issuer's keys.
+            Ok(Shown::NeedsKeys(_)) => Box::pin(gate.show(shown)).await,
+            inspected => inspected,
+        };
+        let (mut proven, signed, set_cookie) = match inspected.map_err(nobody)? {
             Shown::Proven(proven) => (proven, None, None),
             Shown::NewGuest { proven, set_cookie } => (proven, None, Some(set_cookie)),
             Shown::Signed(signed) => (*signed.claimed(), Some(signed), None),
@@ -112,7 +117,7 @@ impl Face {
             headers,
             address: gate.address(peer, headers),
         };
-        let proven = match gate.show(shown).await {
+        let proven = match Box::pin(gate.show(shown)).await {
             Ok(Shown::Proven(proven) | Shown::NewGuest { proven, .. }) => proven,
             Ok(Shown::Signed(signed)) => match gate.verify_body(&signed, shown, body, self.runtime.now()) {
                 Ok(proven) => proven,

@@ -39,7 +39,7 @@ pub(crate) enum Said<R: Runtime> {
     /// All of it, with the attempt that it came from, if one did.
     Whole(Box<ChatReply>, Option<Usage>),
     /// Its beginning.
-    Begun(Box<Begun>, Attempt<R>, Box<Telling<R>>),
+    Begun(Box<Begun>, Box<Attempt<R>>, Box<Telling<R>>),
 }
 
 /// What is still to be said and done when a model's answer has ended.
@@ -277,7 +277,7 @@ impl<R: Runtime> Talk<'_, R> {
 
     async fn begun(
         &mut self,
-        attempt: Attempt<R>,
+        attempt: Box<Attempt<R>>,
         begun: Begun,
         grade: Grade,
         lead: Option<Lead<R>>,
@@ -307,7 +307,7 @@ impl<R: Runtime> Talk<'_, R> {
     /// The whole of a stream, for who wants it in one piece.
     async fn collected(
         &mut self,
-        mut attempt: Attempt<R>,
+        mut attempt: Box<Attempt<R>>,
         mut begun: Begun,
         mut telling: Telling<R>,
         grade: Grade,

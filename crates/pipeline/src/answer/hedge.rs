@@ -25,7 +25,7 @@ impl<R: Runtime> Walk<'_, R> {
     /// An attempt, and perhaps another on the next target if it is slow to begin.
     pub(super) async fn hedged(
         &self,
-        attempt: Attempt<R>,
+        attempt: Box<Attempt<R>>,
         call: Call,
         others: &[Arc<GuardedTarget>],
         start_by: Deadline,
@@ -82,7 +82,7 @@ impl<R: Runtime> Walk<'_, R> {
     }
 
     /// A second attempt on the first of these that takes one now.
-    fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Attempt<R>, Call)> {
+    fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
             let call = self.call_for(target).ok()?;
             let place = target.place(&self.path.runtime)?;

@@ -27,7 +27,7 @@ use walk::Walk;
 
 /// An answer that has begun.
 pub(crate) struct Answered<R: Runtime> {
-    pub(crate) attempt: Attempt<R>,
+    pub(crate) attempt: Box<Attempt<R>>,
     pub(crate) content: Content,
     pub(crate) rung: Rung,
 }

@@ -43,14 +43,14 @@ pub(crate) struct Begun {
 
 /// An attempt that was made. It still holds everything; who asked for it says how it ended.
 pub(super) struct Tried<R: Runtime> {
-    pub(super) attempt: Attempt<R>,
+    pub(super) attempt: Box<Attempt<R>>,
     pub(super) outcome: Result<Content, CallError>,
 }
 
 pub(super) async fn try_once<R: Runtime>(
     path: &Path<R>,
     planned: &PlannedRequest,
-    mut attempt: Attempt<R>,
+    mut attempt: Box<Attempt<R>>,
     call: Call,
     start_by: Deadline,
 ) -> Tried<R> {
@@ -90,7 +90,8 @@ async fn make<R: Runtime>(
             if let (Some(_), Some(rules)) = (&request.chat, &request.rules.chat) {
                 stream = stream.with_watch(rules.guardrails.watch());
             }
-            begin(path, Begun { held: VecDeque::new(), frames, stream }, start_by, attempt).await
+            let begun = Begun { held: VecDeque::new(), frames, stream };
+            Box::pin(begin(path, begun, start_by, attempt)).await
         }
     }
 }

@@ -109,7 +109,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         targets: &[Arc<GuardedTarget>],
         deadline: Deadline,
         start_limit: Duration,
-    ) -> Result<(Attempt<R>, Content), Unanswered> {
+    ) -> Result<(Box<Attempt<R>>, Content), Unanswered> {
         let mut unanswered = Unanswered::default();
         let mut rest = targets;
         while let Some((target, others)) = rest.split_first() {
@@ -146,7 +146,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
     /// One attempt, beside which another may be started where that is wanted.
     async fn run(
         &self,
-        attempt: Attempt<R>,
+        attempt: Box<Attempt<R>>,
         call: Call,
         others: &[Arc<GuardedTarget>],
         deadline: Deadline,
@@ -175,7 +175,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         others: &[Arc<GuardedTarget>],
         deadline: Deadline,
         start_limit: Duration,
-    ) -> Result<(Attempt<R>, Call), Skipped> {
+    ) -> Result<(Box<Attempt<R>>, Call), Skipped> {
         let call = self.call_for(target)?;
         let place = match target.place(&self.path.runtime) {
             Some(place) => place,
@@ -199,7 +199,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         place: Place<R>,
         bytes: usize,
         credit: Option<Credit>,
-    ) -> Result<Attempt<R>, Skipped> {
+    ) -> Result<Box<Attempt<R>>, Skipped> {
         let (path, now) = (self.path, self.path.runtime.now());
         let input_bytes = self.planned.request.input_bytes.max(bytes as u64);
         let hold = path.books.reserve(&self.money(target, input_bytes), self.named(target), now);
