@@ -139,7 +139,12 @@ async fn tend(listening: Listening, mut reload: Reload, mut signals: Signals, ru
     }
     // Told twice, it does not wait for anybody. What was under way is charged at its worst at the next start.
     eprintln!("seawall: told to stop again: ending at once");
-    std::process::exit(1);
+    end_at_once()
+}
+
+#[expect(clippy::disallowed_methods, reason = "who says it twice does not want anything to be settled first")]
+fn end_at_once() -> ! {
+    std::process::exit(1)
 }
 
 /// What was set in vain, so that nobody relies on it.

@@ -105,7 +105,7 @@ async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioR
     for part in 0_usize.. {
         if let Some(path) = swept.get().and_then(Weak::upgrade) {
             (0..PARTS).for_each(|more| {
-                path.limits().sweep(part.wrapping_mul(PARTS).wrapping_add(more), runtime.now())
+                path.limits().sweep(part.wrapping_mul(PARTS).wrapping_add(more), runtime.now());
             });
         }
         books.expire(runtime.now());

@@ -219,9 +219,9 @@ impl<R: Runtime> ReplyStream<R> {
         // Upstream first: the attempt gives its place back.
         self.frames = None;
         if is_blocked {
-            self.attempt.block()
+            self.attempt.block();
         } else {
-            self.attempt.fail(&failure)
+            self.attempt.fail(&failure);
         }
         let words = match &mut self.telling {
             Some(telling) => {

@@ -124,7 +124,8 @@ fn write_retries<R: Runtime>(page: &mut Page, path: &Path<R>) {
 }
 
 pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
-    let gauges: [(_, fn(&TargetStatus) -> u64); 8] = [
+    type Reads = fn(&TargetStatus) -> u64;
+    let gauges: [(_, Reads); 8] = [
         (&table::BREAKER, |target| phase(target.breaker.phase)),
         (&table::PRESSURE, |target| pressure(target.pressure)),
         (&table::IN_FLIGHT, |target| target.in_flight.0.into()),

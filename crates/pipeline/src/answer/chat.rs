@@ -127,10 +127,10 @@ pub(crate) async fn answer_chat<R: Runtime>(
     }
     for rung in &planned.plan.rungs {
         let said = match rung {
-            Rung::FreshCache => talk.from_shelf(true).await,
-            Rung::StrongModel => talk.from_models(Grade::Strong).await,
-            Rung::FastModel => talk.from_models(Grade::Fast).await,
-            Rung::StaleCache => talk.from_shelf(false).await,
+            Rung::FreshCache => talk.ask_shelf(true).await,
+            Rung::StrongModel => talk.ask_models(Grade::Strong).await,
+            Rung::FastModel => talk.ask_models(Grade::Fast).await,
+            Rung::StaleCache => talk.ask_shelf(false).await,
             // Nobody has prepared any yet.
             Rung::Template | Rung::Faq | Rung::Apology => None,
         };
@@ -198,7 +198,7 @@ impl<R: Runtime> Talk<'_, R> {
     }
 
     /// An answer that was kept: before models are asked, or in their place.
-    async fn from_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
+    async fn ask_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
         let key = self.key.as_ref()?;
         let now = self.path.runtime.now();
         let limit = self.rules.reserves.at(1, self.first_text);
@@ -226,7 +226,7 @@ impl<R: Runtime> Talk<'_, R> {
     }
 
     /// An answer of a model of this grade.
-    async fn from_models(&mut self, grade: Grade) -> Option<Said<R>> {
+    async fn ask_models(&mut self, grade: Grade) -> Option<Said<R>> {
         let targets: Vec<_> =
             self.planned.route.targets.iter().filter(|target| target.grade == grade).cloned().collect();
         let now = self.path.runtime.monotonic();
@@ -330,7 +330,7 @@ impl<R: Runtime> Talk<'_, R> {
                 break Err(Failure::of(FailureKind::TimedOut));
             }
             turns = turns.wrapping_add(1);
-            if turns % MOST_AT_ONCE == 0 {
+            if turns.is_multiple_of(MOST_AT_ONCE) {
                 let_others_go().await;
             }
             let until = request.deadline.within(now, request.rules.time.stream_gap);
