@@ -9,8 +9,8 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
-use seawall_pipeline::speech;
 use seawall_pipeline::Rejection;
+use seawall_pipeline::speech;
 use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
 use std::net::IpAddr;
 
