@@ -3,7 +3,7 @@
 use crate::steps::in_steps;
 use crate::test::Selection;
 use crate::workspace::{cargo, has_cargo_subcommand};
-use crate::{docs, test};
+use crate::{chaos, docs, test};
 use std::io::{self, IsTerminal};
 
 /// Runs all checks.
@@ -27,6 +27,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
                 "cargo-deny is not installed; the house tests still check the bans",
             );
         }
-        test::add_steps(steps, &Selection::default())
+        test::add_steps(steps, &Selection::default())?;
+        chaos::add_steps(steps, &["--minutes".into(), "1".into()])
     })
 }

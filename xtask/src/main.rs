@@ -4,6 +4,7 @@
 //! file only reads arguments; each command lives in the module of its name.
 
 mod bench;
+mod chaos;
 mod ci;
 mod client;
 mod docs;
@@ -44,7 +45,7 @@ enum Task {
         #[arg(last = true, value_name = "FILTER")]
         filters: Vec<String>,
     },
-    /// Everything a change must pass: format, lints, docs, generated files, bans, and all tests.
+    /// Everything a change must pass: format, lints, docs, generated files, bans, all tests, and a minute of chaos.
     Ci,
     /// Runs the loom models of seawall-core: its lock-free code under every interleaving within three
     /// preemptions.
@@ -69,6 +70,16 @@ enum Task {
     /// a node did not find the new master.
     Failover {
         /// Handed to seawall-bench as they are: --seconds, --down-after-millis.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        arguments: Vec<OsString>,
+    },
+    /// Random faults against two running gateways with a real Redis and real model servers, and the laws that must hold
+    /// whatever happens.
+    ///
+    /// Models fail, the store dies and freezes, nodes are stopped and killed, limits change, callers flood and vanish: all
+    /// drawn from one seed, which is printed. Fails when a law did not hold, and says where the programs' words are kept.
+    Chaos {
+        /// Handed to seawall-chaos as they are: --minutes, --seed.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         arguments: Vec<OsString>,
     },
@@ -111,6 +122,7 @@ fn main() -> ExitCode {
         Task::Docs { check } => docs::run(check),
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Failover { arguments } => failover::run(&arguments),
+        Task::Chaos { arguments } => chaos::run(&arguments),
         Task::Mutants { sample, seed, modules } => mutants::run(sample.get(), seed, &modules),
         Task::Tokens => tokens::run(),
         Task::Fuzz { seconds } => fuzz::run(seconds.get()),

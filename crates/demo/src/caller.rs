@@ -4,7 +4,7 @@
 //! question that was put is never put again.
 
 use crate::client::{driven, open};
-use crate::judge::{Ending, Judge, Verdict};
+use crate::judge::{Dialect, Ending, Judge, Verdict};
 use crate::traffic::Arrival;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -46,7 +46,7 @@ impl<T: Timer> Caller<T> {
     /// Asks, and reads to the end.
     pub(crate) async fn ask(&self, arrival: &Arrival) -> Got {
         let began = self.timer.monotonic();
-        let mut judge = Judge::new(arrival.is_streamed);
+        let mut judge = Judge::new(Dialect::Messages, arrival.is_streamed);
         let mut first_text = None;
         let request = Request::post("/v1/messages")
             .header(HOST, self.address.to_string())
@@ -123,7 +123,8 @@ impl<T: Timer> Caller<T> {
 }
 
 /// Whether a refusal says when to come back, or that there is no point in it.
-fn has_hint(headers: &HeaderMap) -> bool {
+#[must_use]
+pub fn has_hint(headers: &HeaderMap) -> bool {
     headers.contains_key(RETRY_AFTER) || headers.contains_key("x-should-retry")
 }
 

@@ -14,16 +14,16 @@ use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
 /// The two halves of a connection: what is asked through, and what moves the bytes.
-pub(crate) type Line = (SendRequest<Full<Bytes>>, Connection<TokioIo<TcpStream>, Full<Bytes>>);
+pub type Line = (SendRequest<Full<Bytes>>, Connection<TokioIo<TcpStream>, Full<Bytes>>);
 
 /// A connection that can be asked through.
-pub(crate) async fn open(stream: TcpStream) -> io::Result<Line> {
+pub async fn open(stream: TcpStream) -> io::Result<Line> {
     stream.set_nodelay(true)?;
     handshake(TokioIo::new(stream)).await.map_err(io::Error::other)
 }
 
 /// The outcome of `work`, while the connection moves the bytes that it needs.
-pub(crate) async fn driven<T>(
+pub async fn driven<T>(
     connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
     work: impl Future<Output = T>,
 ) -> T {
@@ -40,7 +40,7 @@ pub(crate) async fn driven<T>(
 }
 
 /// What is at this path.
-pub(crate) async fn get(address: SocketAddr, path: &str) -> io::Result<Bytes> {
+pub async fn get(address: SocketAddr, path: &str) -> io::Result<Bytes> {
     let (mut sender, connection) = open(TcpStream::connect(address).await?).await?;
     let request = Request::get(path).header(HOST, address.to_string()).body(Full::default());
     let request = request.map_err(io::Error::other)?;

@@ -21,13 +21,13 @@
 //! | `play` | the play itself |
 
 mod caller;
-mod client;
+pub mod client;
 mod front;
-mod judge;
+pub mod judge;
 mod models;
 mod plain;
 mod play;
-mod port;
+pub mod port;
 mod promise;
 mod report;
 mod score;
@@ -38,6 +38,7 @@ mod tests;
 mod timetable;
 mod traffic;
 
+pub use caller::has_hint;
 pub use front::{Books, Told};
 pub use promise::{Ledger, Promise};
 pub use report::{FirstText, OutageReport, Report, SideReport};
@@ -154,7 +155,8 @@ pub async fn run(settings: &DemoSettings, show: Show) -> Result<Report, DemoErro
 }
 
 /// How long to wait so that no midnight comes in between: what was spent yesterday is in other books.
-fn until_one_day_holds_it(now: UtcTime, takes: Duration) -> Duration {
+#[must_use]
+pub fn until_one_day_holds_it(now: UtcTime, takes: Duration) -> Duration {
     let left = UtcTime::start_of_day(now.day().saturating_add(1)).since(now);
     if left > takes { Duration::ZERO } else { left + Duration::from_secs(1) }
 }

@@ -13,14 +13,15 @@ const BACKLOG: i32 = 1_024;
 
 /// A port of the loopback address, kept until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     _kept: Socket,
-    pub(crate) address: SocketAddr,
+    /// Which it is.
+    pub address: SocketAddr,
 }
 
 impl Port {
     /// A free one.
-    pub(crate) fn free() -> io::Result<Self> {
+    pub fn free() -> io::Result<Self> {
         // Not to be taken over by who only wants an address that was used before.
         let kept = shared()?;
         kept.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
@@ -29,7 +30,7 @@ impl Port {
     }
 
     /// Listens on it.
-    pub(crate) fn listen(&self) -> io::Result<tokio::net::TcpListener> {
+    pub fn listen(&self) -> io::Result<tokio::net::TcpListener> {
         let socket = shared()?;
         socket.set_reuse_address(true)?;
         socket.bind(&self.address.into())?;

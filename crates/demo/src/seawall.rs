@@ -110,8 +110,9 @@ fn told(lines: &str) -> Result<Told, serde_json::Error> {
         let number = |key: &str| line[key].as_u64().unwrap_or_default();
         let price = match line["target"].as_str().and_then(Profile::named) {
             Some(model) if number("attempts") > 1 => {
-                let input = number("input").saturating_mul(model.input_price);
-                input.saturating_add(number("output").saturating_mul(model.output_price))
+                let tokens = |kind: &str| line["tokens"][kind].as_u64().unwrap_or_default();
+                let input = tokens("input").saturating_mul(model.input_price);
+                input.saturating_add(tokens("output").saturating_mul(model.output_price))
             }
             _ => number("cost_nanos"),
         };
@@ -225,10 +226,10 @@ mod tests {
 
     #[test]
     fn told_is_what_was_posted_for_one_attempt_and_the_price_of_the_last_of_several() {
-        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"input":9,"output":9,"cost_nanos":7}
-{"verdict":"answered","target":"sonnet","attempts":2,"input":10,"output":2,"cost_nanos":999999}
-{"verdict":"interrupted","target":"sonnet","attempts":1,"input":10,"output":2,"cost_nanos":5}
-{"verdict":"rejected","reason":"limited","attempts":0,"input":0,"output":0,"cost_nanos":0}
+        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"tokens":{"input":9,"output":9},"cost_nanos":7}
+{"verdict":"answered","target":"sonnet","attempts":2,"tokens":{"input":10,"output":2},"cost_nanos":999999}
+{"verdict":"interrupted","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5}
+{"verdict":"rejected","reason":"limited","attempts":0,"tokens":{"input":0,"output":0},"cost_nanos":0}
 "#;
         assert_eq!(told(lines).unwrap(), Told { calls: 2, nano_dollars: 7 + 10 * 3_000 + 2 * 15_000 });
         assert!(told("{no").is_err());

@@ -29,6 +29,9 @@ const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", 
 /// What a demonstration of the running gateway is made of.
 const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway"];
 
+/// What throws faults at running gateways: it starts the program and uses nothing of how it works inside.
+const CHAOS: &[&str] = &["core", "config", "store", "model", "gateway", "demo"];
+
 /// What would let the core act, or decide differently each time.
 const RUNTIMES_AND_CHANCE: &[&str] =
     &["tokio", "hyper", "http", "axum", "reqwest", "rand", "getrandom", "redis", "aws-*"];
@@ -46,7 +49,8 @@ const RULES: &[Rule] = &[
     rule("sim",      Only(PATH),                  &["hyper", "axum"]),
     rule("drs",      Only(&["core"]),             &[]),
     rule("demo",     Only(DEMO),                  &[]),
-    rule("cli",      AllBut(&["xtask", "bench"]), &[]),
+    rule("chaos",    Only(CHAOS),                 &[]),
+    rule("cli",      AllBut(&["xtask", "bench", "chaos"]), &[]),
     rule("bench",    AllBut(&[]),                 &[]),
     rule("xtask",    Only(&["config", "core"]),   &[]),
 ];

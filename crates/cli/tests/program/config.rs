@@ -138,18 +138,18 @@ fn differences_say_what_needs_a_restart_and_what_is_not_followed() -> anyhow::Re
         "{text}"
     );
     assert!(text.contains("targets.sonnet.provider: \"bedrock\" -> \"simulated\"\n"), "{text}");
-    let one = file("diff-cores.toml", "server.cores = 1\ntokens.window = 150_000\n")?;
+    let one = file("diff-cores.toml", "server.cores = 1\nframing.output_tokens = 900\n")?;
     let one = one.to_string_lossy();
     let text = fine(&["diff", "mangaassist", &one])?;
     assert!(text.contains("server.cores: \"all\" -> 1  (needs a restart)\n"), "{text}");
-    assert!(text.contains("tokens.window: 200000 -> 150000  (not followed yet)\n"), "{text}");
+    assert!(text.contains("framing.output_tokens: 1024 -> 900  (not followed yet)\n"), "{text}");
     let list: Value = serde_json::from_str(&fine(&["diff", "--json", "mangaassist", &one])?)?;
     let marks = |key: &str| {
         let found = list.as_array()?.iter().find(|one| one["key"] == key)?;
         Some((found["needs_restart"].as_bool()?, found["is_followed"].as_bool()?))
     };
     assert_eq!(marks("server.cores"), Some((true, true)));
-    assert_eq!(marks("tokens.window"), Some((false, false)));
+    assert_eq!(marks("framing.output_tokens"), Some((false, false)));
     Ok(())
 }
 

@@ -158,7 +158,7 @@ fn what_a_running_gateway_refuses_is_told() -> anyhow::Result<()> {
     for (status, body, code, told) in [
         (
             "409 Conflict",
-            json!({ "error": "there is a key \"shop\" already" }),
+            json!({ "error": { "kind": "taken", "message": "there is a key \"shop\" already" } }),
             2,
             "says: there is a key \"shop\" already",
         ),

@@ -276,6 +276,11 @@ impl Running {
         self.signal(signal)?;
         Ok(self.child.wait()?)
     }
+
+    /// Waits for the end of what was told to stop.
+    pub(crate) fn wait(mut self) -> anyhow::Result<ExitStatus> {
+        Ok(self.child.wait()?)
+    }
 }
 
 /// What came back.

@@ -216,12 +216,26 @@ fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
         let told = gateway.signal("-TERM");
         while gateway.is_listening() {}
         assert!(!reading.is_finished(), "it took new work until the stream was over");
-        let status = told.and_then(|()| gateway.end_with("-TERM"));
+        // Not told a second time: it would not wait for the stream.
+        let status = told.and_then(|()| gateway.wait());
         (reading.join(), status)
     });
     let (Ok(rest), status) = ending else { panic!("the reader broke") };
     assert!(rest?.contains("message_stop"));
     assert_eq!(status?.code(), Some(0));
+    Ok(())
+}
+
+#[test]
+fn told_twice_to_stop_it_ends_at_once() -> anyhow::Result<()> {
+    let model = Running::model("serve-twice", r#"[{"fault":{"kind":"hang","after":0}}]"#)?;
+    let gateway = Running::gateway("serve-twice", &model, ["haiku", "haiku"], "")?;
+    let _waits = gateway.post(KEY, &body(100, false))?;
+    gateway.signal("-TERM")?;
+    while gateway.is_listening() {}
+    let told = now();
+    assert_eq!(gateway.end_with("-TERM")?.code(), Some(1));
+    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
     Ok(())
 }
 

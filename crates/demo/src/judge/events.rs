@@ -1,25 +1,28 @@
-//! A stream of events, read as its dialect wants it.
+//! A stream of bytes, split into events as its dialect wants it.
 
-use seawall_model::engine::count_tokens;
-use serde_json::Value;
+use super::Dialect;
+use super::frames::{Frames, Next};
+use super::heard::Heard;
 
 /// What has come of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
+    dialect: Dialect,
     /// Bytes of an event that is not over.
     rest: Vec<u8>,
-    text: String,
-    has_started: bool,
-    /// What the stream says that it has said, once it says why it stops.
-    told_tokens: Option<u64>,
-    has_ended: bool,
-    is_told_broken: bool,
-    /// Something came that has no place where it came.
-    is_wrong: bool,
+    frames: Frames,
+    heard: Heard,
 }
 
 impl Events {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self { dialect, rest: Vec::new(), frames: Frames::default(), heard: Heard::default() }
+    }
+
     pub(super) fn feed(&mut self, bytes: &[u8]) {
+        if self.dialect == Dialect::Converse {
+            return self.feed_frames(bytes);
+        }
         self.rest.extend_from_slice(bytes);
         while let Some(end) = self.rest.windows(2).position(|two| two == b"\n\n") {
             let event: Vec<u8> = self.rest.drain(..end + 2).collect();
@@ -27,58 +30,40 @@ impl Events {
         }
     }
 
+    fn feed_frames(&mut self, bytes: &[u8]) {
+        self.frames.feed(bytes);
+        loop {
+            match self.frames.next() {
+                Next::More => return,
+                Next::Wrong => return self.heard.expect(false),
+                Next::Frame { name, payload } => self.heard.event(self.dialect, &name, &payload),
+            }
+        }
+    }
+
     pub(super) fn has_text(&self) -> bool {
-        !self.text.is_empty()
+        !self.heard.text.is_empty()
     }
 
     pub(super) fn is_told_broken(&self) -> bool {
-        self.is_told_broken
+        self.heard.is_told_broken
     }
 
     /// Whether it began, said why it stops, ended, and has as much text as it says.
     pub(super) fn is_whole(&self) -> bool {
-        self.has_ended && !self.is_wrong && self.told_tokens == Some(count_tokens(&self.text))
+        self.heard.is_whole()
     }
 
     fn event(&mut self, event: &[u8]) {
-        let Ok(event) = str::from_utf8(event) else {
-            self.is_wrong = true;
-            return;
+        let Ok(event) = str::from_utf8(event) else { return self.heard.expect(false) };
+        let of = |field: &'static str| {
+            let lines = event.lines().filter_map(move |line| line.strip_prefix(field));
+            lines.map(|value| value.strip_prefix(' ').unwrap_or(value)).collect::<String>()
         };
-        let data: String = event
-            .lines()
-            .filter_map(|line| line.strip_prefix("data:"))
-            .map(|data| data.strip_prefix(' ').unwrap_or(data))
-            .collect();
+        let data = of("data:");
         // A comment keeps a connection open and says nothing.
-        if data.is_empty() {
-            return;
-        }
-        let Ok(data) = serde_json::from_str::<Value>(&data) else {
-            self.is_wrong = true;
-            return;
-        };
-        self.said(&data);
-    }
-
-    fn said(&mut self, data: &Value) {
-        let kind = data["type"].as_str().unwrap_or_default();
-        let is_in_place = match kind {
-            "ping" | "error" => true,
-            "message_start" => !self.has_started,
-            "message_stop" => self.has_started && !self.has_ended && self.told_tokens.is_some(),
-            _ => self.has_started && !self.has_ended,
-        };
-        self.is_wrong |= !is_in_place;
-        match kind {
-            "message_start" => self.has_started = true,
-            "message_stop" => self.has_ended = true,
-            "message_delta" if data["delta"]["stop_reason"].is_string() => {
-                self.told_tokens = data["usage"]["output_tokens"].as_u64();
-            }
-            "content_block_delta" => self.text.push_str(data["delta"]["text"].as_str().unwrap_or_default()),
-            "error" => self.is_told_broken = true,
-            _ => {}
+        if !data.is_empty() {
+            self.heard.event(self.dialect, &of("event:"), data.as_bytes());
         }
     }
 }

@@ -7,16 +7,32 @@
 //! It reads no clock: who notices that nothing comes any more tells it so.
 
 mod events;
+mod frames;
+mod heard;
+mod said;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use events::Events;
-use seawall_model::engine::count_tokens;
-use serde_json::Value;
+use whole::{is_error, is_whole};
+
+/// In whose words a question is put and answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dialect {
+    /// Anthropic's messages.
+    Messages,
+    /// OpenAI's chat completions. A stream is wanted with its usage.
+    Completions,
+    /// Amazon Bedrock's converse.
+    Converse,
+    /// Seawall's own chat.
+    Chat,
+}
 
 /// What a caller got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// An answer, whole.
     Answered,
     /// A refusal in the words of the dialect.
@@ -40,7 +56,7 @@ pub(crate) enum Verdict {
 
 /// How the bytes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// In good order.
     Clean,
     /// The connection broke.
@@ -51,7 +67,8 @@ pub(crate) enum Ending {
 
 /// One answer, as far as it has come.
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub struct Judge {
+    dialect: Dialect,
     is_streamed: bool,
     head: Option<(u16, bool)>,
     events: Events,
@@ -60,17 +77,18 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// Of an answer that is wanted piece by piece or as a whole.
-    pub(crate) fn new(is_streamed: bool) -> Self {
-        Self { is_streamed, head: None, events: Events::default(), whole: Vec::new() }
+    #[must_use]
+    pub fn new(dialect: Dialect, is_streamed: bool) -> Self {
+        Self { dialect, is_streamed, head: None, events: Events::new(dialect), whole: Vec::new() }
     }
 
     /// The status has come, with or without a word on when to come back.
-    pub(crate) fn head(&mut self, status: u16, has_hint: bool) {
+    pub fn head(&mut self, status: u16, has_hint: bool) {
         self.head = Some((status, has_hint));
     }
 
     /// More of the body has come.
-    pub(crate) fn body(&mut self, bytes: &[u8]) {
+    pub fn body(&mut self, bytes: &[u8]) {
         if self.reads_events() {
             self.events.feed(bytes);
         } else {
@@ -79,12 +97,14 @@ impl Judge {
     }
 
     /// Whether there is something for the caller to read by now.
-    pub(crate) fn has_text(&self) -> bool {
+    #[must_use]
+    pub fn has_text(&self) -> bool {
         self.events.has_text()
     }
 
     /// What it was.
-    pub(crate) fn end(&self, ending: Ending) -> Verdict {
+    #[must_use]
+    pub fn end(&self, ending: Ending) -> Verdict {
         let Some((status, has_hint)) = self.head else {
             return if ending == Ending::Silent { Verdict::Hung } else { Verdict::Lost };
         };
@@ -95,13 +115,13 @@ impl Judge {
             Ending::Silent => Verdict::Hung,
             Ending::Broken => Verdict::Lost,
             Ending::Clean if status == 200 => {
-                if is_whole(&self.whole) {
+                if is_whole(self.dialect, &self.whole) {
                     Verdict::Answered
                 } else {
                     Verdict::LookedComplete
                 }
             }
-            Ending::Clean if is_error(&self.whole) => Verdict::Refused { status, has_hint },
+            Ending::Clean if is_error(self.dialect, &self.whole) => Verdict::Refused { status, has_hint },
             Ending::Clean => Verdict::Lost,
         }
     }
@@ -124,22 +144,4 @@ impl Judge {
     fn reads_events(&self) -> bool {
         self.is_streamed && matches!(self.head, Some((200, _)))
     }
-}
-
-/// Whether these bytes are a message that ended and has as much text as it says.
-fn is_whole(bytes: &[u8]) -> bool {
-    let Ok(message) = serde_json::from_slice::<Value>(bytes) else { return false };
-    let text: String = match &message["content"] {
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
-        _ => return false,
-    };
-    message["type"] == "message"
-        && message["stop_reason"].is_string()
-        && message["usage"]["output_tokens"].as_u64() == Some(count_tokens(&text))
-}
-
-/// Whether these bytes are an error in the words of the dialect.
-fn is_error(bytes: &[u8]) -> bool {
-    let Ok(error) = serde_json::from_slice::<Value>(bytes) else { return false };
-    error["type"] == "error" && error["error"]["type"].is_string() && error["error"]["message"].is_string()
 }

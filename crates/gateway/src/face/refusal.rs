@@ -8,6 +8,9 @@ use seawall_pipeline::{Conflict, Rejection, request_name};
 use seawall_wire::{Refusal, RetryAdvice};
 use std::time::Duration;
 
+/// When to come back where that is soon, and nobody knows it better.
+const SOON: Duration = Duration::from_secs(1);
+
 /// A refusal without advice.
 pub(super) fn refuse(face: Face, refusal: Refusal, words: &str, id: u64) -> Response<ReplyBody> {
     written(face, refusal, words, id, RetryAdvice::default())
@@ -66,7 +69,7 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
         }
         Rejection::Conflict(Conflict::InProgress) => {
             let words = "a request of this name is being answered".to_owned();
-            (Refusal::Conflict, words, after(Some(Duration::from_secs(1))))
+            (Refusal::Conflict, words, after(Some(SOON)))
         }
         Rejection::Conflict(Conflict::Done) => {
             (Refusal::Conflict, "a request of this name has been answered".to_owned(), never(None))
@@ -83,7 +86,9 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             (Refusal::SwitchedOff, "an operator has switched models off".to_owned(), never(None))
         }
         Rejection::Unavailable { retry_after } => {
-            (Refusal::Overloaded, "no model can answer at the moment".to_owned(), after(*retry_after))
+            // Where nobody can say when, a look a moment later costs little.
+            let wait = retry_after.unwrap_or(SOON);
+            (Refusal::Overloaded, "no model can answer at the moment".to_owned(), after(Some(wait)))
         }
         // Our own tries are spent; a client that tries again would multiply them.
         Rejection::Exhausted { failure, words: Some(words), .. } => {
@@ -96,7 +101,7 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
         }
         Rejection::Stopping => {
             let words = "the gateway is being restarted".to_owned();
-            (Refusal::Overloaded, words, after(Some(Duration::from_secs(1))))
+            (Refusal::Overloaded, words, after(Some(SOON)))
         }
     }
 }
@@ -109,10 +114,11 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::{SOON, told};
     use seawall_core::failure::{Failure, FailureKind};
-    use seawall_pipeline::Rejection;
+    use seawall_pipeline::{Conflict, Rejection};
     use seawall_wire::Refusal;
+    use std::time::Duration;
 
     #[test]
     fn who_was_tried_for_in_vain_is_told_how_often_and_not_to_come_back() {
@@ -121,6 +127,32 @@ mod tests {
             let (refusal, told, advice) = told(&Rejection::Exhausted { failure, words: None, attempts });
             assert_eq!((refusal, advice.should_retry), (Refusal::Overloaded, Some(false)));
             assert_eq!(told, format!("no model answered {words}"));
+        }
+    }
+
+    #[test]
+    fn whom_no_model_can_answer_is_told_when_to_come_back_even_if_nobody_knows() {
+        let known = Duration::from_millis(2_500);
+        for (retry_after, wait) in [(Some(known), known), (None, SOON)] {
+            let (_, _, advice) = told(&Rejection::Unavailable { retry_after });
+            assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
+        }
+    }
+
+    #[test]
+    fn whoever_is_refused_for_no_fault_of_the_request_is_told_about_coming_back() {
+        let failure = Failure::of(FailureKind::TimedOut);
+        for rejection in [
+            Rejection::Conflict(Conflict::InProgress),
+            Rejection::Conflict(Conflict::Done),
+            Rejection::BudgetSpent,
+            Rejection::SwitchedOff,
+            Rejection::Unavailable { retry_after: None },
+            Rejection::Exhausted { failure, words: None, attempts: 1 },
+            Rejection::Stopping,
+        ] {
+            let (_, _, advice) = told(&rejection);
+            assert!(advice.wait.is_some() || advice.should_retry == Some(false), "{rejection:?}");
         }
     }
 }

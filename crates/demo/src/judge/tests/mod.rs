@@ -1,6 +1,8 @@
 //! Verdicts on answers written by hand, split everywhere.
 
-use super::{Ending, Judge, Verdict};
+mod dialects;
+
+use super::{Dialect, Ending, Judge, Verdict};
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
 const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
@@ -14,7 +16,7 @@ const MESSAGE: &str = r#"{"type":"message","content":[{"type":"text","text":"漫
 const REFUSAL: &str = r#"{"type":"error","error":{"type":"rate_limit_error","message":"m"}}"#;
 
 fn judged(is_streamed: bool, status: u16, body: &str, ending: Ending) -> Verdict {
-    let mut judge = Judge::new(is_streamed);
+    let mut judge = Judge::new(Dialect::Messages, is_streamed);
     judge.head(status, true);
     judge.body(body.as_bytes());
     judge.end(ending)
@@ -98,7 +100,7 @@ fn a_refusal_is_one_only_in_the_words_of_the_dialect() {
         assert_eq!(judged(is_streamed, 503, REFUSAL, Ending::Broken), Verdict::Lost);
         assert_eq!(judged(is_streamed, 503, REFUSAL, Ending::Silent), Verdict::Hung);
     }
-    let mut judge = Judge::new(true);
+    let mut judge = Judge::new(Dialect::Messages, true);
     judge.head(503, false);
     judge.body(REFUSAL.as_bytes());
     assert_eq!(judge.end(Ending::Clean), Verdict::Refused { status: 503, has_hint: false });
@@ -110,7 +112,7 @@ fn a_refusal_is_one_only_in_the_words_of_the_dialect() {
 
 #[test]
 fn without_a_head_it_is_lost_or_silent() {
-    let judge = Judge::new(true);
+    let judge = Judge::new(Dialect::Messages, true);
     assert_eq!(judge.end(Ending::Broken), Verdict::Lost);
     assert_eq!(judge.end(Ending::Clean), Verdict::Lost);
     assert_eq!(judge.end(Ending::Silent), Verdict::Hung);
@@ -118,7 +120,7 @@ fn without_a_head_it_is_lost_or_silent() {
 
 #[test]
 fn text_is_there_with_the_first_piece_of_it() {
-    let mut judge = Judge::new(true);
+    let mut judge = Judge::new(Dialect::Messages, true);
     judge.head(200, false);
     judge.body(START.as_bytes());
     judge.body(&TEXT.as_bytes()[..TEXT.len() - 1]);
@@ -138,7 +140,7 @@ proptest! {
         let bytes = [START, TEXT, PING, WHY, STOP].concat().into_bytes();
         let bytes = &bytes[..cut.min(bytes.len())];
         let ending = if is_clean { Ending::Clean } else { Ending::Broken };
-        let (mut whole, mut pieces) = (Judge::new(true), Judge::new(true));
+        let (mut whole, mut pieces) = (Judge::new(Dialect::Messages, true), Judge::new(Dialect::Messages, true));
         whole.head(200, false);
         pieces.head(200, false);
         whole.body(bytes);

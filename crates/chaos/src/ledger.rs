@@ -1,0 +1,94 @@
+//! What nodes have written down, read when they have ended.
+
+use anyhow::Context as _;
+use seawall_core::budget::BudgetOptions;
+use seawall_core::handle::Runtime as _;
+use seawall_core::money::Money;
+use seawall_gateway::TokioRuntime;
+use seawall_model::engine::Profile;
+use seawall_store::Ledger as _;
+use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const NANOS_PER_CENT: u64 = 10_000_000;
+
+/// A node's ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The day's calls, in nano-dollars.
+    pub(crate) posted: u64,
+    /// Calls that were still open when the last process ended.
+    pub(crate) left_open: u64,
+}
+
+/// Reads the ledger in this folder.
+pub(crate) async fn written(folder: &Path, cents: u64, runtime: TokioRuntime) -> anyhow::Result<Written> {
+    let day = Money::from_nanos(cents.saturating_mul(NANOS_PER_CENT));
+    let limits = BudgetOptions { day, caller_day: day, ..BudgetOptions::default() }.check()?;
+    let now = runtime.now();
+    let opened = EmbeddedStore::open(folder, EmbeddedOptions::new(limits), now)
+        .with_context(|| format!("cannot open {}", folder.display()))?;
+    let totals = opened.store.day(now.utc.day()).await?;
+    let posted = totals.tiers.iter().fold(0_u64, |sum, tier| sum.saturating_add(tier.cost.as_nanos()));
+    Ok(Written { posted, left_open: opened.report.charged.len() as u64 })
+}
+
+/// What the lines of a log say of answers of one attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Priced {
+    /// How many there are.
+    pub(crate) answers: u64,
+    /// Those that were not posted at the price of what they used.
+    pub(crate) wrong: Vec<String>,
+}
+
+/// Holds every answer in this log against the model's prices.
+pub(crate) fn priced(log: &Path) -> anyhow::Result<Priced> {
+    priced_in(&fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?)
+}
+
+fn priced_in(lines: &str) -> anyhow::Result<Priced> {
+    let mut priced = Priced::default();
+    for text in lines.lines() {
+        let Ok(line) = serde_json::from_str::<Value>(text) else {
+            // Whoever was killed in the middle of a line has written half of it, and the next one behind it.
+            continue;
+        };
+        let number = |key: &str| line[key].as_u64().unwrap_or_default();
+        let tokens = |kind: &str| line["tokens"][kind].as_u64().unwrap_or_default();
+        let model = line["target"].as_str().and_then(Profile::named);
+        let (Some(model), "answered", 1) =
+            (model, line["verdict"].as_str().unwrap_or_default(), number("attempts"))
+        else {
+            continue;
+        };
+        let price = tokens("input").saturating_mul(model.input_price);
+        let price = price.saturating_add(tokens("output").saturating_mul(model.output_price));
+        priced.answers += 1;
+        if price != number("cost_nanos") {
+            priced.wrong.push(format!("{price} were used: {text}"));
+        }
+    }
+    Ok(priced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::priced_in;
+
+    #[test]
+    fn answers_of_one_attempt_are_held_against_the_price_list() {
+        let lines = r#"{"verdict":"answered","target":"haiku","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5000}
+{"verdict":"answered","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":60001}
+{"verdict":"answered","target":"sonnet","attempts":2,"tokens":{"input":10,"output":2},"cost_nanos":999}
+{"verdict":"interrupted","target":"sonnet","attempts":1,"tokens":{"input":10,"output":2},"cost_nanos":5}
+{"verdict":"answ
+{"verdict":"answered","attempts":0,"tokens":{"input":0,"output":0},"cost_nanos":0}
+"#;
+        let priced = priced_in(lines).unwrap();
+        assert_eq!((priced.answers, priced.wrong.len()), (2, 1));
+        assert!(priced.wrong[0].starts_with("60000 were used: {"), "{:?}", priced.wrong);
+    }
+}

@@ -1,0 +1,77 @@
+//! A model server: a `seawall model` process whose faults are changed while it runs.
+
+use crate::process::Process;
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::HOST;
+use seawall_demo::client::{driven, get, open};
+use seawall_gateway::TokioRuntime;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tokio::net::TcpStream;
+
+/// Calls that a model remembers; of more than these it has forgotten some.
+const REMEMBERED: usize = 10_000;
+
+/// A model server.
+pub(crate) struct Model {
+    pub(crate) address: SocketAddr,
+    pub(crate) errors: PathBuf,
+    _process: Process,
+}
+
+/// What a model says of its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Billed {
+    /// What was delivered, in nano-dollars.
+    pub(crate) nano_dollars: u64,
+    /// Calls that were not answered to their end, and are billed by what had been sent.
+    pub(crate) unfinished: u64,
+    /// Some calls are forgotten.
+    pub(crate) is_partial: bool,
+}
+
+impl Model {
+    pub(crate) async fn start(
+        number: usize,
+        program: &Path,
+        folder: &Path,
+        seed: u64,
+        runtime: TokioRuntime,
+    ) -> anyhow::Result<Self> {
+        let errors = folder.join(format!("model-{number}-errors.txt"));
+        let mut command = Command::new(program);
+        command.args(["model", "--listen", "127.0.0.1:0", "--json", "--seed", &seed.to_string()]);
+        let (process, ready) = Process::start_ready(&mut command, &errors, runtime).await?;
+        let url = ready["url"].as_str().and_then(|url| url.strip_prefix("http://"));
+        let address = url.context("the model does not say where it is")?.parse()?;
+        Ok(Self { address, errors, _process: process })
+    }
+
+    /// Puts other faults in force.
+    pub(crate) async fn spoil(&self, rules: &Value) -> anyhow::Result<()> {
+        let (mut sender, connection) = open(TcpStream::connect(self.address).await?).await?;
+        let request = Request::post("/admin/faults").header(HOST, self.address.to_string());
+        let request = request.body(Full::<Bytes>::from(rules.to_string()))?;
+        let response = driven(connection, sender.send_request(request)).await?;
+        ensure!(response.status().is_success(), "the model refuses {rules}: {}", response.status());
+        Ok(())
+    }
+
+    /// What it has delivered.
+    pub(crate) async fn billed(&self) -> anyhow::Result<Billed> {
+        let bill: Value = serde_json::from_slice(&get(self.address, "/admin/bill").await?)?;
+        let calls: Value = serde_json::from_slice(&get(self.address, "/admin/calls").await?)?;
+        let calls = calls["calls"].as_array().context("no list of calls")?;
+        let is_unfinished = |call: &&Value| call["end"] != "complete";
+        Ok(Billed {
+            nano_dollars: bill["nano_dollars"].as_u64().context("no bill")?,
+            unfinished: calls.iter().filter(is_unfinished).count() as u64,
+            is_partial: calls.len() >= REMEMBERED,
+        })
+    }
+}

@@ -1,0 +1,308 @@
+//! The run itself: starts everything, lets it go wrong, and looks at what is left.
+
+use crate::caller::ask;
+use crate::history::{Asked, History, Span};
+use crate::law::{Evidence, Law, judged};
+use crate::ledger::{priced, written};
+use crate::model::Model;
+use crate::node::Node;
+use crate::process::descriptors;
+use crate::schedule::{MODELS, NODES, Planned, Trouble, schedule};
+use crate::setting::NodeSettings;
+use crate::show::Screen;
+use crate::store::Store;
+use crate::traffic::{Arrival, arrivals};
+use anyhow::Context as _;
+use seawall_core::chance::SeededChance;
+use seawall_core::handle::Timer as _;
+use seawall_core::time::Timestamp;
+use seawall_gateway::TokioRuntime;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How often books and processes are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long nobody asks before it is judged what is left.
+const QUIET: Duration = Duration::from_secs(2);
+/// From this part of the cap on, in thousandths, a tier's share or a caller's may be spent.
+const TIGHT: u64 = 400;
+const NANOS_PER_CENT: u64 = 10_000_000;
+
+/// How it is to be run.
+pub(crate) struct RunOptions {
+    pub(crate) minutes: u32,
+    pub(crate) seed: u64,
+    /// The program under test.
+    pub(crate) program: PathBuf,
+}
+
+/// Everything that runs.
+struct Stage {
+    runtime: TokioRuntime,
+    zero: Timestamp,
+    whole: Duration,
+    cents: u64,
+    store: Store,
+    models: Vec<Model>,
+    nodes: Vec<Node>,
+    history: History,
+}
+
+/// Runs it, and says which laws held.
+pub(crate) async fn run(
+    options: &RunOptions,
+    folder: &Path,
+    runtime: TokioRuntime,
+    screen: &Screen,
+) -> anyhow::Result<Vec<Law>> {
+    let whole = Duration::from_secs(60) * options.minutes;
+    let stage = Arc::new(set_up(options, folder, runtime, whole).await?);
+    let troubles = schedule(whole, options.seed);
+    let questions = arrivals(whole, &troubles, options.seed);
+    let (over, is_over) = watch::channel(false);
+    let mut around = JoinSet::new();
+    for place in 0..NODES {
+        let (stage, is_over) = (Arc::clone(&stage), is_over.clone());
+        around.spawn(async move {
+            look_on(&stage, place, is_over).await;
+            Ok(())
+        });
+    }
+    let playing = Arc::clone(&stage);
+    let lines = screen.clone();
+    around.spawn(async move { make_trouble(&playing, troubles, &lines).await });
+    ask_all(&stage, questions, screen).await;
+    screen.say("waiting for quiet");
+    runtime.sleep_until((stage.zero + whole).max(runtime.monotonic())).await;
+    runtime.sleep_until(runtime.monotonic() + QUIET).await;
+    let held = last_looks(&stage).await;
+    // Who looked on may stop now.
+    let _ = over.send(true);
+    while let Some(ended) = around.join_next().await {
+        ended??;
+    }
+    let evidence = evidence(&stage, held).await?;
+    Ok(judged(&evidence))
+}
+
+async fn set_up(
+    options: &RunOptions,
+    folder: &Path,
+    runtime: TokioRuntime,
+    whole: Duration,
+) -> anyhow::Result<Stage> {
+    let history = History::default();
+    let store = Store::start(folder, runtime).await?;
+    let mut models = Vec::new();
+    for number in 0..MODELS {
+        let seed = options.seed.wrapping_add(number as u64);
+        models.push(Model::start(number, &options.program, folder, seed, runtime).await?);
+    }
+    let mut chance = SeededChance::new(options.seed ^ 0x006d_6f6e_6579);
+    let cents = u64::from(options.minutes) * (12 + chance.draw().below(140));
+    let mut stage =
+        Stage { runtime, zero: runtime.monotonic(), whole, cents, store, models, nodes: Vec::new(), history };
+    for number in 0..NODES {
+        let node = Node::new(number, folder, &options.program, runtime, stage.history.clone())?;
+        node.write(&stage.settings(&node, 0))?;
+        node.start().await?;
+        stage.nodes.push(node);
+    }
+    stage.zero = runtime.monotonic();
+    stage.history.seen().variants.push((stage.zero, 0));
+    Ok(stage)
+}
+
+impl Stage {
+    fn settings<'a>(&self, node: &'a Node, variant: u64) -> NodeSettings<'a> {
+        let address = |place: usize| self.models.get(place).map_or(self.store.address, |model| model.address);
+        NodeSettings {
+            listen: node.address(),
+            folder: &node.folder,
+            store: self.store.address,
+            models: [address(0), address(1)],
+            cents: self.cents,
+            variant,
+        }
+    }
+
+    /// Somebody is about to forget what has been counted.
+    fn forget(&self) {
+        let now = self.runtime.monotonic();
+        self.history.seen().forgotten.get_or_insert(now);
+    }
+
+    fn cap(&self) -> u64 {
+        self.cents.saturating_mul(NANOS_PER_CENT)
+    }
+}
+
+/// Puts every question when its time has come, and waits for the last answer.
+async fn ask_all(stage: &Arc<Stage>, questions: Vec<Arrival>, screen: &Screen) {
+    let nodes: Vec<SocketAddr> = stage.nodes.iter().map(Node::address).collect();
+    let nodes: Arc<[SocketAddr]> = nodes.into();
+    let runtime = stage.runtime;
+    let mut asking = JoinSet::new();
+    for arrival in questions {
+        runtime.sleep_until(stage.zero + arrival.at).await;
+        screen.at(runtime.monotonic() - stage.zero);
+        let (stage, nodes) = (Arc::clone(stage), Arc::clone(&nodes));
+        asking.spawn(async move {
+            let got = ask(&arrival, &nodes, runtime).await;
+            let Arrival { who, dialect, is_streamed, .. } = arrival;
+            stage.history.seen().asked.push(Asked { who, dialect, is_streamed, got });
+        });
+        while asking.try_join_next().is_some() {}
+    }
+    while asking.join_next().await.is_some() {}
+}
+
+/// Does what was planned, each when its time has come.
+async fn make_trouble(stage: &Arc<Stage>, planned: Vec<Planned>, screen: &Screen) -> anyhow::Result<()> {
+    let mut making = JoinSet::new();
+    for Planned { at, trouble } in planned {
+        stage.runtime.sleep_until(stage.zero + at).await;
+        screen.say(&format!("{:5.1} s  {}", at.as_secs_f64(), told(&trouble)));
+        let stage = Arc::clone(stage);
+        making.spawn(async move { make(&stage, trouble).await });
+        while let Some(made) = making.try_join_next() {
+            made??;
+        }
+    }
+    while let Some(made) = making.join_next().await {
+        made??;
+    }
+    Ok(())
+}
+
+async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
+    match trouble {
+        Trouble::Faults { model, rules, .. } => {
+            let is_well = rules.as_array().is_none_or(Vec::is_empty);
+            if !is_well {
+                let from = stage.runtime.monotonic();
+                stage.history.seen().spoilt[model].push(Span { from, to: None });
+            }
+            stage.models[model].spoil(&rules).await?;
+            if is_well && let Some(span) = stage.history.seen().spoilt[model].last_mut() {
+                span.to = Some(stage.runtime.monotonic());
+            }
+        }
+        Trouble::StoreKilled(away) => {
+            stage.forget();
+            stage.store.kill(away).await?;
+        }
+        Trouble::StoreFrozen(away) => stage.store.freeze(away).await?,
+        Trouble::NodeStopped(node) => {
+            stage.forget();
+            stage.nodes[node].stop_and_start().await.context("a node that was stopped")?;
+        }
+        Trouble::NodeKilled(node) => {
+            stage.forget();
+            stage.nodes[node].kill_and_start().await.context("a node that was killed")?;
+        }
+        Trouble::Reload(variant) => {
+            stage.history.seen().variants.push((stage.runtime.monotonic(), variant));
+            for node in &stage.nodes {
+                node.write(&stage.settings(node, variant))?;
+                node.reread().await?;
+            }
+        }
+        // It is among the questions.
+        Trouble::Flood(_) => {}
+    }
+    Ok(())
+}
+
+fn told(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Faults { model, name, rules } => {
+            let percent = rules[0]["percent"].as_u64().map_or(String::new(), |share| format!(" ({share} %)"));
+            format!("model {model}: {name}{percent}")
+        }
+        Trouble::StoreKilled(away) => format!("redis-server killed, back empty after {away:.1?}"),
+        Trouble::StoreFrozen(away) => format!("redis-server frozen for {away:.1?}"),
+        Trouble::NodeStopped(node) => format!("node {node} told to stop, and started anew"),
+        Trouble::NodeKilled(node) => format!("node {node} killed, and started anew"),
+        Trouble::Reload(variant) => format!("both nodes read limits {variant}"),
+        Trouble::Flood(lasts) => format!("one caller floods for {lasts:.1?}"),
+    }
+}
+
+/// Reads a node's books and looks at its process, again and again.
+async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>) {
+    let (node, cap) = (&stage.nodes[place], stage.cap());
+    let mut before = stage.zero;
+    loop {
+        node.look(stage.whole / 5);
+        let now = stage.runtime.monotonic();
+        if let Some(books) = node.books().await {
+            let mut seen = stage.history.seen();
+            seen.readings += 1;
+            let sum = books.posted.saturating_add(books.held);
+            let full = sum.saturating_mul(1_000) / cap.max(1);
+            seen.fullest = seen.fullest.max(full);
+            if full >= TIGHT {
+                seen.tight[place].get_or_insert(before);
+            }
+            if sum > cap {
+                seen.overdrawn.push(format!("node {place}: {books:?} of {cap}"));
+            }
+            seen.note_alone(place, stage.runtime.monotonic(), books.decided_alone);
+            before = now;
+        }
+        tokio::select! {
+            biased;
+            _ = is_over.changed() => return,
+            () = stage.runtime.sleep_until(stage.runtime.monotonic() + LOOK_EVERY) => {}
+        }
+    }
+}
+
+/// What nodes have posted and hold when nobody asks any more; and what their processes have open.
+async fn last_looks(stage: &Stage) -> Vec<Option<(u64, u64)>> {
+    let mut books = Vec::new();
+    let kept: Vec<u16> = stage.models.iter().map(|model| model.address.port()).collect();
+    for (place, node) in stage.nodes.iter().enumerate() {
+        let last = node.books().await;
+        if let Some(calls) = last.as_ref().map(|books| books.in_flight).filter(|calls| *calls > 0) {
+            let misdeed = format!("node {place} has {calls} calls under way when nobody asks any more");
+            stage.history.seen().misdeeds.push(misdeed);
+        }
+        books.push(last.map(|books| (books.posted, books.held)));
+        if let Some(life) = stage.history.seen().life_of(place) {
+            life.descriptors.1 = descriptors(life.id, &kept);
+        }
+    }
+    books
+}
+
+/// Stops everything, and reads what it has left.
+async fn evidence(stage: &Stage, books: Vec<Option<(u64, u64)>>) -> anyhow::Result<Evidence> {
+    let lives_at_the_end: Vec<u32> =
+        stage.history.seen().lives.iter().filter(|life| life.span.to.is_none()).map(|life| life.id).collect();
+    for node in &stage.nodes {
+        node.stop().await?;
+    }
+    let mut evidence = Evidence {
+        books,
+        seen: stage.history.seen().clone(),
+        zero: Some(stage.zero),
+        lives_at_the_end,
+        ..Evidence::default()
+    };
+    for node in &stage.nodes {
+        evidence.written.push(written(&node.folder.join("state"), stage.cents, stage.runtime).await?);
+        evidence.priced.push(priced(&node.folder.join("access.log"))?);
+        evidence.said.push(std::fs::read_to_string(node.errors())?);
+    }
+    for model in &stage.models {
+        evidence.billed.push(model.billed().await?);
+        evidence.said.push(std::fs::read_to_string(&model.errors)?);
+    }
+    Ok(evidence)
+}

@@ -1,0 +1,292 @@
+//! What goes wrong, and when: drawn from a seed before anything starts.
+//!
+//! A deck with every kind of trouble is shuffled and dealt, and then shuffled again, so that every run has some of each.
+//! The same seed deals the same troubles at the same times. **What it will not do.** It never takes both nodes away at
+//! once, and leaves the last seconds in peace, so that what is under way can end.
+
+use seawall_core::chance::SeededChance;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How many nodes there are.
+pub(crate) const NODES: usize = 2;
+/// How many model servers there are.
+pub(crate) const MODELS: usize = 2;
+/// Sets of limits that are changed between while nodes run.
+pub(crate) const VARIANTS: u64 = 3;
+
+/// Nothing goes wrong before this.
+const FIRST: Duration = Duration::from_secs(3);
+/// Nothing goes wrong behind this, counted from the end.
+const PEACE: Duration = Duration::from_secs(8);
+/// From one trouble to the next.
+const GAP: (Duration, Duration) = (Duration::from_millis(800), Duration::from_millis(3_200));
+/// How long a node has for itself after it was stopped or killed.
+const NODE_REST: Duration = Duration::from_secs(10);
+/// How long the shared store is left alone after it was back.
+const STORE_REST: Duration = Duration::from_secs(2);
+
+/// One trouble.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Trouble {
+    /// A model goes wrong by these rules, or well again by none.
+    Faults {
+        /// Which.
+        model: usize,
+        /// How it is called.
+        name: &'static str,
+        /// The rules.
+        rules: Value,
+    },
+    /// The shared store is killed, and started empty after this time.
+    StoreKilled(Duration),
+    /// The shared store is stopped in its tracks for this time.
+    StoreFrozen(Duration),
+    /// A node is told to stop, and started anew when it has.
+    NodeStopped(usize),
+    /// A node is killed, and started anew.
+    NodeKilled(usize),
+    /// Both nodes are told to read other limits.
+    Reload(u64),
+    /// One caller asks for much, for this time.
+    Flood(Duration),
+}
+
+/// A trouble and its time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Planned {
+    /// When, from the beginning.
+    pub(crate) at: Duration,
+    /// What.
+    pub(crate) trouble: Trouble,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Card {
+    Model,
+    BothModels,
+    StoreKilled,
+    StoreFrozen,
+    NodeStopped,
+    NodeKilled,
+    Reload,
+    Flood,
+}
+
+const DECK: [Card; 14] = [
+    Card::Model,
+    Card::Model,
+    Card::Model,
+    Card::Model,
+    Card::BothModels,
+    Card::BothModels,
+    Card::StoreKilled,
+    Card::StoreFrozen,
+    Card::NodeStopped,
+    Card::NodeKilled,
+    Card::Reload,
+    Card::Reload,
+    Card::Flood,
+    Card::Flood,
+];
+
+/// Everything that will go wrong in a run of this length, the earliest first.
+pub(crate) fn schedule(whole: Duration, seed: u64) -> Vec<Planned> {
+    let mut dealer = Dealer {
+        chance: SeededChance::new(seed ^ 0x0063_6861_6f73),
+        deck: Vec::new(),
+        planned: Vec::new(),
+        models_free: [Duration::ZERO; MODELS],
+        nodes_free: Duration::ZERO,
+        store_free: Duration::ZERO,
+        variant: 0,
+    };
+    let end = whole.saturating_sub(PEACE);
+    let mut at = FIRST;
+    while at < end {
+        dealer.deal(at, end);
+        at += dealer.chance.draw().between(GAP.0, GAP.1);
+    }
+    dealer.planned.sort_by_key(|planned| planned.at);
+    dealer.planned
+}
+
+struct Dealer {
+    chance: SeededChance,
+    deck: Vec<Card>,
+    planned: Vec<Planned>,
+    models_free: [Duration; MODELS],
+    nodes_free: Duration,
+    store_free: Duration,
+    variant: u64,
+}
+
+impl Dealer {
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.chance.draw().below(bound as u64)).unwrap_or(0)
+    }
+
+    fn millis(&mut self, low: u64, high: u64) -> Duration {
+        self.chance.draw().between(Duration::from_millis(low), Duration::from_millis(high))
+    }
+
+    /// Plays the next card that can be played now; where none can, nothing happens.
+    fn deal(&mut self, at: Duration, end: Duration) {
+        if self.deck.is_empty() {
+            self.deck = DECK.to_vec();
+            for last in (1..self.deck.len()).rev() {
+                let other = self.below(last + 1);
+                self.deck.swap(last, other);
+            }
+        }
+        let Some(place) = self.deck.iter().rposition(|card| self.can(*card, at)) else { return };
+        let card = self.deck.remove(place);
+        self.play(card, at, end);
+    }
+
+    fn can(&self, card: Card, at: Duration) -> bool {
+        match card {
+            Card::Model => self.models_free.iter().any(|free| *free <= at),
+            Card::BothModels => self.models_free.iter().all(|free| *free <= at),
+            Card::StoreKilled | Card::StoreFrozen => self.store_free <= at,
+            Card::NodeStopped | Card::NodeKilled => self.nodes_free <= at,
+            Card::Reload | Card::Flood => true,
+        }
+    }
+
+    fn play(&mut self, card: Card, at: Duration, end: Duration) {
+        let trouble = match card {
+            Card::Model => {
+                let first = self.below(MODELS);
+                let models = (0..MODELS).map(|step| (first + step) % MODELS);
+                for model in models.filter(|model| self.models_free[*model] <= at).take(1).collect::<Vec<_>>()
+                {
+                    self.spoil(model, at, end);
+                }
+                return;
+            }
+            Card::BothModels => return (0..MODELS).for_each(|model| self.spoil(model, at, end)),
+            Card::StoreKilled => {
+                let away = self.millis(300, 3_000);
+                self.store_free = at + away + STORE_REST;
+                Trouble::StoreKilled(away)
+            }
+            Card::StoreFrozen => {
+                let away = self.millis(1_000, 8_000);
+                self.store_free = at + away + STORE_REST;
+                Trouble::StoreFrozen(away)
+            }
+            Card::NodeStopped | Card::NodeKilled => {
+                self.nodes_free = at + NODE_REST;
+                let node = self.below(NODES);
+                if card == Card::NodeStopped { Trouble::NodeStopped(node) } else { Trouble::NodeKilled(node) }
+            }
+            Card::Reload => {
+                self.variant = (self.variant + 1 + self.chance.draw().below(VARIANTS - 1)) % VARIANTS;
+                Trouble::Reload(self.variant)
+            }
+            Card::Flood => Trouble::Flood(self.millis(1_500, 4_000)),
+        };
+        self.planned.push(Planned { at, trouble });
+    }
+
+    /// A model goes wrong for some seconds.
+    fn spoil(&mut self, model: usize, at: Duration, end: Duration) {
+        let (name, fault) = self.fault();
+        let rule = json!([{ "name": name, "percent": 30 + self.below(71), "fault": fault }]);
+        let until = (at + self.millis(1_500, 6_000)).min(end);
+        self.models_free[model] = until + Duration::from_millis(500);
+        self.planned.push(Planned { at, trouble: Trouble::Faults { model, name, rules: rule } });
+        let well = Trouble::Faults { model, name: "well again", rules: json!([]) };
+        self.planned.push(Planned { at: until, trouble: well });
+    }
+
+    fn fault(&mut self) -> (&'static str, Value) {
+        let after = self.below(8);
+        let status = [500, 502, 503, 529][self.below(4)];
+        let late = format!("{}ms", 200 + self.below(2_800));
+        match self.below(13) {
+            0 => ("throttled", json!({ "kind": "status", "status": 429, "retry_after": "1s" })),
+            1 => ("server errors", json!({ "kind": "status", "status": status })),
+            2 => ("resets", json!({ "kind": "reset" })),
+            3 => ("cut", json!({ "kind": "cut", "after": after })),
+            4 => ("cut by reset", json!({ "kind": "cut", "after": after, "reset": true })),
+            5 => ("slow start", json!({ "kind": "slow", "by": late })),
+            6 => ("hangs", json!({ "kind": "hang", "after": after })),
+            7 => ("hangs at once", json!({ "kind": "hang", "after": 0 })),
+            8 => ("ends early", json!({ "kind": "end_early", "after": after })),
+            9 => ("truncated", json!({ "kind": "truncate", "after": after })),
+            10 => ("malformed", json!({ "kind": "malformed", "after": after })),
+            11 => ("errors in streams", json!({ "kind": "error", "after": after })),
+            _ => ("drips", json!({ "kind": "drip", "every": "250ms" })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MODELS, NODES, PEACE, Planned, Trouble, VARIANTS, schedule};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+    use seawall_model::engine::read_faults;
+    use std::time::Duration;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn kind(planned: &Planned) -> &'static str {
+        match planned.trouble {
+            Trouble::Faults { .. } => "faults",
+            Trouble::StoreKilled(_) => "store killed",
+            Trouble::StoreFrozen(_) => "store frozen",
+            Trouble::NodeStopped(_) => "node stopped",
+            Trouble::NodeKilled(_) => "node killed",
+            Trouble::Reload(_) => "reload",
+            Trouble::Flood(_) => "flood",
+        }
+    }
+
+    #[test]
+    fn the_same_seed_deals_the_same_and_another_deals_another() {
+        assert_eq!(schedule(MINUTE, 7), schedule(MINUTE, 7));
+        assert_ne!(schedule(MINUTE, 7), schedule(MINUTE, 8));
+    }
+
+    #[test]
+    fn every_minute_has_some_of_everything() {
+        for seed in 0..200 {
+            let planned = schedule(MINUTE, seed);
+            for wanted in
+                ["faults", "store killed", "store frozen", "node stopped", "node killed", "reload", "flood"]
+            {
+                assert!(planned.iter().any(|one| kind(one) == wanted), "seed {seed} has no {wanted}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn troubles_come_in_order_leave_a_node_alone_and_end_in_peace(seed in any::<u64>(), seconds in 0_u64..400) {
+            let whole = Duration::from_secs(seconds);
+            let planned = schedule(whole, seed);
+            prop_assert!(planned.is_sorted_by_key(|one| one.at));
+            prop_assert!(planned.iter().all(|one| one.at <= whole.saturating_sub(PEACE)));
+            let of_nodes: Vec<Duration> =
+                planned.iter().filter(|one| kind(one).starts_with("node")).map(|one| one.at).collect();
+            prop_assert!(of_nodes.windows(2).all(|two| two[1] - two[0] >= Duration::from_secs(10)));
+            let mut is_spoilt = [false; MODELS];
+            for one in &planned {
+                match &one.trouble {
+                    Trouble::Faults { model, rules, .. } => {
+                        let spoils = rules != &serde_json::json!([]);
+                        prop_assert_eq!(is_spoilt[*model], !spoils, "from well to spoilt and back");
+                        is_spoilt[*model] = spoils;
+                        prop_assert!(read_faults(rules.to_string().as_bytes()).is_ok(), "{}", rules);
+                    }
+                    Trouble::NodeStopped(node) | Trouble::NodeKilled(node) => prop_assert!(*node < NODES),
+                    Trouble::Reload(variant) => prop_assert!(*variant < VARIANTS),
+                    Trouble::StoreKilled(_) | Trouble::StoreFrozen(_) | Trouble::Flood(_) => {}
+                }
+            }
+            prop_assert_eq!(is_spoilt, [false; MODELS], "all are well at the end");
+        }
+    }
+}

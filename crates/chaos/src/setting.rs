@@ -1,0 +1,144 @@
+//! The settings of a node.
+
+use crate::schedule::MODELS;
+use crate::traffic::Who;
+use seawall_core::vocabulary::Tier;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long requests under way may take to finish at a stop.
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+
+/// What one node needs to know.
+pub(crate) struct NodeSettings<'a> {
+    pub(crate) listen: SocketAddr,
+    pub(crate) folder: &'a Path,
+    pub(crate) store: SocketAddr,
+    pub(crate) models: [SocketAddr; MODELS],
+    pub(crate) cents: u64,
+    /// Which set of limits.
+    pub(crate) variant: u64,
+}
+
+/// What a tier may ask for in any minute, by this set of limits: usual and beyond it.
+pub(crate) const fn minute(tier: Tier, variant: u64) -> (u32, u32) {
+    let usual = match tier {
+        Tier::Prime => 140,
+        Tier::Standard => 90,
+        Tier::Guest => 30,
+    };
+    match variant {
+        0 => (usual, 10),
+        1 => (usual * 2 / 3, 5),
+        _ => (usual * 3 / 2, 20),
+    }
+}
+
+impl NodeSettings<'_> {
+    /// As they are written to a file.
+    pub(crate) fn text(&self) -> String {
+        let path = |name: &str| Value::from(self.folder.join(name).to_string_lossy()).to_string();
+        let dollars = |cents: u64| format!("${}.{:02}/day", cents / 100, cents % 100);
+        let [strong, fast] = self.models;
+        let tiers: String = Tier::ALL.iter().map(|tier| limits(*tier, self.variant)).collect();
+        let keys: String = Who::all().map(key).collect();
+        format!(
+            r#"
+            server = {{ listen = "{listen}", cores = 2, drain_time = "{drain}s" }}
+            admin.listen = "127.0.0.1:0"
+            telemetry.access_log = {log}
+            store = {{ kind = "redis", folder = {state}, redis.url = "redis://{store}" }}
+            models.sonnet = {{ input = "$3/M", output = "$15/M" }}
+            models.haiku = {{ input = "$0.25/M", output = "$1.25/M" }}
+            targets.sonnet = {{ provider = "anthropic", url = "http://{strong}", model = "sonnet", region = "none", key = "env:PATH" }}
+            targets.haiku = {{ provider = "anthropic", url = "http://{fast}", model = "haiku", region = "none", key = "env:PATH" }}
+            routes.manga.start_time = "4s"
+            breakers.sonnet = {{ open_for = "1s", stages = [2, 8] }}
+            breakers.haiku = {{ open_for = "1s", stages = [2, 8] }}
+
+            [deadlines]
+            edge = "12s"
+            request = "11s"
+            worker = "10s"
+            attempt = "5s"
+            connect = "2s"
+            stream = "20s"
+            stream_gap = "4s"
+
+            [budget]
+            day = "{day}"
+            caller_day = "{caller}"
+            shares = {{ prime = "55%", standard = "30%", guest = "15%" }}
+
+            {tiers}
+            [callers.keys]
+            {keys}
+            "#,
+            listen = self.listen,
+            drain = DRAIN.as_secs(),
+            log = path("access.log"),
+            state = path("state"),
+            store = self.store,
+            day = dollars(self.cents),
+            caller = dollars(self.cents.div_ceil(2)),
+        )
+    }
+}
+
+fn limits(tier: Tier, variant: u64) -> String {
+    let (minute, burst) = minute(tier, variant);
+    let name = tier.name();
+    format!(
+        "[limits.tiers.{name}]\nminute = \"{minute}/min\"\nburst = {burst}\nhour = \"20000/h\"\nday = \"90000/day\"\n"
+    )
+}
+
+fn key(who: Who) -> String {
+    let hash: String = Sha256::digest(who.key()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let tier = who.tier.name();
+    format!("{tier}-{} = {{ hash = \"sha256:{hash}\", tier = \"{tier}\" }}\n", who.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NodeSettings, minute};
+    use crate::schedule::VARIANTS;
+    use crate::traffic::Who;
+    use seawall_config::{Input, load};
+    use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn the_settings_of_every_variant_are_good_ones_and_know_everybody() {
+        for (variant, cents) in (0..VARIANTS).flat_map(|variant| [(variant, 12), (variant, 1_510)]) {
+            let address = "127.0.0.1:7700".parse().unwrap();
+            let text = NodeSettings {
+                listen: address,
+                folder: Path::new("/tmp/a 'folder'"),
+                store: address,
+                models: [address; 2],
+                cents,
+                variant,
+            }
+            .text();
+            let loaded = load(&Input::of_file("chaos", &text, UtcTime::from_civil(2026, 11, 16)));
+            let settings = loaded.map_err(|problems| problems.to_string()).unwrap().settings;
+            assert_eq!(settings.callers.keys.len(), Who::all().count());
+            assert_eq!(settings.store.folder, "/tmp/a 'folder'/state");
+            assert!(text.contains(if cents == 12 { "$0.12/day" } else { "$15.10/day" }), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_variant_has_other_limits() {
+        for tier in Tier::ALL {
+            let limits: BTreeSet<(u32, u32)> = (0..VARIANTS).map(|variant| minute(tier, variant)).collect();
+            assert_eq!(limits.len() as u64, VARIANTS, "{tier:?}");
+        }
+    }
+}

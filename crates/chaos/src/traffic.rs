@@ -1,0 +1,188 @@
+//! Who asks what of whom, and when: drawn from the seed, whatever becomes of the answers.
+
+use crate::schedule::{NODES, Planned, Trouble};
+use seawall_core::chance::SeededChance;
+use seawall_core::vocabulary::Tier;
+use seawall_demo::judge::Dialect;
+use serde_json::json;
+use std::time::Duration;
+
+/// Callers of each tier.
+const OF_TIER: [(Tier, u64); 3] = [(Tier::Prime, 12), (Tier::Standard, 8), (Tier::Guest, 6)];
+/// From one question to the next, on average.
+const USUAL_GAP: Duration = Duration::from_millis(45);
+/// From one request of a flood to the next.
+const FLOOD_GAP: Duration = Duration::from_millis(28);
+/// Nobody asks before everything stands.
+const FIRST: Duration = Duration::from_millis(500);
+/// The last of them have this much time to hear the end.
+const LAST: Duration = Duration::from_secs(4);
+
+const QUESTIONS: [&str; 6] = [
+    "おすすめの漫画は？",
+    "Which manga should I read after a long day?",
+    "続きが気になる作品を教えてください。",
+    "I liked the one about the lighthouse. What is similar?",
+    "全巻そろえるならどれがいいですか？",
+    "A present for somebody who has read everything?",
+];
+
+/// One who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Who {
+    /// What the caller may do.
+    pub(crate) tier: Tier,
+    /// Which of them.
+    pub(crate) number: u64,
+}
+
+impl Who {
+    /// Everybody.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        OF_TIER.into_iter().flat_map(|(tier, many)| (0..many).map(move |number| Self { tier, number }))
+    }
+
+    /// The key that the caller shows.
+    pub(crate) fn key(self) -> String {
+        format!("sk-chaos-{}-{:04}", self.tier.name(), self.number)
+    }
+}
+
+/// One request, before it is put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// When, from the beginning.
+    pub(crate) at: Duration,
+    pub(crate) who: Who,
+    /// Who is asked first.
+    pub(crate) node: usize,
+    pub(crate) dialect: Dialect,
+    pub(crate) is_streamed: bool,
+    question: String,
+    most_tokens: u64,
+    /// The caller goes away when so many bytes of the body have come.
+    pub(crate) leaves_after: Option<u64>,
+}
+
+impl Arrival {
+    /// Where it goes, and what is sent.
+    pub(crate) fn written(&self) -> (&'static str, String) {
+        let (text, most, stream) = (&self.question, self.most_tokens, self.is_streamed);
+        let turn = json!([{ "role": "user", "content": text }]);
+        match self.dialect {
+            Dialect::Messages => {
+                let body =
+                    json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
+                ("/v1/messages", body.to_string())
+            }
+            Dialect::Completions => {
+                let mut body =
+                    json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
+                if stream {
+                    body["stream_options"] = json!({ "include_usage": true });
+                }
+                ("/v1/chat/completions", body.to_string())
+            }
+            Dialect::Converse => {
+                let path = if stream { "/model/manga/converse-stream" } else { "/model/manga/converse" };
+                let turn = json!([{ "role": "user", "content": [{ "text": text }] }]);
+                (path, json!({ "messages": turn, "inferenceConfig": { "maxTokens": most } }).to_string())
+            }
+            Dialect::Chat => {
+                ("/chat", json!({ "message": text, "stream": stream, "max_tokens": most }).to_string())
+            }
+        }
+    }
+}
+
+/// Everything that will be asked, the earliest first.
+pub(crate) fn arrivals(whole: Duration, troubles: &[Planned], seed: u64) -> Vec<Arrival> {
+    let mut chance = SeededChance::new(seed ^ 0x0061_736b);
+    let everybody: Vec<Who> = Who::all().collect();
+    let any = |chance: &mut SeededChance| everybody[pick(chance, everybody.len())];
+    let mut arrivals = Vec::new();
+    let (mut at, end) = (FIRST, whole.saturating_sub(LAST));
+    while at < end {
+        let who = any(&mut chance);
+        arrivals.push(arrival(at, who, &mut chance));
+        at += gap(&mut chance);
+    }
+    // Always the same, so that one caller asks for more than even a divided fleet may give; often one with a low limit.
+    let guests: Vec<Who> = Who::all().filter(|who| who.tier == Tier::Guest).collect();
+    let is_guest = chance.draw().below(3) > 0;
+    let who = if is_guest { guests[pick(&mut chance, guests.len())] } else { any(&mut chance) };
+    for planned in troubles {
+        let Trouble::Flood(lasts) = planned.trouble else { continue };
+        let mut at = planned.at;
+        while at < planned.at + lasts {
+            arrivals.push(arrival(at, who, &mut chance));
+            at += FLOOD_GAP;
+        }
+    }
+    arrivals.sort_by_key(|arrival| arrival.at);
+    arrivals
+}
+
+fn pick(chance: &mut SeededChance, bound: usize) -> usize {
+    usize::try_from(chance.draw().below(bound as u64)).unwrap_or(0)
+}
+
+fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
+    let dialects = [Dialect::Messages, Dialect::Completions, Dialect::Converse, Dialect::Chat];
+    // Few enough that some are asked twice, so that answers that are kept have a part in it.
+    let question = format!("{} ({})", QUESTIONS[pick(chance, QUESTIONS.len())], chance.draw().below(40));
+    Arrival {
+        at,
+        who,
+        node: pick(chance, NODES),
+        dialect: dialects[pick(chance, dialects.len())],
+        is_streamed: chance.draw().below(10) < 6,
+        question,
+        most_tokens: 16 + chance.draw().below(80),
+        leaves_after: (chance.draw().below(100) < 6).then(|| chance.draw().below(1_500)),
+    }
+}
+
+/// The time to the next caller when callers know nothing of one another: exponential.
+fn gap(chance: &mut SeededChance) -> Duration {
+    const STEPS: u32 = 1 << 30;
+    let lot = u32::try_from(chance.draw().below(u64::from(STEPS))).unwrap_or(0);
+    let even = (f64::from(lot) + 1.0) / f64::from(STEPS);
+    USUAL_GAP.mul_f64(-even.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Who, arrivals};
+    use crate::schedule::schedule;
+    use seawall_demo::judge::Dialect;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_same_seed_asks_the_same() {
+        let troubles = schedule(MINUTE, 3);
+        assert_eq!(arrivals(MINUTE, &troubles, 3), arrivals(MINUTE, &troubles, 3));
+        assert_ne!(arrivals(MINUTE, &troubles, 3), arrivals(MINUTE, &troubles, 4));
+    }
+
+    #[test]
+    fn a_minute_has_some_twenty_a_second_of_everybody_in_every_dialect() {
+        for seed in 0..20 {
+            let all = arrivals(MINUTE, &[], seed);
+            assert!(all.is_sorted_by_key(|one| one.at) && all.iter().all(|one| one.at < MINUTE));
+            assert!((1_050..1_450).contains(&all.len()), "seed {seed}: {}", all.len());
+            let flooded = arrivals(MINUTE, &schedule(MINUTE, seed), seed);
+            assert!((all.len() + 40..3_600).contains(&flooded.len()), "seed {seed}: {}", flooded.len());
+            let keys: BTreeSet<String> = all.iter().map(|one| one.who.key()).collect();
+            assert_eq!(keys.len(), Who::all().count());
+            for dialect in [Dialect::Messages, Dialect::Completions, Dialect::Converse, Dialect::Chat] {
+                assert!(all.iter().filter(|one| one.dialect == dialect).count() > 150, "{dialect:?}");
+            }
+            let leaving = all.iter().filter(|one| one.leaves_after.is_some()).count();
+            assert!((30..140).contains(&leaving), "seed {seed}: {leaving}");
+        }
+    }
+}

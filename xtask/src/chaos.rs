@@ -1,0 +1,24 @@
+//! `cargo xtask chaos`: random faults against running gateways.
+
+use crate::requirement;
+use crate::steps::{Steps, in_steps};
+use crate::workspace::{cargo, target_folder};
+use std::ffi::OsString;
+use std::process::Command;
+
+/// Builds the programs, starts them, lets everything go wrong and judges what came of it.
+pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
+    in_steps(|steps| {
+        steps.action("requirements", requirement::install_missing)?;
+        add_steps(steps, arguments)
+    })
+}
+
+/// The steps of a run; `ci` has the same ones, for a minute.
+pub(crate) fn add_steps(steps: &mut Steps, arguments: &[OsString]) -> anyhow::Result<()> {
+    // Together, so that both are built with the same features of what they share.
+    let mut build = cargo(["build", "--locked", "-p", "seawall-cli", "-p", "seawall-chaos"]);
+    steps.command("chaos: build", &mut build)?;
+    let mut chaos = Command::new(target_folder("debug").join("seawall-chaos"));
+    steps.command("chaos", chaos.args(arguments))
+}
