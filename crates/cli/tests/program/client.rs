@@ -108,6 +108,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Which client it is.
+    pub(crate) const fn client(&self) -> Client {
+        self.client
+    }
+
     /// What its user sees of a call: `text`, `tool` and its `tool_id`, `finish`, `input`, `output`, `pieces` of a stream,
     /// whether it came to its end (`complete`), `headers` and the name of the `request`, and `error` with the names of
     /// its class and of what that derives from (`kinds`). What `call` does not say is as below.

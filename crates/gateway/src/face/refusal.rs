@@ -8,6 +8,9 @@ use seawall_pipeline::{Conflict, Rejection, request_name};
 use seawall_wire::{Refusal, RetryAdvice};
 use std::time::Duration;
 
+/// Longer than this no client should sleep for a model. A breaker may stay open for minutes, and libraries sleep through
+/// whatever they are told.
+const LONGEST_SLEEP: Duration = Duration::from_secs(20);
 /// When to come back where that is soon, and nobody knows it better.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -88,7 +91,8 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
         Rejection::Unavailable { retry_after } => {
             // Where nobody can say when, a look a moment later costs little.
             let wait = retry_after.unwrap_or(SOON);
-            (Refusal::Overloaded, "no model can answer at the moment".to_owned(), after(Some(wait)))
+            let advice = if wait <= LONGEST_SLEEP { after } else { never };
+            (Refusal::Overloaded, "no model can answer at the moment".to_owned(), advice(Some(wait)))
         }
         // Our own tries are spent; a client that tries again would multiply them.
         Rejection::Exhausted { failure, words: Some(words), .. } => {
@@ -114,7 +118,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SOON, told};
+    use super::{LONGEST_SLEEP, SOON, told};
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_pipeline::{Conflict, Rejection};
     use seawall_wire::Refusal;
@@ -137,6 +141,16 @@ mod tests {
             let (_, _, advice) = told(&Rejection::Unavailable { retry_after });
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
         }
+    }
+
+    #[test]
+    fn nobody_sleeps_through_a_breaker_that_stays_open() {
+        let moment = Duration::from_nanos(1);
+        for (wait, should_retry) in [(LONGEST_SLEEP, None), (LONGEST_SLEEP + moment, Some(false))] {
+            let (_, _, advice) = told(&Rejection::Unavailable { retry_after: Some(wait) });
+            assert_eq!((advice.wait, advice.should_retry), (Some(wait), should_retry));
+        }
+        assert_eq!(LONGEST_SLEEP, Duration::from_secs(20));
     }
 
     #[test]

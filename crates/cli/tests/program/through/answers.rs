@@ -1,6 +1,6 @@
 //! Where nothing goes wrong, every client gets from every target what the model said, and what it cost.
 
-use super::{Bill, Pair, ROUTES, header, is_amazons, is_openais, seen_by_caller};
+use super::{Bill, Pair, ROUTES, header, is_amazons, is_openais};
 use crate::client::{Client, Session};
 use crate::running::KEY;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const fn finishes(client: Client) -> [&'static str; 3] {
 
 #[test]
 fn every_client_reads_the_words_of_every_target_and_is_told_what_the_bill_says() -> anyhow::Result<()> {
-    let pair = Pair::start("through-answers", "instant", "")?;
+    let pair = Pair::start("through-answers", "instant", "", &[])?;
     for client in Client::ALL {
         // All with one start of each: starting them takes longer than anything they do.
         let mut session = client.open(&pair.gateway.url)?;
@@ -36,7 +36,7 @@ fn every_client_reads_the_words_of_every_target_and_is_told_what_the_bill_says()
 /// What a user sees of one call, which is one answer on the bill with the numbers that the user is told.
 fn answered(session: &mut Session, pair: &Pair, call: &Value, which: &str) -> anyhow::Result<(Value, Bill)> {
     let before = pair.bill()?;
-    let seen = seen_by_caller(session, call)?;
+    let seen = pair.sees(session, call)?;
     let cost = pair.bill()?.since(before);
     assert_eq!((&seen["error"], &seen["complete"]), (&Value::Null, &json!(true)), "{which}: {seen}");
     assert_eq!((cost.requests, cost.answers), (1, 1), "{which}: {seen}");
@@ -144,7 +144,7 @@ fn lists_and_counts_without_asking_the_model(
 ) -> anyhow::Result<()> {
     let (before, requests) = (pair.bill()?, pair.requests()?);
     if !is_amazons(client) {
-        let seen = seen_by_caller(session, &json!({ "list": true }))?;
+        let seen = pair.sees(session, &json!({ "list": true }))?;
         let names = seen["models"].as_array().cloned().unwrap_or_default();
         for route in ROUTES {
             assert!(names.contains(&json!(route)), "{client:?}: {seen}");
@@ -152,8 +152,8 @@ fn lists_and_counts_without_asking_the_model(
     }
     if !is_amazons(client) && !is_openais(client) {
         let count = |question: &str| json!({ "count": true, "model": ROUTES[0], "question": question });
-        let short = seen_by_caller(session, &count("次は？"))?;
-        let long = seen_by_caller(session, &count("次は何を読もう？次は何を読もう？次は何を読もう？"))?;
+        let short = pair.sees(session, &count("次は？"))?;
+        let long = pair.sees(session, &count("次は何を読もう？次は何を読もう？次は何を読もう？"))?;
         assert_eq!((&short["error"], &long["error"]), (&Value::Null, &Value::Null), "{client:?}: {short}");
         assert!(
             short["input"].as_u64() > Some(0) && long["input"].as_u64() > short["input"].as_u64(),
@@ -166,7 +166,7 @@ fn lists_and_counts_without_asking_the_model(
 
 #[test]
 fn a_list_and_a_count_have_a_name_and_a_count_knows_which_models_there_are() -> anyhow::Result<()> {
-    let pair = Pair::start("through-lists", "instant", "")?;
+    let pair = Pair::start("through-lists", "instant", "", &[])?;
     let count = |model: &str| {
         let body =
             json!({ "model": model, "messages": [{ "role": "user", "content": "次は？" }] }).to_string();

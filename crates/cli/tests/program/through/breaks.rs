@@ -1,7 +1,7 @@
 //! A stream that breaks off after its first words raises in every client, from whatever target it came and however it broke.
 //! No client needs to see by itself that something is missing, which some of them cannot: the gateway says so in the stream.
 
-use super::{Pair, ROUTES, header, is_amazons, seen_by_caller};
+use super::{Pair, ROUTES, header, is_amazons};
 use crate::client::{Client, Session, Way};
 use anyhow::bail;
 use serde_json::{Value, json};
@@ -38,20 +38,18 @@ fn faults() -> Vec<Value> {
 #[test]
 fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow::Result<()> {
     // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
-    let pair = Pair::start("through-breaks", "real", "deadlines.stream_gap = \"500ms\"\n")?;
+    let pair = Pair::start("through-breaks", "real", "deadlines.stream_gap = \"500ms\"\n", &[])?;
     let mut sessions = Vec::new();
     for client in Client::ALL {
-        sessions.push((client, client.open(&pair.gateway.url)?));
+        sessions.push(client.open(&pair.gateway.url)?);
     }
     let mut others = Vec::new();
     for fault in faults() {
         pair.model.set_faults(&json!([{ "fault": fault }]))?;
         // At the same time: all of them mostly wait.
         let sights = std::thread::scope(|scope| {
-            let threads: Vec<_> = sessions
-                .iter_mut()
-                .map(|(client, session)| scope.spawn(|| sights(*client, session, &fault)))
-                .collect();
+            let threads: Vec<_> =
+                sessions.iter_mut().map(|session| scope.spawn(|| sights(&pair, session, &fault))).collect();
             threads
                 .into_iter()
                 .map(|thread| match thread.join() {
@@ -74,11 +72,12 @@ fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow
 }
 
 /// Tells where this fault looks other than it should.
-fn sights(client: Client, session: &mut Session, fault: &Value) -> anyhow::Result<Vec<String>> {
+fn sights(pair: &Pair, session: &mut Session, fault: &Value) -> anyhow::Result<Vec<String>> {
+    let client = session.client();
     let mut others = Vec::new();
     for route in ROUTES {
         let seen =
-            seen_by_caller(session, &json!({ "model": route, "stream": true, "retries": 2, "raw": true }))?;
+            pair.sees(session, &json!({ "model": route, "stream": true, "retries": 2, "raw": true }))?;
         let text = seen["text"].as_str().unwrap_or_default();
         let expected = exception(client, fault);
         let is_so = seen["error"]["kinds"][0] == expected
@@ -92,7 +91,7 @@ fn sights(client: Client, session: &mut Session, fault: &Value) -> anyhow::Resul
     if !is_amazons(client) && *fault == quiet() {
         // Who lets the library put the pieces together gets an exception as well, not what there was.
         let call = json!({ "model": ROUTES[0], "stream": true, "put_together": true });
-        let seen = seen_by_caller(session, &call)?;
+        let seen = pair.sees(session, &call)?;
         if seen["error"] == Value::Null || seen["text"] != "" {
             others.push(format!("{client:?}, put together, {fault}: {seen}"));
         }

@@ -9,9 +9,10 @@ mod breaks;
 mod refusals;
 
 use crate::client::{Client, Session};
-use crate::running::{KEY, Running, settings};
+use crate::running::{KEY, Running, folder, seawall, settings};
+use anyhow::ensure;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use std::path::Path;
 
 /// The routes, each named after how its target is asked.
 const ROUTES: [&str; 4] = ["to-anthropic", "to-openai", "to-invoke", "to-converse"];
@@ -23,17 +24,36 @@ const MODEL: &str = "haiku";
 struct Pair {
     model: Running,
     gateway: Running,
+    /// What Amazon's clients sign with.
+    signer: Value,
+    /// What each of the strict callers has to show.
+    strict: Vec<Value>,
 }
 
 impl Pair {
-    /// A model at this pace, and a gateway with `more` settings.
-    fn start(test: &str, pace: &str, more: &str) -> anyhow::Result<Self> {
+    /// A model at this pace, and a gateway with `more` settings. For each of these clients there is a strict caller, of
+    /// the standard tier.
+    fn start(test: &str, pace: &str, more: &str, strict: &[Client]) -> anyhow::Result<Self> {
         let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", pace])?;
-        let text = settings(&model.url, [MODEL, MODEL]) + &targets(&model.url) + more;
+        let state = folder(&format!("{test}-state"))?;
+        let signer = made(&state, "amazon", "prime", true)?;
+        let strict = strict.iter().enumerate().map(|(number, client)| {
+            made(&state, &format!("strict {number}"), "standard", is_amazons(*client))
+        });
+        let strict = strict.collect::<anyhow::Result<_>>()?;
+        let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
+        let usual = settings(&model.url, [MODEL, MODEL]).replace("store.kind = \"memory\"", &store);
         // Signatures are made with these; the model takes any.
         let keys = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret")];
-        let gateway = Running::gateway_in(test, &text, &keys)?;
-        Ok(Self { model, gateway })
+        let gateway = Running::gateway_in(test, &(usual + &targets(&model.url) + more), &keys)?;
+        Ok(Self { model, gateway, signer, strict })
+    }
+
+    /// What the usual caller sees of a call, in whichever way the client proves who that is.
+    fn sees(&self, session: &mut Session, call: &Value) -> anyhow::Result<Value> {
+        let key = json!({ "key": KEY });
+        let proof = if is_amazons(session.client()) { &self.signer } else { &key };
+        sees(session, proof, call)
     }
 
     /// What the model says it has been asked and has said.
@@ -51,9 +71,7 @@ impl Pair {
 
     /// How many requests have come in at the gateway and are over.
     fn requests(&self) -> anyhow::Result<u64> {
-        let text = self.gateway.get("/metrics")?;
-        let lines = text.lines().filter(|line| line.starts_with("seawall_requests_total{"));
-        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+        self.gateway.counter("seawall_requests_total")
     }
 }
 
@@ -80,23 +98,27 @@ impl Bill {
     }
 }
 
-/// How a client proves who it is. Amazon's sign only where they have a secret.
-fn proof(key: &str) -> Value {
-    json!({ "key": key, "secret": null })
-}
-
-/// What the caller sees of a call that is told apart from the usual one by `call`.
-fn sees(session: &mut Session, key: &str, call: &Value) -> anyhow::Result<Value> {
-    let mut whole = proof(key);
-    if let (Value::Object(whole), Value::Object(call)) = (&mut whole, call) {
-        whole.extend(call.clone());
+/// What a caller sees of a call who has this to show.
+fn sees(session: &mut Session, proof: &Value, call: &Value) -> anyhow::Result<Value> {
+    let mut whole = call.clone();
+    if let (Value::Object(whole), Value::Object(proof)) = (&mut whole, proof) {
+        whole.extend(proof.clone());
     }
     session.sees(&whole)
 }
 
-/// The same by the caller whom every gateway knows.
-fn seen_by_caller(session: &mut Session, call: &Value) -> anyhow::Result<Value> {
-    sees(session, KEY, call)
+/// A caller that the folder's gateway will know: what it has to show, which is a signature or a key.
+fn made(folder: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Value> {
+    let folder = folder.to_string_lossy();
+    let mut command = seawall(&["key", "create", name, "--tier", tier, "--json", "--data-dir", &folder]);
+    let output = command.args(signs.then_some("--aws")).output()?;
+    ensure!(output.status.success(), "{output:?}");
+    let made: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(if signs {
+        json!({ "key": made["aws"]["access_key_id"], "secret": made["aws"]["secret_access_key"] })
+    } else {
+        json!({ "key": made["key"] })
+    })
 }
 
 /// A header that a user sees; names are told in small letters.
@@ -140,10 +162,4 @@ fn targets(url: &str) -> String {
             pressure.sustained_for = \"1h\"\n\
             retry.base = \"1ms\"\n\
             retry.cap = \"5ms\"\n"
-}
-
-/// The settings of a caller of this tier.
-fn caller_of(tier: &str, name: &str, key: &str) -> String {
-    let hash: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("callers.keys.{name} = {{ hash = \"sha256:{hash}\", tier = \"{tier}\" }}\n")
 }
