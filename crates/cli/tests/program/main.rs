@@ -1,7 +1,15 @@
 //! The `seawall` program as a user meets it: the real program on real ports, and the vendor's own clients.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
+mod bad_identity;
+#[cfg(test)]
 mod bad_input;
+#[cfg(test)]
+mod bad_request;
+#[cfg(test)]
+mod bad_upstream;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
@@ -30,7 +38,17 @@ mod restart;
 #[cfg(test)]
 mod running;
 #[cfg(test)]
+mod scenarios_breaker;
+#[cfg(test)]
+mod scenarios_chat;
+#[cfg(test)]
+mod scenarios_limits;
+#[cfg(test)]
+mod scenarios_retry;
+#[cfg(test)]
 mod serve;
+#[cfg(test)]
+mod signing;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
