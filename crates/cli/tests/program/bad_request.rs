@@ -29,9 +29,10 @@ fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().filter(|endpoint| !endpoint.path.ends_with("count-tokens"))
 }
 
-/// No model was asked and nothing was paid; and what is good is answered.
+/// No model has said anything and nothing was paid; and what is good is answered. What was in its vendor's own words may have
+/// been refused by the model.
 fn is_unharmed(model: &Running, gateway: &Running) -> anyhow::Result<()> {
-    assert_eq!(model.calls()?.len(), 0);
+    assert!(model.calls()?.iter().all(|call| call["status"] == 400), "{:?}", model.calls()?);
     assert_eq!(gateway.counter("seawall_cost_nanodollars_total")?, 0);
     assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
     let errors = gateway.errors()?;

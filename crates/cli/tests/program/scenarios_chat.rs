@@ -9,9 +9,9 @@ use std::time::Duration;
 const OTHER_KEY: &str = "sk-test-other-0123456789";
 
 fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
-    let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", "instant"])?;
+    let model = Running::model(test, "[]")?;
     let more = format!("{NO_LIMITS}{BY_DAY}retry.most_retries = 0\n{}{more}", caller("other", OTHER_KEY));
-    let gateway = Running::gateway(test, &model, ["sonnet", "haiku"], &more)?;
+    let gateway = Running::gateway(test, &model, ["instant", "haiku"], &more)?;
     Ok((model, gateway))
 }
 
@@ -26,7 +26,7 @@ fn nobody_sees_what_was_answered_to_somebody_else() -> anyhow::Result<()> {
     let order = json!({ "message": "where is my order" });
     let own = gateway.chat(KEY, &order)?;
     assert_eq!(own["rung"], "strong_model");
-    model.set_faults(&down(&["sonnet", "haiku"]))?;
+    model.set_faults(&down(&["instant", "haiku"]))?;
     let other = gateway.chat(OTHER_KEY, &order)?;
     assert_eq!(other["rung"], "apology");
     assert_ne!(other["answer"], own["answer"]);
@@ -45,7 +45,7 @@ fn an_old_answer_is_served_as_such_while_models_fail_and_never_as_fresh() -> any
     let fresh = gateway.chat(KEY, &order)?;
     assert_eq!(fresh["rung"], "strong_model");
     pause(Duration::from_millis(1_100));
-    model.set_faults(&down(&["sonnet", "haiku"]))?;
+    model.set_faults(&down(&["instant", "haiku"]))?;
     let stale = gateway.chat(KEY, &order)?;
     assert_eq!((&stale["rung"], &stale["stale"]), (&"stale_cache".into(), &true.into()), "{stale}");
     assert_eq!((&stale["confidence"], &stale["degraded"]), (&0.4.into(), &true.into()));
@@ -60,23 +60,31 @@ fn an_old_answer_is_served_as_such_while_models_fail_and_never_as_fresh() -> any
 
 #[test]
 fn a_lesser_answer_replaces_no_better_one_and_half_an_answer_is_not_kept() -> anyhow::Result<()> {
-    let (model, gateway) = start("chat-grades", "")?;
+    let strong_model = Running::model("chat-grades", "[]")?;
+    // It has another seed, so that it has other words.
+    let fast_model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--seed", "77"])?;
+    let more = format!("{NO_LIMITS}{BY_DAY}retry.most_retries = 0\n");
+    let gateway =
+        Running::gateway_with("chat-grades", &strong_model.url, ["instant", "haiku"], &more, |settings| {
+            let (before, after) = settings.split_once("targets.haiku").unwrap_or_default();
+            format!("{before}targets.haiku{}", after.replacen(&strong_model.url, &fast_model.url, 1))
+        })?;
     let order = json!({ "message": "where is my order" });
     let strong = gateway.chat(KEY, &order)?;
     assert_eq!(strong["rung"], "strong_model");
-    model.set_faults(&down(&["sonnet"]))?;
+    strong_model.set_faults(&down(&["instant"]))?;
     let fast = gateway.chat(KEY, &order)?;
     assert_eq!(fast["rung"], "fast_model");
     assert_ne!(fast["answer"], strong["answer"], "they cannot be told apart");
-    model.set_faults(&down(&["sonnet", "haiku"]))?;
+    fast_model.set_faults(&down(&["haiku"]))?;
     let kept = gateway.chat(KEY, &order)?;
     assert_eq!(kept["answer"], strong["answer"], "{kept}");
 
-    model.set_faults(&json!([]))?;
+    strong_model.set_faults(&json!([]))?;
     let short = json!({ "message": "tell me more", "max_tokens": 5 });
     let cut = gateway.chat(KEY, &short)?;
     assert_eq!((&cut["finish"], &cut["usage"]["output"]), (&"length".into(), &5.into()));
-    model.set_faults(&down(&["sonnet", "haiku"]))?;
+    strong_model.set_faults(&down(&["instant"]))?;
     assert_eq!(gateway.chat(KEY, &short)?["rung"], "apology");
     Ok(())
 }
@@ -147,8 +155,10 @@ fn a_long_history_is_trimmed_and_a_message_that_is_too_long_is_refused_for_nothi
 
 #[test]
 fn a_caller_whose_day_is_nearly_spent_cannot_pass_it_by_asking_often_at_once() -> anyhow::Result<()> {
-    let (model, gateway) = start("chat-budget", "budget.caller_day = \"$0.10/day\"\n")?;
-    model.set_faults(&json!([{ "fault": { "kind": "slow", "by": "300ms" } }]))?;
+    let model = Running::model("chat-budget", "[]")?;
+    let other = caller("other", OTHER_KEY);
+    let more = format!("{NO_LIMITS}{BY_DAY}{other}budget.caller_day = \"$0.10/day\"\n");
+    let gateway = Running::gateway("chat-budget", &model, ["sonnet", "haiku"], &more)?;
     let answers = at_once(50, |number| {
         let session = format!("s-{number}");
         gateway.chat(
@@ -160,7 +170,7 @@ fn a_caller_whose_day_is_nearly_spent_cannot_pass_it_by_asking_often_at_once() -
     let (strong, fast, apology) = (of("strong_model"), of("fast_model"), of("apology"));
     assert!(strong > 0 && apology > 0, "{strong} {fast} {apology}");
     assert_eq!(strong + fast + apology, 50);
-    let bill = ["sonnet", "haiku"]
+    let bill = ["instant", "haiku"]
         .map(|name| model.bill(name).map(|bill| bill["nano_dollars"].as_u64().unwrap_or(0)));
     let [strong, fast] = bill;
     let bill = strong? + fast?;

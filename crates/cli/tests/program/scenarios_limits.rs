@@ -81,7 +81,7 @@ fn nothing_in_a_request_makes_a_guest_more_than_that() -> anyhow::Result<()> {
     let answer = gateway.send("POST", "/v1/messages", claims, body.to_string().as_bytes())?;
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
     for record in gateway.requests(2)? {
-        assert_eq!((&record["tier"], &record["tier_origin"]), (&"guest".into(), &"none".into()), "{record}");
+        assert_eq!((&record["tier"], &record["tier_origin"]), (&"guest".into(), &"guest".into()), "{record}");
     }
     Ok(())
 }
