@@ -24,6 +24,8 @@ mod client_faults;
 mod config;
 #[cfg(test)]
 mod demo;
+#[cfg(test)]
+mod fleet;
 mod key;
 #[cfg(test)]
 mod model;
