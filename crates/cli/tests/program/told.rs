@@ -50,9 +50,12 @@ fn is_documented(document: &Value, path: &str, answer: &Answer) -> anyhow::Resul
     Ok(())
 }
 
+/// A member of a list: its name and its parameters.
+type Member = (String, Vec<(char, u64)>);
+
 /// A list of a structured field (RFC 9651) whose members are strings with whole numbers as parameters: their names, and the
 /// parameters of each.
-fn read_field(text: &str) -> anyhow::Result<Vec<(String, Vec<(char, u64)>)>> {
+fn read_field(text: &str) -> anyhow::Result<Vec<Member>> {
     let mut members = Vec::new();
     for member in text.split(", ") {
         let mut parts = member.split(';');

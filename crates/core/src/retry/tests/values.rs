@@ -112,7 +112,7 @@ fn a_servers_hint_lengthens_a_wait_within_bounds() {
 
 #[test]
 fn a_hint_is_believed_from_a_moment_to_five_minutes() {
-    let policy = RetryOptions::interactive().check().unwrap();
+    let policy = plain(millis(50), SECOND, 3).check().unwrap();
     for (hint, expected) in [
         (Duration::ZERO, false),
         (Duration::from_nanos(1), true),
