@@ -5,21 +5,21 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
+pub(crate) enum Dialect {
     Anthropic,
     Openai,
     Bedrock,
 }
 
 /// A place to send requests to, and what one has to look like there.
-struct Endpoint {
-    path: &'static str,
-    dialect: Dialect,
+pub(crate) struct Endpoint {
+    pub(crate) path: &'static str,
+    pub(crate) dialect: Dialect,
     shape: Shape,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+pub(crate) enum Shape {
     /// Anthropic's and OpenAI's, which are alike as far as they are used here.
     Plain,
     /// The same without a model.
@@ -29,7 +29,7 @@ enum Shape {
     Count,
 }
 
-const ENDPOINTS: [Endpoint; 8] = [
+pub(crate) const ENDPOINTS: [Endpoint; 8] = [
     endpoint("/v1/messages", Dialect::Anthropic, Shape::Plain),
     endpoint("/v1/messages/count_tokens", Dialect::Anthropic, Shape::Plain),
     endpoint("/v1/chat/completions", Dialect::Openai, Shape::Plain),
@@ -69,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    fn good(&self) -> String {
+    pub(crate) fn good(&self) -> String {
         self.saying(r#""hi""#)
     }
 
@@ -78,7 +78,7 @@ impl Endpoint {
     }
 
     /// Bodies that must be refused, each with a name.
-    fn bad_bodies(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn bad_bodies(&self) -> Vec<(String, Vec<u8>)> {
         let good = self.good();
         let behind_brace = good.strip_prefix('{').unwrap_or_default();
         let mut bad: Vec<(String, Vec<u8>)> = vec![
@@ -153,7 +153,7 @@ impl Endpoint {
 }
 
 /// What is wrong with this refusal in this dialect.
-fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str) -> Option<String> {
+pub(crate) fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str) -> Option<String> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let (told, message) = match dialect {
         Dialect::Anthropic => (body["error"]["type"].as_str(), &body["error"]["message"]),
@@ -173,7 +173,7 @@ fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str) -> Option
     (!fits).then(|| format!("{} {:?} {}", answer.status, answer.head, String::from_utf8_lossy(&answer.body)))
 }
 
-fn malformed_name(dialect: Dialect) -> &'static str {
+pub(crate) fn malformed_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Anthropic | Dialect::Openai => "invalid_request_error",
         Dialect::Bedrock => "ValidationException",

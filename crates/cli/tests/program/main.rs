@@ -1,7 +1,15 @@
 //! The `seawall` program as a user meets it: the real program on real ports, and the vendor's own clients.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
+mod bad_identity;
+#[cfg(test)]
 mod bad_input;
+#[cfg(test)]
+mod bad_request;
+#[cfg(test)]
+mod bad_upstream;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
@@ -16,6 +24,8 @@ mod client_faults;
 mod config;
 #[cfg(test)]
 mod demo;
+#[cfg(test)]
+mod fleet;
 mod key;
 #[cfg(test)]
 mod model;
@@ -30,7 +40,16 @@ mod restart;
 #[cfg(test)]
 mod running;
 #[cfg(test)]
+mod scenarios_breaker;
+#[cfg(test)]
+mod scenarios_chat;
+#[cfg(test)]
+mod scenarios_limits;
+#[cfg(test)]
+mod scenarios_retry;
+#[cfg(test)]
 mod serve;
+mod signing;
 #[cfg(test)]
 mod through;
 #[cfg(test)]

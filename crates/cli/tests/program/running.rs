@@ -196,20 +196,7 @@ impl Running {
 
     /// Sends these bytes and reads the whole answer.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> anyhow::Result<Answer> {
-        let mut connection = self.connect()?;
-        connection.set_read_timeout(Some(Duration::from_secs(20)))?;
-        // Who is refused early need not be read to the end.
-        let _ = connection.write_all(bytes);
-        let mut answer = Vec::new();
-        let read = connection.read_to_end(&mut answer);
-        let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
-            read.context("no answer")?;
-            bail!("no answer: {}", String::from_utf8_lossy(&answer));
-        };
-        let body = answer.split_off(end + 4);
-        let head = String::from_utf8(answer)?;
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        Ok(Answer { status, head, body })
+        send_to(self.url.trim_start_matches("http://"), bytes)
     }
 
     /// What goes wrong from now on, instead of what did until now.
@@ -281,6 +268,24 @@ impl Running {
     pub(crate) fn wait(mut self) -> anyhow::Result<ExitStatus> {
         Ok(self.child.wait()?)
     }
+}
+
+/// Sends these bytes to an address and reads the whole answer.
+pub(crate) fn send_to(address: &str, bytes: &[u8]) -> anyhow::Result<Answer> {
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_read_timeout(Some(Duration::from_secs(20)))?;
+    // Who is refused early need not be read to the end.
+    let _ = connection.write_all(bytes);
+    let mut answer = Vec::new();
+    let read = connection.read_to_end(&mut answer);
+    let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
+        read.context("no answer")?;
+        bail!("no answer: {}", String::from_utf8_lossy(&answer));
+    };
+    let body = answer.split_off(end + 4);
+    let head = String::from_utf8(answer)?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    Ok(Answer { status, head, body })
 }
 
 /// What came back.

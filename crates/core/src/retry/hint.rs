@@ -42,9 +42,13 @@ impl HintOptions {
 }
 
 impl HintRule {
+    pub(super) fn believes(&self, hint: Duration) -> bool {
+        !hint.is_zero() && hint <= self.ignore_above
+    }
+
     /// Our own wait, lengthened as far as the hint asks and we trust it; never shortened.
     pub(super) fn apply(&self, own: Duration, hint: Option<Duration>, draw: Draw) -> Duration {
-        let Some(hint) = hint.filter(|hint| !hint.is_zero() && *hint <= self.ignore_above) else {
+        let Some(hint) = hint.filter(|hint| self.believes(*hint)) else {
             return own;
         };
         let spread = match self.spread {

@@ -114,6 +114,12 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// Whether a server's word about when to come back is believed. One that is not is worth telling to nobody.
+    #[must_use]
+    pub fn believes(&self, hint: Duration) -> bool {
+        self.hint.believes(hint)
+    }
+
     /// Retries on one target after a failure of this kind.
     pub(super) fn retries(&self, kind: FailureKind) -> u32 {
         self.limits.of(kind).min(self.most_retries)

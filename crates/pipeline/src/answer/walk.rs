@@ -123,7 +123,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
                 }
             };
             let Tried { mut attempt, outcome } = self.run(attempt, call, others, deadline, start_limit).await;
-            let error = match outcome {
+            let mut error = match outcome {
                 Ok(content) => {
                     self.succeeded();
                     return Ok((attempt, content));
@@ -138,6 +138,9 @@ impl<'a, R: Runtime> Walk<'a, R> {
                 Next::Other => rest = others,
                 Next::Nobody => rest = &[],
             }
+            // A wait that we do not believe ourselves is not told to the caller either.
+            let believed = |wait: &Duration| self.planned.request.rules.retry.believes(*wait);
+            error.failure.retry_after = error.failure.retry_after.filter(believed);
             unanswered.failure = Some(error);
         }
         Err(unanswered)

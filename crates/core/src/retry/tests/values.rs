@@ -111,6 +111,20 @@ fn a_servers_hint_lengthens_a_wait_within_bounds() {
 }
 
 #[test]
+fn a_hint_is_believed_from_a_moment_to_five_minutes() {
+    let policy = plain(millis(50), SECOND, 3).check().unwrap();
+    for (hint, expected) in [
+        (Duration::ZERO, false),
+        (Duration::from_nanos(1), true),
+        (Duration::from_secs(300), true),
+        (Duration::from_secs(300) + Duration::from_nanos(1), false),
+        (Duration::MAX, false),
+    ] {
+        assert_eq!(policy.believes(hint), expected, "{hint:?}");
+    }
+}
+
+#[test]
 fn hints_are_spread_upwards_only() {
     let mut options = plain(millis(50), SECOND * 20, 3);
     options.hint.spread_percent = Some(10.0);

@@ -1,0 +1,187 @@
+//! Retries and deadlines, with real programs.
+
+use crate::asking::{BY_DAY, NO_LIMITS, at_once, now, question, wait_until};
+use crate::running::{KEY, Running, seawall};
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::time::Duration;
+
+/// What a machine that is busy with other tests may add to a time that is promised.
+const SLACK: Duration = Duration::from_millis(150);
+
+fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
+    let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", "instant"])?;
+    let gateway = Running::gateway(test, &model, ["sonnet", "haiku"], &format!("{NO_LIMITS}{BY_DAY}{more}"))?;
+    Ok((model, gateway))
+}
+
+/// Breakers that stay out of the way of what is tested.
+const NO_BREAKERS: &str = "breakers.sonnet = { failure_threshold = 100000, min_calls = 100000 }\n\
+                           breakers.haiku = { failure_threshold = 100000, min_calls = 100000 }\n";
+
+#[test]
+fn a_model_that_throttles_twice_is_asked_three_times_with_pauses() -> anyhow::Result<()> {
+    let (model, gateway) = start("retry-twice", "")?;
+    let throttles = |every: u32| json!({ "every_nth": every, "fault": { "kind": "status", "status": 429 } });
+    // The first call is throttled, and the fifth and the sixth are.
+    model.set_faults(&json!([throttles(4), throttles(5)]))?;
+    for _ in 0..3 {
+        assert_eq!(gateway.ask(KEY, &question(5, false))?.status, 200);
+    }
+    let began = now();
+    let answer = gateway.ask(KEY, &question(5, false))?;
+    let took = now() - began;
+    assert_eq!((answer.status, answer.header("x-seawall-attempts")), (200, Some("3")));
+    assert_eq!(answer.header("x-seawall-target"), Some("sonnet"));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let calls = model.calls()?;
+    let statuses: Vec<_> = calls.iter().skip(4).map(|call| call["status"].as_u64()).collect();
+    assert_eq!(statuses, [Some(429), Some(429), Some(200)]);
+    let at = |number: usize| calls[number]["at_ms"].as_u64().context("no time");
+    let (first, second) = (at(5)? - at(4)?, at(6)? - at(5)?);
+    // A fifth more where there is slight pressure, and the way there and back.
+    assert!((99..=360 + 150).contains(&first), "{first}");
+    assert!((99..=1_080 + 150).contains(&second), "{second}");
+    assert_eq!(gateway.counter("seawall_retries_total")?, 3);
+    Ok(())
+}
+
+#[test]
+fn a_strong_model_that_hangs_is_left_and_the_fast_one_speaks_in_time() -> anyhow::Result<()> {
+    let (model, gateway) = start("retry-hangs", "")?;
+    model.set_faults(&json!([{ "model": "sonnet", "fault": { "kind": "hang", "after": 0 } }]))?;
+    for stream in [false, true] {
+        let asked = model.calls()?.len();
+        let began = now();
+        let body = json!({ "message": format!("what next? {stream}"), "stream": stream }).to_string();
+        let answer = gateway.send("POST", "/chat", &format!("x-api-key: {KEY}\r\n"), body.as_bytes())?;
+        let took = now() - began;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("x-seawall-rung"), Some("fast_model"), "{}", answer.head);
+        assert!(took <= Duration::from_secs(3), "{took:?}");
+        let calls = model.calls()?;
+        let (strong, fast) = (&calls[asked], &calls[asked + 1]);
+        assert_eq!((&strong["model"], &fast["model"]), (&"sonnet".into(), &"haiku".into()));
+        let waited =
+            fast["at_ms"].as_u64().context("no time")? - strong["at_ms"].as_u64().context("no time")?;
+        assert!(waited <= 1_900 + 150, "{waited}");
+        // The model sees that nobody waits for it any more.
+        wait_until("the strong call is cancelled", || Ok(model.calls()?[asked]["end"] == "caller_gone"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn with_every_model_hanging_all_are_answered_in_time() -> anyhow::Result<()> {
+    let (model, gateway) = start("retry-all-hang", "")?;
+    model.set_faults(&json!([{ "fault": { "kind": "hang", "after": 0 } }]))?;
+    for round in 0..2 {
+        let answers = at_once(150, |number| {
+            gateway.chat(KEY, &json!({ "message": format!("question {round} {number}") }))
+        })?;
+        for answer in &answers {
+            assert_eq!(
+                (&answer["rung"], &answer["confidence"]),
+                (&"apology".into(), &0.1.into()),
+                "{answer}"
+            );
+        }
+    }
+    // By the gateway's own clock: starting so many threads takes this machine a while.
+    for record in gateway.requests(300)? {
+        let took = Duration::from_micros(record["took_us"].as_u64().context("no time")?);
+        assert!(took <= Duration::from_secs(3) + SLACK, "{record}");
+    }
+    assert_eq!(gateway.counter("seawall_requests_total{verdict=\"answered\"}")?, 300);
+    wait_until("nothing is held", || Ok(gateway.counter("seawall_budget_held_nanodollars")? == 0))
+}
+
+#[test]
+fn with_everything_failing_nobody_multiplies_the_load() -> anyhow::Result<()> {
+    // Neither breakers nor pressure stop it, so that only the rules of retries do.
+    let more = format!(
+        "{NO_BREAKERS}pressure = {{ high = \"99%\", high_exit = \"98%\", sustained = \"99%\", min_calls = 200 }}\n"
+    );
+    let (model, gateway) = start("retry-load", &more)?;
+    model.set_faults(&json!([{ "fault": { "kind": "status", "status": 429 } }]))?;
+    let attempts = at_once(200, |_| {
+        let answer = gateway.ask(KEY, &question(5, false))?;
+        assert_eq!(answer.status, 429);
+        answer.header("x-seawall-attempts").context("no attempts")?.parse::<usize>().context("no number")
+    })?;
+    assert!(attempts.iter().all(|attempts| (2..=8).contains(attempts)), "{attempts:?}");
+    let calls = model.calls()?.len();
+    assert_eq!(calls, attempts.iter().sum::<usize>());
+    // Each target once for everybody, and a hundred retries.
+    assert_eq!(gateway.counter("seawall_failovers_total")?, 200);
+    assert!(calls <= 400 + 100, "{calls}");
+    assert_eq!(gateway.counter("seawall_retries_total")?, calls as u64 - 400);
+    assert!(gateway.counter("seawall_retry_stops_total{reason=\"budget\"}")? > 0);
+    Ok(())
+}
+
+#[test]
+fn pressure_that_rises_meanwhile_ends_the_retries_of_a_request() -> anyhow::Result<()> {
+    let more = format!("{NO_BREAKERS}retry.base = \"1s\"\nretry.budget.always = 1000\n");
+    let (model, gateway) = start("retry-pressure", &more)?;
+    model.set_faults(&json!([{ "fault": { "kind": "status", "status": 429 } }]))?;
+    let (first, _) = std::thread::scope(|scope| -> anyhow::Result<_> {
+        let first = scope.spawn(|| gateway.ask(KEY, &question(5, false)));
+        wait_until("the first attempt has failed", || Ok(gateway.counter("seawall_retries_total")? == 1))?;
+        // While it pauses, many others fail.
+        let others = at_once(30, |_| gateway.ask(KEY, &question(5, false)))?;
+        let first = first.join().map_err(|_| anyhow::anyhow!("a thread broke"))??;
+        Ok((first, others))
+    })?;
+    assert_eq!(first.status, 429);
+    assert!(gateway.counter("seawall_retry_stops_total{reason=\"pressure\"}")? > 0);
+    // Alone it would have asked each model four times.
+    let attempts: u32 = first.header("x-seawall-attempts").context("no attempts")?.parse()?;
+    assert!((2..=4).contains(&attempts), "{attempts}");
+    Ok(())
+}
+
+#[test]
+fn times_that_do_not_fit_into_each_other_are_refused_at_the_start() -> anyhow::Result<()> {
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--set", "deadlines.attempt=31s"];
+    let output = seawall(&arguments).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("deadlines") && complaint.contains("attempt"), "{complaint}");
+    Ok(())
+}
+
+#[test]
+fn what_breaks_after_the_first_words_says_what_was_delivered_and_nobody_speaks_after_it() -> anyhow::Result<()>
+{
+    // At a real pace: what comes in one piece with its own end is replaced before anybody has seen it.
+    let model = Running::model("retry-broken", r#"[{"fault":{"kind":"cut","after":4}}]"#)?;
+    let gateway =
+        Running::gateway("retry-broken", &model, ["haiku", "haiku"], &format!("{NO_LIMITS}{BY_DAY}"))?;
+    let body = json!({ "message": "what next?", "stream": true }).to_string();
+    let mut connection = std::net::TcpStream::connect(gateway.url.trim_start_matches("http://"))?;
+    let head = format!(
+        "POST /chat HTTP/1.0\r\nhost: test\r\nx-api-key: {KEY}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    std::io::Write::write_all(&mut connection, format!("{head}{body}").as_bytes())?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    let (_, events) = answer.split_once("\r\n\r\n").context("no body")?;
+    let events: Vec<(&str, Value)> = events
+        .split("\n\n")
+        .filter_map(|event| event.split_once('\n'))
+        .map(|(name, data)| {
+            let data = data.strip_prefix("data: ").context("no data")?;
+            Ok((name.trim_start_matches("event: "), serde_json::from_str(data)?))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let text: String = events.iter().filter_map(|(_, data)| data["text"].as_str()).collect();
+    let (name, end) = events.last().context("no event")?;
+    assert!(!text.is_empty());
+    assert_eq!((*name, &end["delivered"]), ("interrupted", &text.chars().count().into()), "{end}");
+    assert_eq!(events.iter().filter(|(name, _)| *name != "text").count(), 1);
+    assert_eq!(model.calls()?.len(), 1);
+    Ok(())
+}
