@@ -301,10 +301,20 @@ impl Entrance {
             biased;
             // A connection that breaks has told its requests by dropping them.
             _ = connection.as_mut() => return,
+            // Its first bytes say which protocol it speaks, and until then that protocol's own limits are not in force.
+            () = until_silent_for_too_long(&has_asked, head_limit, runtime) => return,
             () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
         drop(open);
+    }
+}
+
+/// Until so much time has passed without a first request. Never, once there was one.
+async fn until_silent_for_too_long(has_asked: &AtomicBool, limit: Duration, runtime: TokioRuntime) {
+    runtime.sleep_until(runtime.monotonic() + limit).await;
+    if has_asked.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
     }
 }
 
