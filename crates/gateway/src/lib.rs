@@ -43,6 +43,7 @@ mod simulated;
 mod stopping;
 mod target;
 mod tls;
+mod unread;
 
 pub use assemble::{ServeError, ServeOptions, serve};
 pub use keeper::{KeepError, Kept};

@@ -15,6 +15,7 @@ use crate::runtime::TokioRuntime;
 use crate::sight::Sight;
 use crate::stopping::Cut;
 use crate::tls::Door;
+use crate::unread::OpenStreams;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -40,6 +41,9 @@ const MOST_WAITING: u16 = 1_024;
 const TIME_TO_ASK: Duration = Duration::from_secs(1);
 /// How often it is looked at whether it has.
 const ASKS_AGAIN: Duration = Duration::from_millis(5);
+
+/// How often streams are looked at whose callers may not read them.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 /// How long it may take to tell callers that no more will come.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -202,6 +206,8 @@ async fn accept(
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
     let (cutting, cut) = Cut::pair();
+    let streams = cut.streams.clone();
+    serve(look_after(streams.clone(), face.runtime));
     let entrance = Entrance { face: Arc::clone(&face), door, stopped: stopped.clone(), cut, open };
     loop {
         let accepted = tokio::select! {
@@ -235,10 +241,19 @@ async fn accept(
     }
     // Nobody listens only if nobody is left to be told.
     let _ = cutting.send(true);
+    streams.stop();
     tokio::select! {
         biased;
         _ = all_ended.recv() => {}
         () = face.runtime.sleep_until(face.runtime.monotonic() + LAST_WORDS) => {}
+    }
+}
+
+/// Looks after streams that nobody may be reading, until the runtime ends.
+async fn look_after(streams: OpenStreams, runtime: TokioRuntime) {
+    loop {
+        runtime.sleep_until(runtime.monotonic() + LOOKS_EVERY).await;
+        streams.look();
     }
 }
 
@@ -286,10 +301,20 @@ impl Entrance {
             biased;
             // A connection that breaks has told its requests by dropping them.
             _ = connection.as_mut() => return,
+            // Its first bytes say which protocol it speaks, and until then that protocol's own limits are not in force.
+            () = until_silent_for_too_long(&has_asked, head_limit, runtime) => return,
             () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
         drop(open);
+    }
+}
+
+/// Until so much time has passed without a first request. Never, once there was one.
+async fn until_silent_for_too_long(has_asked: &AtomicBool, limit: Duration, runtime: TokioRuntime) {
+    runtime.sleep_until(runtime.monotonic() + limit).await;
+    if has_asked.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -308,7 +333,7 @@ async fn until_it_may_close(
     }
 }
 
-/// The one place that starts a task: a connection, which ends with its runtime at the latest.
+/// The one place that starts a task: a connection, or who looks after some. It ends with its runtime at the latest.
 #[expect(clippy::disallowed_methods, reason = "connections are what the runtime is for")]
 pub(crate) fn serve(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);

@@ -5,12 +5,15 @@
 //! this node tells that it lives, counts the others, and looks for a store that was away.
 //!
 //! **What it will not do.** It keeps no request waiting longer than the store may take, and refuses none because it is
-//! away. A settlement that finds the line full is dropped and counted: what was reserved stays charged.
+//! away. A settlement that finds the line full, or that a slow store has not taken some seconds after the end, is dropped and
+//! counted: what was reserved stays charged.
 
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
 use seawall_config::RedisSettings;
 use seawall_core::breaker::NodeId;
+use seawall_core::deadline::Deadline;
+use seawall_core::handle::within;
 use seawall_core::quota::{GroupId, LimitId, LimitView, QuotaGroup, Scope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
@@ -20,16 +23,22 @@ use seawall_store::{
     AwayObserver, AwayOptions, Board as _, NodeView, QuotaAsk, Quotas as _, SharedQuotas, SharedReceipt,
     Spent, Standing,
 };
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// Settlements that may wait for the store.
 const WAITING: usize = 65_536;
+/// Settlements that are on their way to the store at the same time: one after the other, a store that is a millisecond away
+/// would take a thousand a second.
+const TOGETHER: usize = 64;
+/// How long the end may take to settle what waits.
+const LAST_SETTLING: Duration = Duration::from_secs(3);
 /// How often this node tells that it lives and looks for the store.
 const EVERY: Duration = Duration::from_secs(1);
 /// A node that has not been heard of for so long is not counted.
@@ -68,6 +77,7 @@ pub(crate) struct SharedKeeper {
     node: NodeId,
     runtime: TokioRuntime,
     line: mpsc::Receiver<(Receipt, Spent, Now)>,
+    dropped: Arc<AtomicU64>,
 }
 
 /// How the shared store stands, for who operates the gateway.
@@ -180,8 +190,8 @@ fn open(
         line,
         dropped: Arc::clone(&dropped),
     };
-    let status = SharedStatus { store: Arc::clone(&store), dropped };
-    let keeper = SharedKeeper { store, board: RedisBoard::new(link), node, runtime, line: waiting };
+    let status = SharedStatus { store: Arc::clone(&store), dropped: Arc::clone(&dropped) };
+    let keeper = SharedKeeper { store, board: RedisBoard::new(link), node, runtime, line: waiting, dropped };
     Ok((limits, keeper, status))
 }
 
@@ -217,11 +227,12 @@ impl AwayObserver for Told {
 
 impl SharedKeeper {
     /// Settles, tells and looks, until `stop` says that the gateway has ended. Then what waits is settled, as far as the
-    /// store takes it, and the node leaves.
+    /// store takes it in time, and the node leaves.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut sequence = 0;
         let mut due = self.runtime.monotonic();
+        let mut some = Vec::new();
         loop {
             tokio::select! {
                 biased;
@@ -231,22 +242,18 @@ impl SharedKeeper {
                     self.tell(sequence).await;
                     due = self.runtime.monotonic() + EVERY;
                 }
-                Some((receipt, spent, now)) = self.line.recv() => self.settle(receipt, spent, now).await,
+                1.. = self.line.recv_many(&mut some, TOGETHER) => {
+                    settle(&self.store, std::mem::take(&mut some)).await;
+                }
             }
         }
-        self.line.close();
-        while let Some((receipt, spent, now)) = self.line.recv().await {
-            self.settle(receipt, spent, now).await;
-        }
+        let store = &self.store;
+        let left = drain(&mut self.line, self.runtime, LAST_SETTLING, |some| settle(store, some)).await;
+        self.dropped.fetch_add(left, Ordering::Relaxed);
         let now = self.runtime.now();
         self.store.store().give_back_chunks(now).await;
         // A node that cannot say so is forgotten when its time is over.
         let _ = self.board.leave(self.node, now).await;
-    }
-
-    async fn settle(&self, receipt: Receipt, spent: Spent, now: Now) {
-        // What could not be settled is counted by the store itself, and stays charged.
-        let _ = self.store.settle(receipt, spent, now).await;
     }
 
     async fn tell(&self, sequence: u64) {
@@ -258,6 +265,39 @@ impl SharedKeeper {
             && let Ok(fleet) = self.board.read(now).await
         {
             self.store.set_fleet_size(u32::try_from(fleet.len()).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// Settles these at the same time.
+async fn settle(store: &Store, some: Vec<(Receipt, Spent, Now)>) {
+    // What could not be settled is counted by the store itself, and stays charged.
+    let each = some.into_iter().map(|(receipt, spent, now)| Box::pin(store.settle(receipt, spent, now)));
+    let mut under_way: Vec<_> = each.collect();
+    poll_fn(|context| {
+        under_way.retain_mut(|settling| settling.as_mut().poll(context).is_pending());
+        if under_way.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Closes the line and settles what waits in it, for no longer than this. Returns how many were left.
+async fn drain<T, Settling: Future<Output = ()>>(
+    line: &mut mpsc::Receiver<T>,
+    runtime: TokioRuntime,
+    limit: Duration,
+    settle: impl Fn(Vec<T>) -> Settling,
+) -> u64 {
+    line.close();
+    let end = Deadline::after(runtime.monotonic(), limit);
+    let mut some = Vec::new();
+    loop {
+        let count = line.recv_many(&mut some, TOGETHER).await;
+        if count == 0 {
+            return 0;
+        }
+        if within(&runtime, end, settle(std::mem::take(&mut some))).await.is_none() {
+            return (count + line.len()) as u64;
         }
     }
 }
@@ -334,5 +374,48 @@ impl SharedLimits for RedisLimits {
         self.store.change(changed.clone(), now)?;
         *groups = changed;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOGETHER, drain};
+    use crate::runtime::TokioRuntime;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use tokio::sync::mpsc;
+
+    fn line(waiting: usize) -> mpsc::Receiver<usize> {
+        let (sender, receiver) = mpsc::channel(1_000);
+        (0..waiting).for_each(|number| sender.try_send(number).unwrap());
+        receiver
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn the_end_settles_all_that_waits() {
+        let settled = AtomicUsize::new(0);
+        let left = run(async {
+            let settle = |some: Vec<usize>| {
+                assert!(some.len() <= TOGETHER);
+                settled.fetch_add(some.len(), Ordering::Relaxed);
+                async {}
+            };
+            drain(&mut line(3 * TOGETHER + 1), TokioRuntime::new(), Duration::from_secs(60), settle).await
+        });
+        assert_eq!((left, settled.into_inner()), (0, 3 * TOGETHER + 1));
+    }
+
+    #[test]
+    fn a_store_that_takes_nothing_does_not_keep_the_gateway_from_ending() {
+        let waiting = 3 * TOGETHER + 1;
+        let never = |_: Vec<usize>| std::future::pending::<()>();
+        let left = run(async {
+            drain(&mut line(waiting), TokioRuntime::new(), Duration::from_millis(20), never).await
+        });
+        assert_eq!(left, waiting as u64);
     }
 }

@@ -39,22 +39,32 @@ pub(crate) async fn admit<R: Runtime>(
     closing.record.route = Some(Arc::clone(&route.alias));
     let scopes = scopes(&request, &caller, &route);
     let tokens = if route.counts_tokens { most_tokens(&request) } else { 0 };
-    let ask = QuotaAsk {
+    let ask = |cost| QuotaAsk {
         home: caller.network.unwrap_or(caller.id),
         scopes: &scopes,
-        cost: Cost::tokens(tokens),
+        cost,
         money: worst_money(&request, &caller, &route),
         claim: request.name.as_deref().map(|name| claim(name, &request, &caller)),
     };
-    match path.limits.reserve(ask, request.received).await {
+    let mut decision = path.limits.reserve(ask(Cost::tokens(tokens)), request.received).await;
+    // Limits that are only being tried say what they would have done. Money and names hold all the same.
+    let is_refused = matches!(decision, AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. });
+    if is_refused && !is_enforced(&request) {
+        closing.record.would_limit = true;
+        let uncounted = ask(Cost::NOTHING);
+        if uncounted.money.is_some() || uncounted.claim.is_some() {
+            decision = path.limits.reserve(uncounted, request.received).await;
+        }
+    }
+    let is_counted = !closing.record.would_limit;
+    match decision {
         AdmitDecision::Granted { receipt, tightest } => {
             closing.tightest = Some(tightest);
             closing.taking = receipt.map(|taking| (taking, Arc::clone(&path.limits)));
+            closing.is_counted = is_counted;
             Ok(AdmittedRequest { request, caller, route })
         }
-        // Limits that are only being tried say what they would have done.
-        AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_enforced(&request) => {
-            closing.record.would_limit = true;
+        AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_counted => {
             Ok(AdmittedRequest { request, caller, route })
         }
         AdmitDecision::RetryAfter(refusal) => Err(Rejection::Limited {

@@ -165,6 +165,13 @@ impl<R: Runtime> Attempt<R> {
         self.place = None;
     }
 
+    /// We leave it, for no fault of the target's: its answer is not read, or the gateway ends.
+    pub(crate) fn abandon(&mut self) {
+        self.permit = None;
+        self.post();
+        self.place = None;
+    }
+
     /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came. Of an
     /// answer in one piece nothing comes before all of it was written: one that did not come may be as long as any.
     fn post(&mut self) {

@@ -215,3 +215,7 @@ impl<R: Runtime> Drop for Lead<R> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

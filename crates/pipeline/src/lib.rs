@@ -15,6 +15,8 @@ pub mod chat;
 mod chat_rules;
 mod flight;
 pub mod guardrail;
+#[cfg(test)]
+mod hand;
 mod identify;
 mod limits;
 mod path;

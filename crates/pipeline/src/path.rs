@@ -24,7 +24,10 @@ use seawall_core::setting::SettingError;
 use seawall_core::strategy::Language;
 use seawall_core::vocabulary::Rung;
 use seawall_store::Books;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// What a path is made of.
 pub struct PathOptions {
@@ -120,24 +123,57 @@ impl<R: Runtime> Path<R> {
     /// The whole way, from the bytes that came in to the reply. A stream's reply goes on settling itself when it is
     /// read to its end or dropped.
     pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
+        self.serve_until(inbound, pending()).await
+    }
+
+    /// The same, unless `cut` comes before the reply: then the work on it is dropped, which settles it, and its caller is
+    /// told that the gateway is about to end.
+    pub async fn serve_until(&self, inbound: InboundRequest, cut: impl Future<Output = ()>) -> Reply<R> {
         let mut closing =
             Closing::new(&self.runtime, &self.observer, inbound.id, inbound.arriving.face().name());
-        let planned = match self.planned(inbound, &mut closing).await {
-            Ok(planned) => planned,
+        let worked = {
+            let (mut work, mut cut) = (pin!(self.work(inbound, &mut closing)), pin!(cut));
+            poll_fn(|context| match work.as_mut().poll(context) {
+                Poll::Ready(worked) => Poll::Ready(worked),
+                Poll::Pending => cut.as_mut().poll(context).map(|()| Err(Rejection::Stopping)),
+            })
+            .await
+        };
+        let (planned, found) = match worked {
+            Ok(worked) => worked,
             Err(rejection) => return rejected(closing, rejection),
         };
-        if let (Some(question), Some(rules)) = (&planned.request.chat, &planned.request.rules.chat) {
-            // Ways that most requests do not take lie elsewhere: what all of them carry along is copied more than once.
-            let said = Box::pin(answer_chat(self, &planned, question, rules, &closing.tally)).await;
-            return self.reply_chat(closing, &planned, said, question.ask.stream);
-        }
-        match answer(self, &planned, &closing.tally).await {
-            Ok(answered) => self.reply(closing, &planned, answered),
-            Err(rejection) if planned.route.falls_back && may_replace(&rejection) => {
+        match found {
+            Found::Said(said) => {
+                let is_stream = planned.request.chat.as_ref().is_some_and(|question| question.ask.stream);
+                self.reply_chat(closing, &planned, said, is_stream)
+            }
+            Found::Answered(answered) => self.reply(closing, &planned, answered),
+            Found::Nothing(rejection) if planned.route.falls_back && may_replace(&rejection) => {
                 self.reply_prepared(closing, &planned, rejection)
             }
-            Err(rejection) => rejected(closing, rejection),
+            Found::Nothing(rejection) => rejected(closing, rejection),
         }
+    }
+
+    /// All that is waited for before a reply begins.
+    async fn work(
+        &self,
+        inbound: InboundRequest,
+        closing: &mut Closing<R>,
+    ) -> Result<(PlannedRequest, Found<R>), Rejection> {
+        let planned = self.planned(inbound, closing).await?;
+        let chat = (&planned.request.chat, &planned.request.rules.chat);
+        let found = if let (Some(question), Some(rules)) = chat {
+            // Ways that most requests do not take lie elsewhere: what all of them carry along is copied more than once.
+            Found::Said(Box::pin(answer_chat(self, &planned, question, rules, &closing.tally)).await)
+        } else {
+            match answer(self, &planned, &closing.tally).await {
+                Ok(answered) => Found::Answered(answered),
+                Err(rejection) => Found::Nothing(rejection),
+            }
+        };
+        Ok((planned, found))
     }
 
     /// An apology where the route would rather have one than an error.
@@ -248,6 +284,13 @@ impl<R: Runtime> Path<R> {
         };
         Reply { content, notes }
     }
+}
+
+/// What became of a request that had a plan.
+enum Found<R: Runtime> {
+    Said(Said<R>),
+    Answered(Answered<R>),
+    Nothing(Rejection),
 }
 
 fn notes<R: Runtime>(closing: &Closing<R>) -> Notes {

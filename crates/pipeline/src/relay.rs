@@ -135,14 +135,15 @@ impl<R: Runtime> ReplyStream<R> {
         if self.stream.is_finished() {
             self.frames = None;
         } else {
-            self.interrupt(Failure::of(FailureKind::TimedOut), INTERRUPTED);
+            // There was more to read: the target is not to blame, or who does not read could have it left alone.
+            self.give_up(FailureKind::TimedOut, INTERRUPTED);
         }
     }
 
     /// Says that no more will come, and why. What is ready goes out before it. Nothing changes where the answer has ended.
     pub fn stop(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
-            self.interrupt(Failure::of(FailureKind::BrokeMidStream), STOPPING);
+            self.give_up(FailureKind::BrokeMidStream, STOPPING);
         }
     }
 
@@ -218,11 +219,24 @@ impl<R: Runtime> ReplyStream<R> {
         let is_blocked = self.stream.blocked_by().is_some();
         // Upstream first: the attempt gives its place back.
         self.frames = None;
+        // A guardrail of ours is no fault of the target's.
         if is_blocked {
             self.attempt.block();
         } else {
             self.attempt.fail(&failure);
         }
+        self.break_off(failure.kind, words);
+    }
+
+    /// The same, for no fault of the target's.
+    fn give_up(&mut self, kind: FailureKind, words: &'static str) {
+        self.frames = None;
+        self.attempt.abandon();
+        self.break_off(kind, words);
+    }
+
+    fn break_off(&mut self, kind: FailureKind, words: &'static str) {
+        let is_blocked = self.stream.blocked_by().is_some();
         let words = match &mut self.telling {
             Some(telling) => {
                 telling.fail();
@@ -231,9 +245,9 @@ impl<R: Runtime> ReplyStream<R> {
             }
             None => words,
         };
-        self.closing.record.verdict = Verdict::Interrupted(failure.kind);
+        self.closing.record.verdict = Verdict::Interrupted(kind);
         self.stream.set_took(self.runtime.monotonic() - self.patience.received);
-        let event = self.stream.interrupt(failure.kind, words);
+        let event = self.stream.interrupt(kind, words);
         if !event.is_empty() {
             self.ready.push_back(event);
         }

@@ -166,6 +166,8 @@ pub(crate) struct Closing<R: Runtime> {
     pub(crate) tightest: Option<LimitView>,
     /// What is to be put right at the end, and where.
     pub(crate) taking: Option<(Taking, Arc<Limits>)>,
+    /// Whether limits have counted it.
+    pub(crate) is_counted: bool,
     /// When it was over, where that was before this is dropped.
     pub(crate) ended: Option<Timestamp>,
 }
@@ -197,6 +199,7 @@ impl<R: Runtime> Closing<R> {
             record,
             tightest: None,
             taking: None,
+            is_counted: true,
             ended: None,
         }
     }
@@ -219,7 +222,7 @@ impl<R: Runtime> Drop for Closing<R> {
             // vendor has told of the use: who leaves in time must not have used nothing.
             let used = u32::try_from(self.tally.tokens()).unwrap_or(u32::MAX);
             let spent = Spent {
-                cost: Cost::tokens(used),
+                cost: if self.is_counted { Cost::tokens(used) } else { Cost::NOTHING },
                 money: record.cost,
                 done: record.verdict == Verdict::Answered,
             };

@@ -34,16 +34,19 @@ impl Face {
             Arriving::Chat { .. } => Arriving::Chat { accepts_stream: accepts_events(&head.headers) },
             arriving => arriving,
         };
-        let Inbound { request, set_cookie } = match self.inbound(id, &head, body, arriving, peer).await {
+        let inbound = tokio::select! {
+            biased;
+            inbound = self.inbound(id, &head, body, arriving, peer) => inbound,
+            () = cut.clone().told() => {
+                let reply = self.path.refuse(id, face, Rejection::Stopping);
+                return respond(face, reply, id, Cut::never());
+            }
+        };
+        let Inbound { request, set_cookie } = match inbound {
             Ok(inbound) => inbound,
             Err(response) => return *response,
         };
-        let reply = tokio::select! {
-            biased;
-            reply = self.path.serve(request) => reply,
-            // What it has taken is settled as the work on it is dropped.
-            () = cut.clone().told() => self.path.refuse(id, face, Rejection::Stopping),
-        };
+        let reply = self.path.serve_until(request, cut.clone().told()).await;
         let mut response = respond(face, reply, id, cut);
         if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             response.headers_mut().insert(SET_COOKIE, cookie);

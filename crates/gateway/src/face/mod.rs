@@ -26,9 +26,14 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::{Path, Runtime as _};
+use seawall_wire::Refusal;
 use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 #[cfg(test)]
 pub(crate) use ask::respond;
@@ -54,7 +59,23 @@ impl Face {
             Wanted::Metrics if !self.sight.tells_metrics() => Wanted::nothing_here(),
             wanted => wanted,
         };
-        let response = match wanted {
+        let face = wanted.face();
+        let answering = self.answered(wanted, request, peer, cut);
+        let response = match unless_it_panics(answering).await {
+            Some(response) => response,
+            None => refusal::refuse(face, Refusal::Internal, "the gateway has made a mistake", self.id()),
+        };
+        Ok(response)
+    }
+
+    async fn answered(
+        &self,
+        wanted: Wanted,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        cut: Cut,
+    ) -> Response<ReplyBody> {
+        match wanted {
             Wanted::Ask(arriving) => self.ask(request, arriving, peer, cut).await,
             Wanted::Models => self.models(request, peer).await,
             Wanted::CountTokens => self.count_tokens(request, peer).await,
@@ -66,14 +87,26 @@ impl Face {
             Wanted::OpenApi => text("application/json", openapi()),
             Wanted::Metrics => text(metrics::CONTENT_TYPE, self.sight.metrics()),
             Wanted::Nothing { face, problem, refusal } => refusal::refuse(face, refusal, problem, self.id()),
-        };
-        Ok(response)
+        }
     }
 
     /// A name for a request that nobody can foresee and that seldom comes twice.
     fn id(&self) -> u64 {
         self.runtime.draw().below(u64::MAX)
     }
+}
+
+/// The outcome of `work`; nothing if it panics. What it held is settled by then, and other requests of the connection go on.
+async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        // It is not looked at again after a panic.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
 }
 
 fn plain(status: StatusCode, words: String) -> Response<ReplyBody> {
@@ -86,4 +119,28 @@ fn text(content_type: &'static str, text: String) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Whole(Some(text.into())));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unless_it_panics;
+    use std::future::{Future, ready};
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn a_panic_is_no_answer_and_lets_go_of_what_was_held() {
+        let held = Arc::new(());
+        let holds = Arc::clone(&held);
+        let mistake = async move {
+            let _held = holds;
+            ready(()).await;
+            panic!("a mistake");
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        let outcome = pin!(unless_it_panics::<()>(mistake)).poll(&mut context);
+        assert_eq!((outcome, Arc::strong_count(&held)), (Poll::Ready(None), 1));
+        assert_eq!(pin!(unless_it_panics(ready(7))).poll(&mut context), Poll::Ready(Some(7)));
+    }
 }

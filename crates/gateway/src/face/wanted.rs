@@ -33,6 +33,16 @@ impl Wanted {
         nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound)
     }
 
+    /// In whose words it is refused.
+    pub(super) fn face(&self) -> Face {
+        match self {
+            Self::Ask(arriving) => arriving.face(),
+            Self::CountTokens => Face::AnthropicMessages,
+            Self::Nothing { face, .. } => *face,
+            Self::Models | Self::Alive | Self::Ready | Self::Metrics | Self::OpenApi => Face::OpenAiChat,
+        }
+    }
+
     pub(crate) fn of(method: &Method, path: &str) -> Self {
         let (wanted, only) = match path {
             "/v1/messages" => (Self::Ask(Arriving::Messages), Method::POST),
@@ -50,11 +60,7 @@ impl Wanted {
         if *method == only || matches!(wanted, Self::Nothing { .. }) {
             return wanted;
         }
-        let face = match &wanted {
-            Self::Ask(arriving) => arriving.face(),
-            Self::CountTokens => Face::AnthropicMessages,
-            _ => Face::OpenAiChat,
-        };
+        let face = wanted.face();
         let problem = if only == Method::POST { "this path takes POST" } else { "this path takes GET" };
         nothing(face, problem, Refusal::NotFound)
     }

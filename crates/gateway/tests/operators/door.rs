@@ -1,7 +1,9 @@
 //! Who is let in.
 
 use crate::running::{Gateway, KEY, send, settings, start, try_start};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 /// A file with a credential; gone when dropped.
 struct SecretFile(std::path::PathBuf);
@@ -152,4 +154,36 @@ fn it_stops_with_the_gateway_even_while_somebody_is_connected() {
     gateway.listening.take().unwrap().stop();
     assert!(TcpStream::connect(gateway.admin).is_err() && TcpStream::connect(gateway.data).is_err());
     drop(idle);
+}
+
+#[test]
+fn a_connection_that_asks_nothing_in_time_is_closed() {
+    let gateway = start("server.header_time = \"300ms\"\n");
+    for said in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n\r\nSM\r\n", b"GET /livez HT"] {
+        let mut connection = TcpStream::connect(gateway.data).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        connection.write_all(said).unwrap();
+        let mut told = Vec::new();
+        // It ends or is reset; one that is kept would time out.
+        let ended = connection.read_to_end(&mut told).map_err(|error| error.kind());
+        assert!(!matches!(ended, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{said:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_has_asked_is_kept_for_the_next_question() {
+    let gateway = start("server.header_time = \"600ms\"\n");
+    let mut connection = TcpStream::connect(gateway.data).unwrap();
+    // Each comes well within the time for a head, and together they take longer than that.
+    for _ in 0..24 {
+        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        connection.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        let mut told = [0; 1_024];
+        let read = connection.read(&mut told).unwrap();
+        assert!(told[..read].starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&told[..read]));
+        // Nothing more comes, which takes this long to find out.
+        connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let more = connection.read(&mut told).map_err(|error| error.kind());
+        assert!(matches!(more, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{more:?}");
+    }
 }

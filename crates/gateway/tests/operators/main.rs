@@ -6,3 +6,5 @@ mod answers;
 mod door;
 #[cfg(test)]
 mod running;
+#[cfg(test)]
+mod unread;

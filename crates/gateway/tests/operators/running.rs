@@ -15,8 +15,13 @@ pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 
 /// Settings with two targets that refuse every connection, and `more`, which ends with no open table.
 pub(crate) fn settings(more: &str) -> Arc<Loaded> {
+    settings_at("http://127.0.0.1:9", more)
+}
+
+/// The same with targets at this address.
+pub(crate) fn settings_at(url: &str, more: &str) -> Arc<Loaded> {
     let hash: String = credential_of_key(KEY).iter().map(|byte| format!("{byte:02x}")).collect();
-    let target = r#"{ provider = "anthropic", url = "http://127.0.0.1:9", region = "none", model = "m" }"#;
+    let target = format!(r#"{{ provider = "anthropic", url = "{url}", region = "none", model = "m" }}"#);
     let text = format!(
         r#"
         server.listen = "127.0.0.1:0"

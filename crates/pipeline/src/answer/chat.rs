@@ -77,13 +77,14 @@ impl<R: Runtime> Telling<R> {
         cost: Money,
     ) -> &ChatReply {
         let (text, end): (Arc<str>, _) = (self.text.as_str().into(), end_of(finish));
-        if !self.is_too_long
-            && let Some(key) = self.question.key_for(&text)
-        {
+        let key = self.question.key_for(&text).filter(|_| !self.is_too_long);
+        // What turns out to be its caller's own business is nobody else's.
+        let may_share = key.is_some() && key == self.question.key();
+        if let Some(key) = key {
             self.rules.shelf.keep(key, Arc::clone(&text), end, self.grade, runtime.now().utc);
         }
         if let Some(lead) = self.lead.take() {
-            if end == AnswerEnd::Finished { lead.answered(&text) } else { lead.failed() }
+            if may_share && end == AnswerEnd::Finished { lead.answered(&text) } else { lead.failed() }
         }
         (self.reply.usage, self.reply.cost) = (usage, cost);
         self.reply.finish = finish.map_or(ChatFinish::Finished, ChatFinish::of);

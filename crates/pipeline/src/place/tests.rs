@@ -1,50 +1,19 @@
 use super::{NoPlace, Place, Slot, Told};
+use crate::hand::Hand;
 use crate::target::{GuardedTarget, TargetOptions};
 use seawall_core::breaker::BreakerProfile;
-use seawall_core::chance::Draw;
-use seawall_core::handle::{Runtime, Timer};
+use seawall_core::handle::Timer as _;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::{QueueOptions, QueueRequest, Wants};
-use seawall_core::time::{Now, Timestamp, UtcTime};
+use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Grade, Priority};
 use seawall_provider::{Call, Calling, Target, TargetDialect};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// Time passes only where a test says so, and no timer ever rings.
-#[derive(Clone, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Hand {
-    fn pass(&self, time: Duration) {
-        self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap(), Ordering::Relaxed);
-    }
-}
-
-impl Timer for Hand {
-    fn monotonic(&self) -> Timestamp {
-        Timestamp::ZERO + Duration::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-
-    fn sleep_until(&self, _: Timestamp) -> impl Future<Output = ()> + Send + 'static {
-        std::future::pending()
-    }
-}
-
-impl Runtime for Hand {
-    fn now(&self) -> Now {
-        Now::new(self.monotonic(), UtcTime::default())
-    }
-
-    fn draw(&self) -> Draw {
-        Draw::LOWEST
-    }
-}
 
 struct Nowhere;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
-use seawall_pipeline::{ReplyContent, ReplyStream, Tier, Verdict};
+use seawall_pipeline::{AttemptEnding, ReplyContent, ReplyStream, Tier, Verdict};
 use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_sim::World;
 use std::collections::VecDeque;
@@ -203,6 +203,12 @@ fn a_stream_that_nobody_reads_gives_everything_back_at_its_deadline_and_still_en
     drop(stream);
     let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
     assert!(verdicts.contains(&Verdict::Interrupted(FailureKind::TimedOut)), "{verdicts:?}");
+    let endings: Vec<_> = shop.attempts().into_iter().map(|(_, _, ending, ..)| ending).collect();
+    assert_eq!(
+        endings,
+        [AttemptEnding::Abandoned; 2],
+        "nobody who does not read can have a target left alone"
+    );
 }
 
 #[test]
@@ -212,4 +218,22 @@ fn an_answer_that_has_come_whole_keeps_no_place_however_slowly_it_is_read() {
     let (shop, kept) = left_unread(&world, ObedientTarget::new(&world, &[], Deed::Answer), 4);
     assert!(kept.lock().unwrap().is_some());
     assert!(matches!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(_)));
+}
+
+#[test]
+fn a_stream_that_is_stopped_says_so_and_the_target_is_not_to_blame() {
+    let flood = Flood::new(&pieces()[..2], text(1));
+    let (shop, kept) = left_unread(&World::new(31), Arc::<Flood>::clone(&flood) as Arc<_>, 1);
+    let mut stream = kept.lock().unwrap().take().unwrap();
+    stream.stop();
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+    let taken = flood.taken();
+    let mut said = Vec::new();
+    while let Poll::Ready(Some(frame)) = stream.poll_frame(&mut Context::from_waker(Waker::noop())) {
+        said.extend_from_slice(&frame);
+    }
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("event: error") && said.contains("restarted"), "{said}");
+    drop(stream);
+    assert_eq!((flood.taken(), shop.attempts()[0].2), (taken, AttemptEnding::Abandoned));
 }

@@ -1,9 +1,10 @@
 //! A request that its caller has named is done once.
 
-use crate::shop::{GUEST, PRIME, Seen, Shop, body, inbound};
+use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
 use crate::target::{Deed, ObedientTarget, whole};
 use seawall_core::money::Money;
-use seawall_pipeline::{Conflict, InboundRequest, Rejection};
+use seawall_core::vocabulary::Mode;
+use seawall_pipeline::{Conflict, InboundRequest, Rejection, Tier};
 use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,4 +64,30 @@ fn what_was_not_answered_may_be_asked_again() {
     // Nor does a name hold for ever.
     shop.world.run_until(shop.world.now() + Duration::from_secs(601));
     assert_eq!(ask(3), Seen::Whole(whole()));
+}
+
+#[test]
+fn limits_that_are_only_tried_leave_names_in_force() {
+    let world = World::new(17);
+    let target = ObedientTarget::new(&world, &[], Deed::Answer);
+    let model = || Arc::<ObedientTarget>::clone(&target) as Arc<_>;
+    let models = [("strong-model", 3_000_000_000, model()), ("fast-model", 1_000_000_000, model())];
+    let numbers = Numbers { limits: Mode::Observe, ..Numbers::default() };
+    let shop = Shop::made(&world, callers(&[(GUEST, Tier::Guest)]), models, &numbers);
+    // A guest has ten a minute and two more.
+    for _ in 0..12 {
+        assert_eq!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(whole()));
+    }
+    assert!(shop.records().iter().all(|record| !record.would_limit));
+    let ask = |id| {
+        let seen = shop.ask_as(named(id, GUEST, "order-1", &body(false)));
+        shop.world.run();
+        let seen = seen.lock().unwrap().take();
+        seen.unwrap()
+    };
+    assert_eq!(ask(20), Seen::Whole(whole()), "it would have been refused, and is not");
+    assert_eq!(ask(21), Seen::Rejected(Rejection::Conflict(Conflict::Done)));
+    assert_eq!(target.calls(), 13);
+    let would: Vec<_> = shop.records()[12..].iter().map(|record| record.would_limit).collect();
+    assert_eq!(would, [true, false], "a name that is taken is refused before any limit is looked at");
 }

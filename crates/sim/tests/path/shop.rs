@@ -7,7 +7,7 @@ use seawall_core::cache_policy::{CacheAgeOptions, FlightOptions, StoreOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::Reserves;
 use seawall_core::deadline::TimeLimitOptions;
-use seawall_core::evaluator::Posture;
+use seawall_core::evaluator::{Posture, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Price, Usage};
 use seawall_core::pressure::PressureOptions;
@@ -18,7 +18,7 @@ use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::OverheadOptions;
-use seawall_core::vocabulary::Grade;
+use seawall_core::vocabulary::{Grade, Mode};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
@@ -77,6 +77,8 @@ pub(crate) struct Numbers {
     pub(crate) deny: Vec<String>,
     /// How many tokens all may use in a minute, if that is limited.
     pub(crate) tokens: Option<u32>,
+    /// Whether limits refuse or only say what they would.
+    pub(crate) limits: Mode,
 }
 
 impl Default for Numbers {
@@ -88,6 +90,7 @@ impl Default for Numbers {
             caller_cap: None,
             deny: Vec::new(),
             tokens: None,
+            limits: Mode::Enforce,
         }
     }
 }
@@ -164,6 +167,8 @@ impl Shop {
             ..BudgetOptions::default()
         };
         let books = Books::new(budget.check().unwrap(), NoJournal);
+        let mut posture = Posture::default();
+        posture.protections.set_mode(Protection::RateLimit, numbers.limits);
         let rules = RuleOptions {
             callers: Arc::new(callers),
             limits: LimitRules {
@@ -189,7 +194,7 @@ impl Shop {
                 .unwrap(),
             ],
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
-            posture: Posture::default(),
+            posture,
             shared_caller_day: None,
             chat: Some(Arc::new(chat_rules(&numbers.deny))),
             retry: RetryOptions::interactive().check().unwrap(),

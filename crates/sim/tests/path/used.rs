@@ -1,12 +1,17 @@
 //! What a request has used when its answer was not read to its end, or its end never came.
 
-use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers};
-use crate::target::{Deed, ObedientTarget};
+use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
+use crate::target::{Deed, ObedientTarget, pieces};
+use bytes::Bytes;
+use seawall_core::failure::Failure;
 use seawall_core::money::{Money, Price};
 use seawall_core::retry::HedgeOptions;
-use seawall_pipeline::{Rejection, Tier};
+use seawall_pipeline::{Rejection, ReplyContent, Tier, Verdict};
+use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_sim::World;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 struct Stand {
@@ -115,4 +120,74 @@ fn a_hedge_that_has_failed_is_settled_at_once_and_not_when_the_other_ends() {
     assert!(matches!(fast(&shop)[0].2, seawall_pipeline::AttemptEnding::Failed(_)), "{:?}", fast(&shop));
     assert_eq!(fast(&shop)[0].4, Money::ZERO, "it said no, and is owed nothing");
     assert!(shop.day().posted > before);
+}
+
+#[test]
+fn a_request_that_is_cut_is_told_once_and_settled() {
+    for (deed, concurrency) in [(Deed::Hang, 10), (Deed::Hang, 1)] {
+        let shop = shop(deed, &Numbers { concurrency, ..Numbers::default() });
+        let told = Arc::new(Mutex::new(Vec::new()));
+        for id in 0..2 {
+            let (path, world, told) = (Arc::clone(&shop.path), shop.world.clone(), Arc::clone(&told));
+            shop.world.spawn(async move {
+                let cut = world.sleep(Duration::from_millis(100));
+                let reply = path.serve_until(inbound(id, PRIME, &body(false)), cut).await;
+                told.lock()
+                    .unwrap()
+                    .push(matches!(reply.content, ReplyContent::Rejected(Rejection::Stopping)));
+            });
+        }
+        shop.world.run();
+        assert_eq!(*told.lock().unwrap(), [true, true]);
+        let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Rejected("stopping"), Verdict::Rejected("stopping")]);
+        assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+        assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
+        assert_eq!(shop.attempts().len(), if concurrency == 1 { 1 } else { 2 });
+    }
+}
+
+/// A target with a mistake in it.
+struct Mistaken {
+    /// Whether it shows only in the stream, behind the first content.
+    in_stream: bool,
+}
+
+struct MistakenFrames(VecDeque<Bytes>);
+
+impl Frames for MistakenFrames {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        Poll::Ready(Some(Ok(self.0.pop_front().expect("a mistake"))))
+    }
+}
+
+impl Target for Mistaken {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
+    fn call(&self, _: Call) -> Calling<'_> {
+        Box::pin(async {
+            assert!(self.in_stream, "a mistake");
+            let frames = MistakenFrames(pieces().into_iter().take(2).collect());
+            Ok(Answer::Stream(Box::new(frames) as Box<dyn Frames>))
+        })
+    }
+}
+
+#[test]
+fn a_panic_settles_what_was_under_way() {
+    for in_stream in [false, true] {
+        let world = World::new(37);
+        let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+        let shop = Shop::new(&world, Arc::new(Mistaken { in_stream }), fast, Money::from_dollars(1_000));
+        shop.ask(PRIME, &body(true), None);
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shop.world.run()));
+        assert!(ran.is_err());
+        assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+        let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Abandoned]);
+        assert_eq!((shop.attempts().len(), shop.day().posted), (1, shop.records()[0].cost));
+        assert!(shop.day().posted > Money::ZERO, "nobody can say what it has cost");
+    }
 }

@@ -1,0 +1,87 @@
+//! Streams whose callers may have stopped reading.
+//!
+//! **When it acts.** A server asks a body for more only when its caller has taken what came before. Who opens a stream and
+//! reads nothing would hold its place at a target, its money and the lead of its flight for as long as the connection lasts.
+//! So once a second somebody else looks at every open stream, and one whose time is over gives everything back.
+//!
+//! **What it will not do.** It ends no connection, and no stream before its deadline: slow is not gone.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Something that has to be looked at now and then.
+pub(crate) trait Watched: Send + Sync {
+    /// Gives back what it holds, if its time is over.
+    fn look(&self);
+
+    /// Says that no more will come.
+    fn stop(&self);
+}
+
+/// The streams that are open on one core. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct OpenStreams(Arc<Mutex<Vec<Weak<dyn Watched>>>>);
+
+impl OpenStreams {
+    /// Looks after this one until it is dropped.
+    pub(crate) fn add(&self, stream: Weak<dyn Watched>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+    }
+
+    /// Looks at all of them, and forgets those that are gone.
+    pub(crate) fn look(&self) {
+        // Outside the lock: what is given back may be all that somebody waits for who opens another.
+        self.here().iter().for_each(|stream| stream.look());
+    }
+
+    /// Ends all of them. One that always has something to send does not notice otherwise that it should.
+    pub(crate) fn stop(&self) {
+        self.here().iter().for_each(|stream| stream.stop());
+    }
+
+    fn here(&self) -> Vec<Arc<dyn Watched>> {
+        let mut here = Vec::new();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|stream| {
+            let stream = stream.upgrade();
+            let is_here = stream.is_some();
+            here.extend(stream);
+            is_here
+        });
+        here
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OpenStreams, Watched};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Weak};
+
+    #[derive(Default)]
+    struct Looked(AtomicUsize);
+
+    impl Watched for Looked {
+        fn look(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn stop(&self) {
+            self.0.fetch_add(100, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn every_open_stream_is_looked_at_and_no_other_is_remembered() {
+        let (open, first, second) =
+            (OpenStreams::default(), Arc::<Looked>::default(), Arc::<Looked>::default());
+        let weak = |stream: &Arc<Looked>| -> Weak<dyn Watched> { Arc::<Looked>::downgrade(stream) };
+        open.add(weak(&first));
+        open.clone().add(weak(&second));
+        open.look();
+        drop(second);
+        open.look();
+        assert_eq!(first.0.load(Ordering::Relaxed), 2);
+        open.stop();
+        assert_eq!(first.0.load(Ordering::Relaxed), 102);
+        assert_eq!(open.0.lock().unwrap().len(), 1);
+    }
+}
