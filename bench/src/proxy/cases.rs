@@ -36,6 +36,20 @@ impl Part {
     }
 }
 
+impl Part {
+    /// What it is, for who waits.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::Core => "one dialect in every shape",
+            Self::Dialects => "the other dialects",
+            Self::Token => "a token in place of a key",
+            Self::Cross => "caller and model speak differently",
+            Self::Callers => "many callers against one",
+            Self::Calls => "system calls",
+        }
+    }
+}
+
 /// How much of nginx's processor time a request may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
@@ -126,7 +140,8 @@ pub(crate) fn all() -> Vec<Case> {
         paced(Part::Dialects, "Bedrock invoke, paced stream", Invoke),
         plain(Part::Dialects, "Bedrock converse, plain", Converse),
         paced(Part::Dialects, "Bedrock converse, paced stream", Converse),
-        Case { asked: with_token, ..token },
+        // Few enough that all were checked once before the first round: callers send a token many times.
+        Case { asked: with_token, callers: 1_000, ..token },
         cross("OpenAI to Anthropic, plain", Openai, Anthropic),
         cross("Anthropic to converse, plain", Anthropic, Converse),
         cross("Converse to OpenAI, plain", Converse, Openai),

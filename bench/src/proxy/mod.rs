@@ -30,7 +30,7 @@ use report::{Findings, Memory, Round, Row};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use target::{NGINX, Places, SEAWALL, Target};
+use target::{HOP, NGINX, Places, SEAWALL, Target};
 
 /// What to measure, and how long.
 #[derive(clap::Args)]
@@ -58,6 +58,12 @@ impl ProxyArguments {
     }
 }
 
+/// Whose system calls are counted.
+const COUNTED: &[&str] = &[NGINX, HOP, SEAWALL];
+
+/// How long the first round lasts, as a share of the others. It does not count: caches, pools and branch predictors fill.
+const WARM_UP: f64 = 1.0 / 3.0;
+
 /// A request and how it is asked.
 #[derive(Clone, Copy)]
 struct Ask {
@@ -79,6 +85,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     let listen = ["responder".to_owned(), "--listen".to_owned(), responder.to_string()];
     let mut running = Running::start(LOAD_CORE, &places.bench, listen)?;
     running.listens_at(responder)?;
+    warn_if_busy();
     let findings = measure(&places, arguments)?;
     if arguments.json {
         println!("{:#}", report::json(&findings));
@@ -89,10 +96,19 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Says so if somebody else uses the cores: ratios stand that, but not well.
+fn warn_if_busy() {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
+    if load > 1.0 {
+        eprintln!("this machine is busy (load {load}); take no figure of this run for more than a hint");
+    }
+}
+
 fn measure(places: &Places, arguments: &ProxyArguments) -> anyhow::Result<Findings> {
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| arguments.has(case.part)).collect();
     let mut names: Vec<&'static str> = Vec::new();
-    let counted: &[&'static str] = if arguments.has(Part::Calls) { &[NGINX, SEAWALL] } else { &[] };
+    let counted: &[&'static str] = if arguments.has(Part::Calls) { COUNTED } else { &[] };
     for name in cases.iter().flat_map(|case| case.targets).chain(counted) {
         if !names.contains(name) {
             names.push(name);
@@ -103,7 +119,8 @@ fn measure(places: &Places, arguments: &ProxyArguments) -> anyhow::Result<Findin
     for part in Part::ALL.into_iter().filter(|part| arguments.has(*part)) {
         let cases: Vec<Case> = cases.iter().filter(|case| case.part == part).copied().collect();
         let turns: usize = cases.iter().map(|case| case.targets.len()).sum();
-        eprintln!("{}: {turns} measurements in each of {} rounds", part.name(), arguments.rounds);
+        let seconds = turns as f64 * arguments.seconds * (f64::from(arguments.rounds) + WARM_UP);
+        eprintln!("{}: {}, some {seconds:.0} s of load", part.name(), part.about());
         measure_part(places, &targets, &cases, arguments, &mut findings)?;
         match part {
             Part::Core => findings.memory = memory(&targets)?,
@@ -126,7 +143,6 @@ fn measure_part(
     for case in cases {
         findings.rows.extend(case.targets.iter().map(|target| Row::new(*case, target)));
     }
-    // The first round does not count: caches, pools and branch predictors fill.
     for round in 0..=arguments.rounds {
         let mut row = first_row;
         for case in cases {
@@ -137,7 +153,8 @@ fn measure_part(
                 let name = case.targets[index];
                 let target = targets.iter().find(|target| target.name == name);
                 let target = target.with_context(|| format!("{name} was not started"))?;
-                let seconds = if round == 0 { arguments.seconds / 3.0 } else { arguments.seconds };
+                let share = if round == 0 { WARM_UP } else { 1.0 };
+                let seconds = arguments.seconds * share;
                 let Case { asked, rate, connections, callers, .. } = *case;
                 let ask = Ask { asked, seconds, rate, count: None, connections, callers };
                 let (measured, answered) =
@@ -181,7 +198,7 @@ fn count_calls(places: &Places, targets: &[Target]) -> anyhow::Result<Vec<(Kind,
     for kind in [Kind::Plain, Kind::Burst] {
         let (dialect, proof) = (Dialect::Anthropic, Proof::Key);
         let asked = Asked { kind, dialect, model: dialect, proof };
-        for target in targets {
+        for target in targets.iter().filter(|target| COUNTED.contains(&target.name)) {
             if let Some(figure) = calls::per_request(places, target, asked)? {
                 calls.push((kind, target.name, figure));
             }

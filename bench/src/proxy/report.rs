@@ -1,7 +1,7 @@
 //! What was found, for people and for programs.
 
 use super::answers::Kind;
-use super::cases::{BURST, Case, Goal, PLAIN};
+use super::cases::{BURST, Case, Goal, ONE_CALLER, PLAIN};
 use super::gates;
 use super::target::{DIRECT, HOP, NGINX, NO_LOG, SEAWALL};
 use crate::callers::CallersResult;
@@ -103,6 +103,12 @@ impl Findings {
         self.calls.iter().find(|call| call.0 == kind && call.1 == target).map(|call| call.2)
     }
 
+    /// What many callers add without sockets, on top of what one costs with them, over what one costs with them.
+    fn reckoned_many_callers(&self) -> Option<f64> {
+        let (found, one) = (self.callers?, self.row(ONE_CALLER, SEAWALL)?.median(|round| round.cpu));
+        Some((one + (found.many_ns - found.one_ns) / 1e3) / one)
+    }
+
     /// What is worth knowing and has no bound.
     fn asides(&self) -> Vec<(&'static str, f64)> {
         let callers = |figure: fn(&CallersResult) -> f64| self.callers.as_ref().map(figure);
@@ -111,7 +117,8 @@ impl Findings {
             ("burst CPU over the bare hop, µs", self.cpu_over(BURST, SEAWALL, HOP)),
             ("plain CPU of the log, µs", self.cpu_over(PLAIN, SEAWALL, NO_LOG)),
             ("one caller, no socket, µs", callers(|found| found.one_ns / 1e3)),
-            ("a million callers, no socket, µs", callers(|found| found.many_ns / 1e3)),
+            ("many callers, no socket, µs", callers(|found| found.many_ns / 1e3)),
+            ("many ÷ one, with sockets, reckoned", self.reckoned_many_callers()),
         ];
         asides.into_iter().filter_map(|(name, figure)| Some((name, figure?))).collect()
     }
@@ -156,8 +163,8 @@ pub(crate) fn tables(findings: &Findings) -> String {
         let _ = writeln!(text, "  {:<32} {:>9.1} {:>8.1}", memory.target, memory.idle, memory.loaded);
     }
     for (kind, target, figure) in &findings.calls {
-        let name = format!("{target}, {}", kind.name());
-        let _ = writeln!(text, "  system calls, {name:<18} {figure:>9.1}");
+        let name = format!("system calls, {target}, {}", kind.name());
+        let _ = writeln!(text, "  {name:<32} {figure:>9.1}");
     }
     if findings.requests > 0 {
         let _ = writeln!(text, "requests before memory was read: {}", findings.requests);
@@ -252,6 +259,7 @@ mod tests {
             ("system calls per plain request", "4.50 ≤ 7 ≤ 5 holds, aim met"),
             ("memory idle", "10.00 ≤ 30 ≤ 16 holds, aim met"),
             ("memory after", "70.00 ≤ 60 ≤ 25 BROKEN"),
+            ("many ÷ one, with sockets, reckoned", "1.02"),
         ] {
             assert!(line(start).ends_with(end), "{start}: {} in {text}", line(start));
         }
