@@ -42,17 +42,17 @@ impl RunningClock {
 }
 
 /// A cheap, fixed sequence of keys and draws.
-struct Sequence(u64);
+pub(crate) struct Sequence(pub(crate) u64);
 
 impl Sequence {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, bound: u32) -> u64 {
+    pub(crate) fn below(&mut self, bound: u32) -> u64 {
         Draw::from_bits(self.next()).below(bound.into())
     }
 }

@@ -3,6 +3,7 @@
 //! The machine is noisy, so nothing is compared across runs: cases take turns, round by round, and what is judged
 //! is the median of the ratios inside each round.
 
+mod callers;
 mod decisions;
 mod measure;
 mod model;
@@ -44,6 +45,8 @@ enum Benchmark {
     Model(model::ModelArguments),
     /// What a request through Seawall costs, beside nginx and a bare hop.
     Proxy(proxy::ProxyArguments),
+    /// What a request costs among many callers, without sockets; part of `proxy`.
+    Callers(callers::CallersArguments),
     /// Answers every request at once; part of `proxy`.
     #[command(hide = true)]
     Responder {
@@ -108,6 +111,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Benchmark::Failover(arguments) => store::fail_over(&arguments),
         Benchmark::Model(arguments) => Ok(show(&model::run(&arguments)?, arguments.json)),
         Benchmark::Proxy(arguments) => proxy::run(&arguments),
+        Benchmark::Callers(arguments) => callers::run(&arguments),
         Benchmark::Responder { listen } => proxy::respond(listen),
         Benchmark::Hop { listen, upstream } => proxy::hop(listen, upstream),
         Benchmark::Load(arguments) => proxy::send_load(arguments),

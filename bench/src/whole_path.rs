@@ -49,8 +49,15 @@ impl Target for AtOnce {
     }
 }
 
-/// A function that takes one request the whole way, and says whether it was answered.
+/// A function that takes one caller's request the whole way, and says whether it was answered.
 pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
+    let hash = credential_of_key(KEY);
+    let mut ask = requests()?;
+    Ok(move |id| ask(id, Proven::Credential { hash, proof: ProofKind::Key, tier: None }))
+}
+
+/// A function that takes anybody's request the whole way, and says whether it was answered.
+pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError> {
     let (minute, most) = (Duration::from_secs(60), u32::MAX / 2);
     let group = |name: &str| {
         let quotas = vec![
@@ -120,9 +127,8 @@ pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
     let limits = Limits::local(rules.limits.groups(), 1)?;
     let options = PathOptions { rules, limits, books: Books::new(day, NoJournal), observer: Arc::new(log) };
     let path = Path::new(TokioRuntime::new(), options)?;
-    Ok(move |id| {
+    Ok(move |id, proven| {
         let body = Bytes::from_static(ASK.as_bytes());
-        let proven = Proven::Credential { hash: credential_of_key(KEY), proof: ProofKind::Key, tier: None };
         let (arriving, betas, name) = (Arriving::Messages, Vec::new(), None);
         let mut serving = pin!(path.serve(InboundRequest { id, arriving, proven, body, betas, name }));
         // Nothing on this way waits, so one look is enough.

@@ -1,10 +1,6 @@
-//! What is asked and what is answered: known to the responder, which sends it, and to the load, which checks it.
+//! What is asked: known to the load, which sends it, and to the responder, which recognises it.
 
-use serde_json::{Value, json};
-use std::fmt::Write as _;
-
-/// Events in a streamed answer.
-const EVENTS: usize = 43;
+use super::token;
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -27,142 +23,196 @@ impl Kind {
     }
 }
 
-/// What marks a request for a stream in its body.
-pub(crate) const STREAM_MARK: &[u8] = b"\"stream\":true";
+/// What caller and model speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Dialect {
+    Anthropic,
+    Openai,
+    Invoke,
+    Converse,
+}
 
-/// What marks a request for a paced one.
-pub(crate) const PACED_MARK: &[u8] = b"\"user_id\":\"paced\"";
+impl Dialect {
+    pub(crate) const ALL: [Self; 4] = [Self::Anthropic, Self::Openai, Self::Invoke, Self::Converse];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Invoke => "invoke",
+            Self::Converse => "converse",
+        }
+    }
+
+    /// Which one a path belongs to.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        let (_, last) = path.rsplit_once('/')?;
+        match last {
+            "messages" => Some(Self::Anthropic),
+            "completions" => Some(Self::Openai),
+            "invoke" | "invoke-with-response-stream" => Some(Self::Invoke),
+            "converse" | "converse-stream" => Some(Self::Converse),
+            _ => None,
+        }
+    }
+
+    fn path(self, route: &str, streams: bool) -> String {
+        match (self, streams) {
+            (Self::Anthropic, _) => "/v1/messages".to_owned(),
+            (Self::Openai, _) => "/v1/chat/completions".to_owned(),
+            (Self::Invoke, false) => format!("/model/{route}/invoke"),
+            (Self::Invoke, true) => format!("/model/{route}/invoke-with-response-stream"),
+            (Self::Converse, false) => format!("/model/{route}/converse"),
+            (Self::Converse, true) => format!("/model/{route}/converse-stream"),
+        }
+    }
+}
+
+/// How callers prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Proof {
+    /// By a key that the settings list.
+    Key,
+    /// By a JSON Web Token.
+    Token,
+}
+
+impl Proof {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Token => "token",
+        }
+    }
+
+    /// What a caller shows. All have the same length, so that the load can write the next over the last.
+    pub(crate) fn of(self, caller: usize) -> String {
+        match self {
+            Self::Key => key(caller),
+            Self::Token => token::of(caller),
+        }
+    }
+}
+
+/// What marks a request for a stream in its body, where the path does not tell.
+const STREAM_MARK: &[u8] = b"\"stream\":true";
+
+/// What marks a request for a paced one. It stands in the question, which every dialect hands on as it is.
+const PACED_MARK: &str = "Take your time. ";
 
 /// Callers whose keys take turns. Enough that a gateway cannot live off one caller's record in its cache.
 pub(crate) const CALLERS: usize = 10_000;
 
-/// The key of a caller. All have the same length, so that the load can write the next over the last.
+/// The key of a caller.
 pub(crate) fn key(caller: usize) -> String {
     format!("sk-bench-{caller:012}")
 }
 
-/// A whole request as bytes, for the first caller.
-pub(crate) fn request(kind: Kind, host: &str) -> Vec<u8> {
-    let stream = match kind {
-        Kind::Plain => "",
-        Kind::Burst => "\"stream\":true,",
-        Kind::Paced => "\"stream\":true,\"metadata\":{\"user_id\":\"paced\"},",
+/// A kind of request in its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct Asked {
+    #[arg(long, value_enum)]
+    pub(crate) kind: Kind,
+    /// What the caller speaks.
+    #[arg(long, value_enum)]
+    pub(crate) dialect: Dialect,
+    /// What the model behind the route speaks.
+    #[arg(long, value_enum)]
+    pub(crate) model: Dialect,
+    #[arg(long, value_enum)]
+    pub(crate) proof: Proof,
+}
+
+impl Asked {
+    /// The first caller's request as bytes.
+    pub(crate) fn request(self, host: &str) -> Vec<u8> {
+        let Self { kind, dialect, model, proof } = self;
+        let route = model.name();
+        let streams = kind != Kind::Plain;
+        let pace = if kind == Kind::Paced { PACED_MARK } else { "" };
+        let question = "What makes the tide come in twice a day, and why not at the same hours? ".repeat(2);
+        let text = format!("\"{pace}{question}\"");
+        let body = match dialect {
+            Dialect::Anthropic => {
+                let stream = if streams { "\"stream\":true," } else { "" };
+                format!(
+                    "{{\"model\":\"{route}\",{stream}\"max_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
+                )
+            }
+            Dialect::Openai => {
+                let usage = "\"stream\":true,\"stream_options\":{\"include_usage\":true},";
+                let stream = if streams { usage } else { "" };
+                format!(
+                    "{{\"model\":\"{route}\",{stream}\"max_completion_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
+                )
+            }
+            Dialect::Invoke => format!(
+                "{{\"anthropic_version\":\"bedrock-2023-05-31\",\"max_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
+            ),
+            Dialect::Converse => format!(
+                "{{\"messages\":[{{\"role\":\"user\",\"content\":[{{\"text\":{text}}}]}}],\"inferenceConfig\":{{\"maxTokens\":256}}}}"
+            ),
+        };
+        let shown = match (dialect, proof) {
+            (Dialect::Anthropic, Proof::Key) => "x-api-key: ",
+            _ => "authorization: Bearer ",
+        };
+        let version = if dialect == Dialect::Anthropic { "anthropic-version: 2023-06-01\r\n" } else { "" };
+        let head = format!(
+            "POST {} HTTP/1.1\r\nhost: {host}\r\n{shown}{}\r\n{version}\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            dialect.path(route, streams),
+            proof.of(0),
+            body.len()
+        );
+        [head.as_bytes(), body.as_bytes()].concat()
+    }
+
+    /// Whether the answer must be made anew, because caller and model speak differently.
+    pub(crate) fn is_translated(self) -> bool {
+        self.dialect != self.model
+    }
+}
+
+/// What a request that arrived asks for; nothing if it is none of ours.
+pub(crate) fn recognise(request: &[u8]) -> Option<(Dialect, Kind)> {
+    let has = |mark| super::message::find(request, mark).is_some();
+    let line = request.split(|byte| *byte == b'\r').next()?;
+    let path = std::str::from_utf8(line).ok()?.split(' ').nth(1)?;
+    let dialect = Dialect::of_path(path)?;
+    let kind = match path.ends_with("stream") || has(STREAM_MARK) {
+        false => Kind::Plain,
+        true if has(PACED_MARK.as_bytes()) => Kind::Paced,
+        true => Kind::Burst,
     };
-    let question = "What makes the tide come in twice a day, and why not at the same hours? ".repeat(2);
-    let body = format!(
-        "{{\"model\":\"manga\",{stream}\"max_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":\"{question}\"}}]}}"
-    );
-    let head = format!(
-        "POST /v1/messages HTTP/1.1\r\nhost: {host}\r\nx-api-key: {}\r\nanthropic-version: 2023-06-01\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        key(0),
-        body.len()
-    );
-    [head.as_bytes(), body.as_bytes()].concat()
-}
-
-/// The body of the answer, without framing.
-pub(crate) fn body(kind: Kind) -> Vec<u8> {
-    match kind {
-        Kind::Plain => plain().into_bytes(),
-        Kind::Burst | Kind::Paced => events().concat().into_bytes(),
-    }
-}
-
-/// The answer as it goes over the wire.
-pub(crate) fn response(kind: Kind) -> Vec<u8> {
-    let mut text = "HTTP/1.1 200 OK\r\nserver: responder\r\n".to_owned();
-    // Writing to a string cannot fail.
-    match kind {
-        Kind::Plain => {
-            let body = plain();
-            let _ = write!(
-                text,
-                "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
-        }
-        Kind::Burst | Kind::Paced => {
-            text.push_str("content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
-            events().iter().for_each(|event| text.push_str(&chunk(event)));
-            text.push_str("0\r\n\r\n");
-        }
-    }
-    text.into_bytes()
-}
-
-/// A streamed answer in the pieces that a model would write: the head with the first event, each further event, the
-/// end.
-pub(crate) fn paced_parts() -> Vec<Vec<u8>> {
-    let whole = response(Kind::Paced);
-    let mut lengths: Vec<usize> = events().iter().map(|event| chunk(event).len()).collect();
-    lengths.push(5);
-    let head = whole.len() - lengths.iter().sum::<usize>();
-    if let Some(first) = lengths.first_mut() {
-        *first += head;
-    }
-    let mut rest = &whole[..];
-    let mut cut = |length: usize| {
-        let (part, others) = rest.split_at(length);
-        rest = others;
-        part.to_vec()
-    };
-    lengths.into_iter().map(&mut cut).collect()
-}
-
-fn chunk(event: &str) -> String {
-    format!("{:x}\r\n{event}\r\n", event.len())
-}
-
-fn plain() -> String {
-    let said = "The Moon pulls the sea towards it, and the Earth turns beneath. ".repeat(3);
-    json!({
-        "id": "msg_01bench", "type": "message", "role": "assistant", "model": "strong",
-        "content": [{ "type": "text", "text": said }], "stop_reason": "end_turn", "stop_sequence": null,
-        "usage": { "input_tokens": 42, "output_tokens": 48 },
-    })
-    .to_string()
-}
-
-fn events() -> Vec<String> {
-    let event = |name: &str, data: &Value| format!("event: {name}\ndata: {data}\n\n");
-    let start = json!({ "type": "message_start", "message": {
-        "id": "msg_01bench", "type": "message", "role": "assistant", "model": "strong", "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": { "input_tokens": 42, "output_tokens": 1 },
-    }});
-    let block =
-        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } });
-    let said = "The Moon pulls the sea towards it, the Earth turns beneath it, and so a coast will pass the swell of water twice a day. ";
-    let delta = json!({
-        "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": said },
-    });
-    let mut events = vec![event("message_start", &start), event("content_block_start", &block)];
-    events.resize(EVENTS - 3, event("content_block_delta", &delta));
-    events.push(event("content_block_stop", &json!({ "type": "content_block_stop", "index": 0 })));
-    let end = json!({
-        "type": "message_delta", "delta": { "stop_reason": "end_turn", "stop_sequence": null },
-        "usage": { "output_tokens": 912 },
-    });
-    events.push(event("message_delta", &end));
-    events.push(event("message_stop", &json!({ "type": "message_stop" })));
-    events
+    Some((dialect, kind))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, STREAM_MARK, body, events, request, response};
+    use super::{Asked, Dialect, Kind, Proof, recognise};
 
     #[test]
-    fn the_answers_have_the_sizes_that_the_page_on_performance_names() {
-        assert_eq!(events().len(), 43);
-        assert!((350..450).contains(&body(Kind::Plain).len()), "{}", body(Kind::Plain).len());
-        assert!((9_300..10_100).contains(&body(Kind::Burst).len()), "{}", body(Kind::Burst).len());
-        assert!(response(Kind::Burst).ends_with(b"\r\n0\r\n\r\n"));
+    fn every_request_is_recognised_as_what_it_is() {
+        for dialect in Dialect::ALL {
+            for kind in [Kind::Plain, Kind::Burst, Kind::Paced] {
+                for proof in [Proof::Key, Proof::Token] {
+                    let asked = Asked { kind, dialect, model: Dialect::Anthropic, proof };
+                    assert_eq!(recognise(&asked.request("host")), Some((dialect, kind)));
+                }
+            }
+        }
+        assert_eq!(recognise(b"GET /elsewhere HTTP/1.1\r\n\r\n"), None);
     }
 
     #[test]
-    fn only_a_request_for_a_stream_carries_the_mark() {
-        let has_mark = |kind| request(kind, "h").windows(STREAM_MARK.len()).any(|part| part == STREAM_MARK);
-        assert!(has_mark(Kind::Burst) && !has_mark(Kind::Plain));
+    fn every_body_is_json_of_the_length_that_its_head_names() {
+        for dialect in Dialect::ALL {
+            let asked = Asked { kind: Kind::Paced, dialect, model: dialect, proof: Proof::Key };
+            let request = String::from_utf8(asked.request("host")).unwrap();
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
+            assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! System calls per request: countable without noise, and most of what a proxy costs.
 
-use super::answers::Kind;
+use super::answers::{Asked, CALLERS};
 use super::child::{Running, TEST_CORE, pause, program};
 use super::target::{Places, Target};
 use super::{Ask, load};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const REQUESTS: u64 = 4_000;
 
 /// System calls per request, or nothing where strace is missing.
-pub(crate) fn per_request(places: &Places, target: &Target, kind: Kind) -> anyhow::Result<Option<f64>> {
+pub(crate) fn per_request(places: &Places, target: &Target, asked: Asked) -> anyhow::Result<Option<f64>> {
     let (Some(strace), Some(running)) = (program("strace"), &target.running) else { return Ok(None) };
     let summary = places.folder.join("calls");
     let id = running.id().to_string();
@@ -24,7 +24,8 @@ pub(crate) fn per_request(places: &Places, target: &Target, kind: Kind) -> anyho
         ensure!(since(started) < Duration::from_secs(5), "strace does not attach");
         pause(Duration::from_millis(20));
     }
-    let ask = Ask { kind, seconds: 60.0, rate: None, count: Some(REQUESTS), connections: 32 };
+    let ask =
+        Ask { asked, seconds: 60.0, rate: None, count: Some(REQUESTS), connections: 32, callers: CALLERS };
     let loaded = load(places, target.address, ask)?;
     tracer.interrupt()?;
     let text = std::fs::read_to_string(&summary).context("strace wrote no summary")?;

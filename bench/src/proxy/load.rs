@@ -1,6 +1,7 @@
 //! The load: so many kept connections, each asking as fast as it is answered or at a fixed rate, checking every answer.
 
-use super::answers::{CALLERS, Kind, body, key, request};
+use super::answers::Asked;
+use super::content::{SAID, body};
 use super::message::{Chunks, Framing, find, framing, head_end, read_chunks};
 use super::start;
 use crate::measure::{now, since};
@@ -20,8 +21,11 @@ pub(crate) struct LoadArguments {
     /// Where.
     #[arg(long)]
     pub(crate) to: SocketAddr,
-    #[arg(long, value_enum)]
-    pub(crate) kind: Kind,
+    #[command(flatten)]
+    pub(crate) asked: Asked,
+    /// How many callers take turns.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) callers: usize,
     /// Kept connections.
     #[arg(long, default_value_t = 32)]
     pub(crate) connections: u32,
@@ -51,18 +55,35 @@ pub(crate) struct LoadResult {
 struct Shared {
     arguments: LoadArguments,
     started: Instant,
-    expected: Vec<u8>,
+    expected: Expected,
+    /// What each caller shows; made before the load begins.
+    shown: Vec<String>,
     sent: AtomicU64,
+}
+
+/// What an answer must be.
+enum Expected {
+    /// What the responder sent, byte by byte.
+    Same(Vec<u8>),
+    /// Something else that says the same.
+    Saying(&'static [u8]),
+}
+
+impl Expected {
+    fn of(asked: Asked) -> Self {
+        if asked.is_translated() {
+            Self::Saying(SAID.as_bytes())
+        } else {
+            Self::Same(body(asked.dialect, asked.kind))
+        }
+    }
 }
 
 /// Loads the target. Any answer that is not exactly the expected one ends it as a failure.
 pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<LoadResult> {
-    let shared = Arc::new(Shared {
-        arguments,
-        started: now(),
-        expected: body(arguments.kind),
-        sent: AtomicU64::new(0),
-    });
+    let shown = (0..arguments.callers.max(1)).map(|caller| arguments.asked.proof.of(caller)).collect();
+    let expected = Expected::of(arguments.asked);
+    let shared = Arc::new(Shared { arguments, started: now(), expected, shown, sent: AtomicU64::new(0) });
     let (over, mut ended) = mpsc::unbounded_channel();
     for index in 0..arguments.connections {
         let (shared, over) = (Arc::clone(&shared), over.clone());
@@ -87,8 +108,9 @@ async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
     let arguments = &shared.arguments;
     let mut stream = TcpStream::connect(arguments.to).await.context("cannot connect")?;
     stream.set_nodelay(true)?;
-    let mut request = request(arguments.kind, &arguments.to.to_string());
-    let key_at = find(&request, key(0).as_bytes()).context("the request has no key")?;
+    let mut request = arguments.asked.request(&arguments.to.to_string());
+    let first = arguments.asked.proof.of(0);
+    let shown_at = find(&request, first.as_bytes()).context("the request shows no proof")?;
     let mut received = Vec::with_capacity(32 << 10);
     let (mut turn, mut nanos) = (0_u32, Vec::new());
     while since(shared.started).as_secs_f64() < arguments.seconds
@@ -104,8 +126,8 @@ async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
         };
         turn += 1;
         let number = shared.sent.fetch_add(1, Ordering::Relaxed);
-        let caller = key(usize::try_from(number).unwrap_or(0) % CALLERS);
-        request[key_at..key_at + caller.len()].copy_from_slice(caller.as_bytes());
+        let caller = &shared.shown[usize::try_from(number).unwrap_or(0) % shared.shown.len()];
+        request[shown_at..shown_at + caller.len()].copy_from_slice(caller.as_bytes());
         stream.write_all(&request).await?;
         received.clear();
         while !is_whole(&received, &shared.expected)? {
@@ -131,7 +153,7 @@ async fn wait_for_turn(at: Instant) -> Instant {
 }
 
 /// Whether all of an answer is there. An answer that is not the expected one is an error.
-fn is_whole(received: &[u8], expected: &[u8]) -> anyhow::Result<bool> {
+fn is_whole(received: &[u8], expected: &Expected) -> anyhow::Result<bool> {
     let Some(head) = head_end(received) else { return Ok(false) };
     if !received.starts_with(b"HTTP/1.1 200") {
         bail!("not an answer: {}", String::from_utf8_lossy(&received[..received.len().min(600)]));
@@ -139,12 +161,19 @@ fn is_whole(received: &[u8], expected: &[u8]) -> anyhow::Result<bool> {
     let (is_there, matches) = match framing(&received[..head]).context("an answer without an end")? {
         Framing::Length(length) => {
             let Some(body) = received.get(head..head + length) else { return Ok(false) };
-            (received.len() == head + length, body == expected)
+            let matches = match expected {
+                Expected::Same(expected) => body == expected,
+                Expected::Saying(said) => find(body, said).is_some(),
+            };
+            (received.len() == head + length, matches)
         }
-        Framing::Chunked => match read_chunks(&received[head..], expected).context("bad chunks")? {
-            Chunks::Incomplete => return Ok(false),
-            Chunks::Whole { end, matches } => (received.len() == head + end, matches),
-        },
+        Framing::Chunked => {
+            let Expected::Same(expected) = expected else { bail!("a translated answer in chunks") };
+            match read_chunks(&received[head..], expected).context("bad chunks")? {
+                Chunks::Incomplete => return Ok(false),
+                Chunks::Whole { end, matches } => (received.len() == head + end, matches),
+            }
+        }
     };
     if !is_there || !matches {
         bail!("an answer that differs from what the responder sent");
@@ -154,15 +183,24 @@ fn is_whole(received: &[u8], expected: &[u8]) -> anyhow::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_whole;
+    use super::{Expected, is_whole};
 
     #[test]
     fn an_answer_is_taken_only_as_it_was_sent() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
-        assert!(is_whole(format!("{head}ab").as_bytes(), b"ab").unwrap());
-        assert!(!is_whole(format!("{head}a").as_bytes(), b"ab").unwrap());
-        assert!(is_whole(format!("{head}ax").as_bytes(), b"ab").is_err());
-        assert!(is_whole(format!("{head}abc").as_bytes(), b"ab").is_err());
-        assert!(is_whole(b"HTTP/1.1 429 Too Many\r\ncontent-length: 2\r\n\r\nab", b"ab").is_err());
+        let same = Expected::Same(b"ab".to_vec());
+        assert!(is_whole(format!("{head}ab").as_bytes(), &same).unwrap());
+        assert!(!is_whole(format!("{head}a").as_bytes(), &same).unwrap());
+        assert!(is_whole(format!("{head}ax").as_bytes(), &same).is_err());
+        assert!(is_whole(format!("{head}abc").as_bytes(), &same).is_err());
+        assert!(is_whole(b"HTTP/1.1 429 Too Many\r\ncontent-length: 2\r\n\r\nab", &same).is_err());
+    }
+
+    #[test]
+    fn a_translated_answer_must_say_the_same() {
+        let saying = Expected::Saying(b"tide");
+        let answer = |said: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}", said.len());
+        assert!(is_whole(answer("the tide comes").as_bytes(), &saying).unwrap());
+        assert!(is_whole(answer("the moon comes").as_bytes(), &saying).is_err());
     }
 }

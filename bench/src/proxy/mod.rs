@@ -1,31 +1,38 @@
 //! `cargo xtask bench proxy`: what a request through Seawall costs beside nginx and a bare hop, in one run.
 //!
 //! The program under test has a core of its own; the load and the responder share the other. Targets take turns in
-//! every round, and what is judged is the median of the ratios inside each round.
+//! every round, and what is judged is the median of the ratios inside each round. Seawall runs with everything on: keys,
+//! limits, budget with its journal, breakers, counters, a log in a file, the operators' address.
 
 mod answers;
 mod calls;
+mod cases;
 pub(crate) mod child;
+mod content;
+mod gates;
 mod hop;
 mod load;
 mod message;
 mod report;
 mod responder;
 mod target;
+mod token;
 
 pub(crate) use load::LoadArguments;
 
-use answers::Kind;
+use crate::callers::CallersResult;
+use answers::{Asked, Dialect, Kind, Proof};
 use anyhow::{Context as _, bail, ensure};
-use child::{LOAD_CORE, Running, free_address, pinned, program};
+use cases::{Case, Part};
+use child::{LOAD_CORE, Running, TEST_CORE, free_address, pinned, program};
 use load::LoadResult;
 use report::{Findings, Memory, Round, Row};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use target::{Places, Target};
+use target::{HOP, NGINX, Places, SEAWALL, Target};
 
-/// How long to measure.
+/// What to measure, and how long.
 #[derive(clap::Args)]
 pub(crate) struct ProxyArguments {
     /// Rounds; every target runs every case once in each.
@@ -34,6 +41,9 @@ pub(crate) struct ProxyArguments {
     /// Seconds of load per case and target in a round.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// Only this part; may be given more than once.
+    #[arg(long, value_name = "NAME", value_enum)]
+    only: Vec<Part>,
     /// The program to measure; without it, the one beside this program.
     #[arg(long, value_name = "FILE")]
     seawall: Option<PathBuf>,
@@ -42,39 +52,27 @@ pub(crate) struct ProxyArguments {
     json: bool,
 }
 
-/// A kind of request and how it is asked.
+impl ProxyArguments {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// Whose system calls are counted.
+const COUNTED: &[&str] = &[NGINX, HOP, SEAWALL];
+
+/// How long the first round lasts, as a share of the others. It does not count: caches, pools and branch predictors fill.
+const WARM_UP: f64 = 1.0 / 3.0;
+
+/// A request and how it is asked.
 #[derive(Clone, Copy)]
-pub(crate) struct Ask {
-    kind: Kind,
+struct Ask {
+    asked: Asked,
     seconds: f64,
     rate: Option<f64>,
     count: Option<u64>,
     connections: u32,
-}
-
-/// One case: its name, and how to ask.
-struct Case {
-    name: &'static str,
-    ask: Ask,
-}
-
-const PLAIN: &str = "plain, saturated";
-const BURST: &str = "burst stream, saturated";
-const STEADY: &str = "plain, 1,000 a second";
-const PACED: &str = "paced stream, 200 starts a second";
-
-fn cases(seconds: f64) -> [Case; 4] {
-    let case = |name, kind, rate, connections| Case {
-        name,
-        ask: Ask { kind, seconds, rate, count: None, connections },
-    };
-    [
-        case(PLAIN, Kind::Plain, None, 32),
-        case(BURST, Kind::Burst, None, 32),
-        case(STEADY, Kind::Plain, Some(1_000.0), 32),
-        // A stream takes a quarter of a second, so some fifty are open at once.
-        case(PACED, Kind::Paced, Some(200.0), 128),
-    ]
+    callers: usize,
 }
 
 /// Measures and prints; succeeds if every gate holds.
@@ -87,58 +85,91 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     let listen = ["responder".to_owned(), "--listen".to_owned(), responder.to_string()];
     let mut running = Running::start(LOAD_CORE, &places.bench, listen)?;
     running.listens_at(responder)?;
-    let targets = places.start_all()?;
-    let findings = measure(&places, &targets, arguments)?;
+    warn_if_busy();
+    let findings = measure(&places, arguments)?;
     if arguments.json {
         println!("{:#}", report::json(&findings));
     } else {
         print!("{}", report::tables(&findings));
     }
-    let holds = findings.gates().iter().all(report::Gate::holds);
+    let holds = findings.gates().iter().all(gates::Gate::holds);
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn measure(places: &Places, targets: &[Target], arguments: &ProxyArguments) -> anyhow::Result<Findings> {
-    let cases = cases(arguments.seconds);
-    let mut rows: Vec<Row> =
-        cases.iter().flat_map(|case| targets.iter().map(|target| Row::new(case.name, target.name))).collect();
-    let mut requests = 0;
-    let count = targets.len();
-    // The first round does not count: caches, pools and branch predictors fill.
+/// Says so if somebody else uses the cores: ratios stand that, but not well.
+fn warn_if_busy() {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
+    if load > 1.0 {
+        eprintln!("this machine is busy (load {load}); take no figure of this run for more than a hint");
+    }
+}
+
+fn measure(places: &Places, arguments: &ProxyArguments) -> anyhow::Result<Findings> {
+    let cases: Vec<Case> = cases::all().into_iter().filter(|case| arguments.has(case.part)).collect();
+    let mut names: Vec<&'static str> = Vec::new();
+    let counted: &[&'static str] = if arguments.has(Part::Calls) { COUNTED } else { &[] };
+    for name in cases.iter().flat_map(|case| case.targets).chain(counted) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let targets = places.start_all(&names)?;
+    let mut findings = Findings::default();
+    for part in Part::ALL.into_iter().filter(|part| arguments.has(*part)) {
+        let cases: Vec<Case> = cases.iter().filter(|case| case.part == part).copied().collect();
+        let turns: usize = cases.iter().map(|case| case.targets.len()).sum();
+        let seconds = turns as f64 * arguments.seconds * (f64::from(arguments.rounds) + WARM_UP);
+        eprintln!("{}: {}, some {seconds:.0} s of load", part.name(), part.about());
+        measure_part(places, &targets, &cases, arguments, &mut findings)?;
+        match part {
+            Part::Core => findings.memory = memory(&targets)?,
+            Part::Calls => findings.calls = count_calls(places, &targets)?,
+            Part::Callers => findings.callers = Some(without_sockets(places, arguments.rounds)?),
+            Part::Dialects | Part::Token | Part::Cross => {}
+        }
+    }
+    Ok(findings)
+}
+
+fn measure_part(
+    places: &Places,
+    targets: &[Target],
+    cases: &[Case],
+    arguments: &ProxyArguments,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
+    let first_row = findings.rows.len();
+    for case in cases {
+        findings.rows.extend(case.targets.iter().map(|target| Row::new(*case, target)));
+    }
     for round in 0..=arguments.rounds {
-        for (case_index, case) in cases.iter().enumerate() {
+        let mut row = first_row;
+        for case in cases {
+            let count = case.targets.len();
             // Who begins changes, so that nobody always follows the same neighbour.
             for turn in 0..count {
                 let index = (turn + round as usize) % count;
-                let target = &targets[index];
-                let ask =
-                    if round == 0 { Ask { seconds: case.ask.seconds / 2.0, ..case.ask } } else { case.ask };
-                let (measured, answered) = measure_once(places, target, ask)
-                    .with_context(|| format!("{}: {}", target.name, case.name))?;
-                if target.name == target::SEAWALL {
-                    requests += answered;
+                let name = case.targets[index];
+                let target = targets.iter().find(|target| target.name == name);
+                let target = target.with_context(|| format!("{name} was not started"))?;
+                let share = if round == 0 { WARM_UP } else { 1.0 };
+                let seconds = arguments.seconds * share;
+                let Case { asked, rate, connections, callers, .. } = *case;
+                let ask = Ask { asked, seconds, rate, count: None, connections, callers };
+                let (measured, answered) =
+                    measure_once(places, target, ask).with_context(|| format!("{name}: {}", case.name))?;
+                if name == SEAWALL && case.part == Part::Core {
+                    findings.requests += answered;
                 }
                 if round > 0 {
-                    rows[case_index * count + index].rounds.push(measured);
+                    findings.rows[row + index].rounds.push(measured);
                 }
             }
+            row += count;
         }
     }
-    let mut memory = Vec::new();
-    for target in targets {
-        let Some(running) = &target.running else { continue };
-        let loaded = running.resident_mib()?;
-        memory.push(Memory { target: target.name, idle: target.idle_mib, loaded });
-    }
-    let mut calls = Vec::new();
-    for kind in [Kind::Plain, Kind::Burst] {
-        for target in targets {
-            if let Some(figure) = calls::per_request(places, target, kind)? {
-                calls.push((kind, target.name, figure));
-            }
-        }
-    }
-    Ok(Findings { rows, memory, calls, requests })
+    Ok(())
 }
 
 fn measure_once(places: &Places, target: &Target, ask: Ask) -> anyhow::Result<(Round, u64)> {
@@ -148,14 +179,52 @@ fn measure_once(places: &Places, target: &Target, ask: Ask) -> anyhow::Result<(R
     let requests = loaded.requests as f64;
     ensure!(loaded.requests > 0, "nothing was answered");
     let round = Round { rate: requests / loaded.seconds, cpu: (cpu()? - before) / requests, p50: loaded.p50 };
+    target.empty_log()?;
     Ok((round, loaded.requests))
+}
+
+fn memory(targets: &[Target]) -> anyhow::Result<Vec<Memory>> {
+    let mut memory = Vec::new();
+    for target in targets {
+        let Some(running) = &target.running else { continue };
+        let loaded = running.resident_mib()?;
+        memory.push(Memory { target: target.name, idle: target.idle_mib, loaded });
+    }
+    Ok(memory)
+}
+
+fn count_calls(places: &Places, targets: &[Target]) -> anyhow::Result<Vec<(Kind, &'static str, f64)>> {
+    let mut calls = Vec::new();
+    for kind in [Kind::Plain, Kind::Burst] {
+        let (dialect, proof) = (Dialect::Anthropic, Proof::Key);
+        let asked = Asked { kind, dialect, model: dialect, proof };
+        for target in targets.iter().filter(|target| COUNTED.contains(&target.name)) {
+            if let Some(figure) = calls::per_request(places, target, asked)? {
+                calls.push((kind, target.name, figure));
+            }
+        }
+    }
+    Ok(calls)
+}
+
+/// Many callers against one, in a process of its own on the core of the programs under test.
+fn without_sockets(places: &Places, rounds: u32) -> anyhow::Result<CallersResult> {
+    let mut command = pinned(TEST_CORE, &places.bench);
+    let output = command.args(["callers", "--json", "--rounds", &rounds.to_string()]).output()?;
+    if !output.status.success() {
+        bail!("many callers without sockets failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_slice(&output.stdout).context("its result cannot be read")
 }
 
 /// Runs the load in a process of its own, so that its core is its own, too.
 fn load(places: &Places, to: SocketAddr, ask: Ask) -> anyhow::Result<LoadResult> {
+    let Asked { kind, dialect, model, proof } = ask.asked;
     let mut command = pinned(LOAD_CORE, &places.bench);
-    command.args(["load", "--to", &to.to_string(), "--kind", ask.kind.name()]);
+    command.args(["load", "--to", &to.to_string(), "--kind", kind.name(), "--proof", proof.name()]);
+    command.args(["--dialect", dialect.name(), "--model", model.name()]);
     command.args(["--seconds", &ask.seconds.to_string(), "--connections", &ask.connections.to_string()]);
+    command.args(["--callers", &ask.callers.to_string()]);
     if let Some(rate) = ask.rate {
         command.args(["--rate", &rate.to_string()]);
     }

@@ -1,7 +1,8 @@
 //! The model behind every target: answers as fast as a socket can be written to.
 
-use super::answers::{Kind, PACED_MARK, STREAM_MARK, paced_parts, response};
-use super::message::{Framing, find, framing, head_end};
+use super::answers::{Dialect, Kind, recognise};
+use super::content::pieces;
+use super::message::{Framing, framing, head_end};
 use super::start;
 use anyhow::Context as _;
 use std::net::SocketAddr;
@@ -10,24 +11,27 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Both answers, made once.
-struct Answers {
-    plain: Vec<u8>,
-    burst: Vec<u8>,
-    paced: Vec<Vec<u8>>,
+/// One answer, made once.
+struct Answer {
+    dialect: Dialect,
+    kind: Kind,
+    pieces: Vec<Vec<u8>>,
 }
 
 /// Between two events of a paced stream.
 const PACE: Duration = Duration::from_millis(5);
 
+/// For what this is not a model of, so that a mistake shows at once.
+const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+
 /// Answers until it is killed.
 pub(crate) async fn run(listen: SocketAddr) -> anyhow::Result<()> {
     let listener = TcpListener::bind(listen).await.context("cannot listen")?;
-    let answers = Arc::new(Answers {
-        plain: response(Kind::Plain),
-        burst: response(Kind::Burst),
-        paced: paced_parts(),
+    let kinds = [Kind::Plain, Kind::Burst, Kind::Paced];
+    let answers = Dialect::ALL.into_iter().flat_map(|dialect| {
+        kinds.into_iter().map(move |kind| Answer { dialect, kind, pieces: pieces(dialect, kind) })
     });
+    let answers: Arc<[Answer]> = answers.collect();
     loop {
         let (stream, _) = listener.accept().await.context("cannot accept")?;
         let answers = Arc::clone(&answers);
@@ -38,7 +42,7 @@ pub(crate) async fn run(listen: SocketAddr) -> anyhow::Result<()> {
     }
 }
 
-async fn answer_all(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
+async fn answer_all(mut stream: TcpStream, answers: &[Answer]) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::with_capacity(16 << 10);
     loop {
@@ -52,16 +56,18 @@ async fn answer_all(mut stream: TcpStream, answers: &Answers) -> std::io::Result
                 return Ok(());
             }
         };
-        let has = |mark| find(&received[..whole], mark).is_some();
-        let (is_stream, is_paced) = (has(STREAM_MARK), has(PACED_MARK));
+        let asked = recognise(&received[..whole]);
         received.drain(..whole);
-        if is_paced {
-            for part in &answers.paced {
-                stream.write_all(part).await?;
+        let answer = answers.iter().find(|answer| Some((answer.dialect, answer.kind)) == asked);
+        let Some(answer) = answer else {
+            stream.write_all(UNKNOWN).await?;
+            continue;
+        };
+        for piece in &answer.pieces {
+            stream.write_all(piece).await?;
+            if answer.kind == Kind::Paced {
                 pause(PACE).await;
             }
-        } else {
-            stream.write_all(if is_stream { &answers.burst } else { &answers.plain }).await?;
         }
     }
 }

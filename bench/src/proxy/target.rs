@@ -1,7 +1,8 @@
 //! What stands between the load and the responder, each started the way it would be run.
 
-use super::answers::{CALLERS, key};
+use super::answers::{CALLERS, Dialect, key};
 use super::child::{Running, TEST_CORE, free_address, program};
+use super::token;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
@@ -14,6 +15,17 @@ pub(crate) struct Target {
     /// Nothing for the responder itself, whose core is the load's.
     pub(crate) running: Option<Running>,
     pub(crate) idle_mib: f64,
+    /// The file that a line for each request goes to.
+    pub(crate) log: Option<PathBuf>,
+}
+
+impl Target {
+    /// Empties the log, which would fill the disk in a long run.
+    pub(crate) fn empty_log(&self) -> anyhow::Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        std::fs::File::options().write(true).truncate(true).open(log).context("cannot empty the log")?;
+        Ok(())
+    }
 }
 
 pub(crate) const DIRECT: &str = "direct";
@@ -49,18 +61,21 @@ impl Places {
         Ok(Self { bench, seawall, nginx, folder, responder })
     }
 
-    /// Starts every target.
-    pub(crate) fn start_all(&self) -> anyhow::Result<Vec<Target>> {
-        let direct = Target { name: DIRECT, address: self.responder, running: None, idle_mib: 0.0 };
-        Ok(vec![
-            direct,
-            self.start_nginx()?,
-            self.start_hop()?,
-            self.start_seawall(SEAWALL, "server.cores = 1")?,
-            self.start_seawall(NO_LOG, "server.cores = 1\ntelemetry.access_log = \"none\"")?,
+    /// Starts the targets of these names.
+    pub(crate) fn start_all(&self, names: &[&'static str]) -> anyhow::Result<Vec<Target>> {
+        names.iter().map(|name| self.start(name)).collect()
+    }
+
+    fn start(&self, name: &'static str) -> anyhow::Result<Target> {
+        match name {
+            DIRECT => Ok(Target { name, address: self.responder, running: None, idle_mib: 0.0, log: None }),
+            NGINX => self.start_nginx(),
+            HOP => self.start_hop(),
+            NO_LOG => self.start_seawall(name, "server.cores = 1", false),
             // With one thread both shapes are the same; two threads on the one core show what sharing costs.
-            self.start_seawall(SHARED, "server.cores = 2\nserver.runtime = \"shared\"")?,
-        ])
+            SHARED => self.start_seawall(name, "server.cores = 2\nserver.runtime = \"shared\"", true),
+            _ => self.start_seawall(name, "server.cores = 1", true),
+        }
     }
 
     fn start_nginx(&self) -> anyhow::Result<Target> {
@@ -96,12 +111,15 @@ impl Places {
         start(HOP, &self.bench, address, ["hop", "--listen", &listen, "--upstream", &upstream])
     }
 
-    /// Every protection stays on; the limits are only too wide to refuse what a few fast connections send.
-    fn start_seawall(&self, name: &'static str, variant: &str) -> anyhow::Result<Target> {
+    /// Every protection stays on, money is journalled, and each request gets its line in a file; the limits are only too
+    /// wide to refuse what a few fast connections send.
+    fn start_seawall(&self, name: &'static str, variant: &str, has_log: bool) -> anyhow::Result<Target> {
         let address = free_address()?;
-        let settings = self.folder.join(format!("{}.toml", name.replace(' ', "-")));
-        let state = self.folder.join(format!("{}-state", name.replace(' ', "-")));
-        std::fs::write(&settings, self.seawall_settings(variant))
+        let file = |ending: &str| self.folder.join(format!("{}{ending}", name.replace([' ', ','], "-")));
+        let (settings, state, secret) = (file(".toml"), file("-state"), self.folder.join("secret"));
+        let log = has_log.then(|| file(".log"));
+        std::fs::write(&secret, token::SECRET).context("cannot write the secret of tokens")?;
+        std::fs::write(&settings, self.seawall_settings(variant, log.as_deref(), &secret))
             .context("cannot write Seawall's settings")?;
         let listen = address.to_string();
         let (settings, state) = (settings.to_string_lossy(), state.to_string_lossy());
@@ -117,29 +135,54 @@ impl Places {
             &settings,
         ]
         .map(str::to_owned);
-        start(name, &self.seawall, address, arguments)
+        Ok(Target { log, ..start(name, &self.seawall, address, arguments)? })
     }
 
-    fn seawall_settings(&self, variant: &str) -> String {
+    fn seawall_settings(&self, variant: &str, log: Option<&Path>, secret: &Path) -> String {
         use std::fmt::Write as _;
-        let target = |model: &str| {
-            let url = format!("http://{}", self.responder);
+        let responder = self.responder;
+        let anthropic = |grade: &str, model: &str| {
             format!(
-                "{{ provider = \"anthropic\", url = \"{url}\", model = \"{model}\", region = \"none\", concurrency = 1000 }}"
+                "{{ provider = \"anthropic\", url = \"http://{responder}\", model = \"{model}\", grade = \"{grade}\", \
+                 region = \"none\", concurrency = 1000 }}"
             )
         };
+        let log = log.map_or_else(|| "none".to_owned(), |log| log.display().to_string());
         let mut text = format!(
-            "{variant}\nmodels.strong = {{ input = \"$3/M\", output = \"$15/M\" }}\n\
+            "{variant}\ntelemetry = {{ access_log = \"{log}\", metrics = true }}\nstore.kind = \"embedded\"\n\
+             models.strong = {{ input = \"$3/M\", output = \"$15/M\" }}\n\
              models.fast = {{ input = \"$0.25/M\", output = \"$1.25/M\" }}\n\
-             targets.sonnet = {}\ntargets.haiku = {}\nbudget = {{ day = \"$1,000,000,000/day\", \
-             caller_day = \"$1,000,000,000/day\" }}\n\
+             models.\"{INVOKED}\" = {{ input = \"$3/M\", output = \"$15/M\" }}\n\
+             targets.sonnet = {}\ntargets.haiku = {}\n\
+             budget = {{ day = \"$1,000,000,000/day\", caller_day = \"$1,000,000,000/day\" }}\n\
              limits.tiers.prime = {{ minute = \"100,000,000/min\", hour = \"1,000,000,000/h\", \
              day = \"1,000,000,000/day\" }}\n\
              limits.everybody = {{ minute = \"1,000,000,000/min\", second = \"100,000,000/s\", \
-             second_burst = 1_000_000_000, month = \"4,000,000,000/month\" }}\n",
-            target("strong"),
-            target("fast"),
+             second_burst = 1_000_000_000, month = \"4,000,000,000/month\" }}\n\
+             callers.issuers.bench = {{ issuer = \"{}\", audience = [\"{}\"], algorithms = [\"HS256\"], \
+             secret = \"file:{}\", tier = \"prime\" }}\n",
+            anthropic("strong", "strong"),
+            anthropic("fast", "fast"),
+            token::ISSUER,
+            token::AUDIENCE,
+            secret.display(),
         );
+        for dialect in Dialect::ALL {
+            let name = dialect.name();
+            let (provider, path, model, region) = match dialect {
+                Dialect::Anthropic => ("anthropic", "", "strong", "none"),
+                Dialect::Openai => ("openai", "/v1", "strong", "none"),
+                Dialect::Invoke => ("bedrock", "", INVOKED, "eu-west-1"),
+                Dialect::Converse => ("bedrock", "", "strong", "eu-west-1"),
+            };
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "targets.{name} = {{ provider = \"{provider}\", url = \"http://{responder}{path}\", model = \"{model}\", \
+                 grade = \"strong\", region = \"{region}\", concurrency = 1000, breaker = \"sonnet\" }}\n\
+                 routes.{name} = {{ targets = [\"{name}\"], faces = [\"anthropic\", \"openai\", \"bedrock\"] }}"
+            );
+        }
         for caller in 0..CALLERS {
             let hash: String = Sha256::digest(key(caller)).iter().map(|byte| format!("{byte:02x}")).collect();
             // Writing to a string cannot fail.
@@ -149,6 +192,9 @@ impl Places {
         text
     }
 }
+
+/// A model that Bedrock is asked for by InvokeModel.
+const INVOKED: &str = "anthropic.strong-v1:0";
 
 impl Drop for Places {
     fn drop(&mut self) {
@@ -166,5 +212,5 @@ fn start(
     let mut running = Running::start(TEST_CORE, program, arguments)?;
     running.listens_at(address).with_context(|| name.to_owned())?;
     let idle_mib = running.resident_mib()?;
-    Ok(Target { name, address, running: Some(running), idle_mib })
+    Ok(Target { name, address, running: Some(running), idle_mib, log: None })
 }

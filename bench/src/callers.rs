@@ -1,0 +1,134 @@
+//! What a request costs among many callers, and what a caller weighs who asked once.
+//!
+//! Making a million callers over sockets would take longer than measuring them, so requests go the whole path without
+//! one. Each caller is a credential of one issuer; all are seen once, then drawn at random, in turns with a path that only
+//! ever saw one caller. The state of callers is all that differs.
+
+use crate::decisions::Sequence;
+use crate::measure::{Case, Measured, resident_bytes, take_turns};
+use crate::whole_path::requests;
+use anyhow::{Context as _, ensure};
+use seawall_pipeline::{ProofKind, Proven, Tier};
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+
+/// Requests of one case in one round.
+const REQUESTS: u32 = 200_000;
+
+/// How long to measure.
+#[derive(clap::Args)]
+pub(crate) struct CallersArguments {
+    /// Rounds; every case runs once in each.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// How many callers are many.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    callers: u32,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct CallersResult {
+    pub(crate) callers: u32,
+    /// Nanoseconds of a request of the only caller.
+    pub(crate) one_ns: f64,
+    /// Nanoseconds of a request of one of many.
+    pub(crate) many_ns: f64,
+    /// The median of the ratios inside each round.
+    pub(crate) ratio: f64,
+    /// Resident memory per caller who asked once.
+    pub(crate) bytes: f64,
+}
+
+/// Measures and prints.
+pub(crate) fn run(arguments: &CallersArguments) -> anyhow::Result<ExitCode> {
+    let result = measure(arguments.rounds, arguments.callers)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string(&result)?);
+    } else {
+        println!("one caller {:>24.0} ns\nmany callers {:>22.0} ns", result.one_ns, result.many_ns);
+        println!("many ÷ one {:>24.2}\nbytes per caller {:>18.1}", result.ratio, result.bytes);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(rounds: u32, callers: u32) -> anyhow::Result<CallersResult> {
+    let (mut one, mut many) = (requests()?, requests()?);
+    // What a path needs for itself is there after its first requests, and is no caller's.
+    for id in 0..1_000 {
+        ensure!(one(id, proven(0)) && many(id, proven(0)), "a request was not answered");
+    }
+    let before = resident_bytes().context("this system does not tell how much memory is used")?;
+    for caller in 0..callers {
+        ensure!(many(1_000 + u64::from(caller), proven(caller.into())), "a request was not answered");
+    }
+    let after = resident_bytes().context("this system does not tell how much memory is used")?;
+    let bytes = after.saturating_sub(before) as f64 / f64::from(callers);
+    let cases = vec![drawn("one", 1, Box::new(one)), drawn("many", callers, Box::new(many))];
+    match &take_turns(cases, rounds)[..] {
+        [one, many] => {
+            let (one_ns, many_ns, ratio) = (one.median(), many.median(), Measured::ratio_to(many, one));
+            Ok(CallersResult { callers, one_ns, many_ns, ratio, bytes })
+        }
+        _ => anyhow::bail!("a case got lost"),
+    }
+}
+
+/// Requests of callers drawn at random, however many there are.
+fn drawn<'a>(
+    name: &'static str,
+    callers: u32,
+    mut ask: Box<dyn FnMut(u64, Proven) -> bool + 'a>,
+) -> Case<'a> {
+    let (mut draws, mut id) = (Sequence(0x9E37_79B9_7F4A_7C15), 1 << 40);
+    let run = move |requests: u32| {
+        let answered = (0..requests).filter(|_| {
+            id += 1;
+            ask(id, proven(draws.below(callers)))
+        });
+        answered.count() as u64
+    };
+    Case { name, decisions: REQUESTS, run: Box::new(run) }
+}
+
+/// A caller of one issuer. The hash is as evenly spread as a real one, and cheaper.
+fn proven(caller: u64) -> Proven {
+    let mut spread = Sequence(caller.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
+    let mut hash = [0; 32];
+    for word in hash.chunks_exact_mut(8) {
+        word.copy_from_slice(&spread.next().wrapping_mul(0xBF58_476D_1CE4_E5B9).to_le_bytes());
+    }
+    Proven::Credential { hash, proof: ProofKind::Token, tier: Some(Tier::Prime) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{drawn, measure, proven};
+    use seawall_pipeline::Proven;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn callers_differ() {
+        let hash = |caller| match proven(caller) {
+            Proven::Credential { hash, .. } => hash,
+            Proven::Guest { .. } => [0; 32],
+        };
+        assert_eq!((0..10_000).map(hash).collect::<BTreeSet<_>>().len(), 10_000);
+    }
+
+    #[test]
+    fn answers_are_counted_and_so_is_what_was_not_answered() {
+        let mut case = drawn("odd", 100, Box::new(|id, _| id % 2 == 1));
+        assert_eq!((case.run)(10), 5);
+    }
+
+    #[test]
+    fn many_callers_are_measured_beside_one() {
+        let found = measure(1, 1_000).unwrap();
+        assert!(found.one_ns > 0.0 && found.many_ns > 0.0 && found.ratio.is_finite());
+        assert_eq!(found.callers, 1_000);
+    }
+}
