@@ -9,7 +9,7 @@ use seawall_core::cache_policy::{
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Runtime, within};
 use seawall_core::time::Timestamp;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -19,7 +19,7 @@ pub struct FlightBoard(Mutex<Table>);
 
 struct Table {
     flights: Flights,
-    waiters: HashMap<Asker, Arc<Waiter>>,
+    waiters: BTreeMap<Asker, Arc<Waiter>>,
     next: u64,
 }
 
@@ -48,7 +48,7 @@ impl FlightBoard {
     /// A board on which nothing is.
     #[must_use]
     pub fn new(flights: Flights) -> Self {
-        Self(Mutex::new(Table { flights, waiters: HashMap::new(), next: 0 }))
+        Self(Mutex::new(Table { flights, waiters: BTreeMap::new(), next: 0 }))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -221,9 +221,9 @@ impl<R: Runtime> ReplyStream<R> {
         self.frames = None;
         // A guardrail of ours is no fault of the target's.
         if is_blocked {
-            self.attempt.block()
+            self.attempt.block();
         } else {
-            self.attempt.fail(&failure)
+            self.attempt.fail(&failure);
         }
         self.break_off(failure.kind, words);
     }

@@ -39,7 +39,7 @@ pub(crate) enum Said<R: Runtime> {
     /// All of it, with the attempt that it came from, if one did.
     Whole(Box<ChatReply>, Option<Usage>),
     /// Its beginning.
-    Begun(Box<Begun>, Attempt<R>, Box<Telling<R>>),
+    Begun(Box<Begun>, Box<Attempt<R>>, Box<Telling<R>>),
 }
 
 /// What is still to be said and done when a model's answer has ended.
@@ -128,10 +128,10 @@ pub(crate) async fn answer_chat<R: Runtime>(
     }
     for rung in &planned.plan.rungs {
         let said = match rung {
-            Rung::FreshCache => talk.from_shelf(true).await,
-            Rung::StrongModel => talk.from_models(Grade::Strong).await,
-            Rung::FastModel => talk.from_models(Grade::Fast).await,
-            Rung::StaleCache => talk.from_shelf(false).await,
+            Rung::FreshCache => talk.look_at_shelf(true).await,
+            Rung::StrongModel => talk.ask_models(Grade::Strong).await,
+            Rung::FastModel => talk.ask_models(Grade::Fast).await,
+            Rung::StaleCache => talk.look_at_shelf(false).await,
             // Nobody has prepared any yet.
             Rung::Template | Rung::Faq | Rung::Apology => None,
         };
@@ -199,7 +199,7 @@ impl<R: Runtime> Talk<'_, R> {
     }
 
     /// An answer that was kept: before models are asked, or in their place.
-    async fn from_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
+    async fn look_at_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
         let key = self.key.as_ref()?;
         let now = self.path.runtime.now();
         let limit = self.rules.reserves.at(1, self.first_text);
@@ -227,7 +227,7 @@ impl<R: Runtime> Talk<'_, R> {
     }
 
     /// An answer of a model of this grade.
-    async fn from_models(&mut self, grade: Grade) -> Option<Said<R>> {
+    async fn ask_models(&mut self, grade: Grade) -> Option<Said<R>> {
         let targets: Vec<_> =
             self.planned.route.targets.iter().filter(|target| target.grade == grade).cloned().collect();
         let now = self.path.runtime.monotonic();
@@ -300,7 +300,7 @@ impl<R: Runtime> Talk<'_, R> {
             lead,
         };
         if self.question.ask.stream {
-            return Some(Said::Begun(Box::new(begun), attempt, Box::new(telling)));
+            return Some(Said::Begun(Box::new(begun), Box::new(attempt), Box::new(telling)));
         }
         self.collected(attempt, begun, telling, grade).await
     }
@@ -331,7 +331,7 @@ impl<R: Runtime> Talk<'_, R> {
                 break Err(Failure::of(FailureKind::TimedOut));
             }
             turns = turns.wrapping_add(1);
-            if turns % MOST_AT_ONCE == 0 {
+            if turns.is_multiple_of(MOST_AT_ONCE) {
                 let_others_go().await;
             }
             let until = request.deadline.within(now, request.rules.time.stream_gap);
