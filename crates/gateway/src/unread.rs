@@ -75,7 +75,7 @@ mod tests {
             (OpenStreams::default(), Arc::<Looked>::default(), Arc::<Looked>::default());
         let weak = |stream: &Arc<Looked>| -> Weak<dyn Watched> { Arc::<Looked>::downgrade(stream) };
         open.add(weak(&first));
-        open.clone().add(weak(&second));
+        open.add(weak(&second));
         open.look();
         drop(second);
         open.look();
