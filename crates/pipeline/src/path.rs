@@ -148,7 +148,7 @@ impl<R: Runtime> Path<R> {
                 let is_stream = planned.request.chat.as_ref().is_some_and(|question| question.ask.stream);
                 self.reply_chat(closing, &planned, said, is_stream)
             }
-            Found::Answered(answered) => self.reply(closing, &planned, answered),
+            Found::Answered(answered) => self.reply(closing, &planned, *answered),
             Found::Nothing(rejection) if planned.route.falls_back && may_replace(&rejection) => {
                 self.reply_prepared(closing, &planned, rejection)
             }
@@ -169,7 +169,7 @@ impl<R: Runtime> Path<R> {
             Found::Said(Box::pin(answer_chat(self, &planned, question, rules, &closing.tally)).await)
         } else {
             match answer(self, &planned, &closing.tally).await {
-                Ok(answered) => Found::Answered(answered),
+                Ok(answered) => Found::Answered(Box::new(answered)),
                 Err(rejection) => Found::Nothing(rejection),
             }
         };
@@ -250,7 +250,7 @@ impl<R: Runtime> Path<R> {
         match said {
             Said::Begun(begun, attempt, telling) => {
                 let notes = self.begin(&mut closing, planned, telling.reply.rung, Some(&attempt));
-                let content = self.stream(closing, planned, *begun, attempt, Some(telling));
+                let content = self.stream(closing, planned, *begun, *attempt, Some(telling));
                 Reply { content, notes }
             }
             Said::Whole(reply, usage) => {
@@ -289,7 +289,7 @@ impl<R: Runtime> Path<R> {
 /// What became of a request that had a plan.
 enum Found<R: Runtime> {
     Said(Said<R>),
-    Answered(Answered<R>),
+    Answered(Box<Answered<R>>),
     Nothing(Rejection),
 }
 

@@ -50,7 +50,7 @@ fn header(name: &str, value: &str) -> Vec<u8> {
 #[test]
 fn it_holds_no_model_beyond_the_time_of_a_stream() {
     let (address, told) = endless();
-    let more = "deadlines.stream = \"2s\"\ndeadlines.stream_gap = \"1s\"\n";
+    let more = "deadlines.stream = \"4s\"\ndeadlines.stream_gap = \"1s\"\n";
     let gateway = try_start(&settings_at(&address, more)).unwrap();
     let mut connection = TcpStream::connect(gateway.data).unwrap();
     let body =

@@ -128,10 +128,10 @@ pub(crate) async fn answer_chat<R: Runtime>(
     }
     for rung in &planned.plan.rungs {
         let said = match rung {
-            Rung::FreshCache => talk.ask_shelf(true).await,
+            Rung::FreshCache => talk.look_at_shelf(true).await,
             Rung::StrongModel => talk.ask_models(Grade::Strong).await,
             Rung::FastModel => talk.ask_models(Grade::Fast).await,
-            Rung::StaleCache => talk.ask_shelf(false).await,
+            Rung::StaleCache => talk.look_at_shelf(false).await,
             // Nobody has prepared any yet.
             Rung::Template | Rung::Faq | Rung::Apology => None,
         };
@@ -199,7 +199,7 @@ impl<R: Runtime> Talk<'_, R> {
     }
 
     /// An answer that was kept: before models are asked, or in their place.
-    async fn ask_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
+    async fn look_at_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
         let key = self.key.as_ref()?;
         let now = self.path.runtime.now();
         let limit = self.rules.reserves.at(1, self.first_text);
@@ -300,7 +300,7 @@ impl<R: Runtime> Talk<'_, R> {
             lead,
         };
         if self.question.ask.stream {
-            return Some(Said::Begun(Box::new(begun), attempt, Box::new(telling)));
+            return Some(Said::Begun(Box::new(begun), Box::new(attempt), Box::new(telling)));
         }
         self.collected(attempt, begun, telling, grade).await
     }
