@@ -250,7 +250,7 @@ impl<R: Runtime> Path<R> {
         match said {
             Said::Begun(begun, attempt, telling) => {
                 let notes = self.begin(&mut closing, planned, telling.reply.rung, Some(&attempt));
-                let content = self.stream(closing, planned, *begun, *attempt, Some(telling));
+                let content = self.stream(closing, planned, *begun, attempt, Some(telling));
                 Reply { content, notes }
             }
             Said::Whole(reply, usage) => {

@@ -119,6 +119,11 @@ fn by_status(face: Face, refusals: Refusals) -> BTreeMap<u16, Vec<Refusal>> {
             Some(Dialect::Bedrock) => bedrock::refusal_status(refusal),
         };
         by_status.entry(status).or_default().push(refusal);
+        // These clients are told by another status not to come back.
+        let last = bedrock::final_refusal(refusal).0;
+        if face.vendor() == Some(Dialect::Bedrock) && last != status {
+            by_status.entry(last).or_default().push(refusal);
+        }
     }
     by_status
 }
@@ -153,7 +158,10 @@ fn refused(face: Face, refusals: &[Refusal]) -> Value {
     };
     let mut headers = headers::of(Occasion::Refusal, face);
     if face.vendor() == Some(Dialect::Bedrock) {
-        let types = names(bedrock::refusal_name);
+        let mut types = names(bedrock::refusal_name);
+        types.extend(names(|refusal| bedrock::final_refusal(refusal).1));
+        types.sort_unstable();
+        types.dedup();
         headers["x-amzn-errortype"] =
             json!({ "description": "The name of the error.", "schema": { "type": "string", "enum": types } });
     }

@@ -300,7 +300,7 @@ impl<R: Runtime> Talk<'_, R> {
             lead,
         };
         if self.question.ask.stream {
-            return Some(Said::Begun(Box::new(begun), Box::new(attempt), Box::new(telling)));
+            return Some(Said::Begun(Box::new(begun), attempt, Box::new(telling)));
         }
         self.collected(attempt, begun, telling, grade).await
     }
