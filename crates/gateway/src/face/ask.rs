@@ -1,10 +1,10 @@
 //! Questions to models, in every dialect.
 
-use super::refusal::{refuse, reject};
+use super::refusal::reject;
 use super::{Face, told};
 use crate::body::ReplyBody;
 use crate::identity::token::TokenRefusal;
-use crate::identity::{RequestHead, Shown};
+use crate::identity::{Gate, RequestHead, Shown};
 use crate::stopping::Cut;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -14,7 +14,6 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::speech::{self, content_type, stream_headers};
 use seawall_pipeline::{Arriving, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _, Timer as _};
-use seawall_wire::Refusal;
 use std::net::IpAddr;
 
 /// So long may the name be that a caller gives a request.
@@ -69,12 +68,7 @@ impl Face {
         let nobody = |refusal: crate::identity::Refusal| rejected(unauthenticated(refusal));
         let gate = self.gate.load_full();
         let headers = &head.headers;
-        let shown = RequestHead {
-            method: &head.method,
-            uri: &head.uri,
-            headers,
-            address: gate.address(peer, headers),
-        };
+        let shown = shown_by(&gate, head, peer);
         let inspected = match gate.inspect(shown, self.runtime.now()) {
             // Few have to wait for an issuer's keys.
             Ok(Shown::NeedsKeys(_)) => Box::pin(gate.show(shown)).await,
@@ -99,7 +93,7 @@ impl Face {
                 return Err(rejected(Rejection::Malformed(words.to_owned())));
             }
         };
-        let body = self.body(id, body, face).await?;
+        let body = self.body(body).await.map_err(rejected)?;
         if let Some(signed) = signed {
             proven = gate.verify_body(&signed, shown, &body, self.runtime.now()).map_err(nobody)?;
         }
@@ -113,13 +107,7 @@ impl Face {
     /// Who asks for something that costs nothing, if somebody is known by what it shows.
     pub(super) async fn is_known(&self, head: &Parts, body: &[u8], peer: IpAddr) -> bool {
         let gate = self.gate.load_full();
-        let headers = &head.headers;
-        let shown = RequestHead {
-            method: &head.method,
-            uri: &head.uri,
-            headers,
-            address: gate.address(peer, headers),
-        };
+        let shown = shown_by(&gate, head, peer);
         let proven = match Box::pin(gate.show(shown)).await {
             Ok(Shown::Proven(proven) | Shown::NewGuest { proven, .. }) => proven,
             Ok(Shown::Signed(signed)) => match gate.verify_body(&signed, shown, body, self.runtime.now()) {
@@ -132,13 +120,7 @@ impl Face {
     }
 
     /// The body, unless it is too large or too slow.
-    pub(super) async fn body(
-        &self,
-        id: u64,
-        body: Incoming,
-        face: speech::Face,
-    ) -> Result<Bytes, Box<Response<ReplyBody>>> {
-        let refused = |refusal, words: &str| Box::new(refuse(face, refusal, words, id));
+    pub(super) async fn body(&self, body: Incoming) -> Result<Bytes, Rejection> {
         // Who sends a byte now and then must not hold a connection for ever.
         let (most_bytes, limits) = self.path.arrival();
         let late = self.runtime.monotonic() + limits.body;
@@ -147,15 +129,15 @@ impl Face {
             body = Limited::new(body, most_bytes).collect() => body,
             () = self.runtime.sleep_until(late) => {
                 let words = format!("the body took longer than {:?} to arrive", limits.body);
-                return Err(refused(Refusal::Malformed, &words));
+                return Err(Rejection::Malformed(words));
             }
         };
         match body {
             Ok(body) => Ok(body.to_bytes()),
             Err(error) if error.is::<LengthLimitError>() => {
-                Err(refused(Refusal::TooLarge, &format!("the body is larger than {most_bytes} bytes")))
+                Err(Rejection::TooLarge(format!("the body is larger than {most_bytes} bytes")))
             }
-            Err(_) => Err(refused(Refusal::Malformed, "the body did not arrive whole")),
+            Err(_) => Err(Rejection::Malformed("the body did not arrive whole".to_owned())),
         }
     }
 }
@@ -164,6 +146,12 @@ impl Face {
 struct Inbound {
     request: InboundRequest,
     set_cookie: Option<String>,
+}
+
+/// What a request shows of who asks.
+fn shown_by<'a>(gate: &Gate, head: &'a Parts, peer: IpAddr) -> RequestHead<'a> {
+    let Parts { method, uri, headers, .. } = head;
+    RequestHead { method, uri, headers, address: gate.address(peer, headers) }
 }
 
 fn unauthenticated(refusal: crate::identity::Refusal) -> Rejection {

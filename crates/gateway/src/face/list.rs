@@ -1,9 +1,11 @@
 //! Which models there are, and how many tokens a request has.
 
 use super::Face;
+use super::ask::respond;
 use super::refusal::{refuse, reject};
 use super::told::tell_name;
 use crate::body::ReplyBody;
+use crate::stopping::Cut;
 use bytes::BytesMut;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -43,9 +45,9 @@ impl Face {
     pub(super) async fn count_tokens(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
         let (id, face) = (self.id(), speech::Face::AnthropicMessages);
         let (head, body) = request.into_parts();
-        let body = match self.body(id, body, face).await {
+        let body = match self.body(body).await {
             Ok(body) => body,
-            Err(response) => return *response,
+            Err(rejection) => return respond(face, self.path.refuse(id, face, rejection), id, Cut::never()),
         };
         if !self.is_known(&head, &body, peer).await {
             return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
