@@ -4,6 +4,7 @@ use crate::admin::{Credential, Guard};
 use crate::chat::ChatState;
 use crate::identity::{Gate, GateError, caller_options};
 use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
+use crate::late_directory::LateDirectory;
 use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::AccessLog;
 use crate::metrics::Metrics;
@@ -23,14 +24,13 @@ use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
-use seawall_pipeline::callers::{CallerDirectory, Finding};
+use seawall_pipeline::callers::CallerDirectory;
 use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
     ArrivalLimits, Callers, Faces, LimitRules, Limits, Path, PathOptions, Route, RouteOptions, RuleOptions,
     Runtime as _, Tier, Timer as _,
 };
 use seawall_store::MemoryAnswers;
-use seawall_store::embedded::EmbeddedStore;
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -391,26 +391,6 @@ fn operators(settings: &Settings, keys: &[(Tier, String)]) -> Result<Option<Cred
         ));
     }
     Ok(Some(credential))
-}
-
-/// The callers of a folder that is opened after everything else was found to make sense.
-#[derive(Default)]
-pub(crate) struct LateDirectory(OnceLock<Arc<EmbeddedStore>>);
-
-impl LateDirectory {
-    fn found(&self, store: Arc<EmbeddedStore>) {
-        // There is one folder for each gateway.
-        let _ = self.0.set(store);
-    }
-}
-
-impl CallerDirectory for LateDirectory {
-    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
-        match self.0.get() {
-            Some(store) => CallerDirectory::find(store.as_ref(), hash),
-            None => Box::pin(std::future::ready(Ok(None))),
-        }
-    }
 }
 
 fn faces(names: &[FaceName]) -> Faces {

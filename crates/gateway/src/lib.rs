@@ -8,6 +8,7 @@
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
 //! | `chat` | from settings to what our own face goes by |
 //! | `keeper` | what outlives the process |
+//! | `late_directory` | callers of a folder that is opened last |
 //! | `target` | from a target's settings to a way there |
 //! | `shared` | limits that a fleet shares, in Redis |
 //! | `simulated` | the simulated model as a target |
@@ -31,6 +32,7 @@ mod chat;
 mod face;
 pub mod identity;
 mod keeper;
+mod late_directory;
 mod listen;
 mod log;
 mod metrics;

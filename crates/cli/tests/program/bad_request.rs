@@ -280,3 +280,14 @@ fn nothing_that_people_say_gets_into_the_log_and_nobody_forges_its_lines() -> an
     }
     Ok(())
 }
+
+#[test]
+fn a_body_that_is_too_large_is_counted_as_refused() -> anyhow::Result<()> {
+    let (_model, gateway) = start("request-counted", "server.body_limit = \"1KiB\"\n")?;
+    let mut answer = String::new();
+    gateway.post(KEY, &"x".repeat(2_048))?.read_to_string(&mut answer)?;
+    assert!(answer.contains(" 413 "), "{answer}");
+    let counted = r#"seawall_requests_total{verdict="rejected",reason="too_large"}"#;
+    assert_eq!(gateway.counter(counted)?, 1);
+    Ok(())
+}
