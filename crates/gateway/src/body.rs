@@ -7,7 +7,6 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use seawall_pipeline::ReplyStream;
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -15,19 +14,11 @@ use std::task::{Context, Poll};
 /// The body of a response. Dropped by the server when the caller goes away, and with it the way upstream.
 pub(crate) enum ReplyBody {
     Whole(Option<Bytes>),
-    Stream(Box<StreamBody>),
-}
-
-/// A stream, and the end of the time it may take.
-pub(crate) struct StreamBody {
-    stream: Arc<Reading>,
-    cut: Option<Cut>,
-    /// Waits for that end from the first time on that there is nothing to send.
-    waits: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    Stream(Arc<Reading>),
 }
 
 /// A stream that is read, and looked at by others when it is not.
-struct Reading(Mutex<Box<ReplyStream<TokioRuntime>>>);
+pub(crate) struct Reading(Mutex<Box<ReplyStream<TokioRuntime>>>);
 
 impl Reading {
     fn stream(&self) -> MutexGuard<'_, Box<ReplyStream<TokioRuntime>>> {
@@ -46,30 +37,16 @@ impl Watched for Reading {
 }
 
 impl ReplyBody {
-    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, cut: Cut) -> Self {
+    /// A stream that is told by `cut` when its time is over.
+    pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, cut: &Cut) -> Self {
         let stream = Arc::new(Reading(Mutex::new(stream)));
         let watched: Weak<Reading> = Arc::downgrade(&stream);
-        cut.streams.add(watched);
-        Self::Stream(Box::new(StreamBody { stream, cut: Some(cut), waits: None }))
-    }
-}
-
-impl StreamBody {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut stream = self.stream.stream();
-        if let Poll::Ready(frame) = stream.poll_frame(context) {
-            return Poll::Ready(frame);
+        cut.streams().add(watched);
+        // The end may have come while it began.
+        if cut.is_over() {
+            stream.stop();
         }
-        if let Some(cut) = self.cut.take() {
-            self.waits = Some(Box::pin(cut.told()));
-        }
-        let Some(waits) = &mut self.waits else { return Poll::Pending };
-        if waits.as_mut().poll(context).is_pending() {
-            return Poll::Pending;
-        }
-        self.waits = None;
-        stream.stop();
-        stream.poll_frame(context)
+        Self::Stream(stream)
     }
 }
 
@@ -84,7 +61,7 @@ impl Body for ReplyBody {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(stream) => {
-                stream.poll_frame(context).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+                stream.stream().poll_frame(context).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
             }
         }
     }

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
 //! | `chat` | from settings to what our own face goes by |
+//! | `conversation` | one connection, from its first byte to its last |
 //! | `keeper` | what outlives the process |
 //! | `late_directory` | callers of a folder that is opened last |
 //! | `target` | from a target's settings to a way there |
@@ -15,7 +16,7 @@
 //! | `secret` | secrets, fetched from where settings say |
 //! | `runtime` | the real clock, the real chance, the real timer |
 //! | `face` | what comes in at which path, in every dialect |
-//! | `stopping` | the end of the time in which requests may finish |
+//! | `stopping` | what is under way on a core, and how it is told to end |
 //! | [`identity`] | who asks, proven; what a caller may do is for others to say |
 //! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
 //! | `tls` | what connections are encrypted with, renewed with settings |
@@ -29,6 +30,7 @@ mod admin;
 mod assemble;
 mod body;
 mod chat;
+mod conversation;
 mod face;
 pub mod identity;
 mod keeper;

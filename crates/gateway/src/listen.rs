@@ -9,29 +9,23 @@
 
 use crate::admin::{Admin, AdminListening};
 use crate::assemble::{Live, ServeError};
+use crate::conversation::{Entrance, Word};
 use crate::face::Face;
 use crate::keeper::Kept;
 use crate::runtime::TokioRuntime;
 use crate::sight::Sight;
 use crate::stopping::Cut;
 use crate::tls::Door;
-use crate::unread::OpenStreams;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use seawall_config::{Loaded, Settings};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{Runtime as _, Timer as _};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -205,10 +199,9 @@ async fn accept(
 ) {
     let Ok(listener) = TcpListener::from_std(socket) else { return };
     let (open, mut all_ended) = mpsc::channel(1);
-    let (cutting, cut) = Cut::pair();
-    let streams = cut.streams.clone();
-    serve(look_after(streams.clone(), face.runtime));
-    let entrance = Entrance { face: Arc::clone(&face), door, stopped: stopped.clone(), cut, open };
+    let cut = Cut::default();
+    serve(look_after(cut.clone(), Arc::clone(&face)));
+    let entrance = Entrance { face: Arc::clone(&face), door, cut: cut.clone(), open };
     loop {
         let accepted = tokio::select! {
             biased;
@@ -238,10 +231,9 @@ async fn accept(
         biased;
         _ = all_ended.recv() => return,
         () = face.runtime.sleep_until(end) => {}
+        () = say_goodbye(&cut, face.runtime) => {}
     }
-    // Nobody listens only if nobody is left to be told.
-    let _ = cutting.send(true);
-    streams.stop();
+    cut.end();
     tokio::select! {
         biased;
         _ = all_ended.recv() => {}
@@ -249,86 +241,26 @@ async fn accept(
     }
 }
 
-/// Looks after streams that nobody may be reading, until the runtime ends.
-async fn look_after(streams: OpenStreams, runtime: TokioRuntime) {
+/// Looks after connections that ask nothing and streams that nobody may be reading, until the runtime ends.
+async fn look_after(cut: Cut, face: Arc<Face>) {
+    let runtime = face.runtime;
     loop {
         runtime.sleep_until(runtime.monotonic() + LOOKS_EVERY).await;
-        streams.look();
+        cut.look(runtime.monotonic(), face.path.arrival().1.head);
     }
 }
 
-/// How connections are let in.
-#[derive(Clone)]
-struct Entrance {
-    face: Arc<Face>,
-    /// What they are encrypted with.
-    door: Arc<Door>,
-    stopped: watch::Receiver<Option<Duration>>,
-    cut: Cut,
-    /// Each connection holds one of these, so that the last one to end is noticed.
-    open: mpsc::Sender<Infallible>,
-}
-
-impl Entrance {
-    fn let_in(&self, stream: TcpStream, peer: SocketAddr) {
-        let _ = stream.set_nodelay(true);
-        let (entrance, lock) = (self.clone(), self.door.lock());
-        serve(async move {
-            let Some(lock) = lock else { return entrance.converse(stream, peer).await };
-            if let Some(stream) = lock.close(stream, entrance.face.runtime).await {
-                entrance.converse(stream, peer).await;
-            }
-        });
-    }
-
-    /// Answers what comes over a connection, until it ends.
-    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, peer: SocketAddr) {
-        let Self { face, stopped, cut, open, .. } = self;
-        let (head_limit, runtime) = (face.path.arrival().1.head, face.runtime);
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let asks = Arc::clone(&has_asked);
-        let service = service_fn(move |request| {
-            asks.store(true, Ordering::Relaxed);
-            Arc::clone(&face).handle(request, peer.ip(), cut.clone())
-        });
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        // Without a timer the limit on reading a head is silently off.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let mut connection = pin!(connection);
-        tokio::select! {
-            biased;
-            // A connection that breaks has told its requests by dropping them.
-            _ = connection.as_mut() => return,
-            // Its first bytes say which protocol it speaks, and until then that protocol's own limits are not in force.
-            () = until_silent_for_too_long(&has_asked, head_limit, runtime) => return,
-            () = until_it_may_close(stopped, &has_asked, runtime) => connection.as_mut().graceful_shutdown(),
-        }
-        let _ = connection.await;
-        drop(open);
-    }
-}
-
-/// Until so much time has passed without a first request. Never, once there was one.
-async fn until_silent_for_too_long(has_asked: &AtomicBool, limit: Duration, runtime: TokioRuntime) {
-    runtime.sleep_until(runtime.monotonic() + limit).await;
-    if has_asked.load(Ordering::Relaxed) {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Until a stop has come and a first request with it, if one is on its way: a connection that is closed before it has asked
-/// anything is an error to who made it.
-async fn until_it_may_close(
-    mut stopped: watch::Receiver<Option<Duration>>,
-    has_asked: &AtomicBool,
-    runtime: TokioRuntime,
-) {
-    // Who could stop us being gone means the same.
-    let _ = stopped.wait_for(Option::is_some).await;
+/// Tells every connection to finish as soon as its first request has come, or has not come for too long: one that is closed
+/// before it has asked anything is an error to who made it. Never ends.
+async fn say_goodbye(cut: &Cut, runtime: TokioRuntime) {
     let late = runtime.monotonic() + TIME_TO_ASK;
-    while !has_asked.load(Ordering::Relaxed) && runtime.monotonic() < late {
+    loop {
+        let is_late = runtime.monotonic() >= late;
+        for conversation in cut.conversations() {
+            if is_late || conversation.has_asked() {
+                conversation.tell(Word::Finish);
+            }
+        }
         runtime.sleep_until(runtime.monotonic() + ASKS_AGAIN).await;
     }
 }

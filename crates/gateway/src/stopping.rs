@@ -1,34 +1,127 @@
-//! The end of the time in which requests may finish.
+//! What is under way on a core, and how it is told to end.
+//!
+//! Requests look at a flag whenever they are polled, which costs nothing; the tasks that they run on are known here, and
+//! are woken when there is something to hear. So a request sets up nothing to be able to be stopped.
 
+use crate::conversation::{Conversation, Word};
 use crate::unread::OpenStreams;
-use tokio::sync::watch;
+use seawall_core::time::Timestamp;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Tells when requests under way have had their time. Clones tell alike.
-#[derive(Clone)]
-pub(crate) struct Cut {
-    over: Option<watch::Receiver<bool>>,
+#[derive(Clone, Default)]
+pub(crate) struct Cut(Arc<Core>);
+
+#[derive(Default)]
+struct Core {
+    is_over: AtomicBool,
     /// The streams that have time of their own until then.
-    pub(crate) streams: OpenStreams,
+    streams: OpenStreams,
+    conversations: Mutex<Vec<Weak<Conversation>>>,
+    /// Tasks of requests that do not run on their conversation's own.
+    tasks: Mutex<Vec<Weak<Listener>>>,
 }
 
 impl Cut {
-    /// What is told through this sender.
-    pub(crate) fn pair() -> (watch::Sender<bool>, Self) {
-        let (sender, receiver) = watch::channel(false);
-        (sender, Self { over: Some(receiver), streams: OpenStreams::default() })
+    /// Whether the time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_over.load(Ordering::Acquire)
     }
 
-    /// One that never comes.
-    pub(crate) fn never() -> Self {
-        Self { over: None, streams: OpenStreams::default() }
+    /// Ends when the time is over, on a task that listens.
+    pub(crate) fn told(&self) -> impl Future<Output = ()> {
+        poll_fn(|_| if self.is_over() { Poll::Ready(()) } else { Poll::Pending })
     }
 
-    /// Ends when the time is over.
-    pub(crate) async fn told(self) {
-        let Some(mut receiver) = self.over else { return std::future::pending().await };
-        // Who could have told is gone: nobody will.
-        if receiver.wait_for(|is_over| *is_over).await.is_err() {
-            std::future::pending::<()>().await;
+    /// The streams that are open.
+    pub(crate) fn streams(&self) -> &OpenStreams {
+        &self.0.streams
+    }
+
+    /// Tells everything under way that its time is over.
+    pub(crate) fn end(&self) {
+        self.0.is_over.store(true, Ordering::Release);
+        // One that always has something to send does not notice otherwise that it should end.
+        self.0.streams.stop();
+        self.conversations().iter().for_each(|conversation| conversation.listener.wake());
+        present(&self.0.tasks).iter().for_each(|listener| listener.wake());
+    }
+
+    /// A conversation that begins now.
+    pub(crate) fn converse(&self, now: Timestamp) -> Arc<Conversation> {
+        let conversation = Arc::new(Conversation::new(now));
+        hold(&self.0.conversations).push(Arc::downgrade(&conversation));
+        conversation
+    }
+
+    /// The conversations that are open.
+    pub(crate) fn conversations(&self) -> Vec<Arc<Conversation>> {
+        present(&self.0.conversations)
+    }
+
+    /// Work that hears what is told here whenever it waits.
+    pub(crate) async fn hearing<T>(self, work: impl Future<Output = T>) -> T {
+        let listener = Arc::new(Listener::default());
+        hold(&self.0.tasks).push(Arc::downgrade(&listener));
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            listener.listen(context);
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Ends what has had its time although nobody was told to stop, and forgets what is gone.
+    pub(crate) fn look(&self, now: Timestamp, head_limit: Duration) {
+        self.0.streams.look();
+        for conversation in self.conversations() {
+            if !conversation.has_asked() && now - conversation.since >= head_limit {
+                conversation.tell(Word::Leave);
+            }
+        }
+        drop(present(&self.0.tasks));
+    }
+}
+
+fn hold<T>(all: &Mutex<T>) -> MutexGuard<'_, T> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Those that are still there; the others are forgotten. What is done to them is done outside the lock: what is given back
+/// may be all that somebody waits for who adds another.
+pub(crate) fn present<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+    let mut here = Vec::new();
+    hold(all).retain(|one| {
+        let one = one.upgrade();
+        let is_here = one.is_some();
+        here.extend(one);
+        is_here
+    });
+    here
+}
+
+/// A task that can be woken by others.
+#[derive(Default)]
+pub(crate) struct Listener(Mutex<Option<Waker>>);
+
+impl Listener {
+    /// Wakes this task from now on.
+    pub(crate) fn listen(&self, context: &Context<'_>) {
+        let mut waker = hold(&self.0);
+        match &mut *waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*hold(&self.0) {
+            waker.wake_by_ref();
         }
     }
 }

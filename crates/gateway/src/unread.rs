@@ -6,7 +6,8 @@
 //!
 //! **What it will not do.** It ends no connection, and no stream before its deadline: slow is not gone.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use crate::stopping::present;
+use std::sync::{Mutex, PoisonError, Weak};
 
 /// Something that has to be looked at now and then.
 pub(crate) trait Watched: Send + Sync {
@@ -17,9 +18,9 @@ pub(crate) trait Watched: Send + Sync {
     fn stop(&self);
 }
 
-/// The streams that are open on one core. Clones are the same.
-#[derive(Clone, Default)]
-pub(crate) struct OpenStreams(Arc<Mutex<Vec<Weak<dyn Watched>>>>);
+/// The streams that are open on one core.
+#[derive(Default)]
+pub(crate) struct OpenStreams(Mutex<Vec<Weak<dyn Watched>>>);
 
 impl OpenStreams {
     /// Looks after this one until it is dropped.
@@ -29,24 +30,12 @@ impl OpenStreams {
 
     /// Looks at all of them, and forgets those that are gone.
     pub(crate) fn look(&self) {
-        // Outside the lock: what is given back may be all that somebody waits for who opens another.
-        self.here().iter().for_each(|stream| stream.look());
+        present(&self.0).iter().for_each(|stream| stream.look());
     }
 
     /// Ends all of them. One that always has something to send does not notice otherwise that it should.
     pub(crate) fn stop(&self) {
-        self.here().iter().for_each(|stream| stream.stop());
-    }
-
-    fn here(&self) -> Vec<Arc<dyn Watched>> {
-        let mut here = Vec::new();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|stream| {
-            let stream = stream.upgrade();
-            let is_here = stream.is_some();
-            here.extend(stream);
-            is_here
-        });
-        here
+        present(&self.0).iter().for_each(|stream| stream.stop());
     }
 }
 

@@ -36,17 +36,17 @@ impl Face {
         let inbound = tokio::select! {
             biased;
             inbound = self.inbound(id, &head, body, arriving, peer) => inbound,
-            () = cut.clone().told() => {
+            () = cut.told() => {
                 let reply = self.path.refuse(id, face, Rejection::Stopping);
-                return respond(face, reply, id, Cut::never());
+                return respond(face, reply, id, None);
             }
         };
         let Inbound { request, set_cookie } = match inbound {
             Ok(inbound) => inbound,
             Err(response) => return *response,
         };
-        let reply = self.path.serve_until(request, cut.clone().told()).await;
-        let mut response = respond(face, reply, id, cut);
+        let reply = self.path.serve_until(request, cut.told()).await;
+        let mut response = respond(face, reply, id, Some(&cut));
         if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
@@ -63,8 +63,7 @@ impl Face {
         peer: IpAddr,
     ) -> Result<Inbound, Box<Response<ReplyBody>>> {
         let face = arriving.face();
-        let rejected =
-            |rejection| Box::new(respond(face, self.path.refuse(id, face, rejection), id, Cut::never()));
+        let rejected = |rejection| Box::new(respond(face, self.path.refuse(id, face, rejection), id, None));
         let nobody = |refusal: crate::identity::Refusal| rejected(unauthenticated(refusal));
         let gate = self.gate.load_full();
         let headers = &head.headers;
@@ -163,7 +162,7 @@ pub(crate) fn respond(
     face: speech::Face,
     reply: Reply<crate::TokioRuntime>,
     id: u64,
-    cut: Cut,
+    cut: Option<&Cut>,
 ) -> Response<ReplyBody> {
     let Reply { content, notes } = reply;
     let mut response = match content {
@@ -176,7 +175,10 @@ pub(crate) fn respond(
             }
             response
         }
-        ReplyContent::Stream(stream) => answered(face, true, ReplyBody::stream(stream, cut)),
+        ReplyContent::Stream(stream) => {
+            let body = ReplyBody::stream(stream, cut.unwrap_or(&Cut::default()));
+            answered(face, true, body)
+        }
         ReplyContent::Pieces(pieces) => answered(face, true, ReplyBody::Whole(Some(pieces))),
         ReplyContent::Rejected(rejection) => reject(face, &rejection, id),
     };

@@ -5,7 +5,6 @@ use super::ask::respond;
 use super::refusal::{refuse, reject};
 use super::told::tell_name;
 use crate::body::ReplyBody;
-use crate::stopping::Cut;
 use bytes::BytesMut;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -47,7 +46,7 @@ impl Face {
         let (head, body) = request.into_parts();
         let body = match self.body(body).await {
             Ok(body) => body,
-            Err(rejection) => return respond(face, self.path.refuse(id, face, rejection), id, Cut::never()),
+            Err(rejection) => return respond(face, self.path.refuse(id, face, rejection), id, None),
         };
         if !self.is_known(&head, &body, peer).await {
             return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);

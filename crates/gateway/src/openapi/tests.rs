@@ -4,7 +4,6 @@ use super::paths::PATHS;
 use super::{document, openapi};
 use crate::face::{Wanted, respond};
 use crate::runtime::TokioRuntime;
-use crate::stopping::Cut;
 use hyper::Method;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
@@ -213,7 +212,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             } else {
                 reply
             };
-            let response = respond(face, reply, 255, Cut::never());
+            let response = respond(face, reply, 255, None);
             let known = documented(&document, face, response.status().as_u16());
             for name in response.headers().keys().filter(|name| *name != "content-type") {
                 assert!(known.contains(name.as_str()), "{face:?} {}: {name}", response.status());
@@ -242,7 +241,7 @@ fn values_of_headers_are_what_they_are_said_to_be() {
         headers: Vec::new(),
     };
     let reply: Reply<TokioRuntime> = Reply { content: ReplyContent::Whole(whole), notes: notes() };
-    let response = respond(Face::OpenAiChat, reply, 1, Cut::never());
+    let response = respond(Face::OpenAiChat, reply, 1, None);
     for (name, value) in [
         ("x-request-id", "req_0000000000000001"),
         ("x-seawall-rung", "strong_model"),
