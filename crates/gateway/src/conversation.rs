@@ -104,7 +104,9 @@ impl Entrance {
         });
         let mut builder = auto::Builder::new(tasks);
         // Without a timer the limit on reading a head is silently off.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
+        // Answers and events are small: one buffer is cheaper to send than a list of them.
+        let mut http1 = builder.http1();
+        http1.timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100).writev(false);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);

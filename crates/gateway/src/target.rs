@@ -212,7 +212,9 @@ impl Way {
         let is_secure = url.starts_with("https:");
         let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&world.date))).transpose()?;
         let usual = ClientOptions::new(url);
-        let limits = Limits { connect: self.connect, ..usual.limits };
+        // Whoever asks has a clock of its own for the answer to begin and for its gaps: a second one would only cost.
+        let (head, gap) = (Duration::MAX, Duration::MAX);
+        let limits = Limits { connect: self.connect, head, gap, ..usual.limits };
         let options = ClientOptions { cores: around.cores, limits, tls: tls.clone(), ..usual };
         Ok((Client::new(&options, &world)?, world, tls))
     }

@@ -12,7 +12,7 @@ use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
-use seawall_core::time::Timestamp;
+use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use seawall_store::{Certainty, Hold};
 use std::sync::{Arc, PoisonError};
@@ -24,7 +24,7 @@ pub(crate) const LATEST_END: Duration = Duration::from_secs(30);
 pub(crate) struct Attempt<R: Runtime> {
     runtime: R,
     pub(crate) target: Arc<GuardedTarget>,
-    started: Timestamp,
+    pub(crate) started: Timestamp,
     first_content: Option<Timestamp>,
     /// What the vendor has said so far.
     pub(crate) usage: Usage,
@@ -74,6 +74,7 @@ impl<R: Runtime> Attempt<R> {
         target: &Arc<GuardedTarget>,
         holdings: Holdings<R>,
         tally: &Arc<Tally>,
+        now: Timestamp,
     ) -> Box<Self> {
         let Holdings { wanted, tier, hold, permit, credit, place } = holdings;
         let Wanted { input_bytes, most_output, comes_whole } = wanted;
@@ -81,7 +82,7 @@ impl<R: Runtime> Attempt<R> {
         Box::new(Self {
             runtime: runtime.clone(),
             target: Arc::clone(target),
-            started: runtime.monotonic(),
+            started: now,
             first_content: None,
             usage: Usage::default(),
             usage_is_final: false,
@@ -108,7 +109,13 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn note_content(&mut self) {
         // Every event with content comes through here; only the first one is worth a look at the clock.
         if self.first_content.is_none() {
-            let now = self.runtime.monotonic();
+            self.note_content_at(self.runtime.monotonic());
+        }
+    }
+
+    /// The first content arrived at this moment.
+    pub(crate) fn note_content_at(&mut self, now: Timestamp) {
+        if self.first_content.is_none() {
             self.first_content = Some(now);
             self.target.starts.record(now - self.started);
             self.tally.add_wait(now - self.started);
@@ -128,39 +135,40 @@ impl<R: Runtime> Attempt<R> {
     pub(crate) fn succeed(&mut self, usage: Option<Usage>) {
         self.usage = usage.unwrap_or(self.usage);
         self.usage_is_final = usage.is_some();
-        let now = self.runtime.monotonic();
-        let first_content_after = self.first_content.unwrap_or(now) - self.started;
-        self.report(&Outcome::Succeeded { first_content_after });
+        let now = self.runtime.now();
+        let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
+        self.report(&Outcome::Succeeded { first_content_after }, now.monotonic);
         if let Some(credit) = self.credit.take() {
             credit.succeeded();
         }
-        self.post();
+        self.post_at(now);
         self.place = None;
     }
 
     /// A guardrail of ours stopped the answer. The target did nothing wrong by that, and is owed what it sent.
     pub(crate) fn block(&mut self) {
-        let now = self.runtime.monotonic();
-        let first_content_after = self.first_content.unwrap_or(now) - self.started;
-        self.report(&Outcome::Succeeded { first_content_after });
-        self.post();
+        let now = self.runtime.now();
+        let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
+        self.report(&Outcome::Succeeded { first_content_after }, now.monotonic);
+        self.post_at(now);
         self.place = None;
     }
 
     /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
     /// the answer had begun, nobody can say, and the most it can be is owed.
     pub(crate) fn fail(&mut self, failure: &Failure) {
+        let now = self.runtime.now();
         if self.first_content.is_none() {
-            self.tally.add_wait(self.runtime.monotonic() - self.started);
+            self.tally.add_wait(now.monotonic - self.started);
         }
-        self.report(&Outcome::Failed(*failure));
+        self.report(&Outcome::Failed(*failure), now.monotonic);
         let answered_with_error = self.received_bytes == 0 && is_answer(failure.kind);
         if failure.not_executed || answered_with_error {
             if let Some(hold) = self.hold.take() {
                 hold.void();
             }
         } else {
-            self.post();
+            self.post_at(now);
         }
         self.place = None;
     }
@@ -174,7 +182,7 @@ impl<R: Runtime> Attempt<R> {
 
     /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came. Of an
     /// answer in one piece nothing comes before all of it was written: one that did not come may be as long as any.
-    fn post(&mut self) {
+    fn post_at(&mut self, now: Now) {
         let Some(hold) = self.hold.take() else { return };
         let (usage, cost, certainty) = if self.usage_is_final {
             (self.usage, self.target.price.of(&self.usage), Certainty::Told)
@@ -187,11 +195,17 @@ impl<R: Runtime> Attempt<R> {
         };
         self.tally.add(&usage, cost);
         self.posted = (usage, cost);
-        hold.post(usage, cost, certainty, self.runtime.now());
+        hold.post(usage, cost, certainty, now);
     }
 
-    fn report(&mut self, outcome: &Outcome) {
-        let now = self.runtime.monotonic();
+    /// The same now, unless it was done before.
+    fn post(&mut self) {
+        if self.hold.is_some() {
+            self.post_at(self.runtime.now());
+        }
+    }
+
+    fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         let Some(permit) = self.permit.take() else { return };
         permit.report(outcome, now);
         self.ending = match outcome {

@@ -144,10 +144,6 @@ pub struct Response {
 }
 
 /// The headers of a response.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the usual one, and a box would be an allocation"
-)]
 pub enum ResponseHeaders {
     /// As HTTP/1.1 brings them.
     Http1(Headers),

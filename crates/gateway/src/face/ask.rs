@@ -6,12 +6,12 @@ use crate::body::ReplyBody;
 use crate::identity::token::TokenRefusal;
 use crate::identity::{Gate, RequestHead, Shown};
 use crate::stopping::Cut;
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use seawall_pipeline::speech::{self, content_type, stream_headers};
 use seawall_pipeline::{Arriving, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _, Timer as _};
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ impl Face {
         let gate = self.gate.load_full();
         let headers = &head.headers;
         let shown = shown_by(&gate, head, peer);
-        let inspected = match gate.inspect(shown, self.runtime.now()) {
+        let inspected = match gate.inspect(shown, || self.runtime.now()) {
             // Few have to wait for an issuer's keys.
             Ok(Shown::NeedsKeys(_)) => Box::pin(gate.show(shown)).await,
             inspected => inspected,
@@ -120,25 +120,48 @@ impl Face {
 
     /// The body, unless it is too large or too slow.
     pub(super) async fn body(&self, body: Incoming) -> Result<Bytes, Rejection> {
-        // Who sends a byte now and then must not hold a connection for ever.
         let (most_bytes, limits) = self.path.arrival();
-        let late = self.runtime.monotonic() + limits.body;
-        let body = tokio::select! {
+        let too_large = || Rejection::TooLarge(format!("the body is larger than {most_bytes} bytes"));
+        if body.size_hint().lower() > most_bytes as u64 {
+            return Err(too_large());
+        }
+        // Who sends a byte now and then must not hold a connection for ever. Most bodies are here already.
+        let late = async { self.runtime.sleep_until(self.runtime.monotonic() + limits.body).await };
+        let collected = tokio::select! {
             biased;
-            body = Limited::new(body, most_bytes).collect() => body,
-            () = self.runtime.sleep_until(late) => {
+            collected = collect(body, most_bytes) => collected,
+            () = late => {
                 let words = format!("the body took longer than {:?} to arrive", limits.body);
                 return Err(Rejection::Malformed(words));
             }
         };
-        match body {
-            Ok(body) => Ok(body.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(Rejection::TooLarge(format!("the body is larger than {most_bytes} bytes")))
-            }
+        match collected {
+            Ok(Some(body)) => Ok(body),
+            Ok(None) => Err(too_large()),
             Err(_) => Err(Rejection::Malformed("the body did not arrive whole".to_owned())),
         }
     }
+}
+
+/// All of a body; nothing if it is larger than allowed. One that comes in one piece is not copied.
+async fn collect(mut body: Incoming, most_bytes: usize) -> Result<Option<Bytes>, hyper::Error> {
+    let (mut first, mut whole) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        // What comes behind a body is of no use.
+        let Ok(piece) = frame?.into_data() else { continue };
+        if first.len() + whole.len() + piece.len() > most_bytes {
+            return Ok(None);
+        }
+        if first.is_empty() && whole.is_empty() {
+            first = piece;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(Some(if whole.is_empty() { first } else { whole.freeze() }))
 }
 
 /// A request, and what a new guest is to be sent back.
@@ -188,8 +211,8 @@ pub(crate) fn respond(
 
 fn answered(face: speech::Face, is_stream: bool, body: ReplyBody) -> Response<ReplyBody> {
     let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
+    headers.reserve(told::MOST);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(face, is_stream)));
     if is_stream {
         for (name, value) in stream_headers(face) {

@@ -31,7 +31,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -60,7 +60,8 @@ impl Face {
             wanted => wanted,
         };
         let face = wanted.face();
-        let answering = self.answered(wanted, request, peer, cut);
+        // Pinned here and lent: it is large, and would be copied.
+        let answering = pin!(self.answered(wanted, request, peer, cut));
         let response = match unless_it_panics(answering).await {
             Some(response) => response,
             None => refusal::refuse(face, Refusal::Internal, "the gateway has made a mistake", self.id()),
@@ -97,8 +98,7 @@ impl Face {
 }
 
 /// The outcome of `work`; nothing if it panics. What it held is settled by then, and other requests of the connection go on.
-async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
+async fn unless_it_panics<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|context| {
         // It is not looked at again after a panic.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
@@ -139,8 +139,8 @@ mod tests {
             panic!("a mistake");
         };
         let mut context = Context::from_waker(Waker::noop());
-        let outcome = pin!(unless_it_panics::<()>(mistake)).poll(&mut context);
+        let outcome = pin!(unless_it_panics::<()>(pin!(mistake))).poll(&mut context);
         assert_eq!((outcome, Arc::strong_count(&held)), (Poll::Ready(None), 1));
-        assert_eq!(pin!(unless_it_panics(ready(7))).poll(&mut context), Poll::Ready(Some(7)));
+        assert_eq!(pin!(unless_it_panics(pin!(ready(7)))).poll(&mut context), Poll::Ready(Some(7)));
     }
 }

@@ -1,11 +1,9 @@
 //! What an answer's headers say of how it came about.
 
-use arrayvec::ArrayString;
+use bytes::{BufMut as _, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use seawall_core::money::Money;
 use seawall_pipeline::speech::{Face, request_id_header};
 use seawall_pipeline::{Notes, request_name};
-use std::fmt::{Arguments, Write as _};
 
 const RUNG: HeaderName = HeaderName::from_static("x-seawall-rung");
 const TARGET: HeaderName = HeaderName::from_static("x-seawall-target");
@@ -16,60 +14,134 @@ const LEVEL: HeaderName = HeaderName::from_static("x-seawall-level");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
+/// So long are the values of an answer together, as a rule.
+const LONGEST: usize = 256;
+/// So many headers are told here.
+const TOLD: usize = 9;
+/// So many has an answer; with less room, what is there would have to move.
+pub(super) const MOST: usize = TOLD + 4;
+
 /// Tells what is known when the head of the answer goes out.
 pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) {
-    headers.reserve(9);
-    tell_name(headers, face, id);
-    let mut put = |name: HeaderName, value: Option<HeaderValue>| {
-        if let Some(value) = value {
-            headers.insert(name, value);
-        }
-    };
-    put(RUNG, notes.rung.map(|rung| HeaderValue::from_static(rung.name())));
-    put(TARGET, notes.target.as_deref().and_then(|target| HeaderValue::from_str(target).ok()));
+    headers.reserve(TOLD);
+    let mut text = Text(BytesMut::with_capacity(LONGEST));
+    text.0.put_slice(request_name(id).as_bytes());
+    text.tell(headers, name_header(face));
+    if let Some(rung) = notes.rung {
+        headers.insert(RUNG, HeaderValue::from_static(rung.name()));
+    }
+    if let Some(target) = &notes.target {
+        text.0.put_slice(target.as_bytes());
+        text.tell(headers, TARGET);
+    }
     if notes.rung.is_some() || notes.attempts > 0 {
-        put(ATTEMPTS, Some(HeaderValue::from(notes.attempts)));
+        headers.insert(ATTEMPTS, small(u64::from(notes.attempts)));
     }
-    put(COST, notes.cost.and_then(|cost| written(format_args!("{}", Dollars(cost)))));
-    put(
-        OVERHEAD,
-        notes.overhead.and_then(|overhead| {
-            let micros = overhead.as_micros();
-            written(format_args!("{}.{:03}", micros / 1_000, micros % 1_000))
-        }),
-    );
-    put(LEVEL, notes.level.map(|level| HeaderValue::from(level.index())));
+    if let Some(cost) = notes.cost {
+        // Dollars without a sign and with all that is known.
+        text.number(cost.as_nanos() / 1_000_000_000);
+        text.fraction(cost.as_nanos() % 1_000_000_000, 9);
+        text.tell(headers, COST);
+    }
+    if let Some(overhead) = notes.overhead {
+        let micros = u64::try_from(overhead.as_micros()).unwrap_or(u64::MAX);
+        text.number(micros / 1_000);
+        text.fraction(micros % 1_000, 3);
+        text.tell(headers, OVERHEAD);
+    }
+    if let Some(level) = notes.level {
+        headers.insert(LEVEL, small(level.index() as u64));
+    }
     if let Some((view, name)) = &notes.tightest {
-        put(LIMIT, written(format_args!("\"{name}\";r={}", view.remaining)));
+        text.0.put_u8(b'"');
+        text.0.put_slice(name.as_bytes());
+        text.0.put_slice(b"\";r=");
+        text.number(view.remaining.into());
+        text.tell(headers, LIMIT);
     }
-    put(POLICY, notes.policy.as_deref().and_then(|policy| HeaderValue::from_str(policy).ok()));
+    if let Some(policy) = &notes.policy {
+        text.0.put_slice(policy.as_bytes());
+        text.tell(headers, POLICY);
+    }
 }
 
 /// Tells what the request is called, where this face's callers look for it.
 pub(super) fn tell_name(headers: &mut HeaderMap, face: Face, id: u64) {
-    let header = match request_id_header(face) {
+    if let Ok(name) = HeaderValue::from_str(&request_name(id)) {
+        headers.insert(name_header(face), name);
+    }
+}
+
+fn name_header(face: Face) -> HeaderName {
+    match request_id_header(face) {
         "request-id" => HeaderName::from_static("request-id"),
         "x-request-id" => HeaderName::from_static("x-request-id"),
         _ => HeaderName::from_static("x-amzn-requestid"),
-    };
-    if let Ok(name) = HeaderValue::from_str(&request_name(id)) {
-        headers.insert(header, name);
     }
 }
 
-/// Dollars without a sign and with all that is known.
-struct Dollars(Money);
+/// A number that is nearly always a digit.
+fn small(number: u64) -> HeaderValue {
+    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let digit = usize::try_from(number).ok().and_then(|number| DIGITS.get(number));
+    digit.map_or_else(|| HeaderValue::from(number), |digit| HeaderValue::from_static(digit))
+}
 
-impl std::fmt::Display for Dollars {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let nanos = self.0.as_nanos();
-        write!(formatter, "{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+/// Values, written one behind the other into one piece of memory and by hand: this is a part of every answer.
+struct Text(BytesMut);
+
+impl Text {
+    /// Tells what has been written since.
+    fn tell(&mut self, headers: &mut HeaderMap, name: HeaderName) {
+        // What cannot stand in a header is not told.
+        if let Ok(value) = HeaderValue::from_maybe_shared(self.0.split().freeze()) {
+            headers.insert(name, value);
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        let width = number.checked_ilog10().unwrap_or(0) + 1;
+        self.digits(number, width);
+    }
+
+    /// The digits behind a point, so many of them.
+    fn fraction(&mut self, number: u64, width: u32) {
+        self.0.put_u8(b'.');
+        self.digits(number, width);
+    }
+
+    fn digits(&mut self, number: u64, width: u32) {
+        for place in (0..width).rev() {
+            let digit = number / 10_u64.pow(place) % 10;
+            self.0.put_u8(b'0' + u8::try_from(digit).unwrap_or(0));
+        }
     }
 }
 
-/// A value that was written; nothing if it is longer than any that we write.
-fn written(value: Arguments<'_>) -> Option<HeaderValue> {
-    let mut text = ArrayString::<96>::new();
-    text.write_fmt(value).ok()?;
-    HeaderValue::from_str(&text).ok()
+#[cfg(test)]
+mod tests {
+    use super::{Text, small};
+    use bytes::BytesMut;
+    use proptest::{prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_formatting_would(number: u64, micros in 0_u64..1_000) {
+            let mut text = Text(BytesMut::new());
+            text.number(number);
+            text.fraction(micros, 3);
+            let expected = format!("{number}.{micros:03}");
+            prop_assert_eq!(text.0.as_ref(), expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_number_have_their_digits() {
+        for number in [0, 1, 9, 10, 99, 100, u64::MAX] {
+            let mut text = Text(BytesMut::new());
+            text.number(number);
+            assert_eq!(text.0.as_ref(), number.to_string().as_bytes());
+            assert_eq!(small(number).as_bytes(), number.to_string().as_bytes());
+        }
+    }
 }

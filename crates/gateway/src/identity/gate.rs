@@ -181,10 +181,10 @@ impl Gate {
 
     /// Who asks, and if that is a guest, what to send back. Fetches an issuer's keys where that may help.
     pub async fn show(&self, head: RequestHead<'_>) -> Result<Shown, Refusal> {
-        match self.inspect(head, self.runtime.now())? {
+        match self.inspect(head, || self.runtime.now())? {
             Shown::NeedsKeys(wanted) => {
                 self.fetch_keys(&wanted).await;
-                match self.inspect(head, self.runtime.now())? {
+                match self.inspect(head, || self.runtime.now())? {
                     Shown::NeedsKeys(_) => Err(TokenRefusal::KeyUnknown.into()),
                     shown => Ok(shown),
                 }
@@ -194,19 +194,21 @@ impl Gate {
     }
 
     /// Who asks, as far as that can be said at once.
-    pub fn inspect(&self, head: RequestHead<'_>, now: Now) -> Result<Shown, Refusal> {
+    ///
+    /// Most show a key, for which the time does not matter: so it is asked for where it does.
+    pub fn inspect(&self, head: RequestHead<'_>, now: impl FnOnce() -> Now) -> Result<Shown, Refusal> {
         match proof_of(head)? {
             Proof::ApiKey(key) => {
                 let hash = identify_key(key)?.credential;
                 Ok(Shown::Proven(Proven::Credential { hash, proof: ProofKind::Key, tier: None }))
             }
-            Proof::Token(token) => self.token(token, now),
+            Proof::Token(token) => self.token(token, now()),
             Proof::Signed(request) => {
-                let hash = self.signatures.inspect(&request, now.utc)?.credential;
+                let hash = self.signatures.inspect(&request, now().utc)?.credential;
                 let claimed = Proven::Credential { hash, proof: ProofKind::Signature, tier: None };
                 Ok(Shown::Signed(SignedHead { claimed }))
             }
-            Proof::Nobody { cookie, address } => self.guest(cookie, address, now),
+            Proof::Nobody { cookie, address } => self.guest(cookie, address, now()),
         }
     }
 

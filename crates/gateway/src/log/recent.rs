@@ -36,7 +36,9 @@ impl Recent {
     /// With a writer that takes what is put in, or without.
     pub(super) fn new(is_written: bool) -> Self {
         let most = if is_written { WAITING } else { SHOWN };
-        let records = Records { ring: VecDeque::with_capacity(most), ..Records::default() };
+        // What is shown, and what gathers while it is written: it grows only where writing does not keep up. The smaller,
+        // the more of it is still in the processor's cache when its turn comes again.
+        let records = Records { ring: VecDeque::with_capacity(2 * SHOWN), ..Records::default() };
         Self { records: Mutex::new(records), first: Condvar::new(), is_written, most }
     }
 
@@ -49,8 +51,10 @@ impl Recent {
         // Copied before the lock is taken, and the old one dropped after it is given back.
         let record = record.clone();
         let mut records = self.lock();
-        let old = if records.ring.len() == self.most { records.ring.pop_front() } else { None };
         let is_lost = records.unwritten == self.most;
+        // The oldest goes once it was written, or if there is no room.
+        let is_full = records.ring.len() >= SHOWN && records.ring.len() > records.unwritten;
+        let old = if is_full || is_lost { records.ring.pop_front() } else { None };
         records.ring.push_back(record);
         if self.is_written && !is_lost {
             records.unwritten += 1;

@@ -68,18 +68,18 @@ async fn make<R: Runtime>(
     let target = Arc::clone(&attempt.target);
     let answer = within(&path.runtime, start_by, target.upstream.call(call)).await;
     let answer = answer.unwrap_or(Err(Failure::of(FailureKind::NotStarted).into()))?;
-    let request = &planned.request;
+    let (request, now) = (&planned.request, path.runtime.monotonic());
     let name = request_name(request.id);
     let occasion = Occasion {
         id: &name,
         created: request.received.utc.as_nanos() / 1_000_000_000,
-        took: path.runtime.monotonic() - request.received.monotonic,
+        took: now - request.received.monotonic,
     };
     let dialect = target.upstream.dialect();
     match answer {
         Answer::Whole { body, told } => {
             attempt.note_bytes(body.len());
-            attempt.note_content();
+            attempt.note_content_at(now);
             let whole = WholeAnswer::read(&request.spoken, dialect, body, told, &occasion)?;
             // No request is without input: who says so has not told what it used.
             attempt.succeed(Some(whole.usage).filter(|usage| usage.total_input() > 0));

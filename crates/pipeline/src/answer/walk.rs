@@ -155,20 +155,20 @@ impl<'a, R: Runtime> Walk<'a, R> {
         deadline: Deadline,
         start_limit: Duration,
     ) -> Tried<R> {
-        let start_by = self.start_by(deadline, start_limit);
+        let start_by = self.start_by(deadline, start_limit, attempt.started);
         if self.planned.request.rules.hedge.is_enabled() {
             return Box::pin(self.hedged(attempt, call, others, start_by)).await;
         }
         try_once(self.path, self.planned, attempt, call, start_by).await
     }
 
-    fn start_by(&self, deadline: Deadline, start_limit: Duration) -> Deadline {
+    fn start_by(&self, deadline: Deadline, start_limit: Duration, now: Timestamp) -> Deadline {
         let limit = if self.planned.request.spoken.stream() {
             start_limit
         } else {
             self.planned.request.rules.time.attempt
         };
-        deadline.within(self.path.runtime.monotonic(), limit)
+        deadline.within(now, limit)
     }
 
     /// Everything that an attempt needs, or nothing of all that.
@@ -222,7 +222,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         let spoken = &self.planned.request.spoken;
         let wanted = Wanted { input_bytes, most_output: spoken.max_output(), comes_whole: !spoken.stream() };
         let holdings = Holdings { wanted, tier, hold, permit, credit, place };
-        Ok(Attempt::start(&path.runtime, target, holdings, self.tally))
+        Ok(Attempt::start(&path.runtime, target, holdings, self.tally, now.monotonic))
     }
 
     /// Stands in line, unless another target of the same grade has a place or the target is not to be asked anyway.
@@ -281,8 +281,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
     }
 
     fn succeeded(&mut self) {
-        let now = self.path.runtime.monotonic();
-        self.path.counters.request_succeeded(self.first_failed.map(|failed| now - failed));
+        let since = |failed| self.path.runtime.monotonic() - failed;
+        self.path.counters.request_succeeded(self.first_failed.map(since));
         if self.first_failed.is_none() {
             self.planned.request.rules.retry_budget.first_attempt_succeeded();
         }

@@ -11,6 +11,12 @@ use seawall_core::time::Timestamp;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+/// So much later than now. Who waits for ever does not look at the clock.
+pub(crate) fn moment_after(timer: &impl Timer, wait: Duration) -> Timestamp {
+    if wait == Duration::MAX { Timestamp::NEVER } else { timer.monotonic() + wait }
+}
 
 /// See the module.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! A response's body, as it arrives.
 
+use super::alarm::moment_after;
 use super::chunked::Chunked;
 use super::connection::Connection;
 use super::endpoint::{Connect, TcpConnect};
@@ -90,7 +91,7 @@ impl<C: Connect, T: Timer> Body<C, T> {
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending => {
                     let timer = self.pool.timer();
-                    let until = *self.waits_until.get_or_insert_with(|| timer.monotonic() + self.gap);
+                    let until = *self.waits_until.get_or_insert_with(|| moment_after(timer, self.gap));
                     return connection
                         .alarm
                         .poll(wake, timer, until)

@@ -3,7 +3,6 @@
 //! Strict on purpose. Whoever disagrees with the peer about where a response ends takes the rest of it for the
 //! answer to the next request. So a head that could be read in two ways is a failure, and its connection is closed.
 
-use arrayvec::ArrayVec;
 use bytes::Bytes;
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
@@ -52,7 +51,8 @@ pub enum HeadFault {
 #[derive(Clone, Debug)]
 pub struct Headers {
     head: Bytes,
-    spans: ArrayVec<Span, HEADER_LIMIT>,
+    /// Elsewhere, because headers go through many hands.
+    spans: Vec<Span>,
 }
 
 /// Where in the head a header stands. 16 bits suffice: the limit of a head is 64 KiB, and its last bytes are no header's.
@@ -89,14 +89,17 @@ impl Headers {
     }
 
     fn all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        let named = self.spans.iter().filter(move |span| self.name(span).eq_ignore_ascii_case(name));
-        named.map(|span| self.value(span))
+        let is_named = move |span: &&Span| self.name_bytes(span).eq_ignore_ascii_case(name.as_bytes());
+        self.spans.iter().filter(is_named).map(|span| self.value(span))
     }
 
     fn name(&self, span: &Span) -> &str {
         // The parser lets only ASCII pass as a name.
-        std::str::from_utf8(&self.head[usize::from(span.name_start)..usize::from(span.name_end)])
-            .unwrap_or_default()
+        std::str::from_utf8(self.name_bytes(span)).unwrap_or_default()
+    }
+
+    fn name_bytes(&self, span: &Span) -> &[u8] {
+        &self.head[usize::from(span.name_start)..usize::from(span.name_end)]
     }
 
     fn value(&self, span: &Span) -> &[u8] {
@@ -167,7 +170,7 @@ pub(super) fn parse(head: Bytes, answers_head: bool) -> Result<Head, HeadFault> 
     let (Some(status), Some(version)) = (response.code, response.version) else {
         return Err(HeadFault::Malformed);
     };
-    let mut spans = ArrayVec::new();
+    let mut spans = Vec::with_capacity(response.headers.len());
     for header in response.headers.iter() {
         spans.push(span(&head, header)?);
     }

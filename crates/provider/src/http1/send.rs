@@ -1,6 +1,6 @@
 //! One request, one response head.
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, moment_after};
 use super::body::Body;
 use super::connection::Connection;
 use super::endpoint::{Connect, TcpConnect};
@@ -48,6 +48,8 @@ pub struct Response<C: Connect = TcpConnect, T: Timer = TokioTimer> {
 /// A close that crossed our request on the way is seen within a round trip. Later than this, the peer had the request
 /// in its hands.
 pub(crate) const STALE_WITHIN: Duration = Duration::from_secs(1);
+/// A body up to this size is copied behind its head: one buffer is cheaper to send than two.
+const SMALL_BODY: usize = 8 * 1024;
 /// Interim responses to skip before calling it nonsense.
 const INTERIM_LIMIT: u32 = 16;
 
@@ -127,7 +129,7 @@ pub(crate) async fn connect<C: Connect, T: Timer>(
         if let Poll::Ready(connected) = connecting.as_mut().poll(wake) {
             return Poll::Ready(connected.map_err(SendFailure::from_connecting));
         }
-        let deadline = *deadline.get_or_insert_with(|| pool.timer().monotonic() + limits.connect);
+        let deadline = *deadline.get_or_insert_with(|| moment_after(pool.timer(), limits.connect));
         alarm.poll(wake, pool.timer(), deadline).map(|()| Err(SendFailure::ConnectTimedOut))
     })
     .await?;
@@ -143,9 +145,14 @@ async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
     kept_at: Option<Timestamp>,
 ) -> Result<Response<C, T>, SendFailure> {
     request.write_head(pool.endpoint(), &mut connection.outgoing);
+    let is_small = request.body.len() <= SMALL_BODY;
+    if is_small {
+        connection.outgoing.extend_from_slice(&request.body);
+    }
     let mut exchange = Exchange {
         connection,
         request,
+        rest: if is_small { &[] } else { &request.body },
         kept_at,
         written: 0,
         writing: Writing::Underway,
@@ -164,6 +171,8 @@ async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
 struct Exchange<'a, S, Text> {
     connection: Connection<S>,
     request: &'a Request<'a, Text>,
+    /// What is sent behind what lies ready in the connection's buffer.
+    rest: &'a [u8],
     kept_at: Option<Timestamp>,
     written: usize,
     writing: Writing,
@@ -200,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
             }
         }
         let limit = if matches!(self.writing, Writing::Underway) { limits.write } else { limits.head };
-        let until = *self.waits_until.get_or_insert_with(|| timer.monotonic() + limit);
+        let until = *self.waits_until.get_or_insert_with(|| moment_after(timer, limit));
         ready!(self.connection.alarm.poll(wake, timer, until));
         Poll::Ready(Err(self.timed_out()))
     }
@@ -218,13 +227,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
     }
 
     fn poll_write(&mut self, wake: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let (head, body) = (&self.connection.outgoing[..], &self.request.body[..]);
+        let (ready, rest) = (&self.connection.outgoing[..], self.rest);
         let mut stream = Pin::new(&mut self.connection.stream);
-        while self.written < head.len() + body.len() {
-            let rest_of_head = &head[self.written.min(head.len())..];
-            let rest_of_body = &body[self.written.saturating_sub(head.len())..];
-            let parts = [IoSlice::new(rest_of_head), IoSlice::new(rest_of_body)];
-            match ready!(stream.as_mut().poll_write_vectored(wake, &parts))? {
+        while self.written < ready.len() + rest.len() {
+            let ready_left = &ready[self.written.min(ready.len())..];
+            let rest_left = &rest[self.written.saturating_sub(ready.len())..];
+            let polled = if rest.is_empty() {
+                stream.as_mut().poll_write(wake, ready_left)
+            } else {
+                let parts = [IoSlice::new(ready_left), IoSlice::new(rest_left)];
+                stream.as_mut().poll_write_vectored(wake, &parts)
+            };
+            match ready!(polled)? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.written += written,
             }

@@ -3,7 +3,7 @@
 use super::failure::read_body_failure;
 use super::pool::Lease;
 use crate::http1::BodyFailure;
-use crate::http1::alarm::Alarm;
+use crate::http1::alarm::{Alarm, moment_after};
 use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -57,7 +57,7 @@ impl<T: Timer> Body<T> {
                 }
                 Poll::Pending => {
                     let timer = &self.timer;
-                    let until = *self.waits_until.get_or_insert_with(|| timer.monotonic() + self.gap);
+                    let until = *self.waits_until.get_or_insert_with(|| moment_after(timer, self.gap));
                     let late = self.alarm.poll(wake, timer, until);
                     return late.map(|()| self.fail(BodyFailure::TimedOut));
                 }

@@ -99,7 +99,7 @@ impl Asked {
     }
 
     fn before(&self, gate: &Gate, now: Now) -> Result<Shown, Refusal> {
-        gate.inspect(self.head(), now)
+        gate.inspect(self.head(), || now)
     }
 }
 

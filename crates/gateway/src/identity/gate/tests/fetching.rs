@@ -110,7 +110,7 @@ fn keys_are_fetched_when_a_token_needs_them_and_once_for_all() {
     let (desk, server) = (Desk::new(), KeyServer::start(ok(&key_set(&entries()))));
     let gate = server.gate(&desk);
     let asked = fresh(Algorithm::Rs256);
-    let at_once = gate.inspect(asked.head(), seawall_core::handle::Runtime::now(&gate.runtime));
+    let at_once = gate.inspect(asked.head(), || seawall_core::handle::Runtime::now(&gate.runtime));
     assert!(matches!(at_once, Ok(Shown::NeedsKeys(_))), "{at_once:?}");
     let all = run(async {
         let other = fresh(Algorithm::Es256);
@@ -139,7 +139,7 @@ fn a_gate_in_use_fetches_before_anybody_asks() {
     run(async {
         for _ in 0..500 {
             let now = seawall_core::handle::Runtime::now(&runtime);
-            if let Ok(Shown::Proven(_)) = gate.inspect(fresh(Algorithm::Rs256).head(), now) {
+            if let Ok(Shown::Proven(_)) = gate.inspect(fresh(Algorithm::Rs256).head(), || now) {
                 return;
             }
             runtime.sleep_until(runtime.monotonic() + Duration::from_millis(10)).await;
