@@ -51,6 +51,8 @@ mod scenarios_retry;
 mod serve;
 mod signing;
 #[cfg(test)]
+mod stopping;
+#[cfg(test)]
 mod through;
 #[cfg(test)]
 mod tokens;

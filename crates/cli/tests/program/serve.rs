@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
-fn body(max_tokens: u32, stream: bool) -> String {
+pub(crate) fn body(max_tokens: u32, stream: bool) -> String {
     format!(
         r#"{{"model":"manga","max_tokens":{max_tokens},"stream":{stream},"messages":[{{"role":"user","content":"次は何を読もう？"}}]}}"#
     )
