@@ -7,17 +7,22 @@
 use seawall_pipeline::Record;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// So many are shown at most.
 pub(crate) const SHOWN: usize = 1_000;
 /// So many are kept where they are to be written: some seconds of a busy gateway.
 pub(super) const WAITING: usize = 10_000;
 
+/// So many are written though more could gather.
+const MANY: usize = WAITING / 4;
+
 /// Records in the order in which requests ended.
 #[derive(Debug)]
 pub(crate) struct Recent {
     records: Mutex<Records>,
-    first: Condvar,
+    /// The first of many, or that there are many.
+    awaited: Condvar,
     is_written: bool,
     most: usize,
 }
@@ -32,6 +37,14 @@ struct Records {
     is_closed: bool,
 }
 
+impl Records {
+    /// The oldest, if it was written and need not be shown any more.
+    fn pop_written(&mut self) -> Option<Record> {
+        let is_spare = self.ring.len() >= SHOWN && self.ring.len() > self.unwritten;
+        if is_spare { self.ring.pop_front() } else { None }
+    }
+}
+
 impl Recent {
     /// With a writer that takes what is put in, or without.
     pub(super) fn new(is_written: bool) -> Self {
@@ -39,7 +52,7 @@ impl Recent {
         // What is shown, and what gathers while it is written: it grows only where writing does not keep up. The smaller,
         // the more of it is still in the processor's cache when its turn comes again.
         let records = Records { ring: VecDeque::with_capacity(2 * SHOWN), ..Records::default() };
-        Self { records: Mutex::new(records), first: Condvar::new(), is_written, most }
+        Self { records: Mutex::new(records), awaited: Condvar::new(), is_written, most }
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
@@ -52,28 +65,32 @@ impl Recent {
         let record = record.clone();
         let mut records = self.lock();
         let is_lost = records.unwritten == self.most;
-        // The oldest goes once it was written, or if there is no room.
-        let is_full = records.ring.len() >= SHOWN && records.ring.len() > records.unwritten;
-        let old = if is_full || is_lost { records.ring.pop_front() } else { None };
+        // The oldest goes once it was written, or if there is no room. Where many had gathered, two go for one that comes.
+        let oldest = if is_lost { records.ring.pop_front() } else { records.pop_written() };
+        let next = records.pop_written();
         records.ring.push_back(record);
         if self.is_written && !is_lost {
             records.unwritten += 1;
         }
-        let is_first = records.unwritten == 1;
+        let is_awaited = matches!(records.unwritten, 1 | MANY);
         drop(records);
-        // Waking a thread costs more than all else here; so it is woken for the first of many.
-        if is_first && self.is_written {
-            self.first.notify_one();
+        // Waking a thread costs more than all else here; so it is woken for the first of many, and when there are many.
+        if is_awaited && self.is_written && !is_lost {
+            self.awaited.notify_one();
         }
-        drop(old);
+        drop((oldest, next));
         is_lost
     }
 
-    /// Waits for something to write, or for the end of all records. Whether it is the end.
-    pub(super) fn wait(&self) -> bool {
+    /// Waits for something to write, and then for more of it, though not for long; or for the end of all records. Whether
+    /// it is the end.
+    pub(super) fn wait(&self, gather: Duration) -> bool {
         let nothing_yet = |records: &mut Records| records.unwritten == 0 && !records.is_closed;
-        let records = self.first.wait_while(self.lock(), nothing_yet).unwrap_or_else(PoisonError::into_inner);
-        records.is_closed
+        let few = |records: &mut Records| records.unwritten < MANY && !records.is_closed;
+        let records =
+            self.awaited.wait_while(self.lock(), nothing_yet).unwrap_or_else(PoisonError::into_inner);
+        let gathered = self.awaited.wait_timeout_while(records, gather, few);
+        gathered.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
     /// Up to `most` of those that are to be written, the oldest first: few at a time, because requests wait meanwhile.
@@ -87,7 +104,7 @@ impl Recent {
 
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
-        self.first.notify_one();
+        self.awaited.notify_one();
     }
 
     /// Up to `most` of the newest, the newest first.
