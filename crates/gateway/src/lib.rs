@@ -8,6 +8,7 @@
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
 //! | `chat` | from settings to what our own face goes by |
 //! | `conversation` | one connection, from its first byte to its last |
+//! | `digits` | numbers written by hand |
 //! | `keeper` | what outlives the process |
 //! | `late_directory` | callers of a folder that is opened last |
 //! | `target` | from a target's settings to a way there |
@@ -31,6 +32,7 @@ mod assemble;
 mod body;
 mod chat;
 mod conversation;
+mod digits;
 mod face;
 pub mod identity;
 mod keeper;

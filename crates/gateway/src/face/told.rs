@@ -1,5 +1,6 @@
 //! What an answer's headers say of how it came about.
 
+use crate::digits::{decimal, padded};
 use bytes::{BufMut as _, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use seawall_pipeline::speech::{Face, request_id_header};
@@ -100,48 +101,12 @@ impl Text {
     }
 
     fn number(&mut self, number: u64) {
-        let width = number.checked_ilog10().unwrap_or(0) + 1;
-        self.digits(number, width);
+        self.0.put_slice(decimal(number).as_bytes());
     }
 
     /// The digits behind a point, so many of them.
     fn fraction(&mut self, number: u64, width: u32) {
         self.0.put_u8(b'.');
-        self.digits(number, width);
-    }
-
-    fn digits(&mut self, number: u64, width: u32) {
-        for place in (0..width).rev() {
-            let digit = number / 10_u64.pow(place) % 10;
-            self.0.put_u8(b'0' + u8::try_from(digit).unwrap_or(0));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Text, small};
-    use bytes::BytesMut;
-    use proptest::{prop_assert_eq, proptest};
-
-    proptest! {
-        #[test]
-        fn numbers_are_written_as_formatting_would(number: u64, micros in 0_u64..1_000) {
-            let mut text = Text(BytesMut::new());
-            text.number(number);
-            text.fraction(micros, 3);
-            let expected = format!("{number}.{micros:03}");
-            prop_assert_eq!(text.0.as_ref(), expected.as_bytes());
-        }
-    }
-
-    #[test]
-    fn the_smallest_and_the_largest_number_have_their_digits() {
-        for number in [0, 1, 9, 10, 99, 100, u64::MAX] {
-            let mut text = Text(BytesMut::new());
-            text.number(number);
-            assert_eq!(text.0.as_ref(), number.to_string().as_bytes());
-            assert_eq!(small(number).as_bytes(), number.to_string().as_bytes());
-        }
+        self.0.put_slice(padded(number, width).as_bytes());
     }
 }

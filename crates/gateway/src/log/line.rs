@@ -1,54 +1,76 @@
 //! One request as one line of JSON.
 
+use crate::digits::{decimal, padded};
 use seawall_core::time::{Now, UtcTime};
 use seawall_pipeline::{Record, Verdict, request_name};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Adds a line for this record, with its line end. `now` is any moment read on both clocks: it tells what time it was when
 /// the request ended.
 pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
     let (verdict, reason) = words(&record.verdict);
-    // Writing to a string cannot fail. Every value is a number or one of our own words, but for two names from settings.
-    let _ = write!(line, "{{\"time\":\"{}\"", Rfc3339(moment(record, now)));
-    let _ = write!(line, ",\"id\":\"{}\",\"face\":\"{}\"", request_name(record.id), record.face);
+    line.push_str("{\"time\":\"");
+    write_moment(line, moment(record, now));
+    // Every value is a number or one of our own words, but for two names from settings.
+    line.push('"');
+    word(line, "id", &request_name(record.id));
+    word(line, "face", record.face);
     if let Some(route) = &record.route {
         name(line, "route", route);
     }
     if let Some((caller, tier, origin)) = record.caller {
-        let _ = write!(line, ",\"caller\":\"{caller:016x}\"");
-        let _ = write!(line, ",\"tier\":\"{}\",\"tier_origin\":\"{}\"", tier.name(), origin.name());
+        // The name of a request is a number in the same digits.
+        word(line, "caller", request_name(caller).trim_start_matches("req_"));
+        word(line, "tier", tier.name());
+        word(line, "tier_origin", origin.name());
     }
-    let _ = write!(line, ",\"verdict\":\"{verdict}\"");
+    word(line, "verdict", verdict);
     if let Some(reason) = reason {
-        let _ = write!(line, ",\"reason\":\"{reason}\"");
+        word(line, "reason", reason);
     }
     if let Some(cause) = record.cause {
-        let _ = write!(line, ",\"cause\":\"{cause}\"");
+        word(line, "cause", cause);
     }
     if record.would_limit {
         line.push_str(",\"would_limit\":true");
     }
     if let Some(rung) = record.rung {
-        let _ = write!(line, ",\"rung\":\"{}\"", rung.name());
+        word(line, "rung", rung.name());
     }
     if let Some(target) = &record.target {
         name(line, "target", target);
     }
     let usage = &record.usage;
-    let _ = write!(
-        line,
-        ",\"attempts\":{},\"tokens\":{{\"input\":{},\"cache_read\":{},\"cache_write\":{},\"output\":{}}}",
-        record.attempts, usage.input, usage.cache_read, usage.cache_write, usage.output,
-    );
-    let _ = write!(line, ",\"cost_nanos\":{}", record.cost.as_nanos());
+    count(line, ",\"attempts\":", record.attempts.into());
+    count(line, ",\"tokens\":{\"input\":", usage.input);
+    count(line, ",\"cache_read\":", usage.cache_read);
+    count(line, ",\"cache_write\":", usage.cache_write);
+    count(line, ",\"output\":", usage.output);
+    count(line, "},\"cost_nanos\":", record.cost.as_nanos());
+    let mut micros = |key: &str, time: Duration| {
+        count(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    };
     if let Some(first) = record.first_content {
-        let _ = write!(line, ",\"first_content_us\":{}", first.as_micros());
+        micros(",\"first_content_us\":", first);
     }
-    let _ = write!(line, ",\"took_us\":{}", record.took.as_micros());
+    micros(",\"took_us\":", record.took);
     if let Some(overhead) = record.overhead {
-        let _ = write!(line, ",\"overhead_us\":{}", overhead.as_micros());
+        micros(",\"overhead_us\":", overhead);
     }
     line.push_str("}\n");
+}
+
+/// One of our own words.
+fn word(line: &mut String, key: &str, word: &str) {
+    for part in [",\"", key, "\":\"", word, "\""] {
+        line.push_str(part);
+    }
+}
+
+fn count(line: &mut String, key: &str, number: u64) {
+    line.push_str(key);
+    line.push_str(&decimal(number));
 }
 
 const fn words(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
@@ -68,7 +90,9 @@ fn moment(record: &Record, now: Now) -> UtcTime {
 
 /// A name from settings. What steers a terminal or turns text around is written as its number.
 fn name(line: &mut String, key: &str, name: &str) {
-    let _ = write!(line, ",\"{key}\":\"");
+    line.push_str(",\"");
+    line.push_str(key);
+    line.push_str("\":\"");
     for character in name.chars() {
         match character {
             '"' => line.push_str("\\\""),
@@ -90,10 +114,27 @@ pub(crate) struct Rfc3339(pub(crate) UtcTime);
 
 impl std::fmt::Display for Rfc3339 {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (year, month, day) = self.0.civil();
-        let millis = self.0.as_nanos() / 1_000_000;
-        let (seconds, millis) = (millis / 1_000 % 86_400, millis % 1_000);
-        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-        write!(formatter, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+        let mut text = String::with_capacity(24);
+        write_moment(&mut text, self.0);
+        formatter.write_str(&text)
+    }
+}
+
+fn write_moment(line: &mut String, moment: UtcTime) {
+    let (year, month, day) = moment.civil();
+    let millis = moment.as_nanos() / 1_000_000;
+    let (seconds, millis) = (millis / 1_000 % 86_400, millis % 1_000);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    for (number, width, behind) in [
+        (u64::try_from(year).unwrap_or(0), 4, '-'),
+        (u64::from(month), 2, '-'),
+        (u64::from(day), 2, 'T'),
+        (hour, 2, ':'),
+        (minute, 2, ':'),
+        (second, 2, '.'),
+        (millis, 3, 'Z'),
+    ] {
+        line.push_str(&padded(number, width));
+        line.push(behind);
     }
 }
