@@ -110,10 +110,10 @@ impl Entrance {
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let mut is_finishing = false;
+        let (mut is_finishing, mut last) = (false, None);
         poll_fn(|context| {
             // Before anything else, so that no word is missed.
-            conversation.listener.listen(context);
+            conversation.listener.listen(context, &mut last);
             loop {
                 // A connection that breaks has told its requests by dropping them.
                 if connection.as_mut().poll(context).is_ready() {

@@ -68,9 +68,9 @@ impl Cut {
     pub(crate) async fn hearing<T>(self, work: impl Future<Output = T>) -> T {
         let listener = Arc::new(Listener::default());
         hold(&self.0.tasks).push(Arc::downgrade(&listener));
-        let mut work = pin!(work);
+        let (mut work, mut last) = (pin!(work), None);
         poll_fn(|context| {
-            listener.listen(context);
+            listener.listen(context, &mut last);
             work.as_mut().poll(context)
         })
         .await
@@ -110,12 +110,13 @@ pub(crate) fn present<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
 pub(crate) struct Listener(Mutex<Option<Waker>>);
 
 impl Listener {
-    /// Wakes this task from now on.
-    pub(crate) fn listen(&self, context: &Context<'_>) {
-        let mut waker = hold(&self.0);
-        match &mut *waker {
-            Some(waker) => waker.clone_from(context.waker()),
-            none => *none = Some(context.waker().clone()),
+    /// Wakes this task from now on. `last` is what it was called with before: nearly always it is the same task, and nothing
+    /// is to be done.
+    pub(crate) fn listen(&self, context: &Context<'_>, last: &mut Option<Waker>) {
+        let waker = context.waker();
+        if !last.as_ref().is_some_and(|last| last.will_wake(waker)) {
+            *last = Some(waker.clone());
+            *hold(&self.0) = Some(waker.clone());
         }
     }
 
@@ -123,5 +124,38 @@ impl Listener {
         if let Some(waker) = &*hold(&self.0) {
             waker.wake_by_ref();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cut;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_listens_is_woken_at_the_end_on_the_task_it_was_last_seen_on() {
+        let (cut, first, second) = (Cut::default(), Arc::<Woken>::default(), Arc::<Woken>::default());
+        let mut work = pin!(cut.clone().hearing(cut.told()));
+        for task in [&first, &first, &second] {
+            let waker = Waker::from(Arc::clone(task));
+            assert_eq!(work.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+        }
+        cut.end();
+        let woken = |task: &Woken| task.0.load(Ordering::Relaxed);
+        assert_eq!((woken(&first), woken(&second)), (0, 1));
+        assert_eq!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
     }
 }
