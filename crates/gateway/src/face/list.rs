@@ -19,8 +19,14 @@ use std::net::IpAddr;
 const SINCE: (&str, u64) = ("2026-01-01T00:00:00Z", 1_767_225_600);
 
 impl Face {
-    /// The routes, as models in the words of whoever asks: one vendor's clients always name the version of its dialect.
-    pub(super) async fn models(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
+    /// The routes, or one of them, as models in the words of whoever asks: one vendor's clients always name the version of
+    /// its dialect.
+    pub(super) async fn models(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        only: Option<String>,
+    ) -> Response<ReplyBody> {
         let (id, (head, _)) = (self.id(), request.into_parts());
         let is_anthropic = head.headers.contains_key("anthropic-version");
         let face = if is_anthropic { speech::Face::AnthropicMessages } else { speech::Face::OpenAiChat };
@@ -29,13 +35,17 @@ impl Face {
         }
         let routes = self.path.routes(face);
         let names = routes.iter().map(AsRef::as_ref);
+        let anthropic = |id| anthropic::ModelEntry { id, display_name: id, created_at: SINCE.0 };
+        let openai = |id| openai::ModelEntry { id, created: SINCE.1, owned_by: "seawall" };
         let mut out = BytesMut::new();
-        if is_anthropic {
-            let entries = names.map(|id| anthropic::ModelEntry { id, display_name: id, created_at: SINCE.0 });
-            anthropic::write_models(&mut out, &entries.collect::<Vec<_>>());
-        } else {
-            let entries = names.map(|id| openai::ModelEntry { id, created: SINCE.1, owned_by: "seawall" });
-            openai::write_models(&mut out, &entries.collect::<Vec<_>>());
+        match (only, is_anthropic) {
+            (Some(name), _) if !names.clone().any(|route: &str| route == name) => {
+                return reject(face, &Rejection::UnknownModel(name), id);
+            }
+            (Some(name), true) => anthropic::write_model(&mut out, &anthropic(&name)),
+            (Some(name), false) => openai::write_model(&mut out, &openai(&name)),
+            (None, true) => anthropic::write_models(&mut out, &names.map(anthropic).collect::<Vec<_>>()),
+            (None, false) => openai::write_models(&mut out, &names.map(openai).collect::<Vec<_>>()),
         }
         json(out, face, id)
     }

@@ -78,7 +78,8 @@ impl Face {
     ) -> Response<ReplyBody> {
         match wanted {
             Wanted::Ask(arriving) => self.ask(request, arriving, peer, cut).await,
-            Wanted::Models => self.models(request, peer).await,
+            Wanted::Models => self.models(request, peer, None).await,
+            Wanted::Model(name) => self.models(request, peer, Some(name)).await,
             Wanted::CountTokens => self.count_tokens(request, peer).await,
             Wanted::Alive => plain(StatusCode::OK, "ok\n".into()),
             Wanted::Ready if self.sight.is_draining() => {

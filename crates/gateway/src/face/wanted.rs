@@ -4,7 +4,7 @@ use hyper::Method;
 use seawall_pipeline::Arriving;
 use seawall_pipeline::speech::{Arrival, Face};
 use seawall_wire::Refusal;
-use seawall_wire::bedrock::read_path;
+use seawall_wire::bedrock::{decode_path, read_path};
 
 /// What a request wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Wanted {
     Ask(Arriving),
     /// Which models there are.
     Models,
+    /// Whether this model is there.
+    Model(String),
     /// How many tokens a request has.
     CountTokens,
     /// Whether the process lives.
@@ -39,7 +41,9 @@ impl Wanted {
             Self::Ask(arriving) => arriving.face(),
             Self::CountTokens => Face::AnthropicMessages,
             Self::Nothing { face, .. } => *face,
-            Self::Models | Self::Alive | Self::Ready | Self::Metrics | Self::OpenApi => Face::OpenAiChat,
+            Self::Models | Self::Model(_) | Self::Alive | Self::Ready | Self::Metrics | Self::OpenApi => {
+                Face::OpenAiChat
+            }
         }
     }
 
@@ -55,7 +59,10 @@ impl Wanted {
             "/metrics" => (Self::Metrics, Method::GET),
             "/openapi.json" => (Self::OpenApi, Method::GET),
             _ if path.starts_with("/model/") => (bedrock(path), Method::POST),
-            _ => return Self::nothing_here(),
+            _ => match path.strip_prefix("/v1/models/").and_then(named) {
+                Some(model) => (Self::Model(model), Method::GET),
+                None => return Self::nothing_here(),
+            },
         };
         if *method == only || matches!(wanted, Self::Nothing { .. }) {
             return wanted;
@@ -64,6 +71,12 @@ impl Wanted {
         let problem = if only == Method::POST { "this path takes POST" } else { "this path takes GET" };
         nothing(face, problem, Refusal::NotFound)
     }
+}
+
+/// The name that a path ends with. A slash inside it is encoded.
+fn named(encoded: &str) -> Option<String> {
+    let is_one_part = !encoded.is_empty() && !encoded.contains('/');
+    is_one_part.then(|| decode_path(encoded)).flatten().and_then(|name| String::from_utf8(name).ok())
 }
 
 const fn nothing(face: Face, problem: &'static str, refusal: Refusal) -> Wanted {
@@ -111,6 +124,12 @@ mod tests {
             assert_eq!(post(&format!("/model/a%3A0/{name}")), Wanted::Ask(arriving));
         }
         assert_eq!(Wanted::of(&Method::GET, "/v1/models"), Wanted::Models);
+        for (path, name) in [("manga", "manga"), ("a%2Fb%3A0", "a/b:0"), ("%E6%BC%AB%E7%94%BB", "漫画")] {
+            assert_eq!(
+                Wanted::of(&Method::GET, &format!("/v1/models/{path}")),
+                Wanted::Model(name.to_owned())
+            );
+        }
         assert_eq!(post("/chat"), Wanted::Ask(Arriving::Chat { accepts_stream: false }));
     }
 
@@ -124,6 +143,9 @@ mod tests {
         assert_eq!(refused(Method::POST, "/v1/models"), (Face::OpenAiChat, Refusal::NotFound));
         assert_eq!(refused(Method::POST, "/model/a/nothing"), (Face::BedrockInvoke, Refusal::NotFound));
         assert_eq!(refused(Method::POST, "/model/%ff/invoke"), (Face::BedrockInvoke, Refusal::Malformed));
+        for path in ["/v1/models/", "/v1/models/a/b", "/v1/models/%zz", "/v1/models/%ff"] {
+            assert_eq!(refused(Method::GET, path), (Face::OpenAiChat, Refusal::NotFound), "{path}");
+        }
         for path in ["/", "//v1/messages", "/v1/messages/", "/admin", "/v1/../admin", "/%2e%2e/admin"] {
             assert_eq!(refused(Method::POST, path), (Face::OpenAiChat, Refusal::NotFound), "{path}");
         }

@@ -40,6 +40,8 @@ pub(super) enum Refusals {
     All,
     /// Those of who only shows a key.
     OfKey,
+    /// Those of who shows a key and names something.
+    OfName,
     /// Those of who shows a key and sends a body.
     OfBody,
     /// Only that it may not be there.
@@ -52,6 +54,7 @@ impl Refusals {
             Self::None => false,
             Self::All => true,
             Self::OfKey => refusal == Refusal::Unauthenticated,
+            Self::OfName => matches!(refusal, Refusal::Unauthenticated | Refusal::NotFound),
             Self::OfBody => {
                 matches!(refusal, Refusal::Unauthenticated | Refusal::Malformed | Refusal::TooLarge)
             }
@@ -176,6 +179,17 @@ pub(super) static PATHS: &[Operation] = &[
             "models",
             "The routes, as models: in Anthropic's words to who names the version of its dialect, else in OpenAI's.",
             &[Body { content_type: JSON, schema: "Models" }],
+        )
+    },
+    Operation {
+        parameters: &["AnthropicVersion", "ModelId"],
+        refusals: Refusals::OfName,
+        is_open: false,
+        ..tells(
+            "/v1/models/{modelId}",
+            "model",
+            "One route, as a model.",
+            &[Body { content_type: JSON, schema: "Model" }],
         )
     },
     tells("/livez", "alive", "Whether the process lives.", &[Body { content_type: TEXT, schema: "Word" }]),

@@ -1,5 +1,6 @@
 //! What bodies must have. The rest is in the vendors' own documents.
 
+use super::reference;
 use seawall_core::vocabulary::Rung;
 use serde_json::{Value, json};
 
@@ -143,10 +144,11 @@ fn answers() -> Value {
             "properties": {
                 "data": {
                     "type": "array",
-                    "items": { "type": "object", "required": ["id"], "properties": { "id": { "type": "string" } } },
+                    "items": reference("schemas", "Model"),
                 },
             },
         },
+        "Model": { "type": "object", "required": ["id"], "properties": { "id": { "type": "string" } } },
         "Word": { "type": "string", "description": "One word and a line end." },
         "Metrics": { "type": "string", "description": "The text format of Prometheus, 0.0.4." },
         "Document": object("An OpenAPI document."),

@@ -52,7 +52,7 @@ impl Folder {
              [models.m]\ninput = \"$3/M\"\noutput = \"$15/M\"\n\
              [targets.sonnet]\nprovider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
              [targets.haiku]\nprovider = \"anthropic\"\nurl = \"http://127.0.0.1:9\"\nregion = \"none\"\nmodel = \"m\"\n\
-             [store]\nkind = \"memory\""
+             [admin]\nlisten = \"127.0.0.1:0\"\n[store]\nkind = \"memory\""
         );
         let input = Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16));
         load(&input).unwrap_or_else(|problems| panic!("{}", problems.render(false))).settings

@@ -38,7 +38,7 @@ pub use chat_request::read_chat_request;
 pub use chat_request_out::{USUAL_MAX_OUTPUT, write_chat_request, write_chat_request_for};
 pub use chat_writer::ChatWriter;
 pub use error::{read_error, read_error_message};
-pub use models::{CountHead, ModelEntry, read_count_request, write_count_answer, write_models};
+pub use models::{CountHead, ModelEntry, read_count_request, write_count_answer, write_model, write_models};
 pub use refusal::{ErrorReply, error_code_of, error_type_of, status_of};
 pub use request::{RequestHead, read_request, with_model};
 pub use stream::AnthropicStream;

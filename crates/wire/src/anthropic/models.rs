@@ -53,6 +53,27 @@ pub struct ModelEntry<'a> {
     pub created_at: &'a str,
 }
 
+#[derive(Serialize)]
+struct Model<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    id: &'a str,
+    display_name: &'a str,
+    created_at: &'a str,
+}
+
+impl<'a> From<&ModelEntry<'a>> for Model<'a> {
+    fn from(entry: &ModelEntry<'a>) -> Self {
+        let ModelEntry { id, display_name, created_at } = *entry;
+        Self { kind: "model", id, display_name, created_at }
+    }
+}
+
+/// Appends one model.
+pub fn write_model(out: &mut BytesMut, model: &ModelEntry<'_>) {
+    put_json(out, &Model::from(model));
+}
+
 /// Appends the list of models, as one page.
 pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
     #[derive(Serialize)]
@@ -62,18 +83,7 @@ pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
         first_id: Option<&'a str>,
         last_id: Option<&'a str>,
     }
-    #[derive(Serialize)]
-    struct Model<'a> {
-        #[serde(rename = "type")]
-        kind: &'a str,
-        id: &'a str,
-        display_name: &'a str,
-        created_at: &'a str,
-    }
     let (first_id, last_id) = (models.first().map(|entry| entry.id), models.last().map(|entry| entry.id));
-    let data = models.iter().map(|entry| {
-        let ModelEntry { id, display_name, created_at } = *entry;
-        Model { kind: "model", id, display_name, created_at }
-    });
-    put_json(out, &Page { data: data.collect(), has_more: false, first_id, last_id });
+    let data = models.iter().map(Model::from).collect();
+    put_json(out, &Page { data, has_more: false, first_id, last_id });
 }

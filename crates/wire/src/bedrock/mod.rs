@@ -39,7 +39,7 @@ pub use invoke::{
     STREAM_CONTENT_TYPE, SseToInvoke, invoke_to_messages, messages_to_invoke, read_invoke_request,
     read_usage_headers, usage_headers, write_chunk,
 };
-pub use path::{BedrockCall, BedrockOperation, PathError, read_path, write_path};
+pub use path::{BedrockCall, BedrockOperation, PathError, decode as decode_path, read_path, write_path};
 pub use refusal::{
     StreamKind, final_refusal, refusal_headers, refusal_name, refusal_status, write_error,
     write_failure_frame,

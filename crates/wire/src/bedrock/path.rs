@@ -145,7 +145,9 @@ fn read_model(encoded: &str) -> Result<String, PathError> {
     String::from_utf8(model).map_err(|_| wrong("must be text"))
 }
 
-fn decode(encoded: &str) -> Option<Vec<u8>> {
+/// What a part of a path stands for, decoded once; nothing if a percent sign has no two digits behind it.
+#[must_use]
+pub fn decode(encoded: &str) -> Option<Vec<u8>> {
     let mut bytes = encoded.bytes();
     let mut decoded = Vec::with_capacity(encoded.len());
     while let Some(byte) = bytes.next() {

@@ -38,7 +38,7 @@ pub use chat_request_out::{write_chat_request, write_chat_request_for};
 pub use chat_writer::ChatWriter;
 pub use error::{read_error, read_error_message};
 pub use filter::UsageFilter;
-pub use models::{ModelEntry, write_models};
+pub use models::{ModelEntry, write_model, write_models};
 pub use refusal::{
     ErrorReply, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,
 };

@@ -15,6 +15,26 @@ pub struct ModelEntry<'a> {
     pub owned_by: &'a str,
 }
 
+#[derive(Serialize)]
+struct Model<'a> {
+    id: &'a str,
+    object: &'a str,
+    created: u64,
+    owned_by: &'a str,
+}
+
+impl<'a> From<&ModelEntry<'a>> for Model<'a> {
+    fn from(entry: &ModelEntry<'a>) -> Self {
+        let ModelEntry { id, created, owned_by } = *entry;
+        Self { id, object: "model", created, owned_by }
+    }
+}
+
+/// Appends one model.
+pub fn write_model(out: &mut BytesMut, model: &ModelEntry<'_>) {
+    put_json(out, &Model::from(model));
+}
+
 /// Appends the list of models.
 pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
     #[derive(Serialize)]
@@ -22,16 +42,5 @@ pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
         object: &'a str,
         data: Vec<Model<'a>>,
     }
-    #[derive(Serialize)]
-    struct Model<'a> {
-        id: &'a str,
-        object: &'a str,
-        created: u64,
-        owned_by: &'a str,
-    }
-    let data = models.iter().map(|entry| {
-        let ModelEntry { id, created, owned_by } = *entry;
-        Model { id, object: "model", created, owned_by }
-    });
-    put_json(out, &List { object: "list", data: data.collect() });
+    put_json(out, &List { object: "list", data: models.iter().map(Model::from).collect() });
 }

@@ -177,9 +177,15 @@ fn a_list_and_a_count_have_a_name_and_a_count_knows_which_models_there_are() -> 
         let headers = format!("x-api-key: {KEY}\r\n{version}");
         pair.gateway.send("GET", "/v1/models", &headers, b"")
     };
+    let one = |name: &str| {
+        let headers = format!("x-api-key: {KEY}\r\nanthropic-version: 2023-06-01\r\n");
+        pair.gateway.send("GET", &format!("/v1/models/{name}"), &headers, b"")
+    };
     for (answer, status, name) in [
         (list("anthropic-version: 2023-06-01\r\n")?, 200, "request-id"),
         (list("")?, 200, "x-request-id"),
+        (one(ROUTES[3])?, 200, "request-id"),
+        (one("nobody")?, 404, "request-id"),
         (count(ROUTES[3])?, 200, "request-id"),
         (count("nobody")?, 404, "request-id"),
     ] {

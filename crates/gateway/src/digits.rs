@@ -1,0 +1,45 @@
+//! Numbers written by hand: they are in the headers and the log line of every request, and formatting takes several times
+//! as long.
+
+use arrayvec::ArrayString;
+
+/// A number in decimal.
+pub(crate) fn decimal(number: u64) -> ArrayString<20> {
+    padded(number, number.checked_ilog10().unwrap_or(0) + 1)
+}
+
+/// The last so many digits of a number.
+pub(crate) fn padded(mut number: u64, width: u32) -> ArrayString<20> {
+    let width = width.min(20) as usize;
+    let mut digits = [b'0'; 20];
+    for digit in digits[..width].iter_mut().rev() {
+        *digit += (number % 10) as u8;
+        number /= 10;
+    }
+    let mut text = ArrayString::new();
+    digits[..width].iter().for_each(|digit| text.push(char::from(*digit)));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decimal, padded};
+    use proptest::{prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_formatting_would(number: u64, small in 0_u64..1_000) {
+            prop_assert_eq!(decimal(number).to_string(), number.to_string());
+            prop_assert_eq!(padded(small, 3).to_string(), format!("{small:03}"));
+            prop_assert_eq!(padded(number, 20).to_string(), format!("{number:020}"));
+        }
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_number_have_their_digits() {
+        for number in [0, 1, 9, 10, 99, 100, u64::MAX] {
+            assert_eq!(decimal(number).as_str(), number.to_string());
+        }
+        assert_eq!((padded(7, 0).as_str(), padded(1_234, 3).as_str()), ("", "234"));
+    }
+}
