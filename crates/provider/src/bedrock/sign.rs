@@ -60,6 +60,8 @@ pub(super) struct Signature {
 struct Prepared {
     credentials: Credentials,
     day: u64,
+    /// The day as eight digits.
+    date: String,
     key: hmac::Key,
     /// What is signed, up to the moment and from there to the body's hash.
     before: String,
@@ -92,7 +94,7 @@ impl Signer {
     /// The signature of a request with this body. Nothing where the keys hold what cannot stand in a header.
     pub(super) fn sign(&self, credentials: &Credentials, date: UtcTime, body: &[u8]) -> Option<Signature> {
         let prepared = self.prepared(credentials, date)?;
-        let moment = moment(date);
+        let moment = moment(&prepared.date, date);
         let mut text = String::with_capacity(prepared.before.len() + prepared.behind.len() + 80);
         for part in [&prepared.before, &moment, &prepared.behind] {
             text.push_str(part);
@@ -136,7 +138,8 @@ impl Signer {
         };
         let names: Vec<&str> = first.iter().chain([&(DATE, "")]).chain(last).map(|(name, _)| *name).collect();
         let names = names.join(";");
-        let day = day(date);
+        let (year, month, day) = date.civil();
+        let day = format!("{year:04}{month:02}{day:02}");
         let Self { region, service, opening, .. } = self;
         let scope = format!("{day}/{region}/{service}/{SCOPE_END}");
         Some(Prepared {
@@ -147,6 +150,7 @@ impl Signer {
             behind: format!("\n{}\n{names}\n", lines(last)),
             authorization: format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={names}, Signature="),
             scope,
+            date: day,
         })
     }
 }
@@ -165,17 +169,20 @@ fn key_of(secret: &str, words: &[&str]) -> hmac::Key {
         .fold(key, |key, word| hmac::Key::new(HMAC_SHA256, hmac::sign(&key, word.as_bytes()).as_ref()))
 }
 
-/// The day as eight digits.
-fn day(date: UtcTime) -> String {
-    let (year, month, day) = date.civil();
-    format!("{year:04}{month:02}{day:02}")
-}
-
-/// The day and the time of day, to the second.
-fn moment(date: UtcTime) -> String {
-    let seconds = date.as_nanos() / 1_000_000_000 % 86_400;
-    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    format!("{}T{hours:02}{minutes:02}{seconds:02}Z", day(date))
+/// A day and the time of day, to the second.
+fn moment(day: &str, date: UtcTime) -> String {
+    let second = date.as_nanos() / 1_000_000_000;
+    let mut moment = String::with_capacity(day.len() + 8);
+    moment.push_str(day);
+    moment.push('T');
+    for number in [second / 3_600 % 24, second / 60 % 60, second % 60] {
+        for digit in [number / 10, number % 10] {
+            moment
+                .push(u32::try_from(digit).ok().and_then(|digit| char::from_digit(digit, 10)).unwrap_or('0'));
+        }
+    }
+    moment.push('Z');
+    moment
 }
 
 fn is_printable(text: &str) -> bool {

@@ -27,22 +27,27 @@ pub(super) struct Named<'a> {
 pub(super) enum Value<'a> {
     #[default]
     Absent,
-    Text(&'a str),
+    /// Known to be text.
+    Text(&'a [u8]),
     Other,
 }
 
 impl<'a> Value<'a> {
     /// The text; nothing where there is none.
-    pub(super) const fn text(self) -> &'a str {
+    pub(super) fn text(self) -> &'a str {
+        self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    const fn bytes(self) -> Option<&'a [u8]> {
         match self {
-            Self::Text(text) => text,
-            Self::Absent | Self::Other => "",
+            Self::Text(bytes) => Some(bytes),
+            Self::Absent | Self::Other => None,
         }
     }
 
     fn need(self, name: &str) -> Result<&'a str, FrameError> {
         match self {
-            Self::Text(text) => Ok(text),
+            Self::Text(_) => Ok(self.text()),
             Self::Absent | Self::Other => Err(untyped(format!("it has no {name}"))),
         }
     }
@@ -51,22 +56,33 @@ impl<'a> Value<'a> {
 impl<'a> Named<'a> {
     pub(super) fn read(mut bytes: &'a [u8]) -> Result<Self, FrameError> {
         let mut named = Self::default();
+        // Where all is ASCII, which is nearly always, no part needs to be looked at to know that it is text.
+        let is_ascii = bytes.is_ascii();
+        let is_text = |part: &[u8]| is_ascii || std::str::from_utf8(part).is_ok();
         while !bytes.is_empty() {
-            let (name, value) = take_header(&mut bytes).ok_or_else(|| broken("a header cannot be read"))?;
-            let place = match name {
-                MESSAGE_TYPE => &mut named.message_type,
-                EVENT_TYPE => &mut named.event_type,
-                CONTENT_TYPE => &mut named.content_type,
-                EXCEPTION_TYPE => &mut named.exception_type,
-                ERROR_CODE => &mut named.error_code,
-                ERROR_MESSAGE => &mut named.error_message,
-                _ => continue,
-            };
+            let (name, value) = take_header(&mut bytes)
+                .filter(|(name, value)| is_text(name) && value.bytes().is_none_or(is_text))
+                .ok_or_else(|| broken("a header cannot be read"))?;
+            let Some(place) = named.place(name) else { continue };
             if matches!(place, Value::Absent) {
                 *place = value;
             }
         }
         Ok(named)
+    }
+
+    fn place(&mut self, name: &[u8]) -> Option<&mut Value<'a>> {
+        let is = |known: &str| known.as_bytes() == name;
+        Some(match name {
+            name if !name.starts_with(b":") => return None,
+            _ if is(MESSAGE_TYPE) => &mut self.message_type,
+            _ if is(EVENT_TYPE) => &mut self.event_type,
+            _ if is(CONTENT_TYPE) => &mut self.content_type,
+            _ if is(EXCEPTION_TYPE) => &mut self.exception_type,
+            _ if is(ERROR_CODE) => &mut self.error_code,
+            _ if is(ERROR_MESSAGE) => &mut self.error_message,
+            _ => return None,
+        })
     }
 
     pub(super) fn kind(&self) -> Result<FrameKind<'a>, FrameError> {
@@ -82,12 +98,12 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The header that begins here; nothing where there is none.
-fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<(&'a str, Value<'a>)> {
+/// The header that begins here; nothing where there is none. Whether its parts are text is not looked at.
+fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], Value<'a>)> {
     let length = *bytes.split_off_first()?;
-    let name = std::str::from_utf8(bytes.split_off(..usize::from(length))?).ok()?;
+    let name = bytes.split_off(..usize::from(length))?;
     let value = match *bytes.split_off_first()? {
-        TEXT => Value::Text(std::str::from_utf8(take_counted(bytes)?).ok()?),
+        TEXT => Value::Text(take_counted(bytes)?),
         BYTES => take_counted(bytes).map(|_| Value::Other)?,
         kind => bytes.split_off(..fixed_length(kind)?).map(|_| Value::Other)?,
     };

@@ -135,9 +135,16 @@ fn read_chunk(
     event: &mut Vec<u8>,
     on_event: &mut impl FnMut(InvokeEvent<'_>),
 ) -> Result<(), BedrockStreamError> {
-    let chunk: Chunk<'_> = parse("chunk", payload)?;
+    let chunk;
+    let bytes = match plain_bytes(payload) {
+        Some(bytes) => bytes,
+        None => {
+            chunk = parse::<Chunk<'_>>("chunk", payload)?;
+            chunk.bytes.as_bytes()
+        }
+    };
     event.clear();
-    let decoded = BASE64.decode_append(chunk.bytes.as_bytes(), event);
+    let decoded = BASE64.decode_append(bytes, event);
     decoded.map_err(|error| BedrockStreamError::Unreadable {
         event: "chunk",
         problem: format!("its bytes are not base64: {error}"),
@@ -146,6 +153,18 @@ fn read_chunk(
     let name = typed.name.as_ref().map_or("", |Name(name)| name);
     on_event(InvokeEvent::Message { name, json: event });
     Ok(())
+}
+
+/// The bytes of a chunk in the shape that the service writes, with its padding or without. What is between the quotes is
+/// base64, which whoever decodes it finds out; every other shape is left to a reader of JSON.
+fn plain_bytes(payload: &[u8]) -> Option<&[u8]> {
+    let rest = payload.strip_prefix(b"{\"bytes\":\"")?;
+    let (bytes, rest) = rest.split_at_checked(memchr::memchr2(b'"', b'\\', rest)?)?;
+    let is_padding = |rest: &[u8]| {
+        let padding = rest.strip_prefix(b"\",\"p\":\"").and_then(|rest| rest.strip_suffix(b"\"}"));
+        padding.is_some_and(|padding| padding.iter().all(u8::is_ascii_alphanumeric))
+    };
+    (rest == b"\"}" || is_padding(rest)).then_some(bytes)
 }
 
 /// Appends the frame of one of Anthropic's events, given as JSON.
