@@ -189,12 +189,14 @@ fn is_printable(text: &str) -> bool {
     text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-fn push_hex(text: &mut String, bytes: &[u8]) {
+fn push_hex(text: &mut String, hash: &[u8]) {
     const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
+    // A hash fills it, and digits are text.
+    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 
 /// A header's value as signatures see it: no space at either end, and never two in a row.
