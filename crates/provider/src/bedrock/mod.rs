@@ -27,6 +27,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::handle::{Timer as _, within};
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::{BedrockOperation, write_path};
+use sign::{AUTHORIZATION, DATE, Recipient, Signature, Signer, TOKEN};
 use std::time::Duration;
 
 /// How to ask Bedrock.
@@ -86,7 +87,6 @@ fn check_region(region: &str) -> Result<(), SettingError> {
 /// A model at Bedrock.
 pub struct BedrockTarget {
     client: Client,
-    region: String,
     credentials: CredentialCache<TokioTimer>,
     dialect: TargetDialect,
     whole: Operation,
@@ -96,9 +96,8 @@ pub struct BedrockTarget {
 /// One of the service's operations.
 struct Operation {
     path: String,
-    /// The address as signatures see it.
-    address: String,
     headers: FixedHeaders,
+    signer: Signer,
 }
 
 impl BedrockTarget {
@@ -120,12 +119,13 @@ impl BedrockTarget {
             let accept = if operation.is_stream() { STREAM_TYPE } else { "application/json" };
             let own = vec![("content-type", "application/json".to_owned()), ("accept", accept.to_owned())];
             let path = client.url().path(&write_path(operation, model));
-            let endpoint = client.url().endpoint();
-            let address = format!("{}://{}{path}", endpoint.scheme().name(), endpoint.authority());
-            Ok::<_, SettingError>(Operation { path, address, headers: FixedHeaders::new(own, headers)? })
+            let headers = FixedHeaders::new(own, headers)?;
+            let authority = client.url().endpoint().authority();
+            let recipient = Recipient { region, service: "bedrock", method: "POST", authority, path: &path };
+            let signer = Signer::new(&recipient, &headers)?;
+            Ok::<_, SettingError>(Operation { path, headers, signer })
         };
         Ok(Self {
-            region: region.clone(),
             credentials: CredentialCache::new(credentials.clone(), client.timer()),
             dialect,
             whole: operation(whole)?,
@@ -137,17 +137,20 @@ impl BedrockTarget {
     async fn ask(&self, call: Call) -> Result<Answer, CallError> {
         // Without keys nothing can be asked, and asking again here does not help.
         let no_key = || Failure::of(FailureKind::Unauthorized);
-        let Operation { path, address, headers } = if call.stream { &self.stream } else { &self.whole };
+        let Operation { path, headers, signer } = if call.stream { &self.stream } else { &self.whole };
         let date = self.client.date();
         let timer = self.client.timer();
         let until = Deadline::after(timer.monotonic(), KEY_WAIT);
         let credentials = within(&timer, until, self.credentials.get(date)).await.flatten();
         let credentials = credentials.ok_or_else(no_key)?;
-        let seal = sign::Seal { region: &self.region, service: "bedrock", date };
-        let signed = seal.sign(credentials, ("POST", address), headers.pairs(), &call.body);
-        let signed = signed.map_err(|_| no_key())?;
+        let Signature { date, authorization } =
+            signer.sign(&credentials, date, &call.body).ok_or_else(no_key)?;
+        let ours = headers.pairs().iter().map(|(name, value)| (&**name, &**value));
+        let signed = [(DATE, &*date), (AUTHORIZATION, &*authorization)];
+        let token = credentials.session_token().map(|token| (TOKEN, token));
+        let headers: Vec<(&str, &str)> = ours.chain(signed).chain(token).collect();
         let request =
-            Request { method: "POST", path, headers: &signed, body: call.body, resend_on_stale: true };
+            Request { method: "POST", path, headers: &headers, body: call.body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
         conclude(response.into(), call.stream, self.dialect).await
     }

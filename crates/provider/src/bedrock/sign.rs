@@ -1,45 +1,233 @@
-//! Signing a request, by the vendor's own code.
+//! Signing a request.
 //!
-//! What is signed is what is sent: the address with its path encoded, every header of ours, and the body's hash.
-//! Signatures hold for some minutes around their date, so a clock that is wrong makes every request fail as
+//! What is signed is what is sent: the path, every header of ours but those that stations on the way may change, and the
+//! body's hash. Signatures hold for some minutes around their date, so a clock that is wrong makes every request fail as
 //! unauthorised.
+//!
+//! **When it acts.** Most of what is signed stays the same from call to call. It is written once for the keys at hand and
+//! the day, with the key that belongs to the two; a call adds its moment and its body. Other keys are written for at the
+//! next call, and the old ones are let go then.
+//!
+//! **What it will not do.** It knows no queries, no bodies in pieces and no signatures in an address. The vendor's own code,
+//! which knows them, derives its key anew for each request; the tests hold ours against it.
 
+use crate::headers::FixedHeaders;
 use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
-use std::error::Error;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// For whom, and when.
-pub(super) struct Seal<'a> {
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const SCOPE_END: &str = "aws4_request";
+pub(super) const DATE: &str = "x-amz-date";
+pub(super) const AUTHORIZATION: &str = "authorization";
+pub(super) const TOKEN: &str = "x-amz-security-token";
+/// Sent, and not signed: stations on the way may change them.
+const UNSIGNED: [&str; 2] = ["user-agent", "x-amzn-trace-id"];
+
+/// Whom a request goes to, and what is the same in each.
+pub(super) struct Recipient<'a> {
     pub(super) region: &'a str,
-    pub(super) service: &'a str,
-    pub(super) date: UtcTime,
+    pub(super) service: &'static str,
+    pub(super) method: &'static str,
+    /// What the `host` header says.
+    pub(super) authority: &'a str,
+    /// Without a query.
+    pub(super) path: &'a str,
 }
 
-impl Seal<'_> {
-    /// The headers with the signature behind them.
-    pub(super) fn sign(
-        &self,
-        credentials: Credentials,
-        (method, address): (&str, &str),
-        headers: &[(String, String)],
-        body: &[u8],
-    ) -> Result<Vec<(String, String)>, Box<dyn Error + Send + Sync>> {
-        let identity = credentials.into();
-        let params = v4::SigningParams::builder()
-            .identity(&identity)
-            .region(self.region)
-            .name(self.service)
-            .time(SystemTime::UNIX_EPOCH + Duration::from_nanos(self.date.as_nanos()))
-            .settings(SigningSettings::default())
-            .build()?
-            .into();
-        let ours = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let signable = SignableRequest::new(method, address, ours, SignableBody::Bytes(body))?;
-        let (instructions, _) = sign(signable, &params)?.into_parts();
-        let added = instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok(headers.iter().cloned().chain(added).collect())
+/// Signs requests that differ in their bodies only.
+pub(super) struct Signer {
+    region: String,
+    service: &'static str,
+    /// Method, path and the query that there is not, as signatures see them.
+    opening: String,
+    /// Names in small letters and values, in the order of their names.
+    headers: Vec<(String, String)>,
+    prepared: Mutex<Option<Arc<Prepared>>>,
+}
+
+/// What a signature adds to a request. A session's token goes along as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Signature {
+    pub(super) date: String,
+    pub(super) authorization: String,
+}
+
+/// What is known before the moment and the body.
+struct Prepared {
+    credentials: Credentials,
+    day: u64,
+    /// The day as eight digits.
+    date: String,
+    key: hmac::Key,
+    /// What is signed, up to the moment and from there to the body's hash.
+    before: String,
+    behind: String,
+    /// What the key is for.
+    scope: String,
+    /// The header's value, up to the signature.
+    authorization: String,
+}
+
+impl Signer {
+    /// For requests with these headers. One that a signature adds itself is refused.
+    pub(super) fn new(recipient: &Recipient<'_>, headers: &FixedHeaders) -> Result<Self, SettingError> {
+        let Recipient { region, service, method, authority, path } = *recipient;
+        let mut all = vec![("host".to_owned(), authority.to_owned())];
+        for (name, value) in headers.pairs() {
+            let name = name.to_ascii_lowercase();
+            if [DATE, AUTHORIZATION, TOKEN].contains(&&*name) {
+                return Err(SettingError::new("headers", format!("{name}: belongs to the signature")));
+            }
+            if !UNSIGNED.contains(&&*name) {
+                all.push((name, in_single_spaces(value)));
+            }
+        }
+        all.sort();
+        let opening = format!("{method}\n{}\n\n", encoded_again(&without_dots(path)));
+        Ok(Self { region: region.to_owned(), service, opening, headers: all, prepared: Mutex::new(None) })
     }
+
+    /// The signature of a request with this body. Nothing where the keys hold what cannot stand in a header.
+    pub(super) fn sign(&self, credentials: &Credentials, date: UtcTime, body: &[u8]) -> Option<Signature> {
+        let prepared = self.prepared(credentials, date)?;
+        let moment = moment(&prepared.date, date);
+        let mut text = String::with_capacity(prepared.before.len() + prepared.behind.len() + 80);
+        for part in [&prepared.before, &moment, &prepared.behind] {
+            text.push_str(part);
+        }
+        push_hex(&mut text, digest(&SHA256, body).as_ref());
+        let request = digest(&SHA256, text.as_bytes());
+        text.clear();
+        for part in [ALGORITHM, "\n", &moment, "\n", &prepared.scope, "\n"] {
+            text.push_str(part);
+        }
+        push_hex(&mut text, request.as_ref());
+        let tag = hmac::sign(&prepared.key, text.as_bytes());
+        let mut authorization = String::with_capacity(prepared.authorization.len() + 64);
+        authorization.push_str(&prepared.authorization);
+        push_hex(&mut authorization, tag.as_ref());
+        Some(Signature { date: moment, authorization })
+    }
+
+    fn prepared(&self, credentials: &Credentials, date: UtcTime) -> Option<Arc<Prepared>> {
+        // What is changed under it is replaced whole.
+        let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|known| known.is_for(credentials, date)) {
+            return Some(Arc::clone(known));
+        }
+        *known = self.prepare(credentials, date).map(Arc::new);
+        known.clone()
+    }
+
+    fn prepare(&self, credentials: &Credentials, date: UtcTime) -> Option<Prepared> {
+        let (id, token) = (credentials.access_key_id(), credentials.session_token());
+        if !is_printable(id) || !token.is_none_or(is_printable) {
+            return None;
+        }
+        let ours = self.headers.iter().map(|(name, value)| (&**name, &**value));
+        let mut headers: Vec<_> = ours.chain(token.map(|token| (TOKEN, token))).collect();
+        headers.sort_unstable();
+        let place = headers.partition_point(|(name, _)| *name < DATE);
+        let (first, last) = headers.split_at(place);
+        let lines = |headers: &[(&str, &str)]| -> String {
+            headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect()
+        };
+        let names: Vec<&str> = first.iter().chain([&(DATE, "")]).chain(last).map(|(name, _)| *name).collect();
+        let names = names.join(";");
+        let (year, month, day) = date.civil();
+        let day = format!("{year:04}{month:02}{day:02}");
+        let Self { region, service, opening, .. } = self;
+        let scope = format!("{day}/{region}/{service}/{SCOPE_END}");
+        Some(Prepared {
+            credentials: credentials.clone(),
+            day: date.day(),
+            key: key_of(credentials.secret_access_key(), &[&day, region, service, SCOPE_END]),
+            before: format!("{opening}{}{DATE}:", lines(first)),
+            behind: format!("\n{}\n{names}\n", lines(last)),
+            authorization: format!("{ALGORITHM} Credential={id}/{scope}, SignedHeaders={names}, Signature="),
+            scope,
+            date: day,
+        })
+    }
+}
+
+impl Prepared {
+    fn is_for(&self, credentials: &Credentials, date: UtcTime) -> bool {
+        self.day == date.day() && self.credentials == *credentials
+    }
+}
+
+/// The key that a secret gives for what the words say, one after the other.
+fn key_of(secret: &str, words: &[&str]) -> hmac::Key {
+    let key = hmac::Key::new(HMAC_SHA256, format!("AWS4{secret}").as_bytes());
+    words
+        .iter()
+        .fold(key, |key, word| hmac::Key::new(HMAC_SHA256, hmac::sign(&key, word.as_bytes()).as_ref()))
+}
+
+/// A day and the time of day, to the second.
+fn moment(day: &str, date: UtcTime) -> String {
+    let second = date.as_nanos() / 1_000_000_000;
+    let mut moment = String::with_capacity(day.len() + 8);
+    moment.push_str(day);
+    moment.push('T');
+    for number in [second / 3_600 % 24, second / 60 % 60, second % 60] {
+        for digit in [number / 10, number % 10] {
+            moment
+                .push(u32::try_from(digit).ok().and_then(|digit| char::from_digit(digit, 10)).unwrap_or('0'));
+        }
+    }
+    moment.push('Z');
+    moment
+}
+
+fn is_printable(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+fn push_hex(text: &mut String, hash: &[u8]) {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    // A hash fills it, and digits are text.
+    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+}
+
+/// A header's value as signatures see it: no space at either end, and never two in a row.
+fn in_single_spaces(value: &str) -> String {
+    let words: Vec<&str> = value.split(' ').filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+/// A path without parts that are empty or lead nowhere, as signatures see it. It stays what it is where it is sent.
+fn without_dots(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let is_open = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end)) && !parts.is_empty();
+    format!("/{}{}", parts.join("/"), if is_open { "/" } else { "" })
+}
+
+/// A path whose parts are encoded already, encoded once more: that is how signatures see it.
+fn encoded_again(path: &str) -> String {
+    let mut out = String::with_capacity(path.len() + 20);
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
 }

@@ -45,7 +45,9 @@ impl<Text: AsRef<str>> Request<'_, Text> {
             if name.is_empty() || !name.bytes().all(is_token_byte) {
                 return refuse("a header's name holds what a name cannot");
             }
-            if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+            // All of it, without a stop at the first: that way many bytes are looked at in one step.
+            let is_control = |byte: u8| byte.is_ascii_control() & (byte != b'\t');
+            if value.bytes().fold(false, |found, byte| found | is_control(byte)) {
                 return refuse("a header's value holds a control character");
             }
             if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {

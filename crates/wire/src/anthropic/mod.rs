@@ -42,6 +42,7 @@ pub use models::{CountHead, ModelEntry, read_count_request, write_count_answer, 
 pub use refusal::{ErrorReply, error_code_of, error_type_of, status_of};
 pub use request::{RequestHead, read_request, with_model};
 pub use stream::AnthropicStream;
+pub(crate) use stream::EventAccount;
 pub use text::{RequestText, TurnText, read_text};
 pub use write::{
     Answer, AnswerStart, write_answer, write_block_start, write_block_stop, write_chat_answer, write_error,

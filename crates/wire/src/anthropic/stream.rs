@@ -4,7 +4,7 @@ use super::answer::{UsageFields, Word, finish_of};
 use super::error::read_error_body;
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage};
-use crate::sse::{SseEnding, SseEvent, SseLimits, SseReader};
+use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{parse, unreadable};
 use serde::Deserialize;
 
@@ -26,12 +26,12 @@ use serde::Deserialize;
 #[derive(Debug)]
 pub struct AnthropicStream {
     sse: SseReader,
-    account: Account,
+    account: EventAccount,
 }
 
-/// What is known of the answer so far.
+/// What events have told of the answer so far, in whatever they came.
 #[derive(Debug, Default)]
-struct Account {
+pub(crate) struct EventAccount {
     usage: Usage,
     finish: Option<FinishReason>,
     is_complete: bool,
@@ -43,7 +43,10 @@ impl AnthropicStream {
     /// A stream of which nothing has arrived.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
-        Self { sse: SseReader::new(limits).wanting_data_of(carries_account), account: Account::default() }
+        Self {
+            sse: SseReader::new(limits).wanting_data_of(carries_account),
+            account: EventAccount::default(),
+        }
     }
 
     /// The same, which also looks whether content can be an object at all: a piece that is something else, or only the
@@ -63,7 +66,7 @@ impl AnthropicStream {
             if account.failed.is_some() {
                 return;
             }
-            match account.read(event) {
+            match account.read(event.name, event.data) {
                 Ok(event) => on_event(event),
                 Err(error) => account.failed = Some(error),
             }
@@ -117,20 +120,36 @@ fn looks_like_object(data: &[u8]) -> bool {
     data.starts_with(b"{") && data.ends_with(b"}")
 }
 
-impl Account {
-    fn read(&mut self, event: SseEvent<'_>) -> Result<StreamEvent, StreamError> {
-        Ok(match event.name {
-            name if self.checks_content && is_content(name) && !looks_like_object(event.data) => {
+impl EventAccount {
+    /// The answer's usage as far as the vendor has told it.
+    pub(crate) const fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Why the model stopped, once it has.
+    pub(crate) const fn finish_reason(&self) -> Option<FinishReason> {
+        self.finish
+    }
+
+    /// Whether the vendor has said that the answer is complete.
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Takes an event by its name and its data.
+    pub(crate) fn read(&mut self, name: &[u8], data: &[u8]) -> Result<StreamEvent, StreamError> {
+        Ok(match name {
+            name if self.checks_content && is_content(name) && !looks_like_object(data) => {
                 return Err(unreadable("content", "it is no object"));
             }
             b"content_block_delta" => StreamEvent::Content,
             b"message_start" => {
-                let start: MessageStart = parse("message_start", event.data)?;
+                let start: MessageStart = parse("message_start", data)?;
                 self.usage = start.message.usage.over(Usage::default());
                 StreamEvent::Started(self.usage)
             }
             b"message_delta" => {
-                let delta: MessageDelta<'_> = parse("message_delta", event.data)?;
+                let delta: MessageDelta<'_> = parse("message_delta", data)?;
                 if let Some(usage) = delta.usage {
                     self.usage = usage.over(self.usage);
                 }
@@ -145,7 +164,7 @@ impl Account {
             }
             b"error" => {
                 // The status that the stream began with, which says nothing any more.
-                let (failure, message) = read_error_body(200, event.data);
+                let (failure, message) = read_error_body(200, data);
                 StreamEvent::Failed { failure, message }
             }
             _ => StreamEvent::Other,

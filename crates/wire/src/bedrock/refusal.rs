@@ -9,7 +9,8 @@
 
 use super::frame::write_exception_frame;
 use crate::Refusal;
-use bytes::{BufMut, Bytes, BytesMut};
+use crate::json_out::USUAL;
+use bytes::{BufMut as _, Bytes, BytesMut};
 use seawall_core::failure::FailureKind;
 use serde::Serialize;
 use std::time::Duration;
@@ -129,11 +130,11 @@ fn payload(message: &str) -> Bytes {
 
 /// A value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Bytes {
-    let mut out = BytesMut::new();
-    let outcome = serde_json::to_writer((&mut out).writer(), value);
+    let mut out = Vec::with_capacity(USUAL);
+    let outcome = serde_json::to_writer(&mut out, value);
     // Text and numbers have no value that JSON lacks, and memory takes what it is given.
     debug_assert!(outcome.is_ok(), "{outcome:?}");
-    out.freeze()
+    out.into()
 }
 
 #[derive(Serialize)]

@@ -364,7 +364,7 @@ fn the_clients_are_strict() {
     }
     let frame = |name: &'static str, payload: &'static str| {
         let mut out = bytes::BytesMut::new();
-        seawall_wire::bedrock::write_event_frame(&mut out, name, payload.into());
+        seawall_wire::bedrock::write_event_frame(&mut out, name, payload);
         out.to_vec()
     };
     let start = frame("messageStart", r#"{"role":"assistant"}"#);

@@ -7,7 +7,8 @@ use super::document::{element, keys_in_xml};
 use super::environment::Environment;
 use super::failed;
 use super::key_server::{KeyServers, Said};
-use crate::bedrock::sign::Seal;
+use crate::bedrock::sign::{AUTHORIZATION, DATE, Recipient, Signature, Signer, TOKEN};
+use crate::headers::FixedHeaders;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::Result as Provided;
 use aws_credential_types::provider::error::CredentialsError;
@@ -62,17 +63,23 @@ impl TokenService<'_> {
         let server = self.servers.remote(&url.unwrap_or_else(|| usual_url(self.region)))?;
         let body = written(form);
         let path = server.url().path("/");
-        let mut headers =
-            vec![("content-type".to_owned(), "application/x-www-form-urlencoded; charset=utf-8".to_owned())];
+        let form_type = "application/x-www-form-urlencoded; charset=utf-8".to_owned();
+        let wrong = |problem: String| failed(format!("{SOURCE}: {problem}"));
+        let headers = FixedHeaders::new(vec![("content-type", form_type)], &[]);
+        let headers = headers.map_err(|error| wrong(error.to_string()))?;
+        let mut all = headers.pairs().to_vec();
         if let Some(keys) = keys {
-            let endpoint = server.url().endpoint();
-            let address = format!("{}://{}{path}", endpoint.scheme().name(), endpoint.authority());
-            let date = (self.servers.around.date)();
-            let seal = Seal { region: self.region, service: "sts", date };
-            let signed = seal.sign(keys, ("POST", &address), &headers, body.as_bytes());
-            headers = signed.map_err(|error| failed(format!("{SOURCE}: {error}")))?;
+            let authority = server.url().endpoint().authority();
+            let recipient =
+                Recipient { region: self.region, service: "sts", method: "POST", authority, path: &path };
+            let signer = Signer::new(&recipient, &headers).map_err(|error| wrong(error.to_string()))?;
+            let signed = signer.sign(&keys, (self.servers.around.date)(), body.as_bytes());
+            let Signature { date, authorization } =
+                signed.ok_or_else(|| wrong("the keys to sign with cannot stand in a header".to_owned()))?;
+            all.extend([(DATE.to_owned(), date), (AUTHORIZATION.to_owned(), authorization)]);
+            all.extend(keys.session_token().map(|token| (TOKEN.to_owned(), token.to_owned())));
         }
-        let said = server.ask("POST", &path, &headers, Bytes::from(body)).await?;
+        let said = server.ask("POST", &path, &all, Bytes::from(body)).await?;
         if said.status == 200 { keys_in_xml(&said.body, SOURCE) } else { Err(refused(&said)) }
     }
 }

@@ -7,13 +7,12 @@
 //!
 //! It does not decide what a frame means, and an end inside a frame is never taken for an end of the stream.
 
+mod headers;
 mod reader;
 mod writer;
 
 pub use reader::{FrameEnding, FrameError, FrameLimits, FrameReader};
 pub use writer::{write_event_frame, write_exception_frame};
-
-use bytes::Bytes;
 
 pub(super) const MESSAGE_TYPE: &str = ":message-type";
 pub(super) const EVENT_TYPE: &str = ":event-type";
@@ -30,7 +29,7 @@ pub struct Frame<'a> {
     /// What the payload is; empty when the frame does not say.
     pub content_type: &'a str,
     /// What it carries, as it came.
-    pub payload: &'a Bytes,
+    pub payload: &'a [u8],
 }
 
 /// What kind of frame it is.

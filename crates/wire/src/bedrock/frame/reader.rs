@@ -1,15 +1,14 @@
 //! Reads frames out of bytes that arrive in any pieces.
 
-use super::{
-    CONTENT_TYPE, ERROR_CODE, ERROR_MESSAGE, EVENT_TYPE, EXCEPTION_TYPE, Frame, FrameKind, MESSAGE_TYPE,
-};
-use aws_smithy_eventstream::frame::read_message_from;
-use aws_smithy_types::event_stream::Message;
+use super::Frame;
+use super::headers::{Named, broken};
 
 /// The length of the frame, the length of its headers, and a checksum of the two.
 const PRELUDE: usize = 12;
 /// A frame without headers and payload.
 const SMALLEST: usize = 16;
+/// What stands behind everything else.
+const CHECKSUM: usize = 4;
 
 /// How much a stream may make us hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,38 +155,19 @@ impl FrameReader {
     }
 }
 
+/// Looks at a whole frame, whose length was checked, where it lies.
 fn report(frame: &[u8], on_frame: &mut impl FnMut(Frame<'_>)) -> Result<(), FrameError> {
-    let message = read_message_from(frame).map_err(|error| broken(&error.to_string()))?;
-    let kind = kind_of(&message)?;
-    let content_type = header(&message, CONTENT_TYPE).unwrap_or_default();
-    on_frame(Frame { kind, content_type, payload: message.payload() });
+    let short = || broken("it is shorter than it says");
+    let (content, checksum) = frame.split_last_chunk::<CHECKSUM>().ok_or_else(short)?;
+    if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
+        return Err(broken("its checksum does not match"));
+    }
+    let (prelude, rest) = content.split_first_chunk::<PRELUDE>().ok_or_else(short)?;
+    let [_, _, _, _, a, b, c, d, ..] = *prelude;
+    let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    let (headers, payload) =
+        rest.split_at_checked(length).ok_or_else(|| broken("its headers are longer than itself"))?;
+    let named = Named::read(headers)?;
+    on_frame(Frame { kind: named.kind()?, content_type: named.content_type.text(), payload });
     Ok(())
-}
-
-fn kind_of(message: &Message) -> Result<FrameKind<'_>, FrameError> {
-    let name = |header_name: &str| {
-        header(message, header_name).ok_or_else(|| untyped(&format!("it has no {header_name}")))
-    };
-    Ok(match name(MESSAGE_TYPE)? {
-        "event" => FrameKind::Event(name(EVENT_TYPE)?),
-        "exception" => FrameKind::Exception(name(EXCEPTION_TYPE)?),
-        "error" => FrameKind::Error {
-            code: name(ERROR_CODE)?,
-            message: header(message, ERROR_MESSAGE).unwrap_or_default(),
-        },
-        other => return Err(untyped(&format!("{other:?} is no type of a frame"))),
-    })
-}
-
-fn header<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
-    let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
-    found.value().as_string().ok().map(|text| text.as_str())
-}
-
-fn broken(problem: &str) -> FrameError {
-    FrameError::Broken { problem: problem.to_owned() }
-}
-
-fn untyped(problem: &str) -> FrameError {
-    FrameError::Untyped { problem: problem.to_owned() }
 }

@@ -1,48 +1,59 @@
 //! Writes frames.
 
 use super::{CONTENT_TYPE, EVENT_TYPE, EXCEPTION_TYPE, MESSAGE_TYPE};
-use aws_smithy_eventstream::frame::write_message_to;
-use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, BytesMut};
 
 /// Appends the frame of an event whose payload is JSON.
 ///
 /// ```
-/// use bytes::{Bytes, BytesMut};
+/// use bytes::BytesMut;
 /// use seawall_wire::bedrock::{FrameKind, FrameLimits, FrameReader, write_event_frame};
 ///
 /// let mut out = BytesMut::new();
-/// write_event_frame(&mut out, "messageStart", Bytes::from_static(br#"{"role":"assistant"}"#));
+/// write_event_frame(&mut out, "messageStart", br#"{"role":"assistant"}"#);
 /// let mut reader = FrameReader::new(FrameLimits::default());
 /// reader.feed(&out, |frame| assert_eq!(frame.kind, FrameKind::Event("messageStart")))?;
 /// # Ok::<(), seawall_wire::bedrock::FrameError>(())
 /// ```
-pub fn write_event_frame(out: &mut BytesMut, name: &'static str, payload: Bytes) {
-    put(out, "event", EVENT_TYPE, name, payload);
+pub fn write_event_frame(out: &mut BytesMut, name: &'static str, payload: impl AsRef<[u8]>) {
+    put(out, "event", EVENT_TYPE, name, payload.as_ref());
 }
 
 /// Appends the frame of a failure whose payload is JSON. There is another kind of frame for failures, which one of
 /// the vendor's own clients does not understand; it is never written.
-pub fn write_exception_frame(out: &mut BytesMut, name: &'static str, payload: Bytes) {
-    put(out, "exception", EXCEPTION_TYPE, name, payload);
+pub fn write_exception_frame(out: &mut BytesMut, name: &'static str, payload: impl AsRef<[u8]>) {
+    put(out, "exception", EXCEPTION_TYPE, name, payload.as_ref());
 }
 
-fn put(
-    out: &mut BytesMut,
-    kind: &'static str,
-    name_header: &'static str,
-    name: &'static str,
-    payload: Bytes,
-) {
-    let message = Message::new(payload)
-        .add_header(text(name_header, name))
-        .add_header(text(CONTENT_TYPE, "application/json"))
-        .add_header(text(MESSAGE_TYPE, kind));
-    let outcome = write_message_to(&message, out);
+/// The type of every value that is written.
+const TEXT: u8 = 7;
+/// Lengths and checksums.
+const AROUND: usize = 16;
+
+fn put(out: &mut BytesMut, kind: &str, name_header: &str, name: &str, payload: &[u8]) {
+    let headers = [(name_header, name), (CONTENT_TYPE, "application/json"), (MESSAGE_TYPE, kind)];
+    let headers_length: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    let length = headers_length + payload.len() + AROUND;
     // Names are short, and no payload that is built here comes near four gigabytes.
-    debug_assert!(outcome.is_ok(), "{outcome:?}");
+    let checked = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    let start = out.len();
+    out.reserve(length);
+    out.put_u32(checked(length));
+    out.put_u32(checked(headers_length));
+    put_checksum(out, start);
+    for (name, value) in headers {
+        out.put_u8(u8::try_from(name.len()).unwrap_or(u8::MAX));
+        out.put_slice(name.as_bytes());
+        out.put_u8(TEXT);
+        out.put_u16(u16::try_from(value.len()).unwrap_or(u16::MAX));
+        out.put_slice(value.as_bytes());
+    }
+    out.put_slice(payload);
+    put_checksum(out, start);
 }
 
-fn text(name: &'static str, value: &'static str) -> Header {
-    Header::new(name, HeaderValue::String(value.into()))
+/// The checksum of everything from here on.
+fn put_checksum(out: &mut BytesMut, start: usize) {
+    let checksum = crc32fast::hash(out.get(start..).unwrap_or_default());
+    out.put_u32(checksum);
 }

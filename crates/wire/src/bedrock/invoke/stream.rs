@@ -1,11 +1,10 @@
 //! A stream, read for its usage and its end while it passes through.
 
 use super::transcode::{InvokeEvent, InvokeReader};
-use crate::anthropic::AnthropicStream;
+use crate::anthropic::EventAccount;
 use crate::bedrock::frame::FrameLimits;
 use crate::bedrock::stream::BedrockStreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage};
-use crate::sse::{SseLimits, write_event};
 use serde::Deserialize;
 
 /// What the service adds to the last event.
@@ -26,7 +25,8 @@ pub struct InvocationMetrics {
 
 /// Reads a stream of InvokeModelWithResponseStream.
 ///
-/// The events mean what they mean at Anthropic, so they are read by [`AnthropicStream`]. The counts that the service
+/// The events mean what they mean at Anthropic, so they are read by what reads
+/// Anthropic's own streams. The counts that the service
 /// adds at the end are used only where the model's own events told none, because they do not say what was cached.
 #[derive(Debug)]
 pub struct InvokeStream {
@@ -36,10 +36,8 @@ pub struct InvokeStream {
 
 #[derive(Debug)]
 struct Watch {
-    inner: AnthropicStream,
+    inner: EventAccount,
     metrics: Option<InvocationMetrics>,
-    /// An event as a server would send it; kept for its memory.
-    scratch: Vec<u8>,
     failed: Option<BedrockStreamError>,
 }
 
@@ -47,9 +45,7 @@ impl InvokeStream {
     /// A stream of which nothing has arrived.
     #[must_use]
     pub fn new(limits: FrameLimits) -> Self {
-        // An event is never larger than the frame it came in.
-        let inner = AnthropicStream::new(SseLimits { line: limits.frame, event: limits.frame });
-        let watch = Watch { inner, metrics: None, scratch: Vec::new(), failed: None };
+        let watch = Watch { inner: EventAccount::default(), metrics: None, failed: None };
         Self { reader: InvokeReader::new(limits), watch }
     }
 
@@ -126,13 +122,12 @@ impl Watch {
         if matches!(name, "message_stop" | "") {
             self.take_metrics(json, on_event);
         }
-        // Content is not looked into, so it need not be copied.
-        let json = if name == "content_block_delta" { b"{}" } else { json };
-        self.scratch.clear();
-        write_event(&mut self.scratch, name, json);
-        self.inner
-            .feed(&self.scratch, on_event)
-            .map_err(|error| BedrockStreamError::Unreadable { event: "chunk", problem: error.to_string() })
+        let event = self.inner.read(name.as_bytes(), json);
+        on_event(event.map_err(|error| BedrockStreamError::Unreadable {
+            event: "chunk",
+            problem: error.to_string(),
+        })?);
+        Ok(())
     }
 
     /// Metrics that cannot be read are none: they only add to what is known.

@@ -39,6 +39,8 @@ pub enum InvokeEvent<'a> {
 #[derive(Debug)]
 pub struct InvokeReader {
     frames: FrameReader,
+    /// An event out of its frame; kept for its memory.
+    event: Vec<u8>,
     failed: Option<BedrockStreamError>,
 }
 
@@ -46,7 +48,7 @@ impl InvokeReader {
     /// A stream of which nothing has arrived.
     #[must_use]
     pub const fn new(limits: FrameLimits) -> Self {
-        Self { frames: FrameReader::new(limits), failed: None }
+        Self { frames: FrameReader::new(limits), event: Vec::new(), failed: None }
     }
 
     /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
@@ -56,15 +58,15 @@ impl InvokeReader {
         bytes: &[u8],
         mut on_event: impl FnMut(InvokeEvent<'_>),
     ) -> Result<(), BedrockStreamError> {
-        let failed = &mut self.failed;
-        let outcome = self.frames.feed(bytes, |frame| {
+        let Self { frames, event: decoded, failed } = self;
+        let outcome = frames.feed(bytes, |frame| {
             if failed.is_some() {
                 return;
             }
             if let Some((failure, message)) = failure_of(&frame) {
                 on_event(InvokeEvent::Failed { failure, message });
             } else if frame.kind == FrameKind::Event("chunk") {
-                *failed = read_chunk(frame.payload, &mut on_event).err();
+                *failed = read_chunk(frame.payload, decoded, &mut on_event).err();
             }
         });
         match failed {
@@ -116,7 +118,7 @@ impl InvokeToSse {
     }
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
     bytes: std::borrow::Cow<'a, str>,
@@ -128,23 +130,51 @@ struct Typed<'a> {
     name: Option<Name<'a>>,
 }
 
-fn read_chunk(payload: &[u8], on_event: &mut impl FnMut(InvokeEvent<'_>)) -> Result<(), BedrockStreamError> {
-    let chunk: Chunk<'_> = parse("chunk", payload)?;
-    let event = BASE64.decode_to_vec(chunk.bytes.as_bytes());
-    let event = event.map_err(|error| BedrockStreamError::Unreadable {
+fn read_chunk(
+    payload: &[u8],
+    event: &mut Vec<u8>,
+    on_event: &mut impl FnMut(InvokeEvent<'_>),
+) -> Result<(), BedrockStreamError> {
+    let chunk;
+    let bytes = match plain_bytes(payload) {
+        Some(bytes) => bytes,
+        None => {
+            chunk = parse::<Chunk<'_>>("chunk", payload)?;
+            chunk.bytes.as_bytes()
+        }
+    };
+    event.clear();
+    let decoded = BASE64.decode_append(bytes, event);
+    decoded.map_err(|error| BedrockStreamError::Unreadable {
         event: "chunk",
         problem: format!("its bytes are not base64: {error}"),
     })?;
-    let typed: Typed<'_> = parse("chunk", &event)?;
+    let typed: Typed<'_> = parse("chunk", event)?;
     let name = typed.name.as_ref().map_or("", |Name(name)| name);
-    on_event(InvokeEvent::Message { name, json: &event });
+    on_event(InvokeEvent::Message { name, json: event });
     Ok(())
+}
+
+/// The bytes of a chunk in the shape that the service writes, with its padding or without. What is between the quotes is
+/// base64, which whoever decodes it finds out; every other shape is left to a reader of JSON.
+fn plain_bytes(payload: &[u8]) -> Option<&[u8]> {
+    let rest = payload.strip_prefix(b"{\"bytes\":\"")?;
+    let (bytes, rest) = rest.split_at_checked(memchr::memchr2(b'"', b'\\', rest)?)?;
+    let is_padding = |rest: &[u8]| {
+        let padding = rest.strip_prefix(b"\",\"p\":\"").and_then(|rest| rest.strip_suffix(b"\"}"));
+        padding.is_some_and(|padding| padding.iter().all(u8::is_ascii_alphanumeric))
+    };
+    (rest == b"\"}" || is_padding(rest)).then_some(bytes)
 }
 
 /// Appends the frame of one of Anthropic's events, given as JSON.
 pub fn write_chunk(out: &mut BytesMut, event: &[u8]) {
-    let bytes = BASE64.encode_to_string(event).into();
-    write_event_frame(out, "chunk", json(&Chunk { bytes }));
+    // What base64 is made of needs no escapes in JSON.
+    let mut payload = String::with_capacity(event.len() / 3 * 4 + 20);
+    payload.push_str("{\"bytes\":\"");
+    BASE64.encode_append(event, &mut payload);
+    payload.push_str("\"}");
+    write_event_frame(out, "chunk", payload);
 }
 
 /// Puts the server-sent events of Anthropic Messages into frames. What only keeps a connection alive is left out; an

@@ -261,6 +261,44 @@ fn counts_of_the_service_are_used_where_the_model_told_none() {
 }
 
 #[test]
+fn a_chunk_tells_the_same_however_its_json_is_written() {
+    // {"type":"ping"}
+    let told = "eyJ0eXBlIjoicGluZyJ9";
+    let (head, tail) = told.split_at(3);
+    for payload in [
+        format!(r#"{{"bytes":"{told}"}}"#),
+        format!(r#"{{"bytes":"{told}","p":""}}"#),
+        format!(r#"{{"bytes":"{told}","p":"abcAZ09"}}"#),
+        format!(r#"{{"bytes":"{told}","p":"a\"b"}}"#),
+        format!(r#"{{"bytes":"{told}","p":"a","bits":"x"}}"#),
+        format!(r#"{{"bytes":"{told}","q":[1]}}"#),
+        format!(r#"{{"p":"abc","bytes":"{told}"}}"#),
+        format!(r#" {{ "bytes" : "{told}" }} "#),
+        format!(r#"{{"bytes":"\u0065{}"}}"#, &told[1..]),
+    ] {
+        let mut names = Vec::new();
+        let mut reader = InvokeReader::new(FrameLimits::default());
+        let outcome = reader.feed(&event("chunk", &payload), |event| match event {
+            InvokeEvent::Message { name, json } => names.push((name.to_owned(), json.to_vec())),
+            InvokeEvent::Failed { .. } => panic!("{event:?}"),
+        });
+        assert_eq!(outcome, Ok(()), "{payload}");
+        assert_eq!(names, [("ping".to_owned(), br#"{"type":"ping"}"#.to_vec())], "{payload}");
+    }
+    for payload in [
+        format!(r#"{{"bytes":"{told}""#),
+        format!(r#"{{"bytes":"{told}"}}}}"#),
+        format!(r#"{{"bytes":"{told}","p":"}}"#),
+        format!(r#"{{"bytes":"{told}","p":"a"b"}}"#),
+        format!(r#"{{"bytes":"{told}","bytes":"{told}"}}"#),
+        format!(r#"{{"bytes":"{head}\"{tail}"}}"#),
+    ] {
+        let mut reader = InvokeReader::new(FrameLimits::default());
+        assert!(reader.feed(&event("chunk", &payload), |_| panic!("read on")).is_err(), "{payload}");
+    }
+}
+
+#[test]
 fn a_chunk_that_cannot_be_read_is_an_error_and_final() {
     for (bytes, problem) in [
         (event("chunk", "{"), "chunk cannot be read: EOF while parsing an object at line 1 column 1"),

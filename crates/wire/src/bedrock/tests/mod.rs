@@ -2,6 +2,7 @@ mod answer;
 mod any_stream;
 mod count;
 mod errors;
+mod frame_oracle;
 mod frames;
 mod head;
 mod invoke;

@@ -1,0 +1,141 @@
+//! The headers of a frame, read where they lie.
+//!
+//! All of them are checked to be headers, and those that say what the frame is are kept. Where a name is there twice, the
+//! first is taken; a value that is no text says nothing.
+
+use super::{
+    CONTENT_TYPE, ERROR_CODE, ERROR_MESSAGE, EVENT_TYPE, EXCEPTION_TYPE, FrameError, FrameKind, MESSAGE_TYPE,
+};
+
+/// The types that a value has by their numbers in the format; those with a length of their own are apart.
+const BYTES: u8 = 6;
+const TEXT: u8 = 7;
+
+/// The headers that have a meaning here.
+#[derive(Debug, Default)]
+pub(super) struct Named<'a> {
+    message_type: Value<'a>,
+    event_type: Value<'a>,
+    exception_type: Value<'a>,
+    error_code: Value<'a>,
+    error_message: Value<'a>,
+    pub(super) content_type: Value<'a>,
+}
+
+/// What a header says, if it was there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Value<'a> {
+    #[default]
+    Absent,
+    /// Known to be text.
+    Text(&'a [u8]),
+    Other,
+}
+
+impl<'a> Value<'a> {
+    /// The text; nothing where there is none.
+    pub(super) fn text(self) -> &'a str {
+        self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    const fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Text(bytes) => Some(bytes),
+            Self::Absent | Self::Other => None,
+        }
+    }
+
+    fn need(self, name: &str) -> Result<&'a str, FrameError> {
+        match self {
+            Self::Text(_) => Ok(self.text()),
+            Self::Absent | Self::Other => Err(untyped(format!("it has no {name}"))),
+        }
+    }
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn read(mut bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let mut named = Self::default();
+        // Where all is ASCII, which is nearly always, no part needs to be looked at to know that it is text.
+        let is_ascii = bytes.is_ascii();
+        let is_text = |part: &[u8]| is_ascii || std::str::from_utf8(part).is_ok();
+        while !bytes.is_empty() {
+            let (name, value) = take_header(&mut bytes)
+                .filter(|(name, value)| is_text(name) && value.bytes().is_none_or(is_text))
+                .ok_or_else(|| broken("a header cannot be read"))?;
+            let Some(place) = named.place(name) else { continue };
+            if matches!(place, Value::Absent) {
+                *place = value;
+            }
+        }
+        Ok(named)
+    }
+
+    fn place(&mut self, name: &[u8]) -> Option<&mut Value<'a>> {
+        let is = |known: &str| known.as_bytes() == name;
+        Some(match name {
+            name if !name.starts_with(b":") => return None,
+            _ if is(MESSAGE_TYPE) => &mut self.message_type,
+            _ if is(EVENT_TYPE) => &mut self.event_type,
+            _ if is(CONTENT_TYPE) => &mut self.content_type,
+            _ if is(EXCEPTION_TYPE) => &mut self.exception_type,
+            _ if is(ERROR_CODE) => &mut self.error_code,
+            _ if is(ERROR_MESSAGE) => &mut self.error_message,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn kind(&self) -> Result<FrameKind<'a>, FrameError> {
+        Ok(match self.message_type.need(MESSAGE_TYPE)? {
+            "event" => FrameKind::Event(self.event_type.need(EVENT_TYPE)?),
+            "exception" => FrameKind::Exception(self.exception_type.need(EXCEPTION_TYPE)?),
+            "error" => FrameKind::Error {
+                code: self.error_code.need(ERROR_CODE)?,
+                message: self.error_message.text(),
+            },
+            other => return Err(untyped(format!("{other:?} is no type of a frame"))),
+        })
+    }
+}
+
+/// The header that begins here; nothing where there is none. Whether its parts are text is not looked at.
+fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], Value<'a>)> {
+    let length = *bytes.split_off_first()?;
+    let name = bytes.split_off(..usize::from(length))?;
+    let value = match *bytes.split_off_first()? {
+        TEXT => Value::Text(take_counted(bytes)?),
+        BYTES => take_counted(bytes).map(|_| Value::Other)?,
+        kind => bytes.split_off(..fixed_length(kind)?).map(|_| Value::Other)?,
+    };
+    Some((name, value))
+}
+
+fn take_counted<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = bytes.split_off(..2)?.first_chunk()?;
+    bytes.split_off(..usize::from(u16::from_be_bytes(*length)))
+}
+
+/// How long the value of a type is that has no length of its own.
+const fn fixed_length(kind: u8) -> Option<usize> {
+    match kind {
+        // Yes and no.
+        0 | 1 => Some(0),
+        // Numbers.
+        2 => Some(1),
+        3 => Some(2),
+        4 => Some(4),
+        // A number, and a moment.
+        5 | 8 => Some(8),
+        // A name that nobody else has.
+        9 => Some(16),
+        _ => None,
+    }
+}
+
+pub(super) fn broken(problem: &str) -> FrameError {
+    FrameError::Broken { problem: problem.to_owned() }
+}
+
+const fn untyped(problem: String) -> FrameError {
+    FrameError::Untyped { problem }
+}
