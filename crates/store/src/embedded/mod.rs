@@ -35,6 +35,7 @@ mod shelf;
 mod snapshot;
 mod sums;
 mod switches;
+mod table;
 #[cfg(test)]
 mod tests;
 mod writer;

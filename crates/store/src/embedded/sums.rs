@@ -6,6 +6,7 @@
 
 use super::codec::{Input, Output};
 use super::rows::{Batch, Kind, Rows};
+use super::table::Table;
 use crate::StoreError;
 use crate::ledger::{DayTotals, Totals};
 use crate::usage::UsageEvent;
@@ -89,31 +90,45 @@ fn callers_of(rows: &mut impl Rows, day: u64) -> Result<u64, StoreError> {
 /// What calls come to that are to be added to the sums.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    tiers: BTreeMap<(u64, Tier), Totals>,
-    models: BTreeMap<(u64, Arc<str>), Totals>,
-    callers: BTreeMap<(u64, u64), Totals>,
+    /// Of the calls of a tier to a model on a day. They are few, and the last is mostly the one that is looked for.
+    ways: Vec<(u64, Tier, Arc<str>, Totals)>,
+    callers: Table<(u64, u64), Totals>,
 }
 
 impl Sums {
     /// Adds a call. Nothing is written yet.
     pub(super) fn add(&mut self, event: &UsageEvent) {
         let UsageEvent { day, caller, tier, model, .. } = event;
-        self.tiers.entry((*day, *tier)).or_default().add(event);
-        self.models.entry((*day, Arc::clone(model))).or_default().add(event);
+        let is_it = |(of_day, of_tier, of_model, _): &&mut (u64, Tier, Arc<str>, Totals)| {
+            of_day == day && of_tier == tier && (Arc::ptr_eq(of_model, model) || of_model == model)
+        };
+        match self.ways.iter_mut().rev().find(is_it) {
+            Some((_, _, _, totals)) => totals.add(event),
+            None => {
+                let mut totals = Totals::default();
+                totals.add(event);
+                self.ways.push((*day, *tier, Arc::clone(model), totals));
+            }
+        }
         self.callers.entry((*day, *caller)).or_default().add(event);
     }
 
     /// The sums as they are to be written, with what they were before.
     pub(super) fn on_top_of(self, rows: &mut impl Rows) -> Result<NewSums, StoreError> {
         let mut new = NewSums::default();
-        let tiers = self.tiers.into_iter().map(|((day, tier), sum)| (key(day, TIER).tier(tier).key(), sum));
-        let of_model = |day: u64, model: &str| key(day, MODEL).fixed(model.as_bytes()).key();
-        let models = self.models.into_iter().map(|((day, model), sum)| (of_model(day, &model), sum));
-        for (key, mut sum) in tiers.chain(models) {
+        let mut ways: BTreeMap<Vec<u8>, Totals> = BTreeMap::new();
+        for (day, tier, model, totals) in self.ways {
+            ways.entry(key(day, TIER).tier(tier).key()).or_default().join(&totals);
+            ways.entry(key(day, MODEL).fixed(model.as_bytes()).key()).or_default().join(&totals);
+        }
+        for (key, mut sum) in ways {
             sum.join(&totals_at(rows, &key)?.unwrap_or_default());
             new.rows.push((key, sum));
         }
-        for ((day, caller), mut sum) in self.callers {
+        // In the order of their rows, which is how a tree of pages is quickest to change.
+        let mut callers: Vec<_> = self.callers.into_iter().collect();
+        callers.sort_unstable_by_key(|(caller, _)| *caller);
+        for ((day, caller), mut sum) in callers {
             let key = caller_key(day, caller);
             let before = totals_at(rows, &key)?;
             sum.join(&before.unwrap_or_default());
