@@ -75,7 +75,7 @@ impl EmbeddedOptions {
     /// The usual, for a node that is alone and may spend these.
     #[must_use]
     pub const fn new(limits: BudgetLimits) -> Self {
-        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 8 << 20 }
+        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 16 << 20 }
     }
 }
 
