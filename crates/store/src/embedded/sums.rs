@@ -234,9 +234,14 @@ pub(super) fn spenders(
 
 #[cfg(test)]
 mod tests {
-    use super::rank;
-    use proptest::prelude::{any, prop_assert, proptest};
-    use seawall_core::money::Money;
+    use super::{Sums, Totals, rank};
+    use crate::usage::{CallId, Certainty, UsageEvent};
+    use proptest::collection::vec;
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+    use seawall_core::money::{Money, Usage};
+    use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
+    use std::collections::BTreeMap;
 
     #[test]
     fn eight_ranks_double_an_amount() {
@@ -248,7 +253,33 @@ mod tests {
         assert_eq!((of(1 << 63), of(u64::MAX)), (8 * 61, 8 * 61 + 7));
     }
 
+    fn event(day: u64, caller: u64, tier: Tier, model: &str, cost: u64) -> UsageEvent {
+        let (id, at) = (CallId { request: 1, attempt: 0 }, UtcTime::default());
+        let (usage, cost) = (Usage { output: cost, ..Usage::default() }, Money::from_nanos(cost));
+        let model = model.into();
+        UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty: Certainty::Told }
+    }
+
     proptest! {
+        /// However names are kept: each call here has its own copy of its model's.
+        #[test]
+        fn calls_are_summed_by_what_they_have_in_common(
+            calls in vec((0_u64..2, 0_u64..3, 0_usize..3, 0_usize..2, 0_u64..9), 0..60),
+        ) {
+            let (mut sums, mut ways, mut callers) = (Sums::default(), BTreeMap::new(), BTreeMap::new());
+            for (day, caller, tier, model, cost) in calls {
+                let (tier, model) = (Tier::ALL[tier], ["strong", "swift"][model]);
+                let event = event(day, caller, tier, model, cost);
+                sums.add(&event);
+                ways.entry((day, tier, model)).or_insert(Totals::default()).add(&event);
+                callers.entry((day, caller)).or_insert(Totals::default()).add(&event);
+            }
+            let of_ways = sums.ways.iter().map(|(day, tier, model, sum)| ((*day, *tier, &**model), *sum));
+            prop_assert_eq!(of_ways.len(), ways.len(), "each is there once");
+            prop_assert_eq!(of_ways.collect::<BTreeMap<_, _>>(), ways);
+            prop_assert_eq!(sums.callers.into_iter().collect::<BTreeMap<_, _>>(), callers);
+        }
+
         #[test]
         fn a_higher_amount_has_no_lower_rank(nanos in any::<u64>(), shift in 0_u32..64, more in 0_u64..9) {
             let nanos = nanos >> shift;
