@@ -37,6 +37,9 @@ pub(crate) struct KeepingArguments {
     /// How many different callers there are.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     callers: u64,
+    /// From which length on a segment of the journal is followed by the next, in bytes; what is usual if not given.
+    #[arg(long)]
+    segment: Option<u64>,
     /// Runs one of the loops, in this process.
     #[arg(long, hide = true)]
     only: Option<Loop>,
@@ -66,7 +69,7 @@ impl Loop {
 
 pub(crate) fn run(arguments: &KeepingArguments) -> anyhow::Result<ExitCode> {
     match (arguments.only, &arguments.folder) {
-        (Some(Loop::Open), Some(folder)) => open(folder)?,
+        (Some(Loop::Open), Some(folder)) => open(folder, arguments)?,
         (Some(which), Some(folder)) => keep(which, folder, arguments)?,
         _ => {
             let folder = std::env::temp_dir().join(format!("seawall-keeping-{}", std::process::id()));
@@ -81,10 +84,11 @@ pub(crate) fn run(arguments: &KeepingArguments) -> anyhow::Result<ExitCode> {
 
 /// Runs a loop in a process of its own, so that memory is told apart.
 fn start(which: Loop, folder: &Path, arguments: &KeepingArguments) -> anyhow::Result<()> {
-    let KeepingArguments { rate, calls, callers, .. } = arguments;
+    let KeepingArguments { rate, calls, callers, segment, .. } = arguments;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["keeping", "--only", which.name(), "--folder"]).arg(folder);
     command.args([format!("--rate={rate}"), format!("--calls={calls}"), format!("--callers={callers}")]);
+    command.args(segment.map(|segment| format!("--segment={segment}")));
     // One that keeps a journal ends by being killed.
     command.status().map(|_| ()).context("cannot start the loop")
 }
@@ -103,9 +107,10 @@ fn mebibytes() -> f64 {
     resident_bytes().unwrap_or(0) as f64 / f64::from(1 << 20)
 }
 
-fn options() -> anyhow::Result<EmbeddedOptions> {
+fn options(arguments: &KeepingArguments) -> anyhow::Result<EmbeddedOptions> {
     let limits = BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() };
-    Ok(EmbeddedOptions::new(limits.check()?))
+    let usual = EmbeddedOptions::new(limits.check()?);
+    Ok(EmbeddedOptions { segment: arguments.segment.unwrap_or(usual.segment), ..usual })
 }
 
 struct Clock(Instant);
@@ -121,10 +126,10 @@ fn keep(which: Loop, folder: &Path, arguments: &KeepingArguments) -> anyhow::Res
     let clock = Clock(instant());
     let before = mebibytes();
     let (books, kept) = if which == Loop::Journal {
-        let opened = EmbeddedStore::open(folder, options()?, clock.now())?;
+        let opened = EmbeddedStore::open(folder, options(arguments)?, clock.now())?;
         (Books::with_book(opened.book, opened.journal), Some(opened.store))
     } else {
-        (Books::with_book(BudgetBook::new(options()?.limits), NoJournal), None)
+        (Books::with_book(BudgetBook::new(options(arguments)?.limits), NoJournal), None)
     };
     let idle = mebibytes();
     let model: Arc<str> = "anthropic.claude-3-5-sonnet-20241022".into();
@@ -197,14 +202,15 @@ fn ask(number: u64, callers: u64, clock: &Clock) -> Ask {
     }
 }
 
-fn open(folder: &Path) -> anyhow::Result<()> {
-    let start = instant();
-    let opened = EmbeddedStore::open(folder, options()?, Now::default())?;
+fn open(folder: &Path, arguments: &KeepingArguments) -> anyhow::Result<()> {
+    let (start, before) = (instant(), mebibytes());
+    let opened = EmbeddedStore::open(folder, options(arguments)?, Now::default())?;
     println!(
-        "opened after kill -9 in {:.0} ms: {} records read again, {} calls charged at their worst",
+        "opened after kill -9 in {:.0} ms: {} records read again, {} calls charged at their worst, memory +{:.1} MiB",
         since(start).as_secs_f64() * 1e3,
         opened.report.replayed,
         opened.report.charged.len(),
+        mebibytes() - before,
     );
     Ok(())
 }

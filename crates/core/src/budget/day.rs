@@ -1,6 +1,7 @@
 //! The books of one day.
 
 use super::account::Account;
+use super::accounts::Accounts;
 use super::entry::{Reservation, ReservationId};
 use super::lease_id::LeaseId;
 use crate::money::Money;
@@ -8,14 +9,6 @@ use crate::time::Timestamp;
 use crate::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// What one caller has spent.
-#[derive(Debug, Default)]
-pub(super) struct Caller {
-    pub(super) account: Account,
-    /// Somebody was told that the caller stands out.
-    pub(super) is_told: bool,
-}
 
 /// A lease, as its node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +47,9 @@ impl HeldLease {
 #[derive(Debug, Default)]
 pub(super) struct Day {
     pub(super) tiers: [Account; 3],
-    pub(super) callers: BTreeMap<u64, Caller>,
+    pub(super) callers: Accounts,
+    /// Callers of whom somebody was told that they stand out. They are few: each has spent a good part of the day's money.
+    pub(super) told: BTreeSet<u64>,
     /// By generation; the last is the one to spend from.
     pub(super) leases: [BTreeMap<u64, HeldLease>; 3],
     pub(super) open: u64,
@@ -87,7 +82,7 @@ impl Day {
         reservation: &Reservation,
         node: Option<u64>,
         how: impl Fn(&mut Account),
-    ) -> &mut Caller {
+    ) -> &mut Account {
         let Reservation { day, tier, caller, generation, .. } = *reservation;
         how(&mut self.tiers[tier.index()]);
         if let Some(node) = node {
@@ -95,14 +90,14 @@ impl Day {
             let leases = &mut self.leases[tier.index()];
             how(&mut leases.entry(generation).or_insert_with(|| HeldLease::new(id)).account);
         }
-        let caller = self.callers.entry(caller).or_default();
-        how(&mut caller.account);
-        caller
+        let account = self.callers.open(caller);
+        how(account);
+        account
     }
 
     /// Takes one thing out of a day that is over. Returns `None` when nothing is left of it.
     pub(super) fn dismantle(&mut self) -> Option<Option<ReservationId>> {
-        if self.callers.pop_first().is_some() {
+        if self.callers.dismantle() {
             return Some(None);
         }
         self.given_up.pop_first().map(Some)

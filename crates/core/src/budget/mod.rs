@@ -53,6 +53,7 @@
 //! ```
 
 mod account;
+mod accounts;
 mod book;
 mod cost;
 mod day;

@@ -146,38 +146,54 @@ impl JournalRecord {
 
     /// The way back, of exactly these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoRecord> {
-        read(Reader::new(bytes)).ok_or(NoRecord)
+        let (mut reader, mut name) = (Reader::new(bytes), Arc::default());
+        read(&mut reader, &mut name).ok_or(NoRecord)
+    }
+
+    /// The same, behind a record with this model. One name is kept for all records in a row that have it.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn decode_after(bytes: &[u8], last_model: &mut Arc<str>) -> Result<Self, NoRecord> {
+        read(&mut Reader::new(bytes), last_model).ok_or(NoRecord)
     }
 }
 
-fn read(mut reader: Reader<'_>) -> Option<JournalRecord> {
+fn read(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<JournalRecord> {
     if reader.byte()? != VERSION {
         return None;
     }
     let kind = reader.byte()?;
     let record = match kind {
-        EVENT => JournalRecord::Event(read_event(&mut reader)?),
+        EVENT => JournalRecord::Event(read_event(reader, last_model)?),
         ATTEMPT => JournalRecord::Attempt {
             reservation: ReservationId(reader.number()?),
-            id: read_call(&mut reader)?,
-            model: Arc::from(reader.text()?),
+            id: read_call(reader)?,
+            model: read_model(reader, last_model)?,
         },
         BEGUN => JournalRecord::Begun {
-            reservation: read_reservation(&mut reader)?,
-            id: read_call(&mut reader)?,
-            model: Arc::from(reader.text()?),
+            reservation: read_reservation(reader)?,
+            id: read_call(reader)?,
+            model: read_model(reader, last_model)?,
         },
         ENDED => JournalRecord::Ended {
             reservation: ReservationId(reader.number()?),
             at: UtcTime::from_nanos(reader.number()?),
-            usage: read_usage(&mut reader)?,
-            cost: read_money(&mut reader)?,
-            certainty: read_certainty(&mut reader)?,
+            usage: read_usage(reader)?,
+            cost: read_money(reader)?,
+            certainty: read_certainty(reader)?,
         },
-        _ => JournalRecord::Entry(read_entry(kind, &mut reader)?),
+        _ => JournalRecord::Entry(read_entry(kind, reader)?),
     };
     reader.end()?;
     Some(record)
+}
+
+/// The name of a model, which most records share with the one before.
+fn read_model(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<Arc<str>> {
+    let model = reader.text()?;
+    if **last_model != *model {
+        *last_model = Arc::from(model);
+    }
+    Some(Arc::clone(last_model))
 }
 
 fn read_entry(kind: u8, reader: &mut Reader<'_>) -> Option<Entry> {
@@ -246,14 +262,14 @@ fn put_event(bytes: &mut Vec<u8>, event: &UsageEvent) {
     bytes.push(certainty_byte(*certainty));
 }
 
-fn read_event(reader: &mut Reader<'_>) -> Option<UsageEvent> {
+fn read_event(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<UsageEvent> {
     Some(UsageEvent {
         id: read_call(reader)?,
         at: UtcTime::from_nanos(reader.number()?),
         day: reader.number()?,
         caller: read_hash(reader)?,
         tier: read_tier(reader)?,
-        model: Arc::from(reader.text()?),
+        model: read_model(reader, last_model)?,
         usage: read_usage(reader)?,
         cost: read_money(reader)?,
         certainty: read_certainty(reader)?,

@@ -101,7 +101,8 @@ impl Blocks {
         }
         let place = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         let key = Output::default().moment(first).number(self.number).short(place).key();
-        let row = Output::default().moment(last).fixed(&names).fixed(&self.calls).row();
+        let length = size_of::<u64>() + names.len() + self.calls.len();
+        let row = Output::with_room(length).moment(last).fixed(&names).fixed(&self.calls).row();
         self.calls.clear();
         self.rows.push((key, row));
     }

@@ -19,6 +19,11 @@ pub(super) const STORE: &str = "embedded";
 pub(super) struct Output(Vec<u8>);
 
 impl Output {
+    /// With room for so much and a checksum: who keeps many rows for a while keeps no more than they are.
+    pub(super) fn with_room(length: usize) -> Self {
+        Self(Vec::with_capacity(length.saturating_add(4)))
+    }
+
     pub(super) fn byte(mut self, value: u8) -> Self {
         self.0.push(value);
         self

@@ -35,6 +35,7 @@ mod shelf;
 mod snapshot;
 mod sums;
 mod switches;
+mod table;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -74,7 +75,7 @@ impl EmbeddedOptions {
     /// The usual, for a node that is alone and may spend these.
     #[must_use]
     pub const fn new(limits: BudgetLimits) -> Self {
-        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 8 << 20 }
+        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 16 << 20 }
     }
 }
 

@@ -12,6 +12,7 @@ use super::codec::STORE;
 use super::refusal::OpenError;
 use super::rows::{Batch, Kind, Rows};
 use super::snapshot::{Saved, SavedCall};
+use super::table::Table;
 use crate::StoreError;
 use crate::books::JournalRecord;
 use crate::ledger::Totals;
@@ -46,7 +47,7 @@ pub(super) struct Shadow {
     first_segment: u64,
     /// Reservations whose calls have not been told of, and what they are for. One that has passed its time is among them:
     /// it is charged already, and its call is told of when somebody lets go of it.
-    untold: BTreeMap<ReservationId, (Reservation, Option<CallName>)>,
+    untold: Table<ReservationId, (Reservation, Option<CallName>)>,
     /// The days, the one that was used last at the end.
     days: Vec<u64>,
     /// The last day of each conversation.
@@ -57,11 +58,11 @@ pub(super) struct Shadow {
     /// The number behind the last reservation.
     next: u64,
     /// What those of them that have ended come to.
-    spent: BTreeMap<Purse, Spent>,
+    spent: Table<Purse, Spent>,
 }
 
 /// Whose money it was: calls that have all of this in common are one to the books.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Purse {
     day: u64,
     caller: u64,
@@ -102,7 +103,7 @@ impl Shadow {
         let untold = snapshot.open.iter().chain(&snapshot.given_up).filter_map(with_name).collect();
         let is_used = !days.is_empty();
         let sessions = sessions.into_iter().collect();
-        let (last_model, next, spent) = (UNNAMED.into(), snapshot.next, BTreeMap::new());
+        let (last_model, next, spent) = (UNNAMED.into(), snapshot.next, Table::default());
         let first_fresh = next;
         Ok(Self {
             book,
@@ -160,7 +161,7 @@ impl Shadow {
     ) -> Result<usize, OpenError> {
         let (mut replayed, mut rest) = (0, frame);
         while !rest.is_empty() {
-            let (record, behind) = first_record(rest)
+            let (record, behind) = first_record(rest, &mut self.last_model)
                 .ok_or_else(|| OpenError::damaged(path, "a record that this program cannot read"))?;
             self.apply(record, events);
             replayed += 1;
@@ -174,7 +175,6 @@ impl Shadow {
         match record {
             JournalRecord::Attempt { reservation, id, model }
             | JournalRecord::Begun { reservation: Reservation { id: reservation, .. }, id, model } => {
-                let model = self.shared_name(model);
                 if let Some((_, name)) = self.untold.get_mut(&reservation) {
                     *name = Some((id, model));
                 }
@@ -242,10 +242,11 @@ impl Shadow {
     /// Brings the book up to the journal. A call that began and ended since it last was changes it only by what it cost, so
     /// that those of one purse are entered as one, which held nothing; the rest are entered as they are.
     fn settle_up(&mut self) {
-        let spent = std::mem::take(&mut self.spent).into_iter();
+        let spent = self.spent.drain();
         let mut fresh: Vec<(ReservationId, Option<(Purse, Totals)>)> =
             spent.map(|(purse, spent)| (spent.last, Some((purse, spent.totals)))).collect();
-        fresh.extend(self.untold.range(ReservationId(self.first_fresh)..).map(|(id, _)| (*id, None)));
+        let is_fresh = |id: &&ReservationId| id.0 >= self.first_fresh;
+        fresh.extend(self.untold.keys().filter(is_fresh).map(|id| (*id, None)));
         // The book takes numbers in their order.
         fresh.sort_unstable_by_key(|(id, _)| *id);
         for (id, spent) in fresh {
@@ -257,14 +258,6 @@ impl Shadow {
             }
         }
         self.first_fresh = self.next;
-    }
-
-    /// The name of a model, which most calls share with the one before.
-    fn shared_name(&mut self, model: Arc<str>) -> Arc<str> {
-        if self.last_model != model {
-            self.last_model = model;
-        }
-        Arc::clone(&self.last_model)
     }
 
     fn note(&mut self, reservation: &Reservation) {
@@ -289,8 +282,9 @@ impl Shadow {
     pub(super) fn charge_open(&mut self, now: UtcTime) -> Vec<UsageEvent> {
         self.settle_up();
         let _ = self.book.recover();
-        let untold = std::mem::take(&mut self.untold);
-        untold.into_values().map(|(reservation, name)| worst(&reservation, name, now)).collect()
+        let mut untold: Vec<_> = self.untold.drain().map(|(_, untold)| untold).collect();
+        untold.sort_unstable_by_key(|(reservation, _)| reservation.id);
+        untold.into_iter().map(|(reservation, name)| worst(&reservation, name, now)).collect()
     }
 
     /// Writes a snapshot: the journal is to be read from `next` on.
@@ -308,10 +302,12 @@ impl Shadow {
             reservation: *id,
             name: name.clone(),
         };
+        let mut calls: Vec<SavedCall> = self.untold.iter().map(call).collect();
+        calls.sort_unstable_by_key(|call| call.reservation);
         let saved = Saved {
             source: self.source,
             first_segment: next,
-            calls: self.untold.iter().map(call).collect(),
+            calls,
             days: self.days.clone(),
             sessions: self.sessions.iter().map(|(session, day)| (*session, *day)).collect(),
             snapshot,
@@ -331,11 +327,12 @@ impl Shadow {
     }
 }
 
-/// The first record of a frame, which stands behind its length, and what comes after it.
-fn first_record(bytes: &[u8]) -> Option<(JournalRecord, &[u8])> {
+/// The first record of a frame, which stands behind its length, and what comes after it. The name of its model is that of the
+/// last record if it is the same, as it mostly is.
+fn first_record<'a>(bytes: &'a [u8], last_model: &mut Arc<str>) -> Option<(JournalRecord, &'a [u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (record, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
-    Some((JournalRecord::decode(record).ok()?, rest))
+    Some((JournalRecord::decode_after(record, last_model).ok()?, rest))
 }
 
 fn worst(reservation: &Reservation, name: Option<CallName>, now: UtcTime) -> UsageEvent {

@@ -6,6 +6,7 @@
 
 use super::codec::{Input, Output};
 use super::rows::{Batch, Kind, Rows};
+use super::table::Table;
 use crate::StoreError;
 use crate::ledger::{DayTotals, Totals};
 use crate::usage::UsageEvent;
@@ -89,31 +90,45 @@ fn callers_of(rows: &mut impl Rows, day: u64) -> Result<u64, StoreError> {
 /// What calls come to that are to be added to the sums.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    tiers: BTreeMap<(u64, Tier), Totals>,
-    models: BTreeMap<(u64, Arc<str>), Totals>,
-    callers: BTreeMap<(u64, u64), Totals>,
+    /// Of the calls of a tier to a model on a day. They are few, and the last is mostly the one that is looked for.
+    ways: Vec<(u64, Tier, Arc<str>, Totals)>,
+    callers: Table<(u64, u64), Totals>,
 }
 
 impl Sums {
     /// Adds a call. Nothing is written yet.
     pub(super) fn add(&mut self, event: &UsageEvent) {
         let UsageEvent { day, caller, tier, model, .. } = event;
-        self.tiers.entry((*day, *tier)).or_default().add(event);
-        self.models.entry((*day, Arc::clone(model))).or_default().add(event);
+        let is_it = |(of_day, of_tier, of_model, _): &&mut (u64, Tier, Arc<str>, Totals)| {
+            of_day == day && of_tier == tier && (Arc::ptr_eq(of_model, model) || of_model == model)
+        };
+        match self.ways.iter_mut().rev().find(is_it) {
+            Some((_, _, _, totals)) => totals.add(event),
+            None => {
+                let mut totals = Totals::default();
+                totals.add(event);
+                self.ways.push((*day, *tier, Arc::clone(model), totals));
+            }
+        }
         self.callers.entry((*day, *caller)).or_default().add(event);
     }
 
     /// The sums as they are to be written, with what they were before.
     pub(super) fn on_top_of(self, rows: &mut impl Rows) -> Result<NewSums, StoreError> {
         let mut new = NewSums::default();
-        let tiers = self.tiers.into_iter().map(|((day, tier), sum)| (key(day, TIER).tier(tier).key(), sum));
-        let of_model = |day: u64, model: &str| key(day, MODEL).fixed(model.as_bytes()).key();
-        let models = self.models.into_iter().map(|((day, model), sum)| (of_model(day, &model), sum));
-        for (key, mut sum) in tiers.chain(models) {
+        let mut ways: BTreeMap<Vec<u8>, Totals> = BTreeMap::new();
+        for (day, tier, model, totals) in self.ways {
+            ways.entry(key(day, TIER).tier(tier).key()).or_default().join(&totals);
+            ways.entry(key(day, MODEL).fixed(model.as_bytes()).key()).or_default().join(&totals);
+        }
+        for (key, mut sum) in ways {
             sum.join(&totals_at(rows, &key)?.unwrap_or_default());
             new.rows.push((key, sum));
         }
-        for ((day, caller), mut sum) in self.callers {
+        // In the order of their rows, which is how a tree of pages is quickest to change.
+        let mut callers: Vec<_> = self.callers.into_iter().collect();
+        callers.sort_unstable_by_key(|(caller, _)| *caller);
+        for ((day, caller), mut sum) in callers {
             let key = caller_key(day, caller);
             let before = totals_at(rows, &key)?;
             sum.join(&before.unwrap_or_default());
@@ -219,9 +234,14 @@ pub(super) fn spenders(
 
 #[cfg(test)]
 mod tests {
-    use super::rank;
-    use proptest::prelude::{any, prop_assert, proptest};
-    use seawall_core::money::Money;
+    use super::{Sums, Totals, rank};
+    use crate::usage::{CallId, Certainty, UsageEvent};
+    use proptest::collection::vec;
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+    use seawall_core::money::{Money, Usage};
+    use seawall_core::time::UtcTime;
+    use seawall_core::vocabulary::Tier;
+    use std::collections::BTreeMap;
 
     #[test]
     fn eight_ranks_double_an_amount() {
@@ -233,7 +253,33 @@ mod tests {
         assert_eq!((of(1 << 63), of(u64::MAX)), (8 * 61, 8 * 61 + 7));
     }
 
+    fn event(day: u64, caller: u64, tier: Tier, model: &str, cost: u64) -> UsageEvent {
+        let (id, at) = (CallId { request: 1, attempt: 0 }, UtcTime::default());
+        let (usage, cost) = (Usage { output: cost, ..Usage::default() }, Money::from_nanos(cost));
+        let model = model.into();
+        UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty: Certainty::Told }
+    }
+
     proptest! {
+        /// However names are kept: each call here has its own copy of its model's.
+        #[test]
+        fn calls_are_summed_by_what_they_have_in_common(
+            calls in vec((0_u64..2, 0_u64..3, 0_usize..3, 0_usize..2, 0_u64..9), 0..60),
+        ) {
+            let (mut sums, mut ways, mut callers) = (Sums::default(), BTreeMap::new(), BTreeMap::new());
+            for (day, caller, tier, model, cost) in calls {
+                let (tier, model) = (Tier::ALL[tier], ["strong", "swift"][model]);
+                let event = event(day, caller, tier, model, cost);
+                sums.add(&event);
+                ways.entry((day, tier, model)).or_insert(Totals::default()).add(&event);
+                callers.entry((day, caller)).or_insert(Totals::default()).add(&event);
+            }
+            let of_ways = sums.ways.iter().map(|(day, tier, model, sum)| ((*day, *tier, &**model), *sum));
+            prop_assert_eq!(of_ways.len(), ways.len(), "each is there once");
+            prop_assert_eq!(of_ways.collect::<BTreeMap<_, _>>(), ways);
+            prop_assert_eq!(sums.callers.into_iter().collect::<BTreeMap<_, _>>(), callers);
+        }
+
         #[test]
         fn a_higher_amount_has_no_lower_rank(nanos in any::<u64>(), shift in 0_u32..64, more in 0_u64..9) {
             let nanos = nanos >> shift;

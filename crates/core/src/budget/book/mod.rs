@@ -6,7 +6,7 @@ mod leases;
 mod saving;
 
 use super::account::{Account, SessionTokens};
-use super::day::{Caller, Day};
+use super::day::Day;
 use super::entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
 use super::limits::BudgetLimits;
 use super::sessions::Sessions;
@@ -197,15 +197,14 @@ impl BudgetBook {
     /// What one caller has spent on a day.
     #[must_use]
     pub fn caller(&self, day: u64, caller: u64) -> Account {
-        let caller = self.days.get(&day).and_then(|day| day.callers.get(&caller));
-        caller.map(|caller| caller.account).unwrap_or_default()
+        self.days.get(&day).and_then(|day| day.callers.get(caller)).unwrap_or_default()
     }
 
     /// The callers who have spent most on a day, the first of them first.
     #[must_use]
     pub fn top_spenders(&self, day: u64, how_many: usize) -> Vec<(u64, Money)> {
         let Some(day) = self.days.get(&day) else { return Vec::new() };
-        let posted = |(caller, books): (&u64, &Caller)| (*caller, books.account.posted);
+        let posted = |(caller, account): (u64, Account)| (caller, account.posted);
         let mut all: Vec<_> = day.callers.iter().map(posted).collect();
         all.sort_unstable_by_key(|(caller, posted)| (std::cmp::Reverse(*posted), *caller));
         all.truncate(how_many);
@@ -295,19 +294,18 @@ impl BudgetBook {
         let day = self.day_books(of.day);
         // What has passed all counting has lost something, and nobody knows how much: nothing is given back of it.
         let can_be_counted = day.all().posted < Money::MAX;
-        let caller = day.change(of, node, |account| match stood {
+        let account = *day.change(of, node, |account| match stood {
             Stood::Open => account.settle(of.worst, cost),
             Stood::GivenUp if can_be_counted => account.correct(of.worst, cost),
             Stood::GivenUp => {}
         });
-        let spent = caller.account.posted;
-        if share.is_exceeded_by(spent.as_nanos(), cap.as_nanos()) && !caller.is_told {
-            caller.is_told = true;
+        let spent = account.posted;
+        if share.is_exceeded_by(spent.as_nanos(), cap.as_nanos()) && day.told.insert(of.caller) {
             return ApplyDecision::SingleSource(SourceAlarm { caller: of.caller, spent, cap });
         }
         // Names come from outside. Who used nothing leaves nothing behind.
-        if caller.account == Account::default() && !caller.is_told {
-            day.callers.remove(&of.caller);
+        if account == Account::default() && !day.told.contains(&of.caller) {
+            day.callers.remove(of.caller);
         }
         ApplyDecision::Applied
     }

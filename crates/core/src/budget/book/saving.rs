@@ -2,7 +2,7 @@
 
 use super::{BudgetBook, BudgetSource, LAST_ID};
 use crate::budget::account::Account;
-use crate::budget::day::{Caller, Day, HeldLease};
+use crate::budget::day::{Day, HeldLease};
 use crate::budget::entry::{Reservation, ReservationId};
 use crate::budget::lease_id::LeaseId;
 use crate::budget::limits::BudgetLimits;
@@ -96,11 +96,13 @@ impl BudgetBook {
 }
 
 fn saved_day(number: u64, day: &Day) -> SavedDay {
-    let caller = |(caller, books): (&u64, &Caller)| SavedCaller {
-        caller: *caller,
-        account: books.account,
-        is_told: books.is_told,
+    let caller = |(caller, account): (u64, Account)| SavedCaller {
+        caller,
+        account,
+        is_told: day.told.contains(&caller),
     };
+    let mut callers: Vec<SavedCaller> = day.callers.iter().map(caller).collect();
+    callers.sort_unstable_by_key(|saved| saved.caller);
     let holding = |held: &HeldLease| SavedHolding {
         id: held.id,
         granted: held.granted,
@@ -111,7 +113,7 @@ fn saved_day(number: u64, day: &Day) -> SavedDay {
         day: number,
         used: day.used,
         tiers: day.tiers,
-        callers: day.callers.iter().map(caller).collect(),
+        callers,
         leases: day.leases.iter().flat_map(BTreeMap::values).map(holding).collect(),
     }
 }
@@ -139,8 +141,12 @@ fn read_day(saved: &SavedDay, snapshot: &BudgetSnapshot, source: BudgetSource) -
     }
     let mut day = Day { tiers: saved.tiers, used: saved.used, ..Day::default() };
     for SavedCaller { caller, account, is_told } in saved.callers.iter().copied() {
-        if day.callers.insert(caller, Caller { account, is_told }).is_some() {
+        if day.callers.get(caller).is_some() {
             return Err(SnapshotError::Twice { what: "caller", number: caller });
+        }
+        *day.callers.open(caller) = account;
+        if is_told {
+            day.told.insert(caller);
         }
     }
     for SavedHolding { id, granted, returned, account } in saved.leases.iter().copied() {
@@ -181,9 +187,9 @@ impl Sums {
     /// Compares a day with what is expected of it, which is struck off.
     fn check_day(&mut self, number: u64, day: &Day, source: BudgetSource) -> Result<(), SnapshotError> {
         let wrong = |what| SnapshotError::DoesNotAddUp { what, day: number };
-        for (caller, books) in &day.callers {
-            let expected = self.callers.remove(&(number, *caller)).unwrap_or_default();
-            matches(&books.account, &expected).then_some(()).ok_or(wrong("a caller"))?;
+        for (caller, account) in day.callers.iter() {
+            let expected = self.callers.remove(&(number, caller)).unwrap_or_default();
+            matches(&account, &expected).then_some(()).ok_or(wrong("a caller"))?;
         }
         for tier in Tier::ALL {
             let account = &day.tiers[tier.index()];
@@ -198,10 +204,10 @@ impl Sums {
                 let expected = self.leases.remove(&(day, tier, generation)).unwrap_or_default();
                 matches(&held.account, &expected).then_some(()).ok_or(wrong("a lease"))?;
             }
-            let of_leases = sum(leases.values().map(|held| &held.account));
+            let of_leases = sum(leases.values().map(|held| held.account));
             (of_leases == *account).then_some(()).ok_or(wrong("a tier's leases"))?;
         }
-        let of_callers = sum(day.callers.values().map(|caller| &caller.account));
+        let of_callers = sum(day.callers.iter().map(|(_, account)| account));
         let of_tiers = day.all();
         (of_callers == of_tiers).then_some(()).ok_or(wrong("all callers"))
     }
@@ -212,7 +218,7 @@ fn matches(account: &Account, expected: &Account) -> bool {
 }
 
 /// What accounts come to. A cost beyond all counting is possible, and stays at the most that can be counted on either side.
-fn sum<'a>(accounts: impl Iterator<Item = &'a Account>) -> Account {
+fn sum(accounts: impl Iterator<Item = Account>) -> Account {
     accounts.fold(Account::default(), |sum, account| Account {
         posted: sum.posted.saturating_add(account.posted),
         held: sum.held.saturating_add(account.held),

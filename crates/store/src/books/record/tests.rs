@@ -9,6 +9,8 @@ use seawall_core::budget::{Entry, LeaseId, Reservation, ReservationId};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
+#[cfg(feature = "embedded")]
+use std::sync::Arc;
 
 /// Small, large and everything between.
 fn numbers() -> impl Strategy<Value = u64> {
@@ -180,6 +182,27 @@ fn an_unknown_version_or_kind_is_refused() {
     for wrong in [[2, 2, 7], [0, 2, 7], [1, 10, 7], [1, 255, 7]] {
         assert_eq!(JournalRecord::decode(&wrong), Err(NoRecord));
     }
+}
+
+#[cfg(feature = "embedded")]
+#[test]
+fn records_in_a_row_have_one_name_for_one_model() {
+    let attempt = |model: &str| {
+        let (reservation, id) = (ReservationId(1), CallId { request: 2, attempt: 0 });
+        JournalRecord::Attempt { reservation, id, model: model.into() }
+    };
+    let mut last = Arc::default();
+    let mut read = |model: &str| {
+        let mut bytes = Vec::new();
+        attempt(model).encode(&mut bytes);
+        match JournalRecord::decode_after(&bytes, &mut last) {
+            Ok(JournalRecord::Attempt { model, .. }) => model,
+            other => panic!("{other:?}"),
+        }
+    };
+    let [first, second, other, back] = ["strong", "strong", "swift", "strong"].map(&mut read);
+    assert_eq!([&*first, &*second, &*other, &*back], ["strong", "strong", "swift", "strong"]);
+    assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &back));
 }
 
 proptest! {
