@@ -2,6 +2,7 @@
 
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
+use seawall_core::budget::BudgetBook;
 use seawall_pipeline::{Path, Runtime as _, Timer as _};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, Opened};
 use seawall_store::{Books, NoJournal};
@@ -72,15 +73,18 @@ pub(crate) struct Keeping {
 
 /// The books of these settings, and who keeps them.
 pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<Keeping, KeepError> {
-    let limits = settings.budget.limits.clone();
+    let (limits, seed) = (settings.budget.limits.clone(), runtime.draw().below(u64::MAX));
     let (books, kept, store) = match settings.store.kind {
-        StoreKind::Memory => (Books::new(limits, NoJournal), Kept::Memory, None),
+        StoreKind::Memory => {
+            let book = BudgetBook::new(limits).seeded(seed);
+            (Books::with_book(book, NoJournal), Kept::Memory, None)
+        }
         StoreKind::Embedded | StoreKind::Redis => {
             let path = PathBuf::from(&settings.store.folder);
             let options = EmbeddedOptions::new(limits);
             let Opened { store, book, journal, report } = EmbeddedStore::open(&path, options, runtime.now())?;
             let kept = Kept::Folder { path, report: Box::new(report) };
-            (Books::with_book(book, journal), kept, Some(Arc::new(store)))
+            (Books::with_book(book.seeded(seed), journal), kept, Some(Arc::new(store)))
         }
     };
     let (stop, stopped) = watch::channel(false);

@@ -59,6 +59,11 @@ pub(super) struct Day {
 }
 
 impl Day {
+    /// Nothing spent, with accounts of callers laid out by this seed.
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self { callers: Accounts::seeded(seed), ..Self::default() }
+    }
+
     pub(super) fn all(&self) -> Account {
         let sum = |part: fn(&Account) -> Money| self.tiers.iter().map(part).sum();
         Account { posted: sum(|tier| tier.posted), held: sum(|tier| tier.held) }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long what was noted waits at most until it is written.
-const LOOK_AFTER: Duration = Duration::from_millis(8);
+const LOOK_AFTER: Duration = Duration::from_millis(16);
 /// At which look in a row the journal is made durable, which costs a hundred times as much as writing to it.
 const SYNC_AT: u32 = 3;
 

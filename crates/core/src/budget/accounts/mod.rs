@@ -43,23 +43,37 @@ struct Part {
 pub(super) struct Accounts {
     parts: Box<[Part]>,
     nobody: Option<Account>,
+    /// What nobody outside knows: who could choose callers whose accounts want the same place would make all of them slow.
+    seed: u64,
     /// How many parts, from the first on, have been taken apart.
     apart: usize,
 }
 
 impl Default for Accounts {
     fn default() -> Self {
-        Self { parts: (0..PARTS).map(|_| Part::default()).collect(), nobody: None, apart: 0 }
+        Self::seeded(0)
     }
 }
 
 impl Accounts {
+    /// No accounts, to be laid out by this seed.
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self { parts: (0..PARTS).map(|_| Part::default()).collect(), nobody: None, seed, apart: 0 }
+    }
+
+    /// The same accounts, by another seed.
+    pub(super) fn laid_out_by(&self, seed: u64) -> Self {
+        let mut other = Self::seeded(seed);
+        self.iter().for_each(|(caller, account)| *other.open(caller) = account);
+        other
+    }
+
     /// The account of a caller that has one.
     pub(super) fn get(&self, caller: u64) -> Option<Account> {
         if caller == NOBODY {
             return self.nobody;
         }
-        let hash = hash(caller);
+        let hash = hash(caller, self.seed);
         let part = &self.parts[part_of(hash)];
         part.find(hash, caller).ok().map(|place| part.places[place].account)
     }
@@ -69,8 +83,8 @@ impl Accounts {
         if caller == NOBODY {
             return self.nobody.get_or_insert_default();
         }
-        let hash = hash(caller);
-        self.parts[part_of(hash)].open(hash, caller)
+        let hash = hash(caller, self.seed);
+        self.parts[part_of(hash)].open(hash, caller, self.seed)
     }
 
     /// Closes an account.
@@ -79,8 +93,8 @@ impl Accounts {
             self.nobody = None;
             return;
         }
-        let hash = hash(caller);
-        self.parts[part_of(hash)].remove(hash, caller);
+        let hash = hash(caller, self.seed);
+        self.parts[part_of(hash)].remove(hash, caller, self.seed);
     }
 
     /// All accounts, in no order.
@@ -125,13 +139,13 @@ impl Part {
         Err(None)
     }
 
-    fn open(&mut self, hash: u64, caller: u64) -> &mut Account {
+    fn open(&mut self, hash: u64, caller: u64, seed: u64) -> &mut Account {
         let at = match self.find(hash, caller) {
             Ok(at) => at,
             Err(free) => {
                 let at = match free.filter(|_| (self.taken + 1) * OF <= self.places.len() * MOST_FULL) {
                     Some(free) => free,
-                    None => self.grow(hash),
+                    None => self.grow(hash, seed),
                 };
                 self.places[at].caller = caller;
                 self.taken += 1;
@@ -142,11 +156,11 @@ impl Part {
     }
 
     /// Lays all accounts out anew, with room to spare. Returns the place for one more with this hash.
-    fn grow(&mut self, hash: u64) -> usize {
+    fn grow(&mut self, hash: u64, seed: u64) -> usize {
         let length = (self.places.len() + self.places.len() / 2).max(FEWEST);
         let old = std::mem::replace(&mut self.places, vec![Place::default(); length]);
         for place in old.into_iter().filter(|place| place.caller != NOBODY) {
-            let at = self.free_from(self::hash(place.caller));
+            let at = self.free_from(self::hash(place.caller, seed));
             self.places[at] = place;
         }
         self.free_from(hash)
@@ -157,7 +171,7 @@ impl Part {
         self.find(hash, NOBODY).unwrap_or_default()
     }
 
-    fn remove(&mut self, hash: u64, caller: u64) {
+    fn remove(&mut self, hash: u64, caller: u64, seed: u64) {
         let Ok(mut hole) = self.find(hash, caller) else { return };
         let length = self.places.len();
         let behind = |from: usize, to: usize| if to >= from { to - from } else { to + length - from };
@@ -167,7 +181,7 @@ impl Part {
             if place.caller == NOBODY {
                 break;
             }
-            let home = self.home(self::hash(place.caller));
+            let home = self.home(self::hash(place.caller, seed));
             if behind(home, at) >= behind(hole, at) {
                 self.places[hole] = place;
                 hole = at;
@@ -195,8 +209,8 @@ impl Part {
     }
 }
 
-fn hash(caller: u64) -> u64 {
-    FixedState::with_seed(0).hash_one(caller)
+fn hash(caller: u64, seed: u64) -> u64 {
+    FixedState::with_seed(seed).hash_one(caller)
 }
 
 /// The place in a part is chosen by the highest bits of the hash, the part by the lowest.

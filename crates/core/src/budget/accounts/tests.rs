@@ -18,7 +18,7 @@ fn sorted(accounts: &Accounts) -> Vec<(u64, Account)> {
 
 /// Callers of one part, in the order of their numbers, so that they meet.
 fn neighbours(how_many: usize) -> Vec<u64> {
-    (1..).filter(|caller| part_of(hash(*caller)) == 7).take(how_many).collect()
+    (1..).filter(|caller| part_of(hash(*caller, 0)) == 7).take(how_many).collect()
 }
 
 proptest! {
@@ -81,7 +81,7 @@ fn an_account_lies_at_most_a_few_places_behind_where_its_number_leads() {
     for part in &accounts.parts {
         places += part.places.len();
         for (at, place) in part.places.iter().enumerate().filter(|(_, place)| place.caller != NOBODY) {
-            let home = part.home(hash(place.caller));
+            let home = part.home(hash(place.caller, 0));
             steps += (at + part.places.len() - home) % part.places.len();
         }
     }
@@ -97,9 +97,24 @@ fn places_are_laid_out_anew_when_thirteen_of_sixteen_are_taken() {
     let mut part = Part::default();
     let mut lengths = Vec::new();
     for caller in neighbours(14) {
-        part.open(hash(caller), caller);
+        part.open(hash(caller, 0), caller, 0);
         lengths.push(part.places.len());
     }
     assert_eq!(FEWEST, 4);
     assert_eq!(lengths, [4, 4, 4, 6, 9, 9, 9, 13, 13, 13, 19, 19, 19, 19]);
+}
+
+#[test]
+fn another_seed_lays_the_same_accounts_out_elsewhere() {
+    let mut accounts = Accounts::default();
+    for caller in 0..1_000 {
+        accounts.open(caller).posted = Money::from_nanos(caller);
+    }
+    let other = accounts.laid_out_by(7);
+    assert_eq!(other.len(), 1_000);
+    for caller in 0..1_000 {
+        assert_eq!(other.get(caller).map(|account| account.posted), Some(Money::from_nanos(caller)));
+    }
+    let order = |accounts: &Accounts| accounts.iter().map(|(caller, _)| caller).collect::<Vec<_>>();
+    assert_ne!(order(&accounts), order(&other));
 }

@@ -56,6 +56,8 @@ pub struct BudgetBook {
     uptime: Uptime,
     /// When to look for what can be forgotten.
     next_look: Duration,
+    /// What callers' accounts are laid out by.
+    seed: u64,
 }
 
 impl BudgetBook {
@@ -85,7 +87,17 @@ impl BudgetBook {
             next: 0,
             uptime: Uptime::default(),
             next_look: LOOK_EVERY,
+            seed: 0,
         }
+    }
+
+    /// Lays callers' accounts out by a number that nobody outside knows, so that nobody can choose callers whose accounts
+    /// are in each other's way. What the books say stays the same.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self.days.values_mut().for_each(|day| day.callers = day.callers.laid_out_by(seed));
+        self
     }
 
     /// Whether the request fits every limit at once; if so, the entry that reserves it. Nothing changes until the entry
@@ -253,7 +265,8 @@ impl BudgetBook {
     }
 
     fn day_books(&mut self, day: u64) -> &mut Day {
-        let books = self.days.entry(day).or_default();
+        let seed = self.seed;
+        let books = self.days.entry(day).or_insert_with(|| Day::seeded(seed));
         books.used = self.uptime.get();
         books
     }
