@@ -3,7 +3,7 @@
 use crate::Failed;
 use anyhow::anyhow;
 use clap::Args;
-use seawall_config::{Input, Loaded, Problems, Source, load, read_file};
+use seawall_config::{Draft, Input, Loaded, Problems, Source, draft, read_file, shape};
 use seawall_core::time::UtcTime;
 use seawall_gateway::TokioRuntime;
 use seawall_pipeline::Runtime as _;
@@ -75,26 +75,50 @@ impl Origins {
     pub(crate) fn load(&self, file: Option<Source>) -> Result<Loaded, Problems> {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        load(&Input {
+        let input = Input {
             file,
             environment: environment.collect(),
             arguments: self.arguments.clone(),
             today: today(),
-        })
+        };
+        // Made once and kept for ever, so not on a thread that ends.
+        let _ = shape();
+        aside(|| draft(&input), Draft::check)
     }
 
     /// Reads and loads; what is wrong is shown and fails.
     pub(crate) fn load_or_fail(&self) -> Result<Loaded, Failed> {
-        self.load_with_text().map(|(loaded, _)| loaded)
-    }
-
-    /// The same, with the text that the file had.
-    pub(crate) fn load_with_text(&self) -> Result<(Loaded, Option<String>), Failed> {
         check_environment()?;
         let read = self.read().map_err(|problems| refused(&problems))?;
-        let text = read.as_ref().map(|file| file.text.clone());
-        Ok((self.load(read).map_err(|problems| refused(&problems))?, text))
+        self.load(read).map_err(|problems| refused(&problems))
     }
+}
+
+/// What `reduce` makes here of something large that is made, and dropped, on a thread of its own.
+///
+/// Reading settings takes many times the memory that they have in the end, and on one thread the two would lie among each
+/// other. An allocator that keeps a place for each thread gives back a thread's place once nothing is left in it.
+pub(crate) fn aside<T: Send, A>(make: impl FnOnce() -> T + Send, reduce: impl FnOnce(&T) -> A) -> A {
+    let (give, take) = std::sync::mpsc::sync_channel::<T>(1);
+    let (give_back, take_back) = std::sync::mpsc::sync_channel::<T>(1);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            // Whoever waits for it is there until this thread has ended.
+            let _ = give.send(make());
+            drop(take_back.recv());
+        });
+        match (take.recv(), thread) {
+            (Ok(made), _) => {
+                let reduced = reduce(&made);
+                let _ = give_back.send(made);
+                reduced
+            }
+            (Err(_), thread) => match thread.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => unreachable!("it gives what it has made, or panics"),
+            },
+        }
+    })
 }
 
 /// Refuses a variable of ours that is no text: what would be left of it is not what somebody wrote.

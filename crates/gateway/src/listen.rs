@@ -19,7 +19,7 @@ use crate::unread::OpenStreams;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use seawall_config::{Loaded, Settings};
+use seawall_config::{Settings, Written};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{Runtime as _, Timer as _};
@@ -160,8 +160,8 @@ impl Listening {
     }
 
     /// Shows operators these settings as those that hold, with where each was written.
-    pub fn show(&self, loaded: &Arc<Loaded>) {
-        self.face.sight.loaded.store(Some(Arc::clone(loaded)));
+    pub fn show(&self, written: &Arc<Written>) {
+        self.face.sight.written.store(Some(Arc::clone(written)));
     }
 
     /// Where its state is kept, and what was found there.

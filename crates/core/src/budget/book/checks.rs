@@ -33,6 +33,19 @@ impl BudgetBook {
     }
 
     pub(super) fn check_money(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
+        self.check_day(ask, now).map_err(|refusal| {
+            let (limits, day, wanted) = (&self.limits, now.utc.day(), ask.worst);
+            let most = limits.caller_day.min(limits.tier_cap(day, ask.tier)).min(limits.day_cap(day));
+            // Who may spend nothing at all is not helped by asking for less.
+            if wanted > most && most > Money::ZERO {
+                BudgetRefusal::MoreThanADay { wanted, most }
+            } else {
+                refusal
+            }
+        })
+    }
+
+    fn check_day(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
         let day = now.utc.day();
         let (wanted, tier, resets) = (ask.worst, ask.tier, UtcTime::start_of_day(day.saturating_add(1)));
         let free = self.caller(day, ask.caller).free(self.limits.caller_day);
