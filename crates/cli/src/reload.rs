@@ -5,7 +5,8 @@
 //! such as a secret that is not there yet, they are tried again until they are taken or written anew. **What it will
 //! not do.** It follows no file that has become empty and waits for no pipe: both would be settings that nobody wrote.
 
-use crate::settings::{Origins, aside, colours};
+use crate::aside::aside;
+use crate::settings::{Origins, colours};
 use seawall_config::{Loaded, Needs, Problems, Source, Written, diff};
 use seawall_core::quota::LimitChange;
 use seawall_gateway::Listening;

@@ -1,6 +1,7 @@
 //! Where settings come from: a profile, a file, the environment, arguments.
 
 use crate::Failed;
+use crate::aside::aside;
 use anyhow::anyhow;
 use clap::Args;
 use seawall_config::{Draft, Input, Loaded, Problems, Source, draft, read_file, shape};
@@ -92,33 +93,6 @@ impl Origins {
         let read = self.read().map_err(|problems| refused(&problems))?;
         self.load(read).map_err(|problems| refused(&problems))
     }
-}
-
-/// What `reduce` makes here of something large that is made, and dropped, on a thread of its own.
-///
-/// Reading settings takes many times the memory that they have in the end, and on one thread the two would lie among each
-/// other. An allocator that keeps a place for each thread gives back a thread's place once nothing is left in it.
-pub(crate) fn aside<T: Send, A>(make: impl FnOnce() -> T + Send, reduce: impl FnOnce(&T) -> A) -> A {
-    let (give, take) = std::sync::mpsc::sync_channel::<T>(1);
-    let (give_back, take_back) = std::sync::mpsc::sync_channel::<T>(1);
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
-            // Whoever waits for it is there until this thread has ended.
-            let _ = give.send(make());
-            drop(take_back.recv());
-        });
-        match (take.recv(), thread) {
-            (Ok(made), _) => {
-                let reduced = reduce(&made);
-                let _ = give_back.send(made);
-                reduced
-            }
-            (Err(_), thread) => match thread.join() {
-                Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => unreachable!("it gives what it has made, or panics"),
-            },
-        }
-    })
 }
 
 /// Refuses a variable of ours that is no text: what would be left of it is not what somebody wrote.
