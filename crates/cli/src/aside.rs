@@ -16,6 +16,8 @@ const KEPT_OF_EACH: usize = 7;
 const SMALL: (usize, usize, usize) = (24, 16, 1_032);
 /// Freeing a piece of this size has the allocator look for pages to give back; a larger one would have pages of its own.
 const LARGE: usize = 100 << 10;
+/// It gives nothing back before some 16 MiB lie free in a row. This many large pieces, none of which is written to, are more.
+const IN_A_ROW: usize = 400;
 
 /// What `reduce` makes here of something large that is made, and dropped, elsewhere.
 pub(crate) fn aside<T: Send, A>(make: impl FnOnce() -> T + Send, reduce: impl FnOnce(&T) -> A) -> A {
@@ -35,7 +37,7 @@ pub(crate) fn aside<T: Send, A>(make: impl FnOnce() -> T + Send, reduce: impl Fn
             let kept = pieces();
             drop(early);
             drop(kept);
-            drop(black_box(Vec::<u8>::with_capacity(LARGE)));
+            drop(black_box((0..IN_A_ROW).map(|_| Vec::with_capacity(LARGE)).collect::<Vec<Vec<u8>>>()));
         });
         turn.wait();
         let made = guard().take();
