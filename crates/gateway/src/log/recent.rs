@@ -12,6 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) const SHOWN: usize = 1_000;
 /// So many are kept where they are to be written: some seconds of a busy gateway.
 pub(super) const WAITING: usize = 10_000;
+/// A ring with more room than this was long once, and is made short when it can be.
+const MUCH_ROOM: usize = 4 * SHOWN;
 
 /// Records in the order in which requests ended.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl Recent {
     /// With a writer that takes what is put in, or without.
     pub(super) fn new(is_written: bool) -> Self {
         let most = if is_written { WAITING } else { SHOWN };
-        let records = Records { ring: VecDeque::with_capacity(most), ..Records::default() };
+        let records = Records { ring: VecDeque::with_capacity(SHOWN), ..Records::default() };
         Self { records: Mutex::new(records), first: Condvar::new(), is_written, most }
     }
 
@@ -49,8 +51,14 @@ impl Recent {
         // Copied before the lock is taken, and the old one dropped after it is given back.
         let record = record.clone();
         let mut records = self.lock();
-        let old = if records.ring.len() == self.most { records.ring.pop_front() } else { None };
         let is_lost = records.unwritten == self.most;
+        // What was written is kept only to be shown; the rest of the room is for a writer who does not keep up. Two go for one
+        // that comes, so that the ring is short again after that.
+        let room = (records.unwritten + 1).clamp(SHOWN, self.most);
+        let old = [(); 2].map(|()| if records.ring.len() >= room { records.ring.pop_front() } else { None });
+        if records.ring.len() < SHOWN && records.ring.capacity() > MUCH_ROOM {
+            records.ring.shrink_to(SHOWN);
+        }
         records.ring.push_back(record);
         if self.is_written && !is_lost {
             records.unwritten += 1;
@@ -91,5 +99,33 @@ impl Recent {
         let mut shown = Vec::with_capacity(most.min(SHOWN));
         shown.extend(self.lock().ring.iter().rev().take(most.min(SHOWN)).cloned());
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MUCH_ROOM, Recent, SHOWN, WAITING};
+    use crate::log::tests::record;
+    use seawall_pipeline::Verdict;
+
+    #[test]
+    fn what_was_written_takes_no_more_room_than_what_is_shown() {
+        let recent = Recent::new(true);
+        let one = record(Verdict::Answered);
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            (0..WAITING).for_each(|_| assert!(!recent.push(&one)));
+            assert_eq!(recent.lock().ring.len(), WAITING);
+            recent.take(usize::MAX, &mut taken);
+            assert_eq!(taken.len(), WAITING);
+            // Whoever keeps up needs little.
+            for _ in 0..WAITING {
+                recent.push(&one);
+                recent.take(usize::MAX, &mut taken);
+            }
+            let records = recent.lock();
+            assert_eq!(records.ring.len(), SHOWN);
+            assert!(records.ring.capacity() <= MUCH_ROOM);
+        }
     }
 }

@@ -34,8 +34,9 @@ impl BudgetBook {
 
     pub(super) fn check_money(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
         self.check_day(ask, now).map_err(|refusal| {
-            let (limits, day, wanted) = (&self.limits, now.utc.day(), ask.worst);
-            let most = limits.caller_day.min(limits.tier_cap(day, ask.tier)).min(limits.day_cap(day));
+            let wanted = ask.worst;
+            // A tier never has more than all together.
+            let most = self.limits.caller_day.min(self.limits.tier_cap(now.utc.day(), ask.tier));
             // Who may spend nothing at all is not helped by asking for less.
             if wanted > most && most > Money::ZERO {
                 BudgetRefusal::MoreThanADay { wanted, most }
