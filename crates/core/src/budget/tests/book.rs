@@ -51,14 +51,17 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
 
 #[test]
 fn who_may_spend_nothing_is_not_told_to_ask_for_less() {
-    let options = BudgetOptions { shares: [99.9, 0.1, 0.0], ..BudgetOptions::default() };
-    let book = BudgetBook::new(options.check().unwrap());
-    let refused = |tier, worst| book.decide(&ask(1, tier, worst), at(0)).unwrap_err();
-    assert!(matches!(refused(Tier::Guest, 1), BudgetRefusal::TierDay { .. }));
+    let refused = |options: BudgetOptions, tier, worst| {
+        BudgetBook::new(options.check().unwrap()).decide(&ask(1, tier, worst), at(0)).unwrap_err()
+    };
+    // Of the least sum there is, a part is nothing.
+    let least = BudgetOptions { day: nanos(1), caller_day: nanos(1), ..BudgetOptions::default() };
+    assert!(matches!(refused(least, Tier::Guest, 1), BudgetRefusal::TierDay { .. }));
     // Of $5,000, the standard tier has as much as one caller: $5.
+    let options = BudgetOptions { shares: [99.8, 0.1, 0.1], ..BudgetOptions::default() };
     let five = Money::from_dollars(5);
     let refusal = BudgetRefusal::MoreThanADay { wanted: nanos(five.as_nanos() + 1), most: five };
-    assert_eq!(refused(Tier::Standard, five.as_nanos() + 1), refusal);
+    assert_eq!(refused(options, Tier::Standard, five.as_nanos() + 1), refusal);
     assert_eq!(refusal.to_string(), "the request may cost $5.000000001, and a whole day has $5.00");
 }
 
