@@ -87,7 +87,7 @@ fn line(key: &KeyShape, leaf: &Leaf, entry: Option<&Entry>) -> Option<Line> {
 
 /// Everything that holds, as TOML; with where each value was written, if asked for.
 #[must_use]
-pub fn show(written: impl AsRef<Written>, with_origins: bool) -> String {
+pub fn show(written: &impl AsRef<Written>, with_origins: bool) -> String {
     let Layers { tree, sources, .. } = written.as_ref().layers();
     let all = all_blocks(&tree);
     let mut out = format!(
@@ -121,7 +121,7 @@ pub struct ListedKey {
 
 /// Everything that holds, key by key.
 #[must_use]
-pub fn listed(written: impl AsRef<Written>) -> Vec<ListedKey> {
+pub fn listed(written: &impl AsRef<Written>) -> Vec<ListedKey> {
     let Layers { tree, sources, .. } = written.as_ref().layers();
     let mut keys = Vec::new();
     for Block { header, pattern, lines, .. } in all_blocks(&tree) {
@@ -179,13 +179,13 @@ pub(crate) fn values(written: &Written) -> BTreeMap<String, String> {
 
 /// What differs between two settings, key by key.
 #[must_use]
-pub fn diff(old: impl AsRef<Written>, new: impl AsRef<Written>) -> Vec<Change> {
+pub fn diff(old: &impl AsRef<Written>, new: &impl AsRef<Written>) -> Vec<Change> {
     differences(&old.as_ref().layers().tree, &new.as_ref().layers().tree)
 }
 
 /// What was set other than the profile has it, and is not followed yet.
 #[must_use]
-pub fn unfollowed(written: impl AsRef<Written>) -> Vec<Change> {
+pub fn unfollowed(written: &impl AsRef<Written>) -> Vec<Change> {
     written.as_ref().unfollowed.clone()
 }
 

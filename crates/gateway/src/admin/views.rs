@@ -195,7 +195,7 @@ pub(super) async fn requests(admin: &Admin, asked: Asked) -> Result<Answer, Admi
 /// The settings that hold, and where each was written.
 pub(super) async fn settings(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
     let written = admin.sight.written.load();
-    let keys = written.as_ref().map(|written| listed(written)).unwrap_or_default();
+    let keys = written.as_ref().map(listed).unwrap_or_default();
     let keys: Vec<Value> = keys
         .into_iter()
         .map(|key| {
