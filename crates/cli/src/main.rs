@@ -5,6 +5,7 @@
 //! when something failed, 2 when what was asked for makes no sense).
 
 mod admin;
+mod aside;
 mod config;
 mod demo;
 mod key;

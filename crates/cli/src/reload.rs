@@ -5,24 +5,27 @@
 //! such as a secret that is not there yet, they are tried again until they are taken or written anew. **What it will
 //! not do.** It follows no file that has become empty and waits for no pipe: both would be settings that nobody wrote.
 
+use crate::aside::aside;
 use crate::settings::{Origins, colours};
-use seawall_config::{Loaded, Needs, Problems, Source, diff};
+use seawall_config::{Loaded, Needs, Problems, Source, Written, diff};
 use seawall_core::quota::LimitChange;
 use seawall_gateway::Listening;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Reads settings again and has the gateway follow them.
 pub(crate) struct Reload {
     origins: Origins,
     /// What the gateway was started with: some of it holds until it is started anew.
-    started: Arc<Loaded>,
-    current: Arc<Loaded>,
+    started: Arc<Written>,
+    current: Arc<Written>,
     /// The file as it was last looked at, whatever came of it.
-    seen: Option<String>,
+    seen: Option<Arc<str>>,
     /// The file as it was a moment ago, if it was another: a file that is still being written is left alone.
-    settling: Option<String>,
+    settling: Option<Arc<str>>,
     /// Why the gateway could not follow the file as it was last looked at.
     refused: Option<String>,
     /// Why the file could not be read a moment ago, and whether that was told.
@@ -30,14 +33,18 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Of a gateway that was started with these settings, from a file of this text.
-    pub(crate) fn new(origins: Origins, started: Arc<Loaded>, seen: Option<String>) -> Self {
-        let current = Arc::clone(&started);
+    /// Of a gateway that was started with these settings.
+    pub(crate) fn new(origins: Origins, started: Arc<Written>) -> Self {
+        let (current, seen) = (Arc::clone(&started), started.text().cloned());
         Self { origins, current, started, seen, settling: None, refused: None, unread: None }
     }
 
     /// Looks whether the file has changed and then stayed the same for a moment; to be called every second or so.
     pub(crate) fn look(&mut self, listening: &Listening) {
+        if self.refused.is_none() && self.is_as_seen() {
+            (self.unread, self.settling) = (None, None);
+            return;
+        }
         let file = match self.read() {
             Ok(None) => return,
             Ok(Some(file)) => file,
@@ -55,6 +62,15 @@ impl Reload {
         } else {
             self.settling = Some(file.text);
         }
+    }
+
+    /// Whether the file is as it was last looked at. It is compared piece by piece: a large one would otherwise be in memory twice
+    /// every second.
+    fn is_as_seen(&self) -> bool {
+        let (Some(path), Some(seen)) = (&self.origins.file, &self.seen) else { return false };
+        // What is no file could keep us waiting.
+        let is_as_long = |found: std::fs::Metadata| found.is_file() && found.len() == seen.len() as u64;
+        std::fs::metadata(path).is_ok_and(is_as_long) && holds(path, seen.as_bytes()).unwrap_or(false)
     }
 
     /// Reads everything again because somebody said so.
@@ -101,23 +117,23 @@ impl Reload {
     }
 
     fn apply(&mut self, file: Option<Source>, listening: &Listening) {
-        self.seen = file.as_ref().map(|file| file.text.clone());
+        self.seen = file.as_ref().map(|file| Arc::clone(&file.text));
         self.settling = None;
-        let loaded = match self.origins.load(file) {
+        let Loaded { settings, warnings, written } = match self.origins.load(file) {
             Ok(loaded) => loaded,
             Err(problems) => {
                 self.refused = None;
                 return refuse(&problems);
             }
         };
-        match listening.change(&loaded.settings) {
+        match listening.change(&settings) {
             Ok(limits) => {
                 self.refused = None;
-                if !loaded.warnings.is_empty() {
-                    eprint!("{}", loaded.warnings.render(colours()));
+                if !warnings.is_empty() {
+                    eprint!("{}", warnings.render(colours()));
                 }
-                eprint!("{}", self.report(&loaded, &limits));
-                self.current = Arc::new(loaded);
+                eprint!("{}", aside(|| self.report(&written, &limits), String::clone));
+                self.current = Arc::new(written);
                 listening.show(&self.current);
             }
             Err(error) => {
@@ -131,8 +147,8 @@ impl Reload {
     }
 
     /// What has changed, what of it is not followed or waits for a restart, and what became of limits that changed.
-    fn report(&self, loaded: &Loaded, limits: &[LimitChange]) -> String {
-        let changes = diff(&self.current, loaded);
+    fn report(&self, written: &Written, limits: &[LimitChange]) -> String {
+        let changes = diff(&*self.current, written);
         let of = |needs: Needs| -> Vec<&str> {
             changes.iter().filter(|change| change.needs == needs).map(|change| change.key.as_str()).collect()
         };
@@ -144,7 +160,7 @@ impl Reload {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "seawall:   limit {limit}");
         }
-        let waiting: BTreeSet<String> = diff(&self.started, loaded)
+        let waiting: BTreeSet<String> = diff(&*self.started, written)
             .into_iter()
             .filter(|change| change.needs == Needs::Restart)
             .map(|change| change.key)
@@ -158,6 +174,23 @@ impl Reload {
             let _ = writeln!(text, "seawall: not followed yet: {}", ignored.join(", "));
         }
         text
+    }
+}
+
+/// Whether a file has exactly these bytes.
+fn holds(path: &Path, mut expected: &[u8]) -> io::Result<bool> {
+    let mut file = std::fs::File::open(path)?;
+    let mut piece = [0; 16 << 10];
+    loop {
+        let read = match file.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        let Some(rest) = expected.strip_prefix(&piece[..read]) else { return Ok(false) };
+        if read == 0 {
+            return Ok(rest.is_empty());
+        }
+        expected = rest;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::settings::{Origins, Overrides, colours};
 use crate::{Failed, counted, signals};
 use anyhow::Context as _;
 use clap::Args;
-use seawall_config::{Loaded, Provider, Settings, StoreKind, unfollowed};
+use seawall_config::{Loaded, Provider, Settings, StoreKind, Written, unfollowed};
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Mode;
@@ -66,19 +66,25 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failed> {
     if let Some(folder) = &arguments.data_dir {
         origins.set("store.folder", folder.clone());
     }
-    let (loaded, text) = origins.load_with_text()?;
-    if !loaded.warnings.is_empty() {
-        eprint!("{}", loaded.warnings.render(colours()));
+    let Loaded { settings, warnings, written } = origins.load_or_fail()?;
+    if !warnings.is_empty() {
+        eprint!("{}", warnings.render(colours()));
     }
-    eprint!("{}", not_followed(&loaded));
+    drop(warnings);
+    eprint!("{}", not_followed(&written));
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let tokio = tokio.context("cannot start a runtime").map_err(Failed::Broken)?;
-    let loaded = Arc::new(loaded);
-    let reload = Reload::new(origins, Arc::clone(&loaded), text);
-    tokio.block_on(start(arguments, reload, &loaded))
+    let written = Arc::new(written);
+    let reload = Reload::new(origins, Arc::clone(&written));
+    tokio.block_on(start(arguments, reload, Arc::new(settings), &written))
 }
 
-async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Arc<Loaded>) -> Result<(), Failed> {
+async fn start(
+    arguments: &ServeArguments,
+    reload: Reload,
+    settings: Arc<Settings>,
+    written: &Arc<Written>,
+) -> Result<(), Failed> {
     // Before the address is told, so that a signal sent right after it is not the end of us.
     let signals = Signals {
         interrupt: signals(SignalKind::interrupt()).map_err(Failed::Broken)?,
@@ -86,28 +92,29 @@ async fn start(arguments: &ServeArguments, reload: Reload, loaded: &Arc<Loaded>)
         hangup: signals(SignalKind::hangup()).map_err(Failed::Broken)?,
     };
     let runtime = TokioRuntime::new();
-    let model = simulated_model(&loaded.settings, &runtime)?;
+    let model = simulated_model(&settings, &runtime)?;
     // Its server is for who looks at its bill, sets its faults or asks it past the gateway.
     let server = match &model {
         Some(model) => Some(model_server(model.clone()).await?),
         None => None,
     };
     let address = server.as_ref().map(|(_, address)| *address);
-    let made_up = made_up_key(&loaded.settings)?;
+    let made_up = made_up_key(&settings)?;
     let keys = made_up.iter().map(|key| (Tier::Prime, key.clone())).collect();
-    let options = ServeOptions { settings: loaded.settings.clone(), simulated: model, keys };
+    let options = ServeOptions { settings: Arc::clone(&settings), simulated: model, keys };
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
     })?;
-    listening.show(loaded);
+    listening.show(written);
     let origin = match (&arguments.config, arguments.overrides.profile()) {
         (Some(file), _) => format!("file {}", file.display()),
         (None, Some(profile)) => format!("profile {profile}, no file"),
         (None, None) => "profile demo, no file".to_owned(),
     };
-    let settings = &loaded.settings;
-    let ready = Ready { listening: &listening, simulated: address, made_up, settings, origin };
+    let ready = Ready { listening: &listening, simulated: address, made_up, settings: &settings, origin };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
+    // What holds is in the gateway now.
+    drop(settings);
     let until_stopped = tend(listening, reload, signals, runtime);
     match server {
         None => until_stopped.await,
@@ -148,8 +155,8 @@ fn end_at_once() -> ! {
 }
 
 /// What was set in vain, so that nobody relies on it.
-fn not_followed(loaded: &Loaded) -> String {
-    let keys: Vec<String> = unfollowed(loaded).into_iter().map(|change| change.key).collect();
+fn not_followed(written: &Written) -> String {
+    let keys: Vec<String> = unfollowed(written).into_iter().map(|change| change.key).collect();
     if keys.is_empty() { String::new() } else { format!("seawall: not followed yet: {}\n", keys.join(", ")) }
 }
 

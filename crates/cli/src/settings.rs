@@ -1,9 +1,10 @@
 //! Where settings come from: a profile, a file, the environment, arguments.
 
 use crate::Failed;
+use crate::aside::aside;
 use anyhow::anyhow;
 use clap::Args;
-use seawall_config::{Input, Loaded, Problems, Source, load, read_file};
+use seawall_config::{Draft, Input, Loaded, Problems, Source, draft, read_file, shape};
 use seawall_core::time::UtcTime;
 use seawall_gateway::TokioRuntime;
 use seawall_pipeline::Runtime as _;
@@ -75,25 +76,22 @@ impl Origins {
     pub(crate) fn load(&self, file: Option<Source>) -> Result<Loaded, Problems> {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        load(&Input {
+        let input = Input {
             file,
             environment: environment.collect(),
             arguments: self.arguments.clone(),
             today: today(),
-        })
+        };
+        // Made once and kept for ever, so not on a thread that ends.
+        let _ = shape();
+        aside(|| draft(&input), Draft::check)
     }
 
     /// Reads and loads; what is wrong is shown and fails.
     pub(crate) fn load_or_fail(&self) -> Result<Loaded, Failed> {
-        self.load_with_text().map(|(loaded, _)| loaded)
-    }
-
-    /// The same, with the text that the file had.
-    pub(crate) fn load_with_text(&self) -> Result<(Loaded, Option<String>), Failed> {
         check_environment()?;
         let read = self.read().map_err(|problems| refused(&problems))?;
-        let text = read.as_ref().map(|file| file.text.clone());
-        Ok((self.load(read).map_err(|problems| refused(&problems))?, text))
+        self.load(read).map_err(|problems| refused(&problems))
     }
 }
 

@@ -44,7 +44,7 @@ pub use kind::{
     AddressRange, Algorithm, CoresValue, FaceName, Form, JsonType, KeySetValue, LogPlaceValue, Per, Provider,
     RateValue, RetryCosts, Runtime, SecretReference, StoreKind, is_metadata_host, shown_span,
 };
-pub use load::{Input, Loaded, load, read_file};
+pub use load::{Draft, Input, Loaded, Written, draft, load, read_file};
 pub use not_yet::is_followed;
 pub use problem::{Code, Place, Problem, Problems, Severity};
 pub use profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text};

@@ -8,13 +8,15 @@ use crate::profile::{DEFAULT_PROFILE, EMPTY_PROFILE, profile_names, profile_text
 use crate::raw::{Raw, shape};
 use crate::render::printable;
 use crate::settings::Settings;
+use crate::show::{Change, not_followed};
 use crate::source::{Origin, Source, SourceKind, Sources};
 use crate::suggest;
 use crate::tree::{LONGEST_TEXT, Table, Value, merge, parse};
-use crate::variable::{assign, from_arguments, from_variables};
+use crate::variable::{assign, from_arguments, from_variables, is_ours};
 use seawall_core::time::UtcTime;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 /// All that settings are made from. Each overrules those above it.
 #[derive(Clone, Debug, Default)]
@@ -44,78 +46,169 @@ pub struct Loaded {
     pub settings: Settings,
     /// What somebody should look at. None of it is an error.
     pub warnings: Problems,
+    /// How they were written.
+    pub written: Written,
+}
+
+/// How settings were written: the texts alone. What stands where in them is found out when somebody asks, which is
+/// seldom: with ten thousand keys it is ten times as large as the texts.
+#[derive(Clone, Debug)]
+pub struct Written {
+    input: Input,
+    /// What was set in vain. Somebody looks at this again and again.
+    pub(crate) unfollowed: Vec<Change>,
+}
+
+impl Written {
+    fn of(input: &Input, unfollowed: Vec<Change>) -> Self {
+        // What is not ours is nobody's business here.
+        let ours = input.environment.iter().filter(|(name, _)| is_ours(name)).cloned().collect();
+        Self { input: Input { environment: ours, ..input.clone() }, unfollowed }
+    }
+
+    /// The text of the user's file, if there is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&Arc<str>> {
+        self.input.file.as_ref().map(|file| &file.text)
+    }
+
+    pub(crate) fn layers(&self) -> Layers {
+        // All that is wrong with them was told when they were loaded.
+        Layers::of(&self.input, &mut Problems::default())
+    }
+}
+
+impl AsRef<Written> for Written {
+    fn as_ref(&self) -> &Written {
+        self
+    }
+}
+
+impl AsRef<Written> for Loaded {
+    fn as_ref(&self) -> &Written {
+        &self.written
+    }
+}
+
+/// What was written, each value with its place.
+pub(crate) struct Layers {
+    /// All layers on top of one another.
     pub(crate) tree: Table,
     pub(crate) sources: Sources,
     /// What the profile says that they start from.
     pub(crate) profile: Table,
+    /// The user's file among the sources.
+    file: usize,
+    /// Where the file stops being TOML.
+    broken_at: Option<usize>,
+}
+
+impl Layers {
+    fn of(input: &Input, problems: &mut Problems) -> Self {
+        let mut sources = Sources::default();
+        let file = input.file.clone().unwrap_or_else(|| Source::file("(no file)", ""));
+        let source = sources.add(file);
+        let mut over = parse(sources.text(source), source, problems);
+        let broken =
+            problems.list.iter().filter(|problem| matches!(problem.code, Code::Syntax | Code::TooLarge));
+        let broken_at = broken.flat_map(|problem| &problem.places).map(|place| place.origin.start).min();
+        let variables = from_variables(&input.environment, &mut sources, problems);
+        let arguments = from_arguments(&input.arguments, &mut sources, problems);
+        let in_file = take_profile(&mut over, problems);
+        let named = |assignments: &[_]| {
+            let mut found = assignments.iter().filter_map(crate::variable::Assignment::profile);
+            found.next_back().map(|(name, origin)| (name.to_owned(), origin))
+        };
+        let chosen = named(&arguments).or_else(|| named(&variables)).or(in_file);
+        let (name, origin) =
+            chosen.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), Origin::beginning(source)));
+        let mut tree = profile(&name, origin, &mut sources, problems);
+        // Who starts from nothing is compared with what is usual.
+        let base = if name == EMPTY_PROFILE {
+            profile(DEFAULT_PROFILE, origin, &mut Sources::default(), &mut Problems::default())
+        } else {
+            tree.clone()
+        };
+        merge(&mut tree, over);
+        for one in variables.iter().chain(&arguments).filter(|one| one.profile().is_none()) {
+            assign(one, shape(), &mut tree, problems);
+        }
+        Self { tree, sources, profile: base, file: source, broken_at }
+    }
+}
+
+/// Settings that were read and not yet checked together. It is far larger than what comes of it, of which nothing lies in
+/// the memory that this holds: so it can be made, and given back, apart from what stays.
+#[derive(Debug)]
+pub struct Draft {
+    input: Input,
+    raw: Raw,
+    /// What is wrong so far.
+    problems: Problems,
+    sources: Sources,
+    stand_ins: Vec<Origin>,
+    unfollowed: Vec<Change>,
+    file: usize,
+    broken_at: Option<usize>,
 }
 
 /// Reads, merges and checks settings. Everything that is wrong is reported at once.
 pub fn load(input: &Input) -> Result<Loaded, Problems> {
+    draft(input).check()
+}
+
+/// Reads and merges settings.
+#[must_use]
+pub fn draft(input: &Input) -> Draft {
     let mut problems = Problems::default();
-    let mut sources = Sources::default();
-    let file = input.file.clone().unwrap_or_else(|| Source::file("(no file)", ""));
-    let source = sources.add(file);
-    let mut over = parse(sources.text(source), source, &mut problems);
-    let broken = problems.list.iter().filter(|problem| matches!(problem.code, Code::Syntax | Code::TooLarge));
-    let broken_at = broken.flat_map(|problem| &problem.places).map(|place| place.origin.start).min();
-    let variables = from_variables(&input.environment, &mut sources, &mut problems);
-    let arguments = from_arguments(&input.arguments, &mut sources, &mut problems);
-    let in_file = take_profile(&mut over, &mut problems);
-    let named = |assignments: &[_]| {
-        let mut found = assignments.iter().filter_map(crate::variable::Assignment::profile);
-        found.next_back().map(|(name, origin)| (name.to_owned(), origin))
-    };
-    let chosen = named(&arguments).or_else(|| named(&variables)).or(in_file);
-    let (name, origin) = chosen.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), Origin::beginning(source)));
+    let Layers { tree, sources, profile, file, broken_at } = Layers::of(input, &mut problems);
     let shape = shape();
-    let mut tree = profile(&name, origin, &mut sources, &mut problems);
-    // Who starts from nothing is compared with what is usual.
-    let base = if name == EMPTY_PROFILE {
-        profile(DEFAULT_PROFILE, origin, &mut Sources::default(), &mut Problems::default())
-    } else {
-        tree.clone()
-    };
-    merge(&mut tree, over);
-    for one in variables.iter().chain(&arguments).filter(|one| one.profile().is_none()) {
-        assign(one, shape, &mut tree, &mut problems);
-    }
     let unread: Vec<Origin> =
         problems.list.iter().flat_map(|problem| &problem.places).map(|place| place.origin).collect();
     let mut reader = Reader::new(&mut problems);
     reader.stand_ins = unread;
     report_unknown(&tree, "", shape, &mut reader);
-    let raw = Raw::read_keys(&tree, "", Origin::beginning(source), &mut reader);
+    let raw = Raw::read_keys(&tree, "", Origin::beginning(file), &mut reader);
     let stand_ins = reader.stand_ins;
-    let settings = match broken_at {
-        None => check::all(&raw, stand_ins, input.today, &mut problems),
-        Some(broken_at) => {
-            // In a line that is no TOML, and after it, nothing is what it seems.
-            let line_start =
-                sources.text(source).get(..broken_at).and_then(|text| text.rfind('\n')).unwrap_or(0);
-            problems.list.retain(|problem| {
-                let sound = |origin: Origin| {
-                    origin.source != source || (origin.start < origin.end && origin.end <= line_start)
-                };
-                matches!(problem.code, Code::Syntax | Code::TooLarge)
-                    || problem.places.first().is_some_and(|first| sound(first.origin))
-            });
-            None
+    let unfollowed = not_followed(&profile, &tree);
+    Draft { input: input.clone(), raw, problems, sources, stand_ins, unfollowed, file, broken_at }
+}
+
+impl Draft {
+    /// Checks all of it together.
+    pub fn check(&self) -> Result<Loaded, Problems> {
+        let mut problems = self.problems.clone();
+        let settings = match self.broken_at {
+            None => check::all(&self.raw, self.stand_ins.clone(), self.input.today, &mut problems),
+            Some(broken_at) => {
+                // In a line that is no TOML, and after it, nothing is what it seems.
+                let text = self.sources.text(self.file);
+                let line_start = text.get(..broken_at).and_then(|text| text.rfind('\n')).unwrap_or(0);
+                problems.list.retain(|problem| {
+                    let sound = |origin: Origin| {
+                        origin.source != self.file || (origin.start < origin.end && origin.end <= line_start)
+                    };
+                    matches!(problem.code, Code::Syntax | Code::TooLarge)
+                        || problem.places.first().is_some_and(|first| sound(first.origin))
+                });
+                None
+            }
+        };
+        if problems.has_errors() {
+            // Half of the warnings would be about what an error has caused; the rest can wait.
+            problems.list.retain(|problem| problem.severity == Severity::Error);
         }
-    };
-    if problems.has_errors() {
-        // Half of the warnings would be about what an error has caused; the rest can wait.
-        problems.list.retain(|problem| problem.severity == Severity::Error);
-    }
-    problems.sources = sources.clone();
-    problems.sort();
-    match settings {
-        Some(settings) if !problems.has_errors() => {
-            Ok(Loaded { settings, warnings: problems, tree, sources, profile: base })
-        }
-        _ => {
-            debug_assert!(problems.has_errors(), "settings are refused for a reason");
-            Err(problems)
+        problems.sources = self.sources.copied();
+        problems.sort();
+        match settings {
+            Some(settings) if !problems.has_errors() => {
+                let written = Written::of(&self.input, self.unfollowed.clone());
+                Ok(Loaded { settings, warnings: problems, written })
+            }
+            _ => {
+                debug_assert!(problems.has_errors(), "settings are refused for a reason");
+                Err(problems)
+            }
         }
     }
 }
@@ -149,8 +242,7 @@ fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Pro
         // Without a base every key would be missing, and that is not the mistake.
         return profile(DEFAULT_PROFILE, origin, sources, problems);
     };
-    let source =
-        sources.add(Source { name: name.to_owned(), text: text.to_owned(), kind: SourceKind::Profile });
+    let source = sources.add(Source { name: name.to_owned(), text: text.into(), kind: SourceKind::Profile });
     let mut table = parse(text, source, problems);
     match take_profile(&mut table, problems) {
         Some((base, origin)) if base != name => {

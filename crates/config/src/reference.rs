@@ -29,7 +29,7 @@ A secret in a file or a variable is read again whenever settings are.
 #[must_use]
 pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
-    let usual = load(&Input::default()).map(|loaded| show::values(&loaded)).unwrap_or_default();
+    let usual = load(&Input::default()).map(|loaded| show::values(&loaded.written)).unwrap_or_default();
     let shape = shape();
     for key in &shape.keys {
         section(&mut out, key, key.name, &usual);

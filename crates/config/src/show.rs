@@ -3,12 +3,12 @@
 //! What is written can be read again and gives equal settings. Secrets show where they are found, never what they are.
 
 use crate::field::join;
-use crate::load::Loaded;
+use crate::load::{Layers, Written};
 use crate::not_yet::is_followed;
 use crate::profile::EMPTY_PROFILE;
 use crate::raw::shape;
 use crate::shape::{KeyShape, Leaf, Needs, SectionShape, Shape};
-use crate::source::Origin;
+use crate::source::{Origin, Sources};
 use crate::tree::{Entry, Node, Table, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -87,8 +87,9 @@ fn line(key: &KeyShape, leaf: &Leaf, entry: Option<&Entry>) -> Option<Line> {
 
 /// Everything that holds, as TOML; with where each value was written, if asked for.
 #[must_use]
-pub fn show(loaded: &Loaded, with_origins: bool) -> String {
-    let all = all_blocks(&loaded.tree);
+pub fn show(written: &impl AsRef<Written>, with_origins: bool) -> String {
+    let Layers { tree, sources, .. } = written.as_ref().layers();
+    let all = all_blocks(&tree);
     let mut out = format!(
         "# Everything is written here, so that no profile is needed.\nprofile = \"{EMPTY_PROFILE}\"\n"
     );
@@ -97,7 +98,7 @@ pub fn show(loaded: &Loaded, with_origins: bool) -> String {
         for line in &block.lines {
             let _ = write!(out, "{} = {}", line.key, line.text);
             if with_origins {
-                let _ = write!(out, " # {}", origin_of(loaded, line.origin));
+                let _ = write!(out, " # {}", origin_of(&sources, line.origin));
             }
             out.push('\n');
         }
@@ -120,13 +121,14 @@ pub struct ListedKey {
 
 /// Everything that holds, key by key.
 #[must_use]
-pub fn listed(loaded: &Loaded) -> Vec<ListedKey> {
+pub fn listed(written: &impl AsRef<Written>) -> Vec<ListedKey> {
+    let Layers { tree, sources, .. } = written.as_ref().layers();
     let mut keys = Vec::new();
-    for Block { header, pattern, lines, .. } in all_blocks(&loaded.tree) {
+    for Block { header, pattern, lines, .. } in all_blocks(&tree) {
         keys.extend(lines.into_iter().map(|line| ListedKey {
             key: join(&header, line.key),
             value: line.text,
-            origin: origin_of(loaded, line.origin),
+            origin: origin_of(&sources, line.origin),
             needs: if is_followed(&join(&pattern, line.key)) { line.needs } else { Needs::NotYet },
         }));
     }
@@ -134,8 +136,8 @@ pub fn listed(loaded: &Loaded) -> Vec<ListedKey> {
 }
 
 /// Where a value was written, safe to show.
-fn origin_of(loaded: &Loaded, origin: Option<Origin>) -> String {
-    let place = origin.map_or_else(|| "default".to_owned(), |origin| loaded.sources.place(origin));
+fn origin_of(sources: &Sources, origin: Option<Origin>) -> String {
+    let place = origin.map_or_else(|| "default".to_owned(), |origin| sources.place(origin));
     crate::render::printable(&place)
 }
 
@@ -171,20 +173,24 @@ fn flat(tree: &Table) -> BTreeMap<String, (String, Needs)> {
 }
 
 /// Every value by its dotted key.
-pub(crate) fn values(loaded: &Loaded) -> BTreeMap<String, String> {
-    flat(&loaded.tree).into_iter().map(|(key, (value, _))| (key, value)).collect()
+pub(crate) fn values(written: &Written) -> BTreeMap<String, String> {
+    flat(&written.layers().tree).into_iter().map(|(key, (value, _))| (key, value)).collect()
 }
 
 /// What differs between two settings, key by key.
 #[must_use]
-pub fn diff(old: &Loaded, new: &Loaded) -> Vec<Change> {
-    differences(&old.tree, &new.tree)
+pub fn diff(old: &impl AsRef<Written>, new: &impl AsRef<Written>) -> Vec<Change> {
+    differences(&old.as_ref().layers().tree, &new.as_ref().layers().tree)
 }
 
 /// What was set other than the profile has it, and is not followed yet.
 #[must_use]
-pub fn unfollowed(loaded: &Loaded) -> Vec<Change> {
-    let mut changes = differences(&loaded.profile, &loaded.tree);
+pub fn unfollowed(written: &impl AsRef<Written>) -> Vec<Change> {
+    written.as_ref().unfollowed.clone()
+}
+
+pub(crate) fn not_followed(profile: &Table, tree: &Table) -> Vec<Change> {
+    let mut changes = differences(profile, tree);
     changes.retain(|change| change.needs == Needs::NotYet);
     changes
 }

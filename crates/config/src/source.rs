@@ -25,7 +25,7 @@ pub struct Source {
     /// The path of a file, the name of a profile, of a variable, or of an argument.
     pub name: String,
     /// What is written there. For a variable or an argument: the name, an equals sign, the value.
-    pub text: String,
+    pub text: Arc<str>,
     /// What kind of place it is.
     pub kind: SourceKind,
 }
@@ -33,7 +33,7 @@ pub struct Source {
 impl Source {
     /// A file of this name with this text.
     #[must_use]
-    pub fn file(name: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn file(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into(), kind: SourceKind::File }
     }
 
@@ -122,7 +122,16 @@ impl Sources {
     }
 
     pub(crate) fn text(&self, source: usize) -> &str {
-        self.0.get(source).map_or("", |source| source.text.as_str())
+        self.0.get(source).map_or("", |source| &*source.text)
+    }
+
+    /// The same in other memory; only texts of files, which came from outside, are shared.
+    pub(crate) fn copied(&self) -> Self {
+        let copied = |source: &Source| match source.kind {
+            SourceKind::File => source.clone(),
+            _ => Source { text: Arc::from(&*source.text), ..source.clone() },
+        };
+        Self(Arc::new(self.0.iter().map(copied).collect()))
     }
 
     /// Where something was written, in words.

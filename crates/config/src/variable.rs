@@ -42,14 +42,17 @@ impl Assignment {
     }
 }
 
+/// Whether a variable of this name is meant for us.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
 /// What variables of ours say.
 pub(crate) fn from_variables(
     variables: &[(String, String)],
     sources: &mut Sources,
     problems: &mut Problems,
 ) -> Vec<Assignment> {
-    let is_ours =
-        |name: &str| name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
     let mut ours: Vec<&(String, String)> = variables.iter().filter(|(name, _)| is_ours(name)).collect();
     ours.sort();
     let assignments = ours.into_iter().map(|(name, value)| {
@@ -110,7 +113,7 @@ fn assignment(
     sources: &mut Sources,
 ) -> Assignment {
     let text = format!("{name}={value}");
-    let source = sources.add(Source { name: name.to_owned(), text, kind });
+    let source = sources.add(Source { name: name.to_owned(), text: text.into(), kind });
     let is_variable = kind == SourceKind::Variable;
     Assignment { steps, source, start: name.len() + 1, value: value.to_owned(), is_variable }
 }

@@ -66,7 +66,8 @@ impl Front for Seawall {
     async fn start_again(&mut self) -> Result<(), DemoError> {
         let shoppers = (0..SHOPPERS).map(|number| (Tier::Prime, Who::Shopper(number).key()));
         let keys = shoppers.chain([(Tier::Standard, Who::Flooder.key())]).collect();
-        let options = ServeOptions { settings: self.settings.clone(), simulated: None, keys };
+        let options =
+            ServeOptions { settings: std::sync::Arc::new(self.settings.clone()), simulated: None, keys };
         let started = tokio::task::spawn_blocking(|| serve(options)).await;
         let started = started.map_err(|error| DemoError::Listen(io::Error::other(error)))?;
         self.listening = Some(started.map_err(|error| DemoError::Gateway(Box::new(error)))?);

@@ -41,7 +41,7 @@ use std::time::Duration;
 /// What a gateway is started with.
 pub struct ServeOptions {
     /// What it is to do.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     /// The simulated model, if there is one to ask.
     pub simulated: Option<SimulatedModel>,
     /// Keys that are good for this run alone.
@@ -219,7 +219,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         kept: kept.clone(),
         is_draining: AtomicBool::new(false),
         tells_metrics: AtomicBool::new(settings.telemetry.metrics),
-        loaded: Default::default(),
+        written: Default::default(),
         gate: Arc::clone(&gate),
         store,
         shared: shared.as_ref().map(|thread| thread.status.clone()),

@@ -16,7 +16,7 @@ use crate::runtime::TokioRuntime;
 use crate::sight::Sight;
 use crate::stopping::Cut;
 use crate::tls::Door;
-use seawall_config::{Loaded, Settings};
+use seawall_config::{Settings, Written};
 use seawall_core::quota::LimitChange;
 use seawall_core::time::Timestamp;
 use seawall_pipeline::{Runtime as _, Timer as _};
@@ -154,8 +154,8 @@ impl Listening {
     }
 
     /// Shows operators these settings as those that hold, with where each was written.
-    pub fn show(&self, loaded: &Arc<Loaded>) {
-        self.face.sight.loaded.store(Some(Arc::clone(loaded)));
+    pub fn show(&self, written: &Arc<Written>) {
+        self.face.sight.written.store(Some(Arc::clone(written)));
     }
 
     /// Where its state is kept, and what was found there.

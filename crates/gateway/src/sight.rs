@@ -8,7 +8,7 @@ use crate::metrics::{Metrics, Standing};
 use crate::runtime::TokioRuntime;
 use crate::shared::SharedStatus;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use seawall_config::Loaded;
+use seawall_config::Written;
 use seawall_pipeline::{Path, Timer as _};
 use seawall_store::embedded::EmbeddedStore;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(crate) struct Sight {
     /// Whether metrics are served.
     pub(crate) tells_metrics: AtomicBool,
     /// The settings that hold, as they were written.
-    pub(crate) loaded: ArcSwapOption<Loaded>,
+    pub(crate) written: ArcSwapOption<Written>,
     /// Who proves callers.
     pub(crate) gate: Arc<ArcSwap<Gate>>,
     /// The folder of the state, where there is one.

@@ -29,6 +29,8 @@ pub(crate) async fn identify<R: Runtime>(
         Ok(caller) => Ok(IdentifiedRequest { request, caller }),
         Err(NotKnown::Unknown) => Err(Rejection::UnknownCaller),
         Err(NotKnown::Revoked) => Err(Rejection::Revoked),
-        Err(NotKnown::Unreachable) => Err(Rejection::Unavailable { retry_after: Some(DIRECTORY_AWAY) }),
+        Err(NotKnown::Unreachable) => {
+            Err(Rejection::unavailable(Some(DIRECTORY_AWAY), &request.rules.come_back))
+        }
     }
 }

@@ -5,10 +5,13 @@ use crate::speech::WholeAnswer;
 use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::Money;
-use seawall_core::quota::{ComeBack, LimitView};
+use seawall_core::quota::{ComeBack, ComeBackRule, LimitView};
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// When to come back where that is soon, and nobody knows it better.
+pub const SOON: Duration = Duration::from_secs(1);
 
 /// A refusal, before any model was asked or after all of them failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +50,19 @@ pub enum Rejection {
     Conflict(Conflict),
     /// The day's money is spent.
     BudgetSpent,
+    /// It alone may cost more than a whole day has.
+    MoreThanADay {
+        /// What it may cost.
+        worst: Money,
+    },
     /// An operator has switched models off.
     SwitchedOff,
     /// Every target's breaker is open or every place is taken.
     Unavailable {
         /// When a target may be tried again, where that is known.
         retry_after: Option<Duration>,
+        /// Whether a client may sleep through that wait by itself.
+        worth_waiting: bool,
     },
     /// Targets were tried, and this is how the last one failed.
     Exhausted {
@@ -80,7 +90,7 @@ pub enum Conflict {
 
 impl Rejection {
     /// Every word that a refusal has for logs and metrics.
-    pub const LABELS: [&'static str; 16] = [
+    pub const LABELS: [&'static str; 17] = [
         "malformed",
         "too_large",
         "no_chat",
@@ -93,11 +103,20 @@ impl Rejection {
         "limited",
         "conflict",
         "budget_spent",
+        "more_than_a_day",
         "switched_off",
         "unavailable",
         "exhausted",
         "stopping",
     ];
+
+    /// No model can answer before this wait is over, as far as anybody knows it. Client libraries sleep through whatever they
+    /// are told, so the rule says how long is too long for that.
+    #[must_use]
+    pub fn unavailable(retry_after: Option<Duration>, rule: &ComeBackRule) -> Self {
+        let worth_waiting = retry_after.unwrap_or(SOON) <= rule.longest_worth_waiting;
+        Self::Unavailable { retry_after, worth_waiting }
+    }
 
     /// More than the caller is told, for the log.
     #[must_use]
@@ -124,6 +143,7 @@ impl Rejection {
             Self::Limited { .. } => "limited",
             Self::Conflict(_) => "conflict",
             Self::BudgetSpent => "budget_spent",
+            Self::MoreThanADay { .. } => "more_than_a_day",
             Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
             Self::Exhausted { .. } => "exhausted",
@@ -177,10 +197,28 @@ pub enum ReplyContent<R: crate::Runtime> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conflict, Rejection};
+    use super::{Conflict, Rejection, SOON};
     use seawall_core::failure::{Failure, FailureKind};
-    use seawall_core::quota::ComeBack;
+    use seawall_core::money::Money;
+    use seawall_core::quota::{ComeBack, ComeBackRule};
     use std::time::Duration;
+
+    #[test]
+    fn how_long_a_client_may_sleep_is_the_word_of_the_rule() {
+        let longest = Duration::from_millis(2_500);
+        let moment = Duration::from_nanos(1);
+        for (longest, retry_after, expected) in [
+            (longest, Some(longest), true),
+            (longest, Some(longest + moment), false),
+            (longest, None, true),
+            (SOON, None, true),
+            (SOON - moment, None, false),
+        ] {
+            let rule = ComeBackRule { longest_worth_waiting: longest, ..ComeBackRule::default() };
+            let told = Rejection::unavailable(retry_after, &rule);
+            assert_eq!(told, Rejection::Unavailable { retry_after, worth_waiting: expected });
+        }
+    }
 
     #[test]
     fn the_list_of_words_has_every_refusal_once() {
@@ -199,8 +237,9 @@ mod tests {
             Rejection::Limited { limit: "minute".into(), come_back },
             Rejection::Conflict(Conflict::Done),
             Rejection::BudgetSpent,
+            Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::SwitchedOff,
-            Rejection::Unavailable { retry_after: None },
+            Rejection::Unavailable { retry_after: None, worth_waiting: true },
             Rejection::Exhausted { failure, words: None, attempts: 1 },
             Rejection::Stopping,
         ];

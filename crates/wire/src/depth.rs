@@ -1,10 +1,36 @@
-//! How deep brackets nest.
+//! How deep brackets nest, and how long the lists near the top are.
 //!
-//! Asked before anything is parsed, so that no reader behind it meets a body that is built to exhaust its
-//! stack.
+//! Asked before anything is parsed, so that no reader behind it meets a body that is built to exhaust its stack or its
+//! memory, and so that what only passes through is held to the same bounds as what is read. One look at each byte
+//! serves both questions. **What it will not do.** Of bytes that are not JSON it may say anything; and lists far inside, such
+//! as in the input of a tool, are a caller's own business.
+
+/// In how many of the outer levels lists are counted: turns are at the second, parts of a turn at the fourth, and parts
+/// of what a tool has said at the sixth. What tools are given begins below.
+const COUNTED_LEVELS: usize = 6;
+/// The longest name that is shown of a field.
+const LONGEST_NAME: usize = 64;
+
+/// What a look at brackets and commas finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BracketDecision {
+    /// Nothing to say against it.
+    Fits,
+    /// It nests deeper than allowed.
+    TooDeep,
+    /// A list near the top has more members than allowed; the byte at which the first of these is announced.
+    TooMany(usize),
+}
 
 /// Whether brackets outside of strings nest deeper than `limit`. Of bytes that are not JSON it may say either.
 pub(crate) fn nests_deeper_than(limit: usize, json: &[u8]) -> bool {
+    look_at_brackets(json, limit, usize::MAX) == BracketDecision::TooDeep
+}
+
+/// Whether brackets outside of strings nest no deeper than `limit`, and no list near the top has more than `members`.
+pub(crate) fn look_at_brackets(json: &[u8], limit: usize, members: usize) -> BracketDecision {
+    // How many more commas each of the outer levels may have; in an object, and in the outermost bracket, any number.
+    let mut left = [usize::MAX; COUNTED_LEVELS + 1];
     let mut depth = 0_usize;
     let mut at = 0;
     while let Some(byte) = json.get(at) {
@@ -13,15 +39,67 @@ pub(crate) fn nests_deeper_than(limit: usize, json: &[u8]) -> bool {
             b'{' | b'[' => {
                 depth += 1;
                 if depth > limit {
-                    return true;
+                    return BracketDecision::TooDeep;
+                }
+                if let Some(left) = left.get_mut(depth) {
+                    let is_counted = *byte == b'[' && depth > 1;
+                    *left = if is_counted { members.saturating_sub(1) } else { usize::MAX };
                 }
             }
             b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => {
+                if let Some(left) = left.get_mut(depth) {
+                    let Some(fewer) = left.checked_sub(1) else { return BracketDecision::TooMany(at - 1) };
+                    *left = fewer;
+                }
+            }
             b'"' => at = string_end(json, at),
             _ => {}
         }
     }
-    false
+    BracketDecision::Fits
+}
+
+/// One bracket on the way to a place.
+#[derive(Default)]
+struct Step<'a> {
+    is_list: bool,
+    /// Members of a list before the one that the way goes through.
+    before: usize,
+    /// The field of an object that the way goes through.
+    name: &'a [u8],
+}
+
+/// The way to the innermost bracket around a byte, as callers know it: `messages.3.content`. Only for who is refused: it
+/// looks at everything before that byte a second time.
+pub(crate) fn way_to(json: &[u8], place: usize) -> String {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    let mut text: &[u8] = &[];
+    let mut at = 0;
+    while let (true, Some(byte)) = (at < place, json.get(at)) {
+        at += 1;
+        match byte {
+            b'{' | b'[' => steps.push(Step { is_list: *byte == b'[', ..Step::default() }),
+            b'}' | b']' => drop(steps.pop()),
+            b',' => steps.iter_mut().next_back().into_iter().for_each(|step| step.before += 1),
+            b':' => steps.iter_mut().next_back().into_iter().for_each(|step| step.name = text),
+            b'"' => {
+                let end = string_end(json, at);
+                text = json.get(at..end.saturating_sub(1)).unwrap_or_default();
+                at = end;
+            }
+            _ => {}
+        }
+    }
+    steps.pop();
+    let words =
+        steps.iter().map(|step| if step.is_list { step.before.to_string() } else { shown(step.name) });
+    words.collect::<Vec<_>>().join(".")
+}
+
+fn shown(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name.get(..LONGEST_NAME).unwrap_or(name)).into_owned();
+    text.chars().filter(|character| !character.is_control()).collect()
 }
 
 /// The place behind the quote that ends the string whose content begins at `at`.
@@ -38,7 +116,7 @@ fn string_end(json: &[u8], mut at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nests_deeper_than;
+    use super::{BracketDecision, LONGEST_NAME, look_at_brackets, nests_deeper_than, way_to};
 
     #[test]
     fn only_brackets_outside_of_strings_count() {
@@ -55,5 +133,34 @@ mod tests {
             assert!(!nests_deeper_than(depth, json.as_bytes()), "{json}");
             assert!(depth == 0 || nests_deeper_than(depth - 1, json.as_bytes()), "{json}");
         }
+    }
+
+    #[test]
+    fn lists_near_the_top_are_counted_and_nothing_else_is() {
+        for (json, way) in [
+            (r#"{"a":[1,2],"b":[1,2],"c":3,"d":4,"e":5}"#, None),
+            (r#"{"a":["1,,,2","\",,"]}"#, None),
+            (r#"{"a":[[1,2],[3,4]],"b":[{"c":1,"d":2,"e":3}]}"#, None),
+            // No request is a list, which is another mistake.
+            ("[1,2,3]", None),
+            (r#"{"a":[1,2,3]}"#, Some("a")),
+            (r#"{"b":"x:y","a":[1,2,3]}"#, Some("a")),
+            (r#"{"messages":[{},{"role":"user","content":[1,{"x":[1,2]},3]}]}"#, Some("messages.1.content")),
+            (r#"{"a":[{"b":[{"c":[1,2,3]}]}]}"#, Some("a.0.b.0.c")),
+            (r#"{"a":[{"b":[{"c":{"d":[1,2,3]}}]}]}"#, None),
+            ("{\"a\u{1}b\":[1,2,3]}", Some("ab")),
+        ] {
+            let found = match look_at_brackets(json.as_bytes(), 64, 2) {
+                BracketDecision::TooMany(at) => Some(way_to(json.as_bytes(), at)),
+                other => {
+                    assert_eq!(other, BracketDecision::Fits, "{json}");
+                    None
+                }
+            };
+            assert_eq!(found.as_deref(), way, "{json}");
+        }
+        let long = format!(r#"{{"{}":[1,2,3]}}"#, "n".repeat(1_000));
+        let BracketDecision::TooMany(at) = look_at_brackets(long.as_bytes(), 64, 2) else { panic!() };
+        assert_eq!(way_to(long.as_bytes(), at).len(), LONGEST_NAME);
     }
 }

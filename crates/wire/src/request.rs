@@ -1,6 +1,6 @@
 //! What requests of all dialects have in common: limits, and the fields that decisions need.
 
-use crate::depth::nests_deeper_than;
+use crate::depth::{BracketDecision, look_at_brackets, way_to};
 use crate::request_error::RequestError;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
@@ -23,8 +23,8 @@ pub struct RequestLimits {
     pub depth: usize,
     /// How many fields the body may have at its top.
     pub fields: usize,
-    /// How many turns, tools, or parts of one turn there may be. What only passes through in Anthropic's dialect is
-    /// held to the size of the body alone.
+    /// How many turns, tools, or parts of one turn there may be: the members of any list in the outer levels of a body,
+    /// whether it is read or only passes through.
     pub members: usize,
 }
 
@@ -63,10 +63,13 @@ pub(crate) fn check_text<'a>(body: &'a [u8], limits: &RequestLimits) -> Result<&
     if text.starts_with('\u{FEFF}') {
         return Err(RequestError::not_json("it begins with a byte order mark"));
     }
-    if nests_deeper_than(limits.depth, body) {
-        return Err(RequestError::TooDeep { limit: limits.depth });
+    match look_at_brackets(body, limits.depth, limits.members) {
+        BracketDecision::Fits => Ok(text),
+        BracketDecision::TooDeep => Err(RequestError::TooDeep { limit: limits.depth }),
+        BracketDecision::TooMany(at) => {
+            Err(RequestError::TooMany { field: way_to(body, at), limit: limits.members })
+        }
     }
-    Ok(text)
 }
 
 pub(crate) fn read_model(raw: &RawValue) -> Result<String, RequestError> {

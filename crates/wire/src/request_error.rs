@@ -83,7 +83,7 @@ impl RequestError {
     #[must_use]
     pub const fn refusal(&self) -> Refusal {
         match self {
-            Self::TooLarge { .. } => Refusal::TooLarge,
+            Self::TooLarge { .. } | Self::TooMany { .. } => Refusal::TooLarge,
             Self::NotUtf8 { .. }
             | Self::NotJson { .. }
             | Self::TooDeep { .. }
@@ -92,7 +92,6 @@ impl RequestError {
             | Self::Duplicate { .. }
             | Self::Missing { .. }
             | Self::Wrong { .. }
-            | Self::TooMany { .. }
             | Self::Untranslatable { .. } => Refusal::Malformed,
         }
     }

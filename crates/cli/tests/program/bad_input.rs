@@ -131,7 +131,7 @@ impl Endpoint {
             bad.push(("nobody who speaks".into(), good.replace(r#""role":"user","#, "").into()));
             bad.push(("an unknown speaker".into(), good.replace(r#""user""#, r#""clown""#).into()));
         }
-        bad.push(("more messages than any window holds".into(), self.many(300_000).into()));
+        bad.push((MANY.into(), self.many(300_000).into()));
         if !self.path.ends_with("tokens") {
             let limits = ["-1", "0", "1.5", "9223372036854775808", "1e400", r#""1e9""#, "[]", "true"];
             for limit in limits {
@@ -173,6 +173,16 @@ pub(crate) fn problem(answer: &Answer, dialect: Dialect, status: u16, name: &str
     (!fits).then(|| format!("{} {:?} {}", answer.status, answer.head, String::from_utf8_lossy(&answer.body)))
 }
 
+const MANY: &str = "more messages than any window holds";
+
+fn too_large(dialect: Dialect) -> (u16, &'static str) {
+    match dialect {
+        Dialect::Anthropic => (413, "request_too_large"),
+        Dialect::Openai => (413, "invalid_request_error"),
+        Dialect::Bedrock => (400, "ValidationException"),
+    }
+}
+
 pub(crate) fn malformed_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Anthropic | Dialect::Openai => "invalid_request_error",
@@ -190,8 +200,11 @@ fn what_cannot_be_read_is_refused_in_the_words_of_its_dialect_and_costs_nothing(
         for (name, body) in endpoint.bad_bodies() {
             let answer = model.send("POST", endpoint.path, WITH_KEY, &body);
             let answer = answer.with_context(|| format!("{} {name}", endpoint.path))?;
-            let name_of_error = malformed_name(endpoint.dialect);
-            if let Some(problem) = problem(&answer, endpoint.dialect, 400, name_of_error) {
+            let (status, error) = match name.as_str() {
+                MANY => too_large(endpoint.dialect),
+                _ => (400, malformed_name(endpoint.dialect)),
+            };
+            if let Some(problem) = problem(&answer, endpoint.dialect, status, error) {
                 problems.push(format!("{} {name}: {problem}", endpoint.path));
             }
         }
@@ -273,11 +286,7 @@ fn a_body_that_is_too_large_is_refused_as_such_and_its_type_does_not_matter() ->
     let model = Running::model("large-body", "[]")?;
     for endpoint in ENDPOINTS.iter().step_by(2) {
         let answer = model.send("POST", endpoint.path, WITH_KEY, &vec![b' '; (32 << 20) + 1])?;
-        let (status, name) = match endpoint.dialect {
-            Dialect::Anthropic => (413, "request_too_large"),
-            Dialect::Openai => (413, "invalid_request_error"),
-            Dialect::Bedrock => (400, "ValidationException"),
-        };
+        let (status, name) = too_large(endpoint.dialect);
         assert_eq!(problem(&answer, endpoint.dialect, status, name), None, "{}", endpoint.path);
         // Clients of one vendor send no type at all, so that none can be asked for.
         for headers in

@@ -263,7 +263,7 @@ fn nothing_that_people_say_gets_into_the_log_and_nobody_forges_its_lines() -> an
     for text in [log.clone(), requests.to_string()] {
         for word in [
             "taro",
-            "4111",
+            "4111 1111",
             "1234-5678",
             "forged",
             "\u{1b}",

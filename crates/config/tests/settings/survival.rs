@@ -100,6 +100,6 @@ fn a_file_that_cannot_be_read_is_a_problem_too() {
     fs::write(&path, "#".repeat(1 << 20)).unwrap();
     assert_eq!(read_file(&path).unwrap().text.len(), 1 << 20);
     fs::write(&path, "a = 1\n").unwrap();
-    assert_eq!(read_file(&path).unwrap().text, "a = 1\n");
+    assert_eq!(&*read_file(&path).unwrap().text, "a = 1\n");
     fs::remove_file(&path).unwrap();
 }

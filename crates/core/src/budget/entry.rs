@@ -167,6 +167,14 @@ pub enum BudgetRefusal {
         /// When there will be more.
         resets: UtcTime,
     },
+    /// No day has room for it, however little of the day is spent.
+    #[error("the request may cost {wanted}, and a whole day has {most}")]
+    MoreThanADay {
+        /// What it may cost.
+        wanted: Money,
+        /// What the narrowest of the day's limits allows when nothing is spent.
+        most: Money,
+    },
 }
 
 /// One caller has spent more of the day's money than one caller should. Told once a day for each.

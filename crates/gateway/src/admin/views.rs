@@ -25,10 +25,10 @@ pub(super) async fn status(admin: &Admin, _: Asked) -> Result<Answer, AdminError
     let now = sight.runtime.now().utc;
     let uptime = sight.uptime();
     let since_epoch = Duration::from_nanos(now.as_nanos()).saturating_sub(uptime);
-    let loaded = sight.loaded.load();
-    let ignored: Vec<String> = loaded
+    let written = sight.written.load();
+    let ignored: Vec<String> = written
         .as_ref()
-        .map(|loaded| unfollowed(loaded).into_iter().map(|change| change.key).collect())
+        .map(|written| unfollowed(written).into_iter().map(|change| change.key).collect())
         .unwrap_or_default();
     Ok(Answer::Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -194,8 +194,8 @@ pub(super) async fn requests(admin: &Admin, asked: Asked) -> Result<Answer, Admi
 
 /// The settings that hold, and where each was written.
 pub(super) async fn settings(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    let loaded = admin.sight.loaded.load();
-    let keys = loaded.as_ref().map(|loaded| listed(loaded)).unwrap_or_default();
+    let written = admin.sight.written.load();
+    let keys = written.as_ref().map(listed).unwrap_or_default();
     let keys: Vec<Value> = keys
         .into_iter()
         .map(|key| {

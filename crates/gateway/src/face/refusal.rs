@@ -4,15 +4,8 @@ use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use seawall_pipeline::speech::{self, Face};
-use seawall_pipeline::{Conflict, Rejection, request_name};
+use seawall_pipeline::{Conflict, Rejection, SOON, request_name};
 use seawall_wire::{Refusal, RetryAdvice};
-use std::time::Duration;
-
-/// Longer than this no client should sleep for a model. A breaker may stay open for minutes, and libraries sleep through
-/// whatever they are told.
-const LONGEST_SLEEP: Duration = Duration::from_secs(20);
-/// When to come back where that is soon, and nobody knows it better.
-const SOON: Duration = Duration::from_secs(1);
 
 /// A refusal without advice.
 pub(super) fn refuse(face: Face, refusal: Refusal, words: &str, id: u64) -> Response<ReplyBody> {
@@ -85,13 +78,20 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             let words = "the day's budget is spent; it is renewed at midnight UTC".to_owned();
             (Refusal::OutOfBudget, words, never(None))
         }
+        Rejection::MoreThanADay { worst } => {
+            let words = format!(
+                "this request alone may cost {worst}, more than a whole day's budget; \
+                 lower its max_tokens or shorten it"
+            );
+            (Refusal::TooLarge, words, never(None))
+        }
         Rejection::SwitchedOff => {
             (Refusal::SwitchedOff, "an operator has switched models off".to_owned(), never(None))
         }
-        Rejection::Unavailable { retry_after } => {
+        Rejection::Unavailable { retry_after, worth_waiting } => {
             // Where nobody can say when, a look a moment later costs little.
             let wait = retry_after.unwrap_or(SOON);
-            let advice = if wait <= LONGEST_SLEEP { after } else { never };
+            let advice = if *worth_waiting { after } else { never };
             (Refusal::Overloaded, "no model can answer at the moment".to_owned(), advice(Some(wait)))
         }
         // Our own tries are spent; a client that tries again would multiply them.
@@ -118,9 +118,10 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_SLEEP, SOON, told};
+    use super::told;
     use seawall_core::failure::{Failure, FailureKind};
-    use seawall_pipeline::{Conflict, Rejection};
+    use seawall_core::money::Money;
+    use seawall_pipeline::{Conflict, Rejection, SOON};
     use seawall_wire::Refusal;
     use std::time::Duration;
 
@@ -138,19 +139,26 @@ mod tests {
     fn whom_no_model_can_answer_is_told_when_to_come_back_even_if_nobody_knows() {
         let known = Duration::from_millis(2_500);
         for (retry_after, wait) in [(Some(known), known), (None, SOON)] {
-            let (_, _, advice) = told(&Rejection::Unavailable { retry_after });
+            let (_, _, advice) = told(&Rejection::Unavailable { retry_after, worth_waiting: true });
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
         }
     }
 
     #[test]
     fn nobody_sleeps_through_a_breaker_that_stays_open() {
-        let moment = Duration::from_nanos(1);
-        for (wait, should_retry) in [(LONGEST_SLEEP, None), (LONGEST_SLEEP + moment, Some(false))] {
-            let (_, _, advice) = told(&Rejection::Unavailable { retry_after: Some(wait) });
+        let wait = Duration::from_secs(5);
+        for (worth_waiting, should_retry) in [(true, None), (false, Some(false))] {
+            let (_, _, advice) = told(&Rejection::Unavailable { retry_after: Some(wait), worth_waiting });
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), should_retry));
         }
-        assert_eq!(LONGEST_SLEEP, Duration::from_secs(20));
+    }
+
+    #[test]
+    fn whose_request_no_day_can_pay_for_is_told_what_to_lower_and_not_to_come_back() {
+        let worst = Money::from_dollars(7);
+        let (refusal, words, advice) = told(&Rejection::MoreThanADay { worst });
+        assert_eq!((refusal, advice.should_retry), (Refusal::TooLarge, Some(false)));
+        assert!(words.contains("$7") && words.contains("max_tokens"), "{words}");
     }
 
     #[test]
@@ -160,8 +168,9 @@ mod tests {
             Rejection::Conflict(Conflict::InProgress),
             Rejection::Conflict(Conflict::Done),
             Rejection::BudgetSpent,
+            Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::SwitchedOff,
-            Rejection::Unavailable { retry_after: None },
+            Rejection::Unavailable { retry_after: None, worth_waiting: true },
             Rejection::Exhausted { failure, words: None, attempts: 1 },
             Rejection::Stopping,
         ] {

@@ -17,6 +17,9 @@ pub(super) const WAITING: usize = 10_000;
 /// So many are written though more could gather.
 const MANY: usize = WAITING / 4;
 
+/// A ring with more room than this was long once, and is made short when it can be.
+const MUCH_ROOM: usize = 4 * SHOWN;
+
 /// Records in the order in which requests ended.
 #[derive(Debug)]
 pub(crate) struct Recent {
@@ -68,6 +71,9 @@ impl Recent {
         // The oldest goes once it was written, or if there is no room. Where many had gathered, two go for one that comes.
         let oldest = if is_lost { records.ring.pop_front() } else { records.pop_written() };
         let next = records.pop_written();
+        if records.ring.len() < SHOWN && records.ring.capacity() > MUCH_ROOM {
+            records.ring.shrink_to(2 * SHOWN);
+        }
         records.ring.push_back(record);
         if self.is_written && !is_lost {
             records.unwritten += 1;
@@ -112,5 +118,33 @@ impl Recent {
         let mut shown = Vec::with_capacity(most.min(SHOWN));
         shown.extend(self.lock().ring.iter().rev().take(most.min(SHOWN)).cloned());
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MUCH_ROOM, Recent, SHOWN, WAITING};
+    use crate::log::tests::record;
+    use seawall_pipeline::Verdict;
+
+    #[test]
+    fn what_was_written_takes_no_more_room_than_what_is_shown() {
+        let recent = Recent::new(true);
+        let one = record(Verdict::Answered);
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            (0..WAITING).for_each(|_| assert!(!recent.push(&one)));
+            assert_eq!(recent.lock().ring.len(), WAITING);
+            recent.take(usize::MAX, &mut taken);
+            assert_eq!(taken.len(), WAITING);
+            // Whoever keeps up needs little.
+            for _ in 0..WAITING {
+                recent.push(&one);
+                recent.take(usize::MAX, &mut taken);
+            }
+            let records = recent.lock();
+            assert_eq!(records.ring.len(), SHOWN);
+            assert!(records.ring.capacity() <= MUCH_ROOM);
+        }
     }
 }

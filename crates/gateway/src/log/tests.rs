@@ -18,7 +18,7 @@ use std::time::Duration;
 /// What turns text around or ends a line without being a control character.
 const TURNING: [char; 4] = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}'];
 
-fn record(verdict: Verdict) -> Record {
+pub(super) fn record(verdict: Verdict) -> Record {
     Record {
         id: 255,
         face: "anthropic",

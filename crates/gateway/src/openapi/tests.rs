@@ -147,8 +147,10 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Conflict(Conflict::Done),
         Rejection::Conflict(Conflict::OtherRequest),
         Rejection::BudgetSpent,
+        Rejection::MoreThanADay { worst: Money::from_dollars(7) },
         Rejection::SwitchedOff,
-        Rejection::Unavailable { retry_after: Some(wait) },
+        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: true },
+        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: false },
         Rejection::Stopping,
     ];
     for worth_waiting in [true, false] {

@@ -60,7 +60,7 @@ impl Folder {
 
     fn start(&self) -> Gateway {
         let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
-        let options = ServeOptions { settings: self.settings(true), simulated: None, keys };
+        let options = ServeOptions { settings: Arc::new(self.settings(true)), simulated: None, keys };
         Gateway(Some(serve(options).unwrap()))
     }
 }
@@ -160,7 +160,7 @@ fn what_does_not_go_together_is_refused() {
     let folder = Folder::new();
     let refused = |folder: &Folder| {
         let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
-        let options = ServeOptions { settings: folder.settings(true), simulated: None, keys };
+        let options = ServeOptions { settings: Arc::new(folder.settings(true)), simulated: None, keys };
         serve(options).map(Listening::stop).unwrap_err().to_string()
     };
     assert!(

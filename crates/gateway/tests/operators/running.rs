@@ -44,8 +44,8 @@ pub(crate) fn settings_at(url: &str, more: &str) -> Arc<Loaded> {
 /// A gateway with these settings.
 pub(crate) fn try_start(loaded: &Arc<Loaded>) -> Result<Gateway, ServeError> {
     let settings = loaded.settings.clone();
-    let listening = serve(ServeOptions { settings, simulated: None, keys: Vec::new() })?;
-    listening.show(loaded);
+    let listening = serve(ServeOptions { settings: Arc::new(settings), simulated: None, keys: Vec::new() })?;
+    listening.show(&Arc::new(loaded.written.clone()));
     Ok(Gateway { data: listening.address(), admin: listening.admin_address(), listening: Some(listening) })
 }
 

@@ -5,7 +5,7 @@
 //! which breaks off is replaced by the next rung.
 
 use super::try_once::{Begun, Content, read_frame};
-use super::walk::{Unanswered, Walk};
+use super::walk::{Unanswered, Walk, soonest};
 use crate::attempt::Attempt;
 use crate::chat::{ChatAsk, ChatFinish, ChatReply, ChatText, apology};
 use crate::chat_rules::ChatRules;
@@ -273,7 +273,7 @@ impl<R: Runtime> Talk<'_, R> {
 
     fn note(&mut self, grade: Grade, unanswered: &Unanswered) {
         self.reasons.push(format!("{grade}:{}", unanswered.label()));
-        self.retry_after = self.retry_after.max(unanswered.retry_after());
+        self.retry_after = soonest(self.retry_after, unanswered.retry_after());
     }
 
     async fn begun(

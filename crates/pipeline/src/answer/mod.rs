@@ -47,6 +47,6 @@ pub(crate) async fn answer<R: Runtime>(
             };
             Ok(Answered { attempt, content, rung })
         }
-        Err(unanswered) => Err(unanswered.into_rejection(tally.attempts())),
+        Err(unanswered) => Err(unanswered.into_rejection(tally.attempts(), &planned.request.rules.come_back)),
     }
 }

@@ -12,12 +12,14 @@ use crate::reply::Rejection;
 use crate::settle::Tally;
 use crate::target::{GuardedTarget, most_input};
 use seawall_core::breaker::BreakerPhase;
-use seawall_core::budget::Ask;
+use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::Runtime;
+use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueRequest;
+use seawall_core::quota::ComeBackRule;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
@@ -27,10 +29,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Why a target was not even tried.
+#[derive(Debug, PartialEq)]
 pub(super) enum Skipped {
     /// All places are taken; when to come back, where that is known.
     Busy(Option<Duration>),
     Broke,
+    /// A day has less money than the call may cost, which is this much.
+    TooDear(Money),
     /// What it may cost could not be written down.
     NoJournal,
     Open(Option<Duration>),
@@ -38,21 +43,47 @@ pub(super) enum Skipped {
     Untellable(RequestError),
 }
 
+impl Skipped {
+    /// When it may be tried again, where that is known.
+    const fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Busy(wait) | Self::Open(wait) => *wait,
+            Self::Broke | Self::TooDear(_) | Self::NoJournal | Self::Untellable(_) => None,
+        }
+    }
+}
+
+/// The shorter of two waits, as far as they are known.
+pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
+}
+
 /// Nobody answered.
 #[derive(Default)]
 pub(super) struct Unanswered {
     /// How the last attempt failed.
     failure: Option<CallError>,
-    /// Why the last target that was not tried was not.
+    /// Why the last target that was not tried was not. One that is known to come back is remembered before others.
     skipped: Option<Skipped>,
+    /// When the first of those that were not tried may be.
+    wait: Option<Duration>,
 }
 
 impl Unanswered {
+    fn skip(&mut self, reason: Skipped) {
+        // As long as one target is known to come back, the request is not hopeless, whatever holds for the others.
+        if reason.wait().is_some() || self.wait.is_none() {
+            self.wait = soonest(self.wait, reason.wait());
+            self.skipped = Some(reason);
+        }
+    }
+
     /// The word for why.
     pub(super) fn label(&self) -> &'static str {
         match (&self.failure, &self.skipped) {
             (Some(error), _) => error.failure.kind.label(),
             (None, Some(Skipped::Broke)) => "budget_spent",
+            (None, Some(Skipped::TooDear(_))) => "more_than_a_day",
             (None, Some(Skipped::Open(_))) => "breaker_open",
             (None, Some(Skipped::Busy(_))) => "busy",
             (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
@@ -63,22 +94,19 @@ impl Unanswered {
 
     /// When to come back, where that is known.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        match (&self.failure, &self.skipped) {
-            (Some(error), _) => error.failure.retry_after,
-            (None, Some(Skipped::Open(wait) | Skipped::Busy(wait))) => *wait,
-            _ => None,
-        }
+        self.failure.as_ref().map_or(self.wait, |error| error.failure.retry_after)
     }
 
-    pub(super) fn into_rejection(self, attempts: u32) -> Rejection {
+    /// What its caller is told; the rule says how long clients may sleep.
+    pub(super) fn into_rejection(self, attempts: u32, rule: &ComeBackRule) -> Rejection {
         match (self.failure, self.skipped) {
             (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
             (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
-            (None, Some(Skipped::Open(retry_after) | Skipped::Busy(retry_after))) => {
-                Rejection::Unavailable { retry_after }
-            }
+            (None, Some(Skipped::TooDear(worst))) => Rejection::MoreThanADay { worst },
             (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
-            (None, Some(Skipped::NoJournal) | None) => Rejection::Unavailable { retry_after: None },
+            (None, Some(Skipped::Open(_) | Skipped::Busy(_) | Skipped::NoJournal) | None) => {
+                Rejection::unavailable(self.wait, rule)
+            }
         }
     }
 }
@@ -117,7 +145,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             let (attempt, call) = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => {
-                    unanswered.skipped = Some(reason);
+                    unanswered.skip(reason);
                     rest = others;
                     continue;
                 }
@@ -207,6 +235,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         let input_bytes = self.planned.request.input_bytes.max(bytes as u64);
         let hold = path.books.reserve(&self.money(target, input_bytes), self.named(target), now);
         let hold = hold.map_err(|error| match error {
+            ReserveError::Refused(BudgetRefusal::MoreThanADay { wanted, .. }) => Skipped::TooDear(wanted),
             ReserveError::Refused(_) => Skipped::Broke,
             ReserveError::Journal(_) => Skipped::NoJournal,
         })?;
@@ -331,5 +360,58 @@ enum Next {
 impl GuardedTarget {
     pub(crate) fn pressure_now(&self, phase: BreakerPhase, now: Timestamp) -> Pressure {
         self.pressure.lock().unwrap_or_else(PoisonError::into_inner).read(phase, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Skipped, Unanswered, soonest};
+    use crate::reply::Rejection;
+    use seawall_core::money::Money;
+    use seawall_core::quota::ComeBackRule;
+    use std::time::Duration;
+
+    const SHORT: Duration = Duration::from_secs(3);
+    const LONG: Duration = Duration::from_secs(15);
+
+    fn told(reasons: impl IntoIterator<Item = Skipped>) -> Rejection {
+        let mut unanswered = Unanswered::default();
+        reasons.into_iter().for_each(|reason| unanswered.skip(reason));
+        unanswered.into_rejection(0, &ComeBackRule::default())
+    }
+
+    #[test]
+    fn the_hint_is_the_soonest_of_all_that_were_not_tried() {
+        let soon = Rejection::Unavailable { retry_after: Some(SHORT), worth_waiting: true };
+        for reasons in [
+            vec![Skipped::Open(Some(SHORT)), Skipped::Open(Some(LONG))],
+            vec![Skipped::Open(Some(LONG)), Skipped::Open(Some(SHORT))],
+            vec![Skipped::Busy(Some(SHORT)), Skipped::Open(Some(LONG)), Skipped::Busy(None)],
+            vec![Skipped::Open(Some(SHORT)), Skipped::Broke],
+            vec![Skipped::Broke, Skipped::NoJournal, Skipped::Busy(Some(SHORT))],
+        ] {
+            let names = format!("{reasons:?}");
+            assert_eq!(told(reasons), soon, "{names}");
+        }
+        assert_eq!(told([Skipped::Busy(None), Skipped::Broke]), Rejection::BudgetSpent);
+        let unknown = Rejection::Unavailable { retry_after: None, worth_waiting: true };
+        assert_eq!(told([Skipped::Broke, Skipped::Open(None)]), unknown);
+        assert_eq!(told([]), unknown);
+    }
+
+    #[test]
+    fn a_call_that_no_day_has_room_for_is_not_told_that_the_day_is_spent() {
+        let worst = Money::from_dollars(7);
+        assert_eq!(told([Skipped::TooDear(worst)]), Rejection::MoreThanADay { worst });
+        let mut unanswered = Unanswered::default();
+        unanswered.skip(Skipped::TooDear(worst));
+        assert_eq!((unanswered.label(), unanswered.retry_after()), ("more_than_a_day", None));
+    }
+
+    #[test]
+    fn an_unknown_wait_is_longer_than_any_known_one() {
+        assert_eq!(soonest(None, None), None);
+        assert_eq!([soonest(None, Some(LONG)), soonest(Some(LONG), None)], [Some(LONG); 2]);
+        assert_eq!([soonest(Some(SHORT), Some(LONG)), soonest(Some(LONG), Some(SHORT))], [Some(SHORT); 2]);
     }
 }

@@ -80,6 +80,17 @@ fn two_hundred_at_once_never_pass_a_tiny_budget() {
 }
 
 #[test]
+fn a_request_that_no_day_can_pay_for_is_told_so_and_asks_nobody() {
+    let (shop, target) = shop(Money::from_nanos(1_000), Deed::Answer);
+    let told = rejected(shop.ask_and_wait(PRIME, &body(false)));
+    assert!(
+        matches!(told, Rejection::MoreThanADay { worst } if worst > Money::from_nanos(1_000)),
+        "{told:?}"
+    );
+    assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (0, Money::ZERO, 0));
+}
+
+#[test]
 fn with_every_target_down_it_says_so_and_soon_without_asking() {
     let (shop, target) = shop(Money::from_dollars(1), Deed::Status(500));
     let first = rejected(shop.ask_and_wait(PRIME, &body(false)));
@@ -89,6 +100,6 @@ fn with_every_target_down_it_says_so_and_soon_without_asking() {
     }
     let calls = target.calls();
     let again = rejected(shop.ask_and_wait(PRIME, &body(false)));
-    assert!(matches!(again, Rejection::Unavailable { retry_after: Some(_) }), "{again:?}");
+    assert!(matches!(again, Rejection::Unavailable { retry_after: Some(_), .. }), "{again:?}");
     assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (calls, Money::ZERO, 0));
 }

@@ -100,7 +100,10 @@ fn members_and_fields_are_counted() {
     assert!(anthropic::read_chat_request(fits.as_bytes(), &limits).is_ok());
     assert!(openai::read_chat_request(fits.as_bytes(), &limits).is_ok());
     assert!(openai::read_request(fits.as_bytes(), &limits).is_ok());
+    assert!(anthropic::read_request(fits.as_bytes(), &limits).is_ok());
     let body = saying(&three);
+    assert_eq!(anthropic::read_request(body.as_bytes(), &limits), Err(too_many("messages")));
+    assert_eq!(too_many("messages").refusal(), Refusal::TooLarge);
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages")));
     assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages")));
     assert_eq!(openai::read_request(body.as_bytes(), &limits), Err(too_many("messages")));
@@ -108,9 +111,11 @@ fn members_and_fields_are_counted() {
     let part = r#"{"type":"text","text":"a"}"#;
     let body = saying(&format!(r#"{{"role":"user","content":[{part},{part},{part}]}}"#));
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages.0.content")));
+    assert_eq!(anthropic::read_request(body.as_bytes(), &limits), Err(too_many("messages.0.content")));
     assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("messages.0.content")));
     let body = with(r#""tools":[1,2,3]"#);
     assert_eq!(anthropic::read_chat_request(body.as_bytes(), &limits), Err(too_many("tools")));
+    assert_eq!(anthropic::read_request(body.as_bytes(), &limits), Err(too_many("tools")));
     assert_eq!(openai::read_chat_request(body.as_bytes(), &limits), Err(too_many("tools")));
     let body = with(r#""a":1,"b":2"#);
     assert!(anthropic::read_chat_request(body.as_bytes(), &limits).is_ok());

@@ -33,6 +33,20 @@ impl BudgetBook {
     }
 
     pub(super) fn check_money(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
+        self.check_day(ask, now).map_err(|refusal| {
+            let wanted = ask.worst;
+            // A tier never has more than all together.
+            let most = self.limits.caller_day.min(self.limits.tier_cap(now.utc.day(), ask.tier));
+            // Who may spend nothing at all is not helped by asking for less.
+            if wanted > most && most > Money::ZERO {
+                BudgetRefusal::MoreThanADay { wanted, most }
+            } else {
+                refusal
+            }
+        })
+    }
+
+    fn check_day(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
         let day = now.utc.day();
         let (wanted, tier, resets) = (ask.worst, ask.tier, UtcTime::start_of_day(day.saturating_add(1)));
         let free = self.caller(day, ask.caller).free(self.limits.caller_day);

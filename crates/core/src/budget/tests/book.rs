@@ -30,7 +30,7 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
         (Ask { session: Some(5), output: 51, ..fits }, BudgetRefusal::SessionOutput { wanted: 51, free: 50 }),
         (
             Ask { worst: nanos(151), ..fits },
-            BudgetRefusal::CallerDay { wanted: nanos(151), free: nanos(150), resets },
+            BudgetRefusal::MoreThanADay { wanted: nanos(151), most: nanos(150) },
         ),
     ] {
         assert_eq!(book.decide(&ask, at(5)), Err(refusal));
@@ -42,6 +42,27 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
         Ask { worst: nanos(150), ..fits },
     ];
     assert!(just.iter().all(|ask| book.decide(ask, at(5)).is_ok()));
+    // What a day has room for is refused because of what was spent before.
+    let mut book = book;
+    book.reserve(&fits, at(5)).unwrap();
+    let refusal = BudgetRefusal::CallerDay { wanted: nanos(150), free: nanos(140), resets };
+    assert_eq!(book.decide(&Ask { worst: nanos(150), ..fits }, at(5)), Err(refusal));
+}
+
+#[test]
+fn who_may_spend_nothing_is_not_told_to_ask_for_less() {
+    let refused = |options: BudgetOptions, tier, worst| {
+        BudgetBook::new(options.check().unwrap()).decide(&ask(1, tier, worst), at(0)).unwrap_err()
+    };
+    // Of the least sum there is, a part is nothing.
+    let least = BudgetOptions { day: nanos(1), caller_day: nanos(1), ..BudgetOptions::default() };
+    assert!(matches!(refused(least, Tier::Guest, 1), BudgetRefusal::TierDay { .. }));
+    // Of $5,000, the standard tier has as much as one caller: $5.
+    let options = BudgetOptions { shares: [99.8, 0.1, 0.1], ..BudgetOptions::default() };
+    let five = Money::from_dollars(5);
+    let refusal = BudgetRefusal::MoreThanADay { wanted: nanos(five.as_nanos() + 1), most: five };
+    assert_eq!(refused(options, Tier::Standard, five.as_nanos() + 1), refusal);
+    assert_eq!(refusal.to_string(), "the request may cost $5.000000001, and a whole day has $5.00");
 }
 
 #[test]
