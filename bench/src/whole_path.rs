@@ -84,7 +84,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
     };
     let listed = ListedKey { tier: Tier::Prime, routes: None };
     let callers = Callers::new(CallerOptions {
-        keys: [(credential_of_key(KEY), listed)].into(),
+        keys: [(credential_of_key(KEY), listed)].into_iter().collect(),
         directory: None,
         believe_for: Duration::from_secs(10),
         find_within: Duration::from_millis(50),

@@ -42,3 +42,16 @@ pub async fn within<T>(timer: &impl Timer, deadline: Deadline, work: impl Future
     })
     .await
 }
+
+/// Lets everything that is ready on this thread have its turn first, once.
+pub async fn after_you() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

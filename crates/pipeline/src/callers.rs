@@ -11,13 +11,13 @@ mod flight;
 mod memory;
 
 use flight::{Flights, Turn};
+use foldhash::fast::FixedState;
 use memory::{Memory, Remembered};
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Timer, within};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use seawall_store::{CallerRecord, CredentialHash, Directory, StoreError};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -144,11 +144,15 @@ pub struct ListedKey {
     pub routes: Option<Arc<[Box<str>]>>,
 }
 
+/// Keys by their hash. Only settings put any in, so nobody can choose where they lie.
+#[expect(clippy::disallowed_types, reason = "the hasher is fixed, and nobody goes through them")]
+pub type ListedKeys = std::collections::HashMap<[u8; 32], ListedKey, FixedState>;
+
 /// What callers are known by.
 #[derive(Clone)]
 pub struct CallerOptions {
     /// The keys that settings list, by their hash.
-    pub keys: BTreeMap<[u8; 32], ListedKey>,
+    pub keys: ListedKeys,
     /// Where others are looked up.
     pub directory: Option<Arc<dyn CallerDirectory>>,
     /// How long the directory's word is believed.

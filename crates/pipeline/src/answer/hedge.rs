@@ -86,7 +86,8 @@ impl<R: Runtime> Walk<'_, R> {
         others.iter().find_map(|target| {
             let call = self.call_for(target).ok()?;
             let place = target.place(&self.path.runtime)?;
-            Some((self.attempt(target, place, call.body.len(), None).ok()?, call))
+            let money = self.hold(target, call.body.len()).ok()?;
+            Some((self.attempt(target, place, money, call.body.len(), None).ok()?, call))
         })
     }
 }

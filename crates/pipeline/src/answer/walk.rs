@@ -15,7 +15,7 @@ use seawall_core::breaker::BreakerPhase;
 use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
-use seawall_core::handle::Runtime;
+use seawall_core::handle::{Runtime, after_you};
 use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueRequest;
@@ -23,7 +23,7 @@ use seawall_core::quota::ComeBackRule;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
-use seawall_store::{CallId, ReserveError};
+use seawall_store::{CallId, ReserveError, Unwritten};
 use seawall_wire::RequestError;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -212,8 +212,13 @@ impl<'a, R: Runtime> Walk<'a, R> {
             Some(place) => place,
             None => Box::pin(self.wait_for_place(target, others, deadline, start_limit)).await?,
         };
+        let money = self.hold(target, call.body.len())?;
+        // Others may be about to write down what they hold: all of it is written at once, and only the first pays.
+        if !money.is_written() {
+            after_you().await;
+        }
         let credit = self.credit.take();
-        Ok((self.attempt(target, place, call.body.len(), credit)?, call))
+        Ok((self.attempt(target, place, money, call.body.len(), credit)?, call))
     }
 
     /// The request in the target's words.
@@ -223,23 +228,32 @@ impl<'a, R: Runtime> Walk<'a, R> {
         Ok(Call { body, stream: spoken.stream(), betas: spoken.betas().to_vec() })
     }
 
-    /// Takes money and a permit for an attempt that has a place.
+    /// Money for an attempt, still to be written down.
+    pub(super) fn hold(&self, target: &GuardedTarget, bytes: usize) -> Result<Unwritten, Skipped> {
+        let ask = self.money(target, self.input_bytes(bytes));
+        self.path
+            .books
+            .begin(&ask, self.named(target), self.path.runtime.now())
+            .map_err(|error| no_money(&error))
+    }
+
+    fn input_bytes(&self, bytes: usize) -> u64 {
+        self.planned.request.input_bytes.max(bytes as u64)
+    }
+
+    /// Has the money written down and takes a permit, for an attempt that has a place.
     pub(super) fn attempt(
         &self,
         target: &Arc<GuardedTarget>,
         place: Place<R>,
+        money: Unwritten,
         bytes: usize,
         credit: Option<Credit>,
     ) -> Result<Box<Attempt<R>>, Skipped> {
-        let (path, now) = (self.path, self.path.runtime.now());
-        let input_bytes = self.planned.request.input_bytes.max(bytes as u64);
-        let hold = path.books.reserve(&self.money(target, input_bytes), self.named(target), now);
-        let hold = hold.map_err(|error| match error {
-            ReserveError::Refused(BudgetRefusal::MoreThanADay { wanted, .. }) => Skipped::TooDear(wanted),
-            ReserveError::Refused(_) => Skipped::Broke,
-            ReserveError::Journal(_) => Skipped::NoJournal,
-        })?;
-        let permit = match target.breaker.acquire(now.monotonic, self.planned.request.deadline) {
+        let (path, now) = (self.path, self.path.runtime.monotonic());
+        let input_bytes = self.input_bytes(bytes);
+        let hold = money.write().map_err(|error| no_money(&error))?;
+        let permit = match target.breaker.acquire(now, self.planned.request.deadline) {
             Ok(permit) => permit,
             Err((_, retry_after)) => {
                 // Nothing was asked, so nothing is owed.
@@ -251,7 +265,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         let spoken = &self.planned.request.spoken;
         let wanted = Wanted { input_bytes, most_output: spoken.max_output(), comes_whole: !spoken.stream() };
         let holdings = Holdings { wanted, tier, hold, permit, credit, place };
-        Ok(Attempt::start(&path.runtime, target, holdings, self.tally, now.monotonic))
+        Ok(Attempt::start(&path.runtime, target, holdings, self.tally, now))
     }
 
     /// Stands in line, unless another target of the same grade has a place or the target is not to be asked anyway.
@@ -348,6 +362,14 @@ impl<'a, R: Runtime> Walk<'a, R> {
             RetryDecision::FailOver(_) => Next::Other,
             RetryDecision::GiveUp(_) => Next::Nobody,
         }
+    }
+}
+
+fn no_money(error: &ReserveError) -> Skipped {
+    match error {
+        ReserveError::Refused(BudgetRefusal::MoreThanADay { wanted, .. }) => Skipped::TooDear(*wanted),
+        ReserveError::Refused(_) => Skipped::Broke,
+        ReserveError::Journal(_) => Skipped::NoJournal,
     }
 }
 

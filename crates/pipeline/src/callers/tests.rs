@@ -17,7 +17,7 @@ fn options(directory: Option<Arc<dyn CallerDirectory>>) -> CallerOptions {
     let routes: Arc<[Box<str>]> = ["manga".into()].into();
     let listed = ListedKey { tier: Tier::Prime, routes: Some(routes) };
     CallerOptions {
-        keys: [(HASH, listed)].into(),
+        keys: [(HASH, listed)].into_iter().collect(),
         directory,
         believe_for: Duration::from_secs(10),
         find_within: Duration::from_millis(50),

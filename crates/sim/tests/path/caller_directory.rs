@@ -3,7 +3,7 @@
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use seawall_pipeline::callers::{
-    Caller, CallerDirectory, CallerOptions, Callers, Finding, NotKnown, ProofKind, Proven,
+    Caller, CallerDirectory, CallerOptions, Callers, Finding, ListedKeys, NotKnown, ProofKind, Proven,
 };
 use seawall_sim::World;
 use seawall_store::{CallerRecord, StoreError};
@@ -113,7 +113,7 @@ impl Desk {
         let world = World::new(11);
         let directory = ObedientDirectory::new(&world);
         let options = CallerOptions {
-            keys: BTreeMap::new(),
+            keys: ListedKeys::default(),
             directory: Some(Arc::<ObedientDirectory>::clone(&directory)),
             believe_for: BELIEVED,
             find_within: WITHIN,

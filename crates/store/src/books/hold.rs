@@ -1,6 +1,6 @@
 //! Money that is held for one call.
 
-use super::{Attempt, Books, JournalRecord};
+use super::{Attempt, Books, JournalRecord, Noted, ReserveError};
 use crate::lock;
 use crate::usage::{Certainty, UsageEvent};
 use seawall_core::budget::{Entry, Reservation};
@@ -61,4 +61,55 @@ impl Drop for Hold {
         let usage = Usage { input, output, ..Usage::default() };
         self.settle(usage, worst, Certainty::Worst, None);
     }
+}
+
+/// Money that is held for one call, and not written down yet: the call must not be made. Several of them are written down
+/// at the cost of one, so whoever has one lets others have theirs before he has it written. Dropped, it is held no more.
+#[derive(Debug)]
+#[must_use = "dropping it gives the money back"]
+pub struct Unwritten {
+    /// None once it has been written, or given back.
+    hold: Option<Hold>,
+    noted: Noted,
+}
+
+impl Unwritten {
+    pub(super) const fn new(hold: Hold, noted: Noted) -> Self {
+        Self { hold: Some(hold), noted }
+    }
+
+    /// Whether there is nothing left to be written, and so nothing to be gained by waiting for others.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.noted == Noted::WRITTEN
+    }
+
+    /// Has it written down. What cannot be written is not held.
+    pub fn write(mut self) -> Result<Hold, ReserveError> {
+        let Some(hold) = self.hold.take() else { return Err(ReserveError::Journal(gone())) };
+        if self.is_written() {
+            return Ok(hold);
+        }
+        let written = lock(&hold.books.0).write_noted(self.noted);
+        match written {
+            Ok(()) => Ok(hold),
+            Err(error) => {
+                hold.void();
+                Err(ReserveError::Journal(error))
+            }
+        }
+    }
+}
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            hold.void();
+        }
+    }
+}
+
+/// Cannot be: what was written or given back is gone with its value.
+fn gone() -> crate::StoreError {
+    crate::StoreError::broken("book", "what was given back cannot be written")
 }

@@ -11,16 +11,32 @@ pub trait Journal: Send {
     /// Writes these down, behind all that was noted.
     fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError>;
 
-    /// Takes this down in its turn, with the next write or a few milliseconds later. For what a crash may take back
-    /// without harm: the end of a call, which is charged at its worst if nobody remembers it.
-    fn note(&mut self, record: &JournalRecord) -> Result<(), StoreError> {
-        self.write(std::slice::from_ref(record))
+    /// Takes this down in its turn, with the next write or some milliseconds later. For what a crash may take back
+    /// without harm: the end of a call, which is charged at its worst if nobody remembers it; and the beginning of one that
+    /// is not made before [`write_noted`](Self::write_noted) has returned.
+    fn note(&mut self, record: &JournalRecord) -> Result<Noted, StoreError> {
+        self.write(std::slice::from_ref(record))?;
+        Ok(Noted::WRITTEN)
+    }
+
+    /// Writes what was noted up to here, and all behind it, unless somebody has done so since.
+    fn write_noted(&mut self, _: Noted) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Whether the ledger learns from this journal which calls have ended. If so, nobody else need be told.
     fn feeds_ledger(&self) -> bool {
         false
     }
+}
+
+/// A place among what was noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Noted(pub(crate) u64);
+
+impl Noted {
+    /// Before everything that is noted: it has been written.
+    pub const WRITTEN: Self = Self(0);
 }
 
 /// For books that live in memory alone: after a crash there are none.

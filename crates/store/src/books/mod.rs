@@ -20,8 +20,8 @@ mod spool;
 #[cfg(test)]
 mod tests;
 
-pub use hold::Hold;
-pub use journal::{Journal, NoJournal};
+pub use hold::{Hold, Unwritten};
+pub use journal::{Journal, NoJournal, Noted};
 pub use record::{JournalRecord, NoRecord};
 #[cfg(feature = "embedded")]
 pub(crate) use record::{
@@ -156,6 +156,11 @@ impl Books {
 
     /// Holds the most that a call can cost, if every limit has room for it and it can be written down.
     pub fn reserve(&self, ask: &Ask, attempt: Attempt, now: Now) -> Result<Hold, ReserveError> {
+        self.begin(ask, attempt, now)?.write()
+    }
+
+    /// Holds the most that a call can cost, if every limit has room for it. It is still to be written down.
+    pub fn begin(&self, ask: &Ask, attempt: Attempt, now: Now) -> Result<Unwritten, ReserveError> {
         let mut desk = lock(&self.0);
         desk.hear(now);
         if now.monotonic >= desk.next_look {
@@ -174,10 +179,12 @@ impl Books {
         };
         // With the name of the call: if it never ends, it is told of all the same.
         let begun = JournalRecord::Begun { reservation, id: attempt.id, model: Arc::clone(&attempt.model) };
-        desk.write(&[begun]).map_err(ReserveError::Journal)?;
+        let noted = desk.journal.note(&begun);
+        desk.count(&noted);
+        let noted = noted.map_err(ReserveError::Journal)?;
         desk.apply(&entry);
         drop(desk);
-        Ok(Hold::new(self.clone(), reservation, attempt))
+        Ok(Unwritten::new(Hold::new(self.clone(), reservation, attempt), noted))
     }
 
     /// Charges what has passed its time at its worst. Requests do it now and then; where there are few, somebody should
@@ -301,7 +308,13 @@ impl Desk {
         written
     }
 
-    const fn count(&mut self, written: &Result<(), StoreError>) {
+    fn write_noted(&mut self, noted: Noted) -> Result<(), StoreError> {
+        let written = self.journal.write_noted(noted);
+        self.count(&written);
+        written
+    }
+
+    const fn count<T>(&mut self, written: &Result<T, StoreError>) {
         if written.is_err() {
             self.journal_failures = self.journal_failures.saturating_add(1);
         }

@@ -23,7 +23,7 @@ use super::checkpoint;
 use super::codec::STORE;
 use super::folder::Folder;
 use super::segment::{HEADER, close_frame, header, open_frame, segment_path};
-use crate::books::{Journal, JournalRecord};
+use crate::books::{Journal, JournalRecord, Noted};
 use crate::{StoreError, lock};
 use seawall_core::budget::BudgetSource;
 use std::fs::{self, File, OpenOptions};
@@ -60,6 +60,9 @@ struct Tail {
     frame: Vec<u8>,
     /// How long a frame is that holds nothing.
     empty: usize,
+    /// How much was noted so far, and how much of that was written.
+    noted: u64,
+    written: u64,
     failed: Option<StoreError>,
     /// Something was written that a power cut would take back.
     is_unsynced: bool,
@@ -80,6 +83,8 @@ impl Tail {
             length,
             frame,
             empty,
+            noted: 0,
+            written: 0,
             failed: None,
             is_unsynced: false,
             is_lost: false,
@@ -153,6 +158,7 @@ impl Tail {
         }
         self.length = self.length.saturating_add(self.frame.len() as u64);
         self.frame.truncate(self.empty);
+        self.written = self.noted;
         self.is_unsynced = true;
         Ok(())
     }
@@ -271,12 +277,26 @@ impl Journal for EmbeddedJournal {
         Ok(())
     }
 
-    fn note(&mut self, record: &JournalRecord) -> Result<(), StoreError> {
+    fn note(&mut self, record: &JournalRecord) -> Result<Noted, StoreError> {
         let mut tail = lock(&self.tail);
         tail.check()?;
         tail.put_after_notes(std::slice::from_ref(record))?;
+        tail.noted += 1;
         self.watch(&mut tail);
-        Ok(())
+        Ok(Noted(tail.noted))
+    }
+
+    fn write_noted(&mut self, noted: Noted) -> Result<(), StoreError> {
+        let mut tail = lock(&self.tail);
+        if tail.written >= noted.0 {
+            return Ok(());
+        }
+        tail.check()?;
+        if tail.length >= self.shared.options.segment {
+            Self::rotate(&self.shared, &mut self.number, &mut tail)?;
+        }
+        let kept = tail.frame.len();
+        tail.flush(kept)
     }
 
     /// The calls of a node that is alone come into this folder's ledger. A fleet has its ledger elsewhere.

@@ -2,7 +2,7 @@
 
 use super::recovery::{Node, call, cost_of_day, posted};
 use super::{Scratch, contents, noon, open, options};
-use crate::books::{Attempt, Books, Journal, JournalRecord};
+use crate::books::{Attempt, Books, Journal, JournalRecord, ReserveError};
 use crate::embedded::segment::{HEADER, list, read, segment_path};
 use crate::embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::usage::Certainty;
@@ -91,6 +91,56 @@ fn an_end_that_was_only_noted_when_the_process_died_is_charged_at_its_worst_once
         assert_eq!(node.opened.report.charged.len(), charged);
         assert_eq!((posted(&node.opened.book), cost_of_day(&node.opened)), ((cost, 0), (2, cost)));
     }
+}
+
+#[test]
+fn what_several_hold_is_written_for_all_by_the_first_and_not_again() {
+    let scratch = Scratch::new();
+    let mut opened = open(scratch.path()).unwrap();
+    opened.journal.dismiss_caretaker();
+    let books = Books::with_book(opened.book, opened.journal);
+    let begin = |number: u128| {
+        let attempt = Attempt { id: call(number), model: "strong".into() };
+        books.begin(&super::recovery::ask(number, 100), attempt, noon()).unwrap()
+    };
+    let [first, second, third] = [1, 2, 3].map(begin);
+    assert_eq!((frames(scratch.path()).len(), first.is_written()), (0, false));
+    assert_eq!(books.day(noon().utc.day()).held.as_nanos(), 300, "it is held all the same");
+    let first = first.write().unwrap();
+    assert_eq!(frames(scratch.path()).len(), 1);
+    // What is noted behind it waits for somebody who has to be written.
+    let fourth = begin(4);
+    let second = second.write().unwrap();
+    assert_eq!(frames(scratch.path()).len(), 1);
+    drop(third);
+    let fourth = fourth.write().unwrap();
+    assert_eq!(frames(scratch.path()).len(), 2);
+    drop((first, second, fourth, books, opened.store));
+    let node = Node::open(scratch.path());
+    assert_eq!((posted(&node.opened.book), cost_of_day(&node.opened)), ((300, 0), (3, 300)));
+}
+
+#[test]
+fn what_is_held_and_cannot_be_written_is_given_back() {
+    let scratch = Scratch::new();
+    let full = EmbeddedOptions { segment: 1, ..options() };
+    let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
+    opened.journal.dismiss_caretaker();
+    let next = segment_path(scratch.path(), list(scratch.path()).unwrap().last().unwrap() + 1);
+    fs::create_dir(&next).unwrap();
+    let books = Books::with_book(opened.book, opened.journal);
+    let begin = |number: u128| {
+        let attempt = Attempt { id: call(number), model: "strong".into() };
+        books.begin(&super::recovery::ask(number, 100), attempt, noon()).unwrap()
+    };
+    let (first, second) = (begin(1), begin(2));
+    assert!(matches!(first.write(), Err(ReserveError::Journal(_))));
+    assert_eq!(books.day(noon().utc.day()).held.as_nanos(), 100);
+    fs::remove_dir(&next).unwrap();
+    let second = second.write().unwrap();
+    drop((second, books, opened.store));
+    let node = Node::open(scratch.path());
+    assert_eq!((posted(&node.opened.book), cost_of_day(&node.opened)), ((100, 0), (1, 100)));
 }
 
 #[test]

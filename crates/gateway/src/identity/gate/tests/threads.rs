@@ -5,10 +5,9 @@ use crate::runtime::TokioRuntime;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::callers::{
-    CallerDirectory, CallerOptions, Callers, Finding, NotKnown, ProofKind, Proven,
+    CallerDirectory, CallerOptions, Callers, Finding, ListedKeys, NotKnown, ProofKind, Proven,
 };
 use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory, MemoryDirectory};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,7 +33,7 @@ const THREADS: usize = 4;
 fn nobody_is_let_in_after_a_revocation_was_told() {
     let directory = Arc::new(Dawdling(MemoryDirectory::new()));
     let callers = Callers::new(CallerOptions {
-        keys: BTreeMap::new(),
+        keys: ListedKeys::default(),
         directory: Some(Arc::<Dawdling>::clone(&directory)),
         // Whatever is remembered wrongly would be believed to the end of the test.
         believe_for: Duration::from_secs(3_600),
