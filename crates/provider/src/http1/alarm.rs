@@ -67,3 +67,37 @@ impl Alarm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::moment_after;
+    use seawall_core::handle::Timer;
+    use seawall_core::time::Timestamp;
+    use std::future::{Future, pending};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    /// Counts who looks at it.
+    #[derive(Clone, Default)]
+    struct Watch(Arc<AtomicU64>);
+
+    impl Timer for Watch {
+        fn monotonic(&self) -> Timestamp {
+            Timestamp::from_nanos(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn sleep_until(&self, _: Timestamp) -> impl Future<Output = ()> + Send + 'static {
+            pending()
+        }
+    }
+
+    #[test]
+    fn who_waits_for_ever_does_not_look_at_the_clock() {
+        let watch = Watch::default();
+        assert_eq!(moment_after(&watch, Duration::MAX), Timestamp::NEVER);
+        assert_eq!(watch.0.load(Ordering::Relaxed), 0);
+        assert_eq!(moment_after(&watch, Duration::from_nanos(7)), Timestamp::from_nanos(7));
+        assert_eq!(watch.0.load(Ordering::Relaxed), 1);
+    }
+}
