@@ -7,6 +7,7 @@ mod bench;
 mod chaos;
 mod ci;
 mod client;
+mod dist;
 mod docs;
 mod failover;
 mod fuzz;
@@ -56,6 +57,11 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Builds the program as it is shipped: laid out by what it does under load.
+    ///
+    /// Two builds and a minute of load between them. Installs nginx and LLVM's tools when they are missing and it runs as
+    /// root. Tells where the program is.
+    Dist,
     /// Runs the benchmarks as they are shipped: with the `dist` profile.
     ///
     /// Without arguments, what decisions cost; with `proxy`, what whole requests cost beside nginx.
@@ -120,6 +126,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(),
         Task::Loom => loom::run(),
         Task::Docs { check } => docs::run(check),
+        Task::Dist => dist::run(),
         Task::Bench { arguments } => bench::run(&arguments),
         Task::Failover { arguments } => failover::run(&arguments),
         Task::Chaos { arguments } => chaos::run(&arguments),

@@ -83,6 +83,14 @@ const FOR_PROXY_BENCH: &[Requirement] = &[
     Requirement { program: "taskset", probe: &[], package: "util-linux", why: "gives each program its core" },
 ];
 
+/// What building by counts needs, beside the benchmark that is the load.
+const FOR_DIST: &[Requirement] = &[Requirement {
+    program: "llvm-profdata-19",
+    probe: &[],
+    package: "llvm-19",
+    why: "adds up what was counted",
+}];
+
 /// What to do about missing programs.
 #[derive(Debug, PartialEq, Eq)]
 enum InstallDecision {
@@ -134,6 +142,12 @@ pub(crate) fn install_missing() -> anyhow::Result<()> {
 /// The same for the benchmark of whole requests.
 pub(crate) fn install_missing_for_proxy_bench() -> anyhow::Result<()> {
     install(FOR_PROXY_BENCH)
+}
+
+/// The same for building by counts.
+pub(crate) fn install_missing_for_dist() -> anyhow::Result<()> {
+    install_missing_for_proxy_bench()?;
+    install(FOR_DIST)
 }
 
 fn install(table: &[Requirement]) -> anyhow::Result<()> {

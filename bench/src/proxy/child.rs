@@ -15,6 +15,9 @@ pub(crate) const LOAD_CORE: &str = "0";
 /// Ticks a second in /proc; the same on every Linux that Rust builds for.
 const TICKS: f64 = 100.0;
 
+/// How long a program may take to end by itself.
+const TIME_TO_END: Duration = Duration::from_secs(5);
+
 /// What requests to Bedrock are signed with. No program under test reaches it; the responder believes everybody.
 const AWS_KEYS: [(&str, &str); 2] =
     [("AWS_ACCESS_KEY_ID", "AKIDBENCH"), ("AWS_SECRET_ACCESS_KEY", "nothing to guard")];
@@ -83,7 +86,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have ended already. Asked first: a program that counts what it does writes that down at its end.
+        let _ = Command::new("kill").args(["-TERM", &self.id().to_string()]).stderr(Stdio::null()).status();
+        let asked = now();
+        while matches!(self.child.try_wait(), Ok(None)) && since(asked) < TIME_TO_END {
+            pause(Duration::from_millis(5));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

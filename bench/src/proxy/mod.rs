@@ -50,6 +50,9 @@ pub(crate) struct ProxyArguments {
     /// Prints JSON instead of tables.
     #[arg(long)]
     json: bool,
+    /// Judges nothing: for a program that is loaded so that something can be learnt of it.
+    #[arg(long, conflicts_with = "json")]
+    only_load: bool,
 }
 
 impl ProxyArguments {
@@ -87,6 +90,9 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     running.listens_at(responder)?;
     warn_if_busy();
     let findings = measure(&places, arguments)?;
+    if arguments.only_load {
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.json {
         println!("{:#}", report::json(&findings));
     } else {
