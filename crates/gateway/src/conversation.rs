@@ -103,10 +103,11 @@ impl Entrance {
             Arc::clone(&face).handle(request, peer.ip(), cut.clone())
         });
         let mut builder = auto::Builder::new(tasks);
-        // Without a timer the limit on reading a head is silently off.
-        // Answers and events are small: one buffer is cheaper to send than a list of them.
         let mut http1 = builder.http1();
-        http1.timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100).writev(false);
+        // Without a timer the limit on reading a head is silently off.
+        http1.timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
+        // Answers and events are small: one buffer is cheaper to send than a list of them.
+        http1.writev(false);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);

@@ -88,7 +88,7 @@ impl Cut {
     }
 }
 
-fn hold<T>(all: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn hold<T>(all: &Mutex<T>) -> MutexGuard<'_, T> {
     all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

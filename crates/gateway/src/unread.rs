@@ -6,8 +6,8 @@
 //!
 //! **What it will not do.** It ends no connection, and no stream before its deadline: slow is not gone.
 
-use crate::stopping::present;
-use std::sync::{Mutex, PoisonError, Weak};
+use crate::stopping::{hold, present};
+use std::sync::{Mutex, Weak};
 
 /// Something that has to be looked at now and then.
 pub(crate) trait Watched: Send + Sync {
@@ -25,7 +25,7 @@ pub(crate) struct OpenStreams(Mutex<Vec<Weak<dyn Watched>>>);
 impl OpenStreams {
     /// Looks after this one until it is dropped.
     pub(crate) fn add(&self, stream: Weak<dyn Watched>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        hold(&self.0).push(stream);
     }
 
     /// Looks at all of them, and forgets those that are gone.

@@ -38,7 +38,7 @@ pub use chat_rules::ChatRules;
 pub use flight::FlightBoard;
 pub use limits::{Decided, Deciding, Limits, SharedLimits, SharedTaking};
 pub use path::{Path, PathOptions};
-pub use receive::{Arriving, InboundRequest, request_name};
+pub use receive::{Arriving, InboundRequest, hex, request_name};
 pub use relay::ReplyStream;
 pub use reply::{Conflict, Notes, Rejection, Reply, ReplyContent, SOON};
 pub use rules::{ArrivalLimits, LimitRules, RuleOptions};

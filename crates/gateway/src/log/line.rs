@@ -2,7 +2,7 @@
 
 use crate::digits::{decimal, padded};
 use seawall_core::time::{Now, UtcTime};
-use seawall_pipeline::{Record, Verdict, request_name};
+use seawall_pipeline::{Record, Verdict, hex, request_name};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -20,8 +20,7 @@ pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
         name(line, "route", route);
     }
     if let Some((caller, tier, origin)) = record.caller {
-        // The name of a request is a number in the same digits.
-        word(line, "caller", request_name(caller).trim_start_matches("req_"));
+        word(line, "caller", &hex(caller));
         word(line, "tier", tier.name());
         word(line, "tier_origin", origin.name());
     }
