@@ -24,7 +24,7 @@ use seawall_core::retry::{HedgeOptions, RetryOptions, RetryPolicy};
 use seawall_core::rollout::{Experiment, Ramp};
 use seawall_core::strategy::Strategy;
 use seawall_core::tokens::OverheadOptions;
-use seawall_core::vocabulary::{Grade, Tier};
+use seawall_core::vocabulary::{Grade, OutputLimitField, Tier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -245,6 +245,8 @@ pub struct TargetSettings {
     pub role: Option<String>,
     /// What the owner of the role wants to hear.
     pub external_id: Option<String>,
+    /// The field in which it takes the limit of output, if it speaks as OpenAI does.
+    pub output_limit_field: OutputLimitField,
     /// Calls that may be under way at once; at least one.
     pub concurrency: u32,
     /// The name of its breaker, which exists.

@@ -58,6 +58,28 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
+    /// The field in which a server that speaks as OpenAI does takes the limit of output. Servers that know only one of
+    /// the two ignore or refuse the other.
+    pub enum OutputLimitField as "output_limit_field" {
+        /// What OpenAI and Azure take, and what their reasoning models demand.
+        MaxCompletionTokens = "max_completion_tokens",
+        /// What most other servers take.
+        MaxTokens = "max_tokens",
+    }
+}
+
+impl OutputLimitField {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::MaxCompletionTokens => Self::MaxTokens,
+            Self::MaxTokens => Self::MaxCompletionTokens,
+        }
+    }
+}
+
+words! {
     /// What a caller is entitled to.
     ///
     /// ```
@@ -217,7 +239,7 @@ words! {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ceiling, CostState, Grade, Intent, Level, Mode, Priority, Rung, Tier};
+    use super::{Ceiling, CostState, Grade, Intent, Level, Mode, OutputLimitField, Priority, Rung, Tier};
 
     #[test]
     fn every_name_leads_back_to_its_value_and_its_place() {
@@ -230,7 +252,7 @@ mod tests {
                 assert!($type::parse("").is_err() && $type::parse("Prime").is_err());
             )+};
         }
-        check!(Tier, Grade, Ceiling, Intent, Rung, Mode, Level, CostState, Priority);
+        check!(OutputLimitField, Tier, Grade, Ceiling, Intent, Rung, Mode, Level, CostState, Priority);
     }
 
     #[test]

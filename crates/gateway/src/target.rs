@@ -108,6 +108,7 @@ impl Targets {
             model: target.model.clone(),
             grade: target.grade,
             price: price(settings, &target.model)?,
+            output_limit_field: target.output_limit_field,
             concurrency: target.concurrency,
             queue: settings.queue,
             breaker: settings.breakers[&target.breaker].clone(),

@@ -10,7 +10,7 @@ use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::queue::QueueSettings;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
-use seawall_core::vocabulary::Grade;
+use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct TargetOptions {
     pub grade: Grade,
     /// What its tokens cost.
     pub price: Price,
+    /// Where it takes the limit of output, if it speaks as OpenAI does.
+    pub output_limit_field: OutputLimitField,
     /// Calls in flight at once.
     pub concurrency: u32,
     /// Who waits for a place there. Holds from the target's first day.
@@ -47,6 +49,7 @@ pub struct GuardedTarget {
     pub(crate) model: Arc<str>,
     pub(crate) grade: Grade,
     pub(crate) price: Price,
+    pub(crate) output_limit_field: OutputLimitField,
     pub(crate) in_flight: InFlightLimit,
     pub(crate) line: Arc<Line>,
     /// How long answers take to begin.
@@ -68,13 +71,24 @@ struct Protection {
 impl GuardedTarget {
     /// A target that nothing is known of yet. Refuses settings that make no sense.
     pub fn new(options: TargetOptions) -> Result<Self, SettingError> {
-        let TargetOptions { name, model, grade, price, concurrency, queue, breaker, pressure, upstream } =
-            options;
+        let TargetOptions {
+            name,
+            model,
+            grade,
+            price,
+            output_limit_field,
+            concurrency,
+            queue,
+            breaker,
+            pressure,
+            upstream,
+        } = options;
         Ok(Self {
             name: name.into(),
             model: model.into(),
             grade,
             price,
+            output_limit_field,
             in_flight: InFlightLimit::new(concurrency)?,
             line: Arc::new(Line::new(queue)),
             starts: Arc::default(),
@@ -88,8 +102,18 @@ impl GuardedTarget {
     /// The same target by other settings: what was learned of it, and who is on the way there, is shared with this one.
     /// Its other protection holds from [`take_effect`](Self::take_effect) on, for both.
     pub fn successor(&self, options: TargetOptions) -> Result<Self, SettingError> {
-        let TargetOptions { name, model, grade, price, concurrency, breaker, pressure, upstream, .. } =
-            options;
+        let TargetOptions {
+            name,
+            model,
+            grade,
+            price,
+            output_limit_field,
+            concurrency,
+            breaker,
+            pressure,
+            upstream,
+            ..
+        } = options;
         // Only to have it checked.
         InFlightLimit::new(concurrency)?;
         Ok(Self {
@@ -97,6 +121,7 @@ impl GuardedTarget {
             model: model.into(),
             grade,
             price,
+            output_limit_field,
             in_flight: self.in_flight.clone(),
             line: Arc::clone(&self.line),
             starts: Arc::clone(&self.starts),

@@ -36,6 +36,10 @@ impl Default for RequestLimits {
     }
 }
 
+/// For a body that was held to its limits when it was read first. No reader of JSON behind this one bears more depth.
+pub(crate) const READ_BEFORE: RequestLimits =
+    RequestLimits { body: usize::MAX, depth: 128, fields: usize::MAX, members: usize::MAX };
+
 /// The body with some of its parts replaced. The parts must be in order and apart from each other; where one does not
 /// lie in the body, the body stays as it is.
 pub(crate) fn spliced(body: &Bytes, replacements: &[(Range<usize>, &str)]) -> Bytes {

@@ -9,6 +9,7 @@ use crate::raw::{self, Raw};
 use crate::settings::{ModelSettings, RouteSettings, TargetSettings};
 use seawall_core::money::{ModelPriceOptions, Money, PriceList};
 use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::OutputLimitField;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -145,11 +146,13 @@ fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
         ("external_id", target.external_id.as_ref().map(|text| text.origin)),
     ];
     let key = [("key", target.key.as_ref().map(|secret| secret.origin))];
+    let limit_field = [("output_limit_field", target.output_limit_field.as_ref().map(|field| field.origin))];
     let url = [("url", target.url.as_ref().map(|url| url.origin))];
     let useless: Vec<_> = match name {
-        Provider::Anthropic | Provider::OpenAi => bedrock.to_vec(),
-        Provider::Bedrock => key.to_vec(),
-        Provider::Simulated => bedrock.into_iter().chain(key).chain(url).collect(),
+        Provider::OpenAi => bedrock.to_vec(),
+        Provider::Anthropic => bedrock.into_iter().chain(limit_field).collect(),
+        Provider::Bedrock => key.into_iter().chain(limit_field).collect(),
+        Provider::Simulated => bedrock.into_iter().chain(key).chain(limit_field).chain(url).collect(),
     };
     for (key, origin) in useless {
         if let Some(origin) = origin {
@@ -199,8 +202,24 @@ fn settings(target: &raw::Target) -> TargetSettings {
         key: target.key.as_ref().map(|secret| secret.value.clone()),
         role: text(&target.role),
         external_id: text(&target.external_id),
+        output_limit_field: output_limit_field(target),
         concurrency: target.concurrency.value,
         breaker: target.breaker.value.clone(),
+    }
+}
+
+/// What the settings name; otherwise what the server is known to take. Servers that only speak like OpenAI seldom know the
+/// newer of the two fields.
+fn output_limit_field(target: &raw::Target) -> OutputLimitField {
+    let is_known = |url: &str| {
+        let host = host(url);
+        host == "api.openai.com"
+            || [".openai.azure.com", ".cognitiveservices.azure.com"].iter().any(|end| host.ends_with(end))
+    };
+    match (&target.output_limit_field, &target.url) {
+        (Some(field), _) => field.value,
+        (None, Some(url)) if !is_known(&url.value) => OutputLimitField::MaxTokens,
+        (None, _) => OutputLimitField::MaxCompletionTokens,
     }
 }
 

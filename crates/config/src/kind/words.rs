@@ -6,7 +6,7 @@ use crate::suggest;
 use crate::tree::Value;
 use seawall_core::retry::Jitter;
 use seawall_core::setting::Factor;
-use seawall_core::vocabulary::{Grade, Mode, Priority, Tier};
+use seawall_core::vocabulary::{Grade, Mode, OutputLimitField, Priority, Tier};
 
 /// Refuses a word that is not on the list, with the nearest that is.
 fn unknown_word(text: &str, name: &str, words: &[&'static str]) -> Misread {
@@ -127,6 +127,7 @@ words! {
     RetryCosts as "a table of costs",
     Tier as "a tier",
     Grade as "a grade",
+    OutputLimitField as "a field",
     Mode as "a mode",
     Priority as "a priority",
 }

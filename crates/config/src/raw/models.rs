@@ -3,7 +3,7 @@
 use crate::field::List;
 use crate::kind::{Count, Date, FaceName, Flag, Provider, Rate, Secret, Small, Span, Text, TokenPrice, Url};
 use crate::section::section;
-use seawall_core::vocabulary::Grade;
+use seawall_core::vocabulary::{Grade, OutputLimitField};
 
 section! {
     /// A model by its exact id, and what a million of its tokens cost. A model without a price is never called.
@@ -45,6 +45,9 @@ section! {
         role: Option<Text>,
         /// What the owner of the role wants to hear, for Bedrock.
         external_id: Option<Text>,
+        /// The field in which it takes the limit of output, if it speaks as OpenAI does and a request has no limit or
+        /// two. Without it, `max_completion_tokens` at OpenAI and Azure, and `max_tokens` elsewhere.
+        output_limit_field: Option<OutputLimitField>,
         /// Calls that may be under way at once.
         concurrency: Small = "100",
         /// The name of its breaker under `breakers`.

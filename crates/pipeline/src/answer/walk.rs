@@ -224,7 +224,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
     /// The request in the target's words.
     pub(super) fn call_for(&self, target: &GuardedTarget) -> Result<Call, Skipped> {
         let spoken = &self.planned.request.spoken;
-        let body = spoken.body_for(target.upstream.dialect(), &target.model).map_err(Skipped::Untellable)?;
+        let (field, dialect) = (target.output_limit_field, target.upstream.dialect());
+        let body = spoken.body_limited_in(field, dialect, &target.model).map_err(Skipped::Untellable)?;
         Ok(Call { body, stream: spoken.stream(), betas: spoken.betas().to_vec() })
     }
 

@@ -7,7 +7,7 @@ use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::{QueueOptions, QueueRequest, Wants};
 use seawall_core::time::Timestamp;
-use seawall_core::vocabulary::{Grade, Priority};
+use seawall_core::vocabulary::{Grade, OutputLimitField, Priority};
 use seawall_provider::{Call, Calling, Target, TargetDialect};
 use std::future::Future;
 use std::pin::Pin;
@@ -33,6 +33,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         model: "model".to_owned(),
         grade,
         price: Price::per_million(Money::ZERO, Money::ZERO),
+        output_limit_field: OutputLimitField::MaxTokens,
         concurrency,
         queue: QueueOptions::default().check().unwrap(),
         breaker: BreakerProfile::Sonnet.options().check().unwrap(),

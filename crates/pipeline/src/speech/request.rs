@@ -2,6 +2,7 @@
 
 use super::{Arrival, Face};
 use bytes::{Bytes, BytesMut};
+use seawall_core::vocabulary::OutputLimitField;
 use seawall_provider::TargetDialect;
 use seawall_wire::anthropic::{self, USUAL_MAX_OUTPUT};
 use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, ConverseHead, InvokeHead};
@@ -146,28 +147,39 @@ impl SpokenRequest {
         &self.body
     }
 
-    /// The body for a target that knows the model by this name. An error names what the target cannot be told.
-    ///
-    /// In the same dialect everything else stays as the caller wrote it, but for the limit of output where there was none,
-    /// and the wish for the usage of a stream.
+    /// The body for a target that knows the model by this name and takes the limit of output as OpenAI does. An error names
+    /// what the target cannot be told.
     pub fn body_for(&self, target: TargetDialect, model: &str) -> Result<Bytes, RequestError> {
+        self.body_limited_in(OutputLimitField::MaxCompletionTokens, target, model)
+    }
+
+    /// The same for a target that takes the limit of output in this field, where its dialect has several.
+    ///
+    /// In the same dialect everything else stays as the caller wrote it, but for the limit of output where there was none
+    /// or more than one, and the wish for the usage of a stream.
+    pub fn body_limited_in(
+        &self,
+        field: OutputLimitField,
+        target: TargetDialect,
+        model: &str,
+    ) -> Result<Bytes, RequestError> {
         match (&self.head, target) {
             (Head::Messages(head), TargetDialect::AnthropicMessages) => {
                 Ok(anthropic::with_model(&self.body, head, model))
             }
             (Head::Completions(head), TargetDialect::OpenAiChat) => {
-                Ok(openai::for_upstream_within(&self.body, head, model, self.limit()))
+                openai::for_upstream_within(&self.body, head, model, self.limit(), field)
             }
             // These two name the model in their path.
             (Head::Invoke { .. }, TargetDialect::BedrockInvoke) => Ok(self.body.clone()),
             (Head::Converse { head, .. }, TargetDialect::BedrockConverse) => {
-                Ok(bedrock::converse_within(&self.body, head, self.limit()))
+                bedrock::converse_within(&self.body, head, self.limit())
             }
             (Head::Messages(_), TargetDialect::BedrockInvoke) => self.framed(&self.body),
             (Head::Invoke { stream, .. }, TargetDialect::AnthropicMessages) => {
                 bedrock::invoke_to_messages(&self.body, &self.limits, model, *stream).map(Bytes::from)
             }
-            _ => self.translated(target, model),
+            _ => self.translated(target, model, field),
         }
     }
 
@@ -176,12 +188,17 @@ impl SpokenRequest {
         bedrock::messages_to_invoke(messages, &self.limits, &betas).map(Bytes::from)
     }
 
-    fn translated(&self, target: TargetDialect, model: &str) -> Result<Bytes, RequestError> {
+    fn translated(
+        &self,
+        target: TargetDialect,
+        model: &str,
+        field: OutputLimitField,
+    ) -> Result<Bytes, RequestError> {
         let chat = self.chat.get_or_init(|| self.read_chat()).as_ref().map_err(Clone::clone)?;
         let mut out = BytesMut::new();
         match target {
             TargetDialect::AnthropicMessages => anthropic::write_chat_request_for(&mut out, chat, model)?,
-            TargetDialect::OpenAiChat => openai::write_chat_request_for(&mut out, chat, model)?,
+            TargetDialect::OpenAiChat => openai::write_chat_request_for(&mut out, chat, model, field)?,
             TargetDialect::BedrockConverse => return bedrock::write_chat_request(chat),
             TargetDialect::BedrockInvoke => {
                 anthropic::write_chat_request_for(&mut out, chat, model)?;

@@ -18,7 +18,7 @@ use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::OverheadOptions;
-use seawall_core::vocabulary::{Grade, Mode};
+use seawall_core::vocabulary::{Grade, Mode, OutputLimitField};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
@@ -148,6 +148,7 @@ impl Shop {
                     grade: if is_strong { Grade::Strong } else { Grade::Fast },
                     // Output costs five times as much as input.
                     price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
+                    output_limit_field: OutputLimitField::MaxTokens,
                     concurrency,
                     queue: QueueOptions::default().check().unwrap(),
                     breaker: breaker.options().check().unwrap(),

@@ -4,6 +4,7 @@ use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefi
 use crate::json_out::put_json;
 use crate::request_error::RequestError;
 use bytes::BytesMut;
+use seawall_core::vocabulary::OutputLimitField;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
@@ -15,15 +16,17 @@ use std::borrow::Cow;
 ///   JSON cannot hold are left out.
 /// - Pictures in the model's turns and in results of tools, and calls that are not the model's, are refused.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
-    write_chat_request_for(out, request, &request.model)
+    write_chat_request_for(out, request, &request.model, OutputLimitField::MaxCompletionTokens)
 }
 
-/// The same for another model than the one the caller named.
+/// The same for another model than the one the caller named, and with the limit of output in this field.
 pub fn write_chat_request_for(
     out: &mut BytesMut,
     request: &ChatRequest,
     model: &str,
+    limit_field: OutputLimitField,
 ) -> Result<(), RequestError> {
+    let limit = |field| request.max_output.filter(|_| field == limit_field);
     let mut messages = Vec::new();
     let system: Vec<_> = request.system.iter().filter_map(|text| Piece::text(text)).collect();
     if !system.is_empty() {
@@ -45,7 +48,8 @@ pub fn write_chat_request_for(
             messages,
             tools: request.tools.iter().map(Tool::of).collect(),
             tool_choice: if has_tools { Choice::of(&request.tool_choice) } else { None },
-            max_completion_tokens: request.max_output,
+            max_completion_tokens: limit(OutputLimitField::MaxCompletionTokens),
+            max_tokens: limit(OutputLimitField::MaxTokens),
             temperature: finite(request.temperature),
             top_p: finite(request.top_p),
             stop: &request.stop,
@@ -117,6 +121,8 @@ struct Body<'a> {
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

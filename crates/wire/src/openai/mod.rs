@@ -2,8 +2,8 @@
 //!
 //! Where caller and model both speak it, a request is read only as far as decisions need it ([`read_request`]) and passed
 //! on as the bytes that came; another model is spliced in, and the wish for usage ([`for_upstream`]): the vendor is always
-//! asked to tell the usage of a stream, and a caller who did not ask for it gets the stream through a [`UsageFilter`]. A
-//! limit of output can be put in where the caller named none ([`for_upstream_within`]).
+//! asked to tell the usage of a stream, and a caller who did not ask for it gets the stream through a [`UsageFilter`]. Exactly
+//! one limit of output goes out ([`for_upstream_within`]).
 //! Answers, streams and errors are read for their usage, their end and their failure.
 //!
 //! Where the model speaks another dialect, requests and answers are read whole into [`chat`](crate::chat)

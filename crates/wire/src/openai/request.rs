@@ -1,14 +1,13 @@
 //! A request, read as far as decisions need it.
 
 use crate::fields::{Fields, each};
-use crate::request::{RequestLimits, check_text, read_max_output, read_model, span_of, spliced};
+use crate::request::{READ_BEFORE, RequestLimits, check_text, read_max_output, read_model, span_of, spliced};
 use crate::request_error::RequestError;
 use bytes::Bytes;
+use seawall_core::vocabulary::OutputLimitField;
 use serde_json::value::RawValue;
 use std::ops::Range;
 
-/// The newer of the two names for the limit of output.
-const LIMIT: &str = "max_completion_tokens";
 /// The vendor gives no more answers to one request.
 const MOST_CHOICES: u32 = 128;
 
@@ -17,7 +16,7 @@ const MOST_CHOICES: u32 = 128;
 pub struct RequestHead {
     /// The model that is asked for.
     pub model: String,
-    /// The most tokens that the answer may have; this dialect demands no limit.
+    /// The most tokens that the answer may have, the smaller of two limits; this dialect demands none.
     pub max_output: Option<u32>,
     /// How many answers are wanted. The limit holds for each of them.
     pub choices: u32,
@@ -31,17 +30,24 @@ pub struct RequestHead {
     pub model_span: Range<usize>,
     /// What must be put where, so that the vendor tells the usage; nothing where it will anyway.
     ask_for_usage: Option<(Range<usize>, &'static str)>,
-    /// Where a limit of output can be put; nothing where there is one.
-    limit_place: Option<LimitPlace>,
+    /// How the caller limits output.
+    limit: OutputLimit,
 }
 
-/// Where a limit of output can be put.
+/// How a body limits output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum LimitPlace {
-    /// As a field of its own.
-    Field(usize),
-    /// In the place of a null.
-    Value(Range<usize>),
+enum OutputLimit {
+    /// In one field, as the caller wrote it.
+    Once,
+    /// In both fields. Which of the two a server goes by is its own business, so that only one may go out.
+    Twice,
+    /// Nowhere.
+    Nowhere {
+        /// Where a field can be put.
+        at: usize,
+        /// Where the nulls lie, by [`OutputLimitField::index`].
+        nulls: [Option<Range<usize>>; 2],
+    },
 }
 
 /// Reads a request. The whole body is checked to be JSON; fields that are not needed are not looked into.
@@ -67,6 +73,11 @@ pub fn read_request(body: &[u8], limits: &RequestLimits) -> Result<RequestHead, 
         return Err(RequestError::wrong("messages", "must not be empty"));
     }
     let max_output = max_output(&fields)?;
+    let limit = match limits_of_output(&fields).count() {
+        0 => nowhere(&fields, text),
+        1 => OutputLimit::Once,
+        _ => OutputLimit::Twice,
+    };
     Ok(RequestHead {
         model: read_model(model)?,
         max_output,
@@ -76,7 +87,7 @@ pub fn read_request(body: &[u8], limits: &RequestLimits) -> Result<RequestHead, 
         turns,
         model_span: span_of(model.get(), text),
         ask_for_usage: ask_for_usage.filter(|_| stream),
-        limit_place: if max_output.is_some() { None } else { Some(limit_place(&fields, text)) },
+        limit,
     })
 }
 
@@ -86,11 +97,9 @@ fn read_choices(fields: &Fields<'_>) -> Result<u32, RequestError> {
     number.ok_or_else(|| RequestError::wrong("n", "must be a whole number from 1 to 128"))
 }
 
-fn limit_place(fields: &Fields<'_>, text: &str) -> LimitPlace {
-    match fields.get_any(LIMIT) {
-        Some(null) => LimitPlace::Value(span_of(null.get(), text)),
-        None => LimitPlace::Field(behind_brace(text)),
-    }
+fn nowhere(fields: &Fields<'_>, text: &str) -> OutputLimit {
+    let null = |field: OutputLimitField| fields.get_any(field.name()).map(|null| span_of(null.get(), text));
+    OutputLimit::Nowhere { at: behind_brace(text), nulls: OutputLimitField::ALL.map(null) }
 }
 
 /// Behind the brace that opens the body. It has fields, so a comma is right behind what is put there.
@@ -98,14 +107,18 @@ fn behind_brace(text: &str) -> usize {
     text.find('{').map_or(0, |brace| brace + 1)
 }
 
-/// The limit of output. Of the two names for it the newer one counts.
+fn limits_of_output<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'static str, &'a RawValue)> {
+    OutputLimitField::ALL.into_iter().filter_map(|field| Some((field.name(), fields.get(field.name())?)))
+}
+
+/// The limit of output: of two, the smaller one.
 pub(super) fn max_output(fields: &Fields<'_>) -> Result<Option<u32>, RequestError> {
-    for name in [LIMIT, "max_tokens"] {
-        if let Some(raw) = fields.get(name) {
-            return read_max_output(name, raw).map(Some);
-        }
+    let mut smallest = None;
+    for (name, raw) in limits_of_output(fields) {
+        let limit = read_max_output(name, raw)?;
+        smallest = Some(smallest.map_or(limit, |other: u32| other.min(limit)));
     }
-    Ok(None)
+    Ok(smallest)
 }
 
 fn check_message(raw: &RawValue, limits: &RequestLimits) -> Result<(), RequestError> {
@@ -185,30 +198,51 @@ pub fn for_upstream(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
     changed(body, head, model, vec![(place.clone(), (*text).to_owned())])
 }
 
-/// The same, with a limit of output where the caller named none.
+/// The same, with exactly one limit of output: the caller's own where it wrote one, and otherwise this limit in this field.
+/// A caller who wrote two is held to the smaller one, which is the one of `head`.
 ///
 /// ```
 /// use bytes::Bytes;
+/// use seawall_core::vocabulary::OutputLimitField::MaxTokens;
 /// use seawall_wire::RequestLimits;
 /// use seawall_wire::openai::{for_upstream_within, read_request};
 ///
 /// let body = Bytes::from(r#"{"model":"a","messages":[{"role":"user","content":"hi"}]}"#);
 /// let head = read_request(&body, &RequestLimits::default())?;
 /// assert_eq!(
-///     for_upstream_within(&body, &head, "a", 9),
-///     r#"{"max_completion_tokens":9,"model":"a","messages":[{"role":"user","content":"hi"}]}"#
+///     for_upstream_within(&body, &head, "a", 9, MaxTokens)?,
+///     r#"{"max_tokens":9,"model":"a","messages":[{"role":"user","content":"hi"}]}"#
 /// );
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
-#[must_use]
-pub fn for_upstream_within(body: &Bytes, head: &RequestHead, model: &str, max_output: u32) -> Bytes {
-    let limit = match &head.limit_place {
-        None => return for_upstream(body, head, model),
-        Some(LimitPlace::Field(at)) => (*at..*at, format!("\"{LIMIT}\":{max_output},")),
-        Some(LimitPlace::Value(null)) => (null.clone(), max_output.to_string()),
+pub fn for_upstream_within(
+    body: &Bytes,
+    head: &RequestHead,
+    model: &str,
+    max_output: u32,
+    field: OutputLimitField,
+) -> Result<Bytes, RequestError> {
+    let limit = match &head.limit {
+        OutputLimit::Once => return Ok(for_upstream(body, head, model)),
+        OutputLimit::Twice => {
+            let limited = limited_once(body, head.max_output.unwrap_or(max_output), field)?;
+            let head = read_request(&limited, &READ_BEFORE)?;
+            return Ok(for_upstream(&limited, &head, model));
+        }
+        OutputLimit::Nowhere { at, nulls } => match &nulls[field.index()] {
+            Some(null) => (null.clone(), max_output.to_string()),
+            None => (*at..*at, format!("\"{field}\":{max_output},")),
+        },
     };
     let usage = head.ask_for_usage.iter().map(|(place, text)| (place.clone(), (*text).to_owned()));
-    changed(body, head, model, usage.chain([limit]).collect())
+    Ok(changed(body, head, model, usage.chain([limit]).collect()))
+}
+
+/// The body with one limit in the place of two. Few callers write two, so that it is read a second time for them.
+fn limited_once(body: &[u8], max_output: u32, field: OutputLimitField) -> Result<Bytes, RequestError> {
+    let fields = Fields::read(body, &READ_BEFORE)?;
+    let limited = fields.with(&[(field.name(), max_output.to_string())], &[field.other().name()]);
+    Ok(limited.into())
 }
 
 fn changed(body: &Bytes, head: &RequestHead, model: &str, mut changes: Vec<(Range<usize>, String)>) -> Bytes {

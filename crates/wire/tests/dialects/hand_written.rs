@@ -52,7 +52,7 @@ fn the_model_s_own_blocks_are_left_out_of_an_anthropic_request_and_turns_are_joi
 #[test]
 fn an_openai_request_is_read_in_all_its_forms() {
     let request = in_openai(
-        r#"{"model":"m","max_tokens":7,"max_completion_tokens":9,"n":1,"logprobs":false,"seed":4,"stop":"END",
+        r#"{"model":"m","max_tokens":17,"max_completion_tokens":9,"n":1,"logprobs":false,"seed":4,"stop":"END",
         "response_format":{"type":"text"},"stream":true,"stream_options":null,"tool_choice":"required",
         "tools":[{"type":"function","function":{"name":"f","strict":true}}],
         "messages":[{"role":"developer","content":[{"type":"text","text":"S"},{"type":"text","text":""}]},

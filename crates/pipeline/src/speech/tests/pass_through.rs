@@ -5,6 +5,7 @@ use super::{
 };
 use crate::speech::{Face, SpokenRequest, SpokenStream};
 use bytes::Bytes;
+use seawall_core::vocabulary::OutputLimitField;
 use seawall_wire::RequestLimits;
 use serde_json::{Value, json};
 
@@ -41,6 +42,37 @@ fn a_vendor_is_asked_for_usage_and_nothing_else_changes() {
     let request = SpokenRequest::read(&super::Arrival::Completions, body, &RequestLimits::default()).unwrap();
     let sent = request.body_for(dialect(Face::OpenAiChat), ALIAS).unwrap();
     assert_eq!(sent, text.replace("\"include_usage\": false", "\"include_usage\": true"));
+}
+
+#[test]
+fn what_is_reserved_for_output_is_the_one_limit_that_goes_out() {
+    for (face, limits, limit_at, other_at) in [
+        (
+            Face::OpenAiChat,
+            json!({"max_completion_tokens": 1, "max_tokens": 100_000}),
+            "/max_tokens",
+            "/max_completion_tokens",
+        ),
+        (
+            Face::BedrockConverse,
+            json!({
+                "inferenceConfig": {"maxTokens": 1},
+                "additionalModelRequestFields": {"max_tokens": 100_000},
+            }),
+            "/inferenceConfig/maxTokens",
+            "/additionalModelRequestFields/max_tokens",
+        ),
+    ] {
+        let mut wanted = body(face, &PLAIN);
+        limits.as_object().unwrap().iter().for_each(|(name, value)| wanted[name] = value.clone());
+        let text = Bytes::from(wanted.to_string());
+        let request = SpokenRequest::read(&arrival(face, false), text, &RequestLimits::default()).unwrap();
+        assert_eq!(request.max_output(), 1, "{face:?}");
+        let sent =
+            request.body_limited_in(OutputLimitField::MaxTokens, dialect(face), model_of(dialect(face)));
+        let sent: Value = serde_json::from_slice(&sent.unwrap()).unwrap();
+        assert_eq!((sent.pointer(limit_at), sent.pointer(other_at)), (Some(&json!(1)), None), "{face:?}");
+    }
 }
 
 #[test]

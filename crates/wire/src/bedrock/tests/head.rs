@@ -31,12 +31,47 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
     ] {
         let body = Bytes::from(with(fields));
         let head = read(&with(fields)).unwrap();
-        let sent = converse_within(&body, &head, 9);
+        let sent = converse_within(&body, &head, 9).unwrap();
         let mut wanted: Value = serde_json::from_slice(&body).unwrap();
         wanted["inferenceConfig"] = expected;
         assert_eq!(serde_json::from_slice::<Value>(&sent).unwrap(), wanted, "{fields}");
         assert_eq!(head.max_output.is_some(), sent.as_ptr() == body.as_ptr(), "{fields}");
     }
+}
+
+#[test]
+fn a_limit_among_the_fields_of_the_model_becomes_the_one_limit_where_it_is_smaller() {
+    for (fields, smaller, rest) in [
+        (
+            r#""inferenceConfig":{"maxTokens":1,"topP":0.5},"additionalModelRequestFields":{"max_tokens":100000,"top_k":5},"#,
+            1,
+            json!({"top_k": 5}),
+        ),
+        (
+            r#""inferenceConfig":{"maxTokens":100000},"additionalModelRequestFields":{"max_tokens":2},"#,
+            2,
+            json!({}),
+        ),
+        (r#""additionalModelRequestFields":{"max_new_tokens":100,"max\u005fgen_len":3},"#, 3, json!({})),
+    ] {
+        let body = Bytes::from(with(fields));
+        let head = read(&with(fields)).unwrap();
+        assert_eq!(head.max_output, Some(smaller), "{fields}");
+        let sent: Value = serde_json::from_slice(&converse_within(&body, &head, 9).unwrap()).unwrap();
+        assert_eq!(sent["inferenceConfig"]["maxTokens"], json!(smaller), "{fields}");
+        assert_eq!(sent["additionalModelRequestFields"], rest, "{fields}");
+        assert_eq!(sent["messages"], json!([{"role": "user", "content": [{"text": "hi"}]}]));
+    }
+    // What limits nothing goes on as it came.
+    let fields = r#""inferenceConfig":{"maxTokens":1},"additionalModelRequestFields":{"thinking":{"type":"enabled"}},"#;
+    let body = Bytes::from(with(fields));
+    assert_eq!(converse_within(&body, &read(&with(fields)).unwrap(), 9).unwrap().as_ptr(), body.as_ptr());
+    let nested = with(r#""additionalModelRequestFields":{"inferenceConfig":{"max_new_tokens":100000}},"#);
+    assert_eq!(
+        read(&nested).unwrap_err().to_string(),
+        "additionalModelRequestFields.inferenceConfig.max_new_tokens: must not limit the output: write \
+         inferenceConfig.maxTokens instead"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@ use crate::openai::{RequestHead, for_upstream, for_upstream_within, read_request
 use crate::{RequestError, RequestLimits};
 use bytes::Bytes;
 use proptest::prelude::{prop_assert_eq, proptest};
+use seawall_core::vocabulary::OutputLimitField::{self, MaxCompletionTokens};
 use serde_json::{Value, json};
 
 fn read(body: &str) -> Result<RequestHead, RequestError> {
@@ -19,7 +20,8 @@ fn the_head_is_what_decisions_need() {
     assert!(!head.stream && !head.include_usage);
     for (fields, max_output, stream, include_usage) in [
         (r#""max_tokens":5,"#, Some(5), false, false),
-        (r#""max_tokens":5,"max_completion_tokens":6,"#, Some(6), false, false),
+        (r#""max_tokens":5,"max_completion_tokens":6,"#, Some(5), false, false),
+        (r#""max_tokens":6,"max_completion_tokens":5,"#, Some(5), false, false),
         (r#""max_tokens":5,"max_completion_tokens":null,"#, Some(5), false, false),
         (r#""max_completion_tokens":2147483648,"stream":true,"#, Some(1 << 31), true, false),
         (r#""stream":null,"stream_options":{"include_usage":true},"#, None, false, false),
@@ -130,7 +132,8 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
         let body = with(fields);
         let head = read(&body).unwrap();
         for model in ["m", "other"] {
-            let sent = for_upstream_within(&Bytes::from(body.clone()), &head, model, 9);
+            let sent = for_upstream_within(&Bytes::from(body.clone()), &head, model, 9, MaxCompletionTokens)
+                .unwrap();
             let sent: Value = serde_json::from_slice(&sent).unwrap();
             let mut wanted: Value = serde_json::from_str(&body).unwrap();
             wanted["model"] = json!(model);
@@ -142,7 +145,46 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
     }
     let body = Bytes::from(with(r#""max_tokens":5,"#));
     let head = read_request(&body, &RequestLimits::default()).unwrap();
-    assert_eq!(for_upstream_within(&body, &head, "m", 9).as_ptr(), body.as_ptr());
+    for field in OutputLimitField::ALL {
+        assert_eq!(for_upstream_within(&body, &head, "m", 9, field).unwrap().as_ptr(), body.as_ptr());
+    }
+}
+
+#[test]
+fn of_two_limits_the_smaller_goes_out_in_the_field_that_the_target_takes() {
+    for (fields, smaller) in [
+        (r#""max_completion_tokens":1,"max_tokens":100000,"#, 1),
+        (r#""max_tokens":7,"stream":true,"max_completion_tokens":100000,"#, 7),
+        (r#""max_tokens":5,"max_completion_tokens":5,"#, 5),
+        (r#""max\u005ftokens":3,"max_completion_tokens":100000,"#, 3),
+    ] {
+        let body = Bytes::from(with(fields));
+        let head = read_request(&body, &RequestLimits::default()).unwrap();
+        assert_eq!(head.max_output, Some(smaller), "{fields}");
+        for (field, other) in
+            [("max_completion_tokens", "max_tokens"), ("max_tokens", "max_completion_tokens")]
+        {
+            let limit_field = OutputLimitField::parse(field).unwrap();
+            let sent = for_upstream_within(&body, &head, "n", 9, limit_field).unwrap();
+            let sent: Value = serde_json::from_slice(&sent).unwrap();
+            assert_eq!((&sent[field], sent.get(other)), (&json!(smaller), None), "{fields}");
+            assert_eq!(sent["model"], json!("n"));
+            assert_eq!(sent["messages"], json!([{"role": "user", "content": "hi"}]));
+            assert_eq!(sent.get("stream_options").is_some(), head.stream);
+        }
+    }
+}
+
+#[test]
+fn a_missing_limit_goes_into_the_field_that_the_target_takes() {
+    for fields in ["", r#""max_tokens":null,"#, r#""max_completion_tokens":null,"#] {
+        let body = Bytes::from(with(fields));
+        let head = read_request(&body, &RequestLimits::default()).unwrap();
+        let sent = for_upstream_within(&body, &head, "m", 9, OutputLimitField::MaxTokens).unwrap();
+        let sent: Value = serde_json::from_slice(&sent).unwrap();
+        assert_eq!(sent["max_tokens"], json!(9), "{fields}");
+        assert!(sent["max_completion_tokens"].is_null(), "{fields}");
+    }
 }
 
 #[test]
