@@ -16,7 +16,7 @@ use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit}
 use seawall_core::retry::RetryOptions;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
-use seawall_core::vocabulary::Grade;
+use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_gateway::identity::credential_of_key;
 use seawall_gateway::{AccessLog, Metrics, TokioRuntime};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
@@ -77,6 +77,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         grade: Grade::Strong,
         queue: QueueOptions::default().check()?,
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
+        output_limit_field: OutputLimitField::MaxTokens,
         concurrency: 1_000,
         breaker: BreakerProfile::Sonnet.options().check()?,
         pressure: PressureOptions::default().check()?,
