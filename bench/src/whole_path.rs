@@ -9,6 +9,7 @@ use seawall_core::budget::BudgetOptions;
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::Posture;
+use seawall_core::in_flight::SlotShares;
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
@@ -79,6 +80,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
         output_limit_field: OutputLimitField::MaxTokens,
         concurrency: 1_000,
+        shares: SlotShares::default(),
         breaker: BreakerProfile::Sonnet.options().check()?,
         pressure: PressureOptions::default().check()?,
         upstream: Arc::new(AtOnce),
@@ -121,7 +123,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),
         retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default())?),
-        arrival: ArrivalLimits { head: minute, body: minute },
+        arrival: ArrivalLimits { head: minute, body: minute, guest_body: 1 << 18 },
     };
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;
@@ -131,7 +133,8 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
     Ok(move |id, proven| {
         let body = Bytes::from_static(ASK.as_bytes());
         let (arriving, betas, name) = (Arriving::Messages, Vec::new(), None);
-        let mut serving = pin!(path.serve(InboundRequest { id, arriving, proven, body, betas, name }));
+        let mut serving =
+            pin!(path.serve(InboundRequest { id, arriving, proven, caller: None, body, betas, name }));
         // Nothing on this way waits, so one look is enough.
         let reply = serving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         matches!(reply, Poll::Ready(reply) if matches!(reply.content, ReplyContent::Whole(_)))

@@ -15,6 +15,7 @@ use seawall_core::deadline::{Phases, Reserves, TimeLimits};
 use seawall_core::evaluator::{Protections, ShopHours};
 use seawall_core::framing::FramingSettings;
 use seawall_core::history::TokenLimits;
+use seawall_core::in_flight::SlotShares;
 use seawall_core::ladder::{ClassifierOptions, LadderSettings, SignalWindowOptions};
 use seawall_core::money::{ModelPriceOptions, PriceList};
 use seawall_core::pressure::PressureSettings;
@@ -22,6 +23,7 @@ use seawall_core::queue::QueueSettings;
 use seawall_core::quota::{ComeBackRule, QuotaGroup};
 use seawall_core::retry::{HedgeOptions, RetryOptions, RetryPolicy};
 use seawall_core::rollout::{Experiment, Ramp};
+use seawall_core::setting::Ratio;
 use seawall_core::strategy::Strategy;
 use seawall_core::tokens::OverheadOptions;
 use seawall_core::vocabulary::{Grade, OutputLimitField, Tier};
@@ -93,6 +95,14 @@ pub struct ServerSettings {
     pub cores: CoresValue,
     /// The largest body of a request, in bytes.
     pub body_limit: u64,
+    /// The largest body of a guest's request, in bytes.
+    pub guest_body_limit: u64,
+    /// Bytes of request bodies in memory at once; nothing means a quarter of the memory there is.
+    pub body_memory: Option<u64>,
+    /// The share of one caller in that.
+    pub body_memory_per_caller: Ratio,
+    /// The share of one address in that.
+    pub body_memory_per_address: Ratio,
     /// How deep a body may nest.
     pub nesting: u64,
     /// How many fields a body may have at its top.
@@ -204,6 +214,8 @@ pub struct LimitSettings {
     pub guests_by_address: QuotaGroup,
     /// Bits of an IPv6 address that stand for one network.
     pub ipv6_prefix: u8,
+    /// How many of a target's concurrent calls whose may be.
+    pub concurrency: SlotShares,
     /// What callers are told whom a limit refuses.
     pub come_back: ComeBackRule,
 }

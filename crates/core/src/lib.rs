@@ -17,6 +17,7 @@
 //! | [`ladder`] | how far to step down, from what is measured |
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
+//! | [`body_memory`] | whether there is memory for one more piece of a body |
 //! | [`deadline`] | how much time is left, and for whom |
 //! | [`budget`] | whether there is money for this request, and how the day stands |
 //! | [`framing`] | what to send a client now of what a model has said, and how it ends |
@@ -36,6 +37,7 @@
 //! Settings are plain `…Options` that anybody can write; a constructor that refuses nonsense by name turns them
 //! into what a machine works with. Permits, reservations and credits are values: dropped, they settle themselves.
 
+pub mod body_memory;
 pub mod breaker;
 pub mod budget;
 pub mod cache_policy;

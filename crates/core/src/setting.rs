@@ -49,7 +49,17 @@ impl SettingError {
 pub struct Ratio(u32);
 
 impl Ratio {
-    const WHOLE: u32 = 1_000_000;
+    const MILLIONTHS: u32 = 1_000_000;
+
+    /// All of it.
+    pub const WHOLE: Self = Self(Self::MILLIONTHS);
+
+    /// A share that is known when the program is built.
+    #[must_use]
+    pub const fn of_percent<const PERCENT: u32>() -> Self {
+        const { assert!(PERCENT > 0 && PERCENT <= 100, "a share is more than nothing and at most all") };
+        Self(PERCENT * 10_000)
+    }
 
     /// A share given in percent. Refuses what is not a number, nothing, and more than everything.
     pub fn percent(setting: &'static str, percent: f64) -> Result<Self, SettingError> {
@@ -75,19 +85,20 @@ impl Ratio {
     /// Whether `part` of `whole` is at least this share. Nothing of nothing is not.
     #[must_use]
     pub fn is_reached_by(self, part: u64, whole: u64) -> bool {
-        whole > 0 && u128::from(part) * u128::from(Self::WHOLE) >= u128::from(whole) * u128::from(self.0)
+        whole > 0 && u128::from(part) * u128::from(Self::MILLIONTHS) >= u128::from(whole) * u128::from(self.0)
     }
 
     /// Whether `part` of `whole` is more than this share.
     #[must_use]
     pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
-        u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.0)
+        u128::from(part) * u128::from(Self::MILLIONTHS) > u128::from(whole) * u128::from(self.0)
     }
 
     /// This share of `whole`, rounded down.
     #[must_use]
     pub fn of(self, whole: u64) -> u64 {
-        u64::try_from(u128::from(whole) * u128::from(self.0) / u128::from(Self::WHOLE)).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(whole) * u128::from(self.0) / u128::from(Self::MILLIONTHS))
+            .unwrap_or(u64::MAX)
     }
 
     /// The share in millionths.

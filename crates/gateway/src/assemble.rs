@@ -7,6 +7,7 @@ use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
 use crate::late_directory::LateDirectory;
 use crate::listen::{Gateway, ListenError, Listening, Shape};
 use crate::log::AccessLog;
+use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch_text};
@@ -19,6 +20,7 @@ use arc_swap::ArcSwap;
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
 };
+use seawall_core::body_memory::{BodyMemory, BodyMemoryOptions};
 use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
@@ -217,6 +219,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         metrics,
         recent,
         kept: kept.clone(),
+        body_memory: BodyMemory::new(body_memory(&settings))?,
         is_draining: AtomicBool::new(false),
         tells_metrics: AtomicBool::new(settings.telemetry.metrics),
         written: Default::default(),
@@ -277,6 +280,7 @@ impl Live {
         guard.change(renewed.credential);
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
+        self.sight.body_memory.change(body_memory(settings))?;
         self.sight.tells_metrics.store(settings.telemetry.metrics, Ordering::Relaxed);
         Ok(changes)
     }
@@ -345,7 +349,11 @@ impl Made {
                 fields: size(server.fields),
                 members: size(server.members),
             },
-            arrival: ArrivalLimits { head: server.header_time, body: server.body_time },
+            arrival: ArrivalLimits {
+                head: server.header_time,
+                body: server.body_time,
+                guest_body: size(server.guest_body_limit),
+            },
             posture: Posture {
                 protections: settings.protections,
                 hours: settings.hours.clone(),
@@ -404,6 +412,16 @@ fn faces(names: &[FaceName]) -> Faces {
         .iter()
         .copied()
     }))
+}
+
+/// How much of request bodies may be in memory.
+fn body_memory(settings: &Settings) -> BodyMemoryOptions {
+    let server = &settings.server;
+    BodyMemoryOptions {
+        capacity: server.body_memory.unwrap_or_else(|| memory_limit() / 4),
+        caller_share: server.body_memory_per_caller,
+        address_share: server.body_memory_per_address,
+    }
 }
 
 fn limit_rules(settings: &Settings) -> LimitRules {

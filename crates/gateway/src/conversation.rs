@@ -21,6 +21,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
+/// The windows of HTTP/2: how much may be under way to us on a connection, and on one of its streams.
+const MIN_WINDOW: u64 = 64 << 10;
+const MAX_WINDOW: u64 = 1 << 20;
+const MAX_STREAM_WINDOW: u32 = 256 << 10;
+
+/// The window of a connection, where bodies may take so much memory together.
+fn http2_window(body_memory: u64) -> u32 {
+    let window = (body_memory / 256).clamp(MIN_WINDOW, MAX_WINDOW);
+    u32::try_from(window).unwrap_or(u32::MAX)
+}
+
 /// What others know of a conversation, and can tell it.
 pub(crate) struct Conversation {
     pub(crate) listener: Listener,
@@ -95,6 +106,7 @@ impl Entrance {
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, peer: SocketAddr) {
         let Self { face, cut, open, .. } = self;
         let head_limit = face.path.arrival().1.head;
+        let body_memory = face.sight.body_memory.capacity();
         let conversation = cut.converse(face.runtime.monotonic());
         let tasks = TasksOf(cut.clone());
         let asks = Arc::clone(&conversation);
@@ -108,7 +120,13 @@ impl Entrance {
         http1.timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
         // Answers and events are small: one buffer is cheaper to send than a list of them.
         http1.writev(false);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100);
+        // What a client may send before anybody reads it is memory that nobody has counted yet.
+        let window = http2_window(body_memory);
+        let mut http2 = builder.http2();
+        http2.timer(TokioTimer::new()).max_concurrent_streams(100);
+        http2
+            .initial_connection_window_size(window)
+            .initial_stream_window_size(window.min(MAX_STREAM_WINDOW));
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let (mut is_finishing, mut last) = (false, None);

@@ -10,6 +10,7 @@
 //! | `conversation` | one connection, from its first byte to its last |
 //! | `digits` | numbers written by hand |
 //! | `keeper` | what outlives the process |
+//! | `memory_limit` | how much memory the process may have |
 //! | `late_directory` | callers of a folder that is opened last |
 //! | `target` | from a target's settings to a way there |
 //! | `shared` | limits that a fleet shares, in Redis |
@@ -39,6 +40,7 @@ mod keeper;
 mod late_directory;
 mod listen;
 mod log;
+mod memory_limit;
 mod metrics;
 mod openapi;
 mod runtime;

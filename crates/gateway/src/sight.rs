@@ -9,6 +9,7 @@ use crate::runtime::TokioRuntime;
 use crate::shared::SharedStatus;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::Written;
+use seawall_core::body_memory::BodyMemory;
 use seawall_pipeline::{Path, Timer as _};
 use seawall_store::embedded::EmbeddedStore;
 use std::net::SocketAddr;
@@ -22,6 +23,8 @@ pub(crate) struct Sight {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<Recent>,
     pub(crate) kept: Kept,
+    /// How much of request bodies may be in memory.
+    pub(crate) body_memory: BodyMemory,
     /// Whether it takes no new work because it is about to end.
     pub(crate) is_draining: AtomicBool,
     /// Whether metrics are served.
@@ -56,7 +59,12 @@ impl Sight {
     /// The page of metrics.
     pub(crate) fn metrics(&self) -> String {
         let shared = self.shared.as_ref().map(SharedStatus::read);
-        let standing = Standing { uptime: self.uptime(), is_draining: self.is_draining(), shared };
+        let standing = Standing {
+            uptime: self.uptime(),
+            is_draining: self.is_draining(),
+            shared,
+            body_memory: (self.body_memory.held(), self.body_memory.capacity()),
+        };
         self.metrics.text(&self.path, standing)
     }
 }

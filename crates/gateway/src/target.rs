@@ -110,6 +110,7 @@ impl Targets {
             price: price(settings, &target.model)?,
             output_limit_field: target.output_limit_field,
             concurrency: target.concurrency,
+            shares: settings.limits.concurrency,
             queue: settings.queue,
             breaker: settings.breakers[&target.breaker].clone(),
             pressure: settings.pressure.clone(),

@@ -40,7 +40,7 @@ pub use limits::{Decided, Deciding, Limits, SharedLimits, SharedTaking};
 pub use path::{Path, PathOptions};
 pub use receive::{Arriving, InboundRequest, hex, request_name};
 pub use relay::ReplyStream;
-pub use reply::{Conflict, Notes, Rejection, Reply, ReplyContent, SOON};
+pub use reply::{BodyScope, ConcurrencyScope, Conflict, Notes, Rejection, Reply, ReplyContent, SOON};
 pub use rules::{ArrivalLimits, LimitRules, RuleOptions};
 pub use seawall_core::handle::{Runtime, Timer};
 pub use seawall_core::vocabulary::Tier;

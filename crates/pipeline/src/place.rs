@@ -1,13 +1,14 @@
 //! A place at a target, and the line of those who wait for one.
 //!
-//! A target takes so many calls at once. Who finds no place free stands in line, in the order of
-//! [`queue`](seawall_core::queue): higher classes first, callers of one class in turn. Who gives a place back hands it to
-//! the next in line; nobody who comes later takes it before.
+//! A target takes so many calls at once, and of those a caller has its share ([`SlotLimit`]). Who finds no place free stands
+//! in line, in the order of [`queue`](seawall_core::queue): higher classes first, callers of one class in turn. Who gives a
+//! place back hands it to the next in line that may have it; nobody who comes later takes it before. Where the line is
+//! full, a caller that may have one of the places that are free has it at once: they are kept for such callers.
 
 use crate::target::GuardedTarget;
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Runtime, within};
-use seawall_core::in_flight::InFlightPermit;
+use seawall_core::in_flight::{SlotHolder, SlotPermit, SlotRefusal};
 use seawall_core::queue::{
     DepartureReason, EnterDecision, Queue, QueueRequest, QueueSettings, QueueStats, QueueTicket, Wants,
 };
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 /// The right to one call at a target, until it is dropped. Then the next in line has it.
 pub(crate) struct Place<R: Runtime> {
-    permit: Option<InFlightPermit>,
+    permit: Option<SlotPermit>,
     target: Arc<GuardedTarget>,
     runtime: R,
 }
@@ -38,11 +39,11 @@ impl<R: Runtime> Drop for Place<R> {
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
-    /// The line is too long for the time there is, or full; this is when to come back.
-    Refused(Duration),
-    /// Waited in vain.
-    TooLate,
+pub(crate) struct NoPlace {
+    /// Why it got none.
+    pub(crate) reason: SlotRefusal,
+    /// When to come back, where the line is too long for the time there is, or full; nothing after waiting in vain.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// Those who wait for a place at one target.
@@ -55,7 +56,7 @@ pub(crate) struct Line {
 struct Waiting {
     queue: Queue,
     settings: QueueSettings,
-    slots: BTreeMap<QueueTicket, Arc<Slot>>,
+    slots: BTreeMap<QueueTicket, (SlotHolder, Arc<Slot>)>,
 }
 
 /// Where somebody who waits is told.
@@ -67,7 +68,7 @@ enum Told {
     #[default]
     Nothing,
     Waits(Waker),
-    Place(InFlightPermit),
+    Place(SlotPermit),
     Leave,
     /// It has heard.
     Heard,
@@ -96,7 +97,7 @@ impl Slot {
     }
 
     /// A place that was given at the last moment. From here on nobody listens.
-    fn take(&self) -> Option<InFlightPermit> {
+    fn take(&self) -> Option<SlotPermit> {
         match std::mem::replace(&mut *lock(&self.0), Told::Heard) {
             Told::Place(permit) => Some(permit),
             Told::Nothing | Told::Waits(_) | Told::Leave | Told::Heard => None,
@@ -124,28 +125,28 @@ impl Line {
         lock(&self.waiting).queue.stats(now)
     }
 
-    /// Hands free places to those who are next.
+    /// Hands free places to those who are next and may have one. Whoever may not now, may when somebody gives one back.
     pub(crate) fn serve(&self, target: &GuardedTarget, now: Timestamp) {
-        loop {
-            let Some(permit) = target.in_flight.try_acquire() else { return };
+        while target.in_flight.in_flight() < target.in_flight.limit() {
             let mut waiting = lock(&self.waiting);
-            let next = waiting.queue.next(ANY_GRADE, now);
+            let Waiting { queue, slots, .. } = &mut *waiting;
+            // Taken as soon as it is known who gets it: a place that is held before would be missed by who looks meanwhile.
+            let mut permit = None;
+            let next = queue.next_where(ANY_GRADE, now, |ticket| {
+                let holder = slots.get(&ticket).map(|(holder, _)| *holder);
+                permit = holder.and_then(|holder| target.in_flight.try_acquire(holder).ok());
+                permit.is_some()
+            });
             let late = waiting.expired(now);
             let slot = next.and_then(|departure| waiting.slots.remove(&departure.ticket));
             self.note(&waiting);
             drop(waiting);
             late.iter().for_each(|slot| slot.dismiss());
-            match slot {
-                // Told outside the lock: whoever is woken may come back at once. A place that nobody takes is free again,
-                // and the next round gives it to another.
-                Some(slot) => drop(slot.tell(Told::Place(permit))),
-                None => {
-                    drop(permit);
-                    // Who came in line while we held the place found none free.
-                    if !self.has_waiters() {
-                        return;
-                    }
-                }
+            // Told outside the lock: whoever is woken may come back at once. A place that nobody takes is free again, and
+            // the next round gives it to another.
+            match (slot, permit) {
+                (Some((_, slot)), Some(permit)) => drop(slot.tell(Told::Place(permit))),
+                _ => return,
             }
         }
     }
@@ -158,20 +159,21 @@ impl Line {
     fn enter(
         &self,
         request: &QueueRequest,
+        holder: SlotHolder,
         now: Timestamp,
-    ) -> Result<(QueueTicket, Arc<Slot>, Timestamp), NoPlace> {
+    ) -> Result<(QueueTicket, Arc<Slot>, Timestamp), Duration> {
         let mut waiting = lock(&self.waiting);
         let request = &QueueRequest { wants: Wants::only(ANY_GRADE), ..*request };
         match waiting.queue.enter(request, now) {
-            EnterDecision::Refused { retry_after, .. } => Err(NoPlace::Refused(retry_after)),
+            EnterDecision::Refused { retry_after, .. } => Err(retry_after),
             EnterDecision::Queued { ticket, pushed_out, .. } => {
                 let slot = Arc::new(Slot::default());
-                waiting.slots.insert(ticket, Arc::clone(&slot));
+                waiting.slots.insert(ticket, (holder, Arc::clone(&slot)));
                 let until = request.deadline.min(now + waiting.settings.time_to_live());
                 let pushed_out = pushed_out.and_then(|departure| waiting.slots.remove(&departure.ticket));
                 self.note(&waiting);
                 drop(waiting);
-                if let Some(slot) = pushed_out {
+                if let Some((_, slot)) = pushed_out {
                     slot.dismiss();
                 }
                 Ok((ticket, slot, until))
@@ -198,20 +200,28 @@ impl Waiting {
         let mut slots = Vec::new();
         while let Some(departure) = self.queue.pop_expired(now) {
             debug_assert_eq!(departure.reason, DepartureReason::Expired);
-            slots.extend(self.slots.remove(&departure.ticket));
+            slots.extend(self.slots.remove(&departure.ticket).map(|(_, slot)| slot));
         }
         slots
     }
 }
 
 impl GuardedTarget {
-    /// A place, if one is free and nobody waits for it.
-    pub(crate) fn place<R: Runtime>(self: &Arc<Self>, runtime: &R) -> Option<Place<R>> {
+    /// A place, if one is free for this caller and nobody waits for it.
+    pub(crate) fn place<R: Runtime>(self: &Arc<Self>, runtime: &R, holder: SlotHolder) -> Option<Place<R>> {
         if self.line.count.load(Ordering::Relaxed) > 0 {
             return None;
         }
-        let permit = self.in_flight.try_acquire()?;
-        Some(Place { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
+        self.acquire(runtime, holder).ok()
+    }
+
+    fn acquire<R: Runtime>(
+        self: &Arc<Self>,
+        runtime: &R,
+        holder: SlotHolder,
+    ) -> Result<Place<R>, SlotRefusal> {
+        let permit = self.in_flight.try_acquire(holder)?;
+        Ok(Place { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
     }
 
     /// A place, when its turn has come.
@@ -219,9 +229,17 @@ impl GuardedTarget {
         self: &Arc<Self>,
         runtime: &R,
         request: &QueueRequest,
+        holder: SlotHolder,
     ) -> Result<Place<R>, NoPlace> {
         let now = runtime.monotonic();
-        let (ticket, slot, until) = self.line.enter(request, now)?;
+        let (ticket, slot, until) = match self.line.enter(request, holder, now) {
+            Ok(entered) => entered,
+            // Others fill the line who may not have what is free.
+            Err(retry_after) => {
+                let refused = |reason| NoPlace { reason, retry_after: Some(retry_after) };
+                return self.acquire(runtime, holder).map_err(refused);
+            }
+        };
         let standing = Standing { target: self, runtime, ticket, slot };
         // A place may have become free before anybody knew of us.
         fence(Ordering::SeqCst);
@@ -232,7 +250,10 @@ impl GuardedTarget {
             Some(permit) => {
                 Ok(Place { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
             }
-            None => Err(NoPlace::TooLate),
+            None => {
+                drop(standing);
+                self.acquire(runtime, holder).map_err(|reason| NoPlace { reason, retry_after: None })
+            }
         }
     }
 }
@@ -247,7 +268,7 @@ struct Standing<'a, R: Runtime> {
 
 impl<R: Runtime> Standing<'_, R> {
     /// The place; nothing if there will be none.
-    fn poll(&self, waker: &Waker) -> Poll<Option<InFlightPermit>> {
+    fn poll(&self, waker: &Waker) -> Poll<Option<SlotPermit>> {
         let mut told = lock(&self.slot.0);
         match std::mem::replace(&mut *told, Told::Heard) {
             Told::Nothing | Told::Waits(_) => {

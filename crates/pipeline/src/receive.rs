@@ -1,7 +1,7 @@
 //! The first stage: what came in, checked for shape, with the one deadline it has.
 
 use crate::answer::ChatQuestion;
-use crate::callers::Proven;
+use crate::callers::{Caller, Proven};
 use crate::chat::{ChatAsk, ChatError, PreparedChat};
 use crate::path::Path;
 use crate::reply::Rejection;
@@ -72,6 +72,9 @@ pub struct InboundRequest {
     pub arriving: Arriving,
     /// Who asks.
     pub proven: Proven,
+    /// What that caller is entitled to, where its face has looked it up ([`Path::find_caller`](crate::Path::find_caller))
+    /// only a moment ago.
+    pub caller: Option<Caller>,
     /// Its body.
     pub body: Bytes,
     /// Features in trial that it asks for in a header.
@@ -110,6 +113,7 @@ pub fn hex(number: u64) -> ArrayString<16> {
 pub(crate) struct ReceivedRequest {
     pub(crate) id: u64,
     pub(crate) proven: Proven,
+    pub(crate) caller: Option<Caller>,
     pub(crate) spoken: SpokenRequest,
     /// The question itself, where it came in at our own face.
     pub(crate) chat: Option<Box<ChatQuestion>>,
@@ -127,7 +131,7 @@ pub(crate) fn receive<R: Runtime>(
     path: &Path<R>,
     inbound: InboundRequest,
 ) -> Result<Box<ReceivedRequest>, Rejection> {
-    let InboundRequest { id, arriving, proven, body, betas, name } = inbound;
+    let InboundRequest { id, arriving, proven, caller, body, betas, name } = inbound;
     let rules = path.rules.load_full();
     let read = match &arriving {
         Arriving::Chat { accepts_stream } => read_chat(&body, *accepts_stream, name, &rules)?,
@@ -138,7 +142,18 @@ pub(crate) fn receive<R: Runtime>(
     let whole = if is_stream { rules.time.stream } else { rules.time.request };
     let deadline = Deadline::after(received.monotonic, whole);
     // It goes through many hands.
-    Ok(Box::new(ReceivedRequest { id, proven, spoken, chat, input_bytes, name, received, deadline, rules }))
+    Ok(Box::new(ReceivedRequest {
+        id,
+        proven,
+        caller,
+        spoken,
+        chat,
+        input_bytes,
+        name,
+        received,
+        deadline,
+        rules,
+    }))
 }
 
 struct Read {

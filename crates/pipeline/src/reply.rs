@@ -4,6 +4,7 @@ use crate::relay::ReplyStream;
 use crate::speech::WholeAnswer;
 use bytes::Bytes;
 use seawall_core::failure::Failure;
+use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
 use seawall_core::quota::{ComeBack, ComeBackRule, LimitView};
 use seawall_core::vocabulary::{Level, Rung, Tier};
@@ -20,6 +21,8 @@ pub enum Rejection {
     Malformed(String),
     /// It is larger than may be; the words say what.
     TooLarge(String),
+    /// Bodies of other requests take all the memory that its caller, its address or all together may have for them.
+    BodyMemory(BodyScope),
     /// Nobody chats here: no route has this face.
     NoChat,
     /// It has not shown who it is.
@@ -64,6 +67,13 @@ pub enum Rejection {
         /// Whether a client may sleep through that wait by itself.
         worth_waiting: bool,
     },
+    /// So many calls of this caller, its address or all guests are under way that no more may be.
+    Concurrency {
+        /// Whose.
+        scope: ConcurrencyScope,
+        /// When to come back, where that is known.
+        retry_after: Option<Duration>,
+    },
     /// Targets were tried, and this is how the last one failed.
     Exhausted {
         /// How.
@@ -75,6 +85,28 @@ pub enum Rejection {
     },
     /// The gateway is about to end.
     Stopping,
+}
+
+/// Whose bodies take all the memory there is for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyScope {
+    /// The caller's.
+    Caller,
+    /// Those from the caller's address.
+    Address,
+    /// Those of all callers together.
+    All,
+}
+
+/// Whose calls have their share of a target's places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConcurrencyScope {
+    /// The caller's.
+    Caller,
+    /// Those of guests from the caller's address.
+    Address,
+    /// Those of all guests.
+    Guests,
 }
 
 /// How a name for a request is taken.
@@ -90,9 +122,11 @@ pub enum Conflict {
 
 impl Rejection {
     /// Every word that a refusal has for logs and metrics.
-    pub const LABELS: [&'static str; 17] = [
+    pub const LABELS: [&'static str; 20] = [
         "malformed",
         "too_large",
+        "body_memory",
+        "body_memory_share",
         "no_chat",
         "unauthenticated",
         "unknown_caller",
@@ -106,6 +140,7 @@ impl Rejection {
         "more_than_a_day",
         "switched_off",
         "unavailable",
+        "concurrency",
         "exhausted",
         "stopping",
     ];
@@ -116,6 +151,17 @@ impl Rejection {
     pub fn unavailable(retry_after: Option<Duration>, rule: &ComeBackRule) -> Self {
         let worth_waiting = retry_after.unwrap_or(SOON) <= rule.longest_worth_waiting;
         Self::Unavailable { retry_after, worth_waiting }
+    }
+
+    /// Places are left at a target, and none for this caller.
+    #[must_use]
+    pub const fn concurrency(share: SlotRefusal, retry_after: Option<Duration>) -> Self {
+        let scope = match share {
+            SlotRefusal::AddressShare => ConcurrencyScope::Address,
+            SlotRefusal::GuestShare => ConcurrencyScope::Guests,
+            SlotRefusal::CallerShare | SlotRefusal::Reserved | SlotRefusal::Full => ConcurrencyScope::Caller,
+        };
+        Self::Concurrency { scope, retry_after }
     }
 
     /// More than the caller is told, for the log.
@@ -133,6 +179,8 @@ impl Rejection {
         match self {
             Self::Malformed(_) => "malformed",
             Self::TooLarge(_) => "too_large",
+            Self::BodyMemory(BodyScope::All) => "body_memory",
+            Self::BodyMemory(BodyScope::Caller | BodyScope::Address) => "body_memory_share",
             Self::NoChat => "no_chat",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
@@ -146,6 +194,7 @@ impl Rejection {
             Self::MoreThanADay { .. } => "more_than_a_day",
             Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
+            Self::Concurrency { .. } => "concurrency",
             Self::Exhausted { .. } => "exhausted",
             Self::Stopping => "stopping",
         }
@@ -197,8 +246,9 @@ pub enum ReplyContent<R: crate::Runtime> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conflict, Rejection, SOON};
+    use super::{BodyScope, Conflict, Rejection, SOON};
     use seawall_core::failure::{Failure, FailureKind};
+    use seawall_core::in_flight::SlotRefusal;
     use seawall_core::money::Money;
     use seawall_core::quota::{ComeBack, ComeBackRule};
     use std::time::Duration;
@@ -227,6 +277,8 @@ mod tests {
         let all = [
             Rejection::Malformed(String::new()),
             Rejection::TooLarge(String::new()),
+            Rejection::BodyMemory(BodyScope::All),
+            Rejection::BodyMemory(BodyScope::Caller),
             Rejection::NoChat,
             Rejection::Unauthenticated { told: String::new(), cause: "key_shape" },
             Rejection::UnknownCaller,
@@ -240,6 +292,7 @@ mod tests {
             Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::SwitchedOff,
             Rejection::Unavailable { retry_after: None, worth_waiting: true },
+            Rejection::concurrency(SlotRefusal::CallerShare, None),
             Rejection::Exhausted { failure, words: None, attempts: 1 },
             Rejection::Stopping,
         ];

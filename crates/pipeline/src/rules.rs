@@ -20,13 +20,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request may take to arrive.
+/// How long a request may take to arrive, and how large a guest's may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalLimits {
     /// Its head.
     pub head: Duration,
     /// Its body.
     pub body: Duration,
+    /// The largest body of a guest's request, in bytes.
+    pub guest_body: usize,
 }
 
 /// The limits of everybody, as somebody wrote them.

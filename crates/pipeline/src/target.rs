@@ -4,7 +4,7 @@ use crate::place::Line;
 use crate::speech::Face;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
 use seawall_core::histogram::Histogram;
-use seawall_core::in_flight::InFlightLimit;
+use seawall_core::in_flight::{SlotLimit, SlotShares};
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::queue::QueueSettings;
@@ -32,6 +32,8 @@ pub struct TargetOptions {
     pub output_limit_field: OutputLimitField,
     /// Calls in flight at once.
     pub concurrency: u32,
+    /// How many of those whose calls may be.
+    pub shares: SlotShares,
     /// Who waits for a place there. Holds from the target's first day.
     pub queue: QueueSettings,
     /// When its breaker opens.
@@ -50,7 +52,7 @@ pub struct GuardedTarget {
     pub(crate) grade: Grade,
     pub(crate) price: Price,
     pub(crate) output_limit_field: OutputLimitField,
-    pub(crate) in_flight: InFlightLimit,
+    pub(crate) in_flight: SlotLimit,
     pub(crate) line: Arc<Line>,
     /// How long answers take to begin.
     pub(crate) starts: Arc<Histogram>,
@@ -64,6 +66,7 @@ pub struct GuardedTarget {
 #[derive(Clone)]
 struct Protection {
     concurrency: u32,
+    shares: SlotShares,
     breaker: BreakerSettings,
     pressure: PressureSettings,
 }
@@ -78,6 +81,7 @@ impl GuardedTarget {
             price,
             output_limit_field,
             concurrency,
+            shares,
             queue,
             breaker,
             pressure,
@@ -89,13 +93,13 @@ impl GuardedTarget {
             grade,
             price,
             output_limit_field,
-            in_flight: InFlightLimit::new(concurrency)?,
+            in_flight: SlotLimit::new(concurrency, shares)?,
             line: Arc::new(Line::new(queue)),
             starts: Arc::default(),
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
             pressure: Arc::new(Mutex::new(PressureGauge::new(pressure.clone()))),
             upstream,
-            protection: Protection { concurrency, breaker, pressure },
+            protection: Protection { concurrency, shares, breaker, pressure },
         })
     }
 
@@ -109,13 +113,14 @@ impl GuardedTarget {
             price,
             output_limit_field,
             concurrency,
+            shares,
             breaker,
             pressure,
             upstream,
             ..
         } = options;
         // Only to have it checked.
-        InFlightLimit::new(concurrency)?;
+        SlotLimit::new(concurrency, shares)?;
         Ok(Self {
             name: name.into(),
             model: model.into(),
@@ -128,14 +133,14 @@ impl GuardedTarget {
             breaker: self.breaker.clone(),
             pressure: Arc::clone(&self.pressure),
             upstream,
-            protection: Protection { concurrency, breaker, pressure },
+            protection: Protection { concurrency, shares, breaker, pressure },
         })
     }
 
     /// From now on it is protected as its settings say.
     pub fn take_effect(&self, now: Timestamp) -> Result<(), SettingError> {
-        let Protection { concurrency, breaker, pressure } = self.protection.clone();
-        self.in_flight.set_limit(concurrency)?;
+        let Protection { concurrency, shares, breaker, pressure } = self.protection.clone();
+        self.in_flight.change(concurrency, shares)?;
         self.breaker.change(breaker, now);
         self.pressure.lock().unwrap_or_else(PoisonError::into_inner).change(pressure);
         // There may be more places than before, and who waits for one.

@@ -26,6 +26,8 @@ mod config;
 mod demo;
 #[cfg(test)]
 mod fleet;
+#[cfg(test)]
+mod http2;
 mod key;
 #[cfg(test)]
 mod model;
@@ -52,6 +54,8 @@ mod serve;
 mod signing;
 #[cfg(test)]
 mod stopping;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod through;
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::problem::{Code, Problem};
 use crate::raw;
 use crate::settings::LimitSettings;
 use crate::source::Located;
+use seawall_core::in_flight::SlotShares;
 use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
-use seawall_core::setting::SettingError;
+use seawall_core::setting::{Ratio, SettingError};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -105,7 +106,7 @@ fn everybody(everybody: &raw::Everybody, checker: &mut Checker<'_>) -> Option<Qu
 }
 
 pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<LimitSettings> {
-    let raw::Limits { tiers, edge, guests_by_address, hint, .. } = limits;
+    let raw::Limits { tiers, edge, guests_by_address, concurrency, hint, .. } = limits;
     let prime = tier("prime", &tiers.prime, 1, checker);
     let standard = tier("standard", &tiers.standard, 1, checker);
     let guest = tier("guest", &tiers.guest, 1, checker);
@@ -124,6 +125,7 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
     if bits.is_none() {
         checker.impossible(guests_by_address, "ipv6_prefix", prefix, "must be between 16 and 128 bits");
     }
+    let concurrency = slot_shares(concurrency, checker);
     Some(LimitSettings {
         tiers: [prime?, standard?, guest?],
         everybody: everybody?,
@@ -133,11 +135,30 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
         message: message?,
         guests_by_address: by_address?,
         ipv6_prefix: bits?,
+        concurrency: concurrency?,
         come_back: ComeBackRule {
             least: hint.least.value,
             spread: hint.spread.value,
             longest_worth_waiting: hint.no_retry_above.value,
         },
+    })
+}
+
+/// How many of a target's calls whose may be.
+fn slot_shares(shares: &raw::Concurrency, checker: &mut Checker<'_>) -> Option<SlotShares> {
+    let mut share =
+        |key, percent: &Located<f64>| checker.checked(&[shares], Ratio::percent(key, percent.value));
+    let per_caller = share("per_caller", &shares.per_caller);
+    let per_address = share("per_address", &shares.per_address);
+    let guests = share("guests", &shares.guests);
+    // Reserving nothing is a choice; a share of nothing is none.
+    let reserved =
+        if shares.reserved.value > 0.0 { share("reserved", &shares.reserved).map(Some) } else { Some(None) };
+    Some(SlotShares {
+        per_caller: per_caller?,
+        per_address: per_address?,
+        guests: guests?,
+        reserved: reserved?,
     })
 }
 

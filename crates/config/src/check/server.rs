@@ -4,10 +4,13 @@ use super::Checker;
 use crate::problem::{Code, Problem};
 use crate::raw;
 use crate::settings::{AdminSettings, ServerSettings, TlsSettings};
+use seawall_core::setting::Ratio;
 use std::net::SocketAddr;
 
 /// No body may be larger than this: it is held in memory.
 const LARGEST_BODY: u64 = 256 << 20;
+/// With less than this for all bodies together, hardly any request would get in.
+const SMALLEST_BODY_MEMORY: u64 = 1 << 20;
 
 pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<ServerSettings> {
     for (key, span) in [("header_time", &server.header_time), ("body_time", &server.body_time)] {
@@ -16,6 +19,20 @@ pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<
     if !(1_024..=LARGEST_BODY).contains(&server.body_limit.value) {
         checker.impossible(server, "body_limit", &server.body_limit, "must be between 1KiB and 256MiB");
     }
+    if !(1_024..=LARGEST_BODY).contains(&server.guest_body_limit.value) {
+        let problem = "must be between 1KiB and 256MiB";
+        checker.impossible(server, "guest_body_limit", &server.guest_body_limit, problem);
+    }
+    if let Some(memory) = &server.body_memory
+        && memory.value < SMALLEST_BODY_MEMORY
+    {
+        checker.impossible(server, "body_memory", memory, "must be at least 1MiB");
+    }
+    let shares = [
+        ("body_memory_per_caller", &server.body_memory_per_caller),
+        ("body_memory_per_address", &server.body_memory_per_address),
+    ]
+    .map(|(key, share)| checker.checked(&[server], Ratio::percent(key, share.value)));
     for (key, count, most) in [
         ("nesting", &server.nesting, 128),
         ("fields", &server.fields, 10_000),
@@ -29,11 +46,16 @@ pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<
         None => None,
         Some(section) => Some(tls(section, checker)?),
     };
+    let [per_caller, per_address] = shares;
     Some(ServerSettings {
         listen: server.listen.value,
         runtime: server.runtime.value,
         cores: server.cores.value,
         body_limit: server.body_limit.value,
+        guest_body_limit: server.guest_body_limit.value,
+        body_memory: server.body_memory.as_ref().map(|memory| memory.value),
+        body_memory_per_caller: per_caller?,
+        body_memory_per_address: per_address?,
         nesting: server.nesting.value,
         fields: server.fields.value,
         members: server.members.value,

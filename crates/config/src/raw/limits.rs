@@ -1,6 +1,6 @@
 //! How often who may ask.
 
-use crate::kind::{Rate, Small, Span};
+use crate::kind::{Percent, Rate, Small, Span};
 use crate::section::section;
 
 section! {
@@ -14,6 +14,8 @@ section! {
         edge: Edge,
         /// What guests from one address share.
         guests_by_address: GuestsByAddress,
+        /// How many of a target's concurrent calls whose may be.
+        concurrency: Concurrency,
         /// What a refused caller is told.
         hint: Hint,
     }
@@ -86,6 +88,21 @@ section! {
         factor: Small,
         /// How many bits of an IPv6 address stand for one guest's network.
         ipv6_prefix: Small,
+    }
+}
+
+section! {
+    /// Shares of `targets.NAME.concurrency`, so that no caller takes all calls that a target has room for. A share is at
+    /// least one call.
+    pub(crate) struct Concurrency {
+        /// What one caller may have in flight at a target.
+        per_caller: Percent,
+        /// What the guests of one address may have in flight at a target.
+        per_address: Percent,
+        /// What all guests together may have in flight at a target.
+        guests: Percent,
+        /// What is left for callers that have nothing in flight there. Targets with fewer than four calls reserve none.
+        reserved: Percent,
     }
 }
 

@@ -8,7 +8,7 @@ mod server;
 mod service;
 mod spending;
 
-pub(crate) use limits::{Everybody, Limits, TierLimits};
+pub(crate) use limits::{Concurrency, Everybody, Limits, TierLimits};
 pub(crate) use models::{Model, Route, Target};
 pub(crate) use operation::{Assistant, Modes, RampSection, Rollout, Store, Switches, Telemetry};
 pub(crate) use resilience::{Breaker, Deadlines, Pressure, Queue, Retry, RetryBudget};

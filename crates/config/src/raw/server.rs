@@ -2,8 +2,8 @@
 
 use crate::field::{List, Named};
 use crate::kind::{
-    Address, Algorithm, Bytes, Cores, Count, FilePath, Flag, Hash, KeySet, Range, Runtime, Secret, Span,
-    Text, Url,
+    Address, Algorithm, Bytes, Cores, Count, FilePath, Flag, Hash, KeySet, Percent, Range, Runtime, Secret,
+    Span, Text, Url,
 };
 use crate::section::section;
 use seawall_core::vocabulary::Tier;
@@ -19,6 +19,15 @@ section! {
         cores: Cores [restart],
         /// The largest body of a request.
         body_limit: Bytes,
+        /// The largest body of a guest's request.
+        guest_body_limit: Bytes,
+        /// How many bytes of request bodies may be in memory at once. Without it a quarter of the memory that the process
+        /// may have.
+        body_memory: Option<Bytes>,
+        /// The share of `body_memory` that the requests of one caller may take. It also bounds a single body.
+        body_memory_per_caller: Percent,
+        /// The share of `body_memory` that requests from one address may take. Trusted proxies have no such limit.
+        body_memory_per_address: Percent,
         /// How deep objects and lists in a body may nest.
         nesting: Count,
         /// How many fields a body may have at its top.

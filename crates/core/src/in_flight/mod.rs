@@ -33,9 +33,12 @@
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_tests;
+mod shares;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+
+pub use shares::{SlotHolder, SlotLimit, SlotPermit, SlotRefusal, SlotShares, SlotUse};
 
 use crate::setting::{SettingError, at_least_one};
 use crate::sync::Arc;

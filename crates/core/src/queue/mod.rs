@@ -133,8 +133,19 @@ impl Queue {
 
     /// Gives a free place of this grade to whose turn it is.
     pub fn next(&mut self, grade: Grade, now: Timestamp) -> Option<Departure> {
+        self.next_where(grade, now, |_| true)
+    }
+
+    /// Gives a free place of this grade to the first in turn that may have it. A session is asked about by its oldest
+    /// entry; one that may not is passed over and keeps its turn.
+    pub fn next_where(
+        &mut self,
+        grade: Grade,
+        now: Timestamp,
+        mut may: impl FnMut(QueueTicket) -> bool,
+    ) -> Option<Departure> {
         let now = self.advance(now);
-        let (session, ticket) = self.rings.iter().find_map(|ring| ring.first(grade))?;
+        let (session, ticket) = self.rings.iter().find_map(|ring| ring.first_where(grade, &mut may))?;
         let (entry, departure) = self.depart(ticket, DepartureReason::Served)?;
         self.rings[entry.class.index()].serve(session, ticket, entry.request.wants, entry.request.cost);
         for wanted in entry.request.wants.grades() {

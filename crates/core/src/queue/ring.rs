@@ -115,11 +115,17 @@ impl Ring {
         self.put_back(session, flow);
     }
 
-    /// Whose turn it is for a place of this grade. Who cannot use it is passed over and keeps its turn.
-    pub(super) fn first(&self, grade: Grade) -> Option<(u64, QueueTicket)> {
-        let (_, _, session) = self.turns[grade.index()].first()?;
-        let ticket = self.flows.get(session)?.oldest(grade)?;
-        Some((*session, ticket))
+    /// Whose turn it is for a place of this grade, of those that may have it. Who cannot use it or may not have it is
+    /// passed over and keeps its turn.
+    pub(super) fn first_where(
+        &self,
+        grade: Grade,
+        may: &mut impl FnMut(QueueTicket) -> bool,
+    ) -> Option<(u64, QueueTicket)> {
+        self.turns[grade.index()].iter().find_map(|(_, _, session)| {
+            let ticket = self.flows.get(session)?.oldest(grade)?;
+            may(ticket).then_some((*session, ticket))
+        })
     }
 
     /// Lets somebody go who was served, and charges the session for it.

@@ -3,6 +3,7 @@
 use super::Face;
 use super::ask::respond;
 use super::refusal::{refuse, reject};
+use super::request_body::{ArrivedBody, linger, shown_by};
 use super::told::tell_name;
 use crate::body::ReplyBody;
 use bytes::BytesMut;
@@ -30,7 +31,7 @@ impl Face {
         let (id, (head, _)) = (self.id(), request.into_parts());
         let is_anthropic = head.headers.contains_key("anthropic-version");
         let face = if is_anthropic { speech::Face::AnthropicMessages } else { speech::Face::OpenAiChat };
-        if !self.is_known(&head, &[], peer).await {
+        if !self.is_known(&head, peer).await {
             return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
         }
         let routes = self.path.routes(face);
@@ -53,14 +54,20 @@ impl Face {
     /// How many tokens a request has, as we estimate it: nobody is asked, and it costs nothing.
     pub(super) async fn count_tokens(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
         let (id, face) = (self.id(), speech::Face::AnthropicMessages);
-        let (head, body) = request.into_parts();
-        let body = match self.body(body).await {
-            Ok(body) => body,
-            Err(rejection) => return respond(face, self.path.refuse(id, face, rejection), id, None),
+        let (head, mut body) = request.into_parts();
+        let gate = self.gate.load_full();
+        let shown = shown_by(&gate, &head, peer);
+        let arrived = match self.known_caller(&gate, shown).await {
+            Ok(known) => self.arrived_body(&gate, shown, &known, &mut body).await,
+            Err(rejection) => Err(rejection),
         };
-        if !self.is_known(&head, &body, peer).await {
-            return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
-        }
+        let ArrivedBody { bytes: body, held: _held, .. } = match arrived {
+            Ok(arrived) => arrived,
+            Err(rejection) => {
+                linger(&head, body, self.runtime);
+                return respond(face, self.path.refuse(id, face, rejection), id, None);
+            }
+        };
         match self.path.with_request_limits(|limits| counted(&body, limits)) {
             // Who mistypes a name must not learn of it only by the request that was counted.
             Ok((model, _)) if !self.path.routes(face).iter().any(|route| **route == *model) => {

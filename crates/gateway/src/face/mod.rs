@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `wanted` | from method and path to what is wanted |
 //! | `ask` | questions to models, in every dialect |
+//! | `request_body` | who asks, and then the body of the request |
 //! | `list` | which models there are, and how many tokens a request has |
 //! | `told` | what an answer's headers say of how it came about |
 //! | `refusal` | refusals in the words of each dialect |
@@ -11,6 +12,7 @@
 mod ask;
 mod list;
 mod refusal;
+mod request_body;
 mod told;
 mod wanted;
 

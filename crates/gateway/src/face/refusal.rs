@@ -4,7 +4,7 @@ use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use seawall_pipeline::speech::{self, Face};
-use seawall_pipeline::{Conflict, Rejection, SOON, request_name};
+use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON, request_name};
 use seawall_wire::{Refusal, RetryAdvice};
 
 /// A refusal without advice.
@@ -38,6 +38,15 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
     let never = |wait| RetryAdvice { wait, should_retry: Some(false) };
     match rejection {
         Rejection::TooLarge(problem) => (Refusal::TooLarge, problem.clone(), RetryAdvice::default()),
+        Rejection::BodyMemory(scope) => {
+            let (refusal, whose) = match scope {
+                BodyScope::Caller => (Refusal::Throttled, "of this caller are in memory"),
+                BodyScope::Address => (Refusal::Throttled, "from this address are in memory"),
+                BodyScope::All => (Refusal::Overloaded, "are in memory"),
+            };
+            let words = format!("too many bytes of requests {whose}; retry in 1 s");
+            (refusal, words, after(Some(SOON)))
+        }
         Rejection::NoChat => (Refusal::NotFound, "nobody chats here".to_owned(), RetryAdvice::default()),
         Rejection::Malformed(problem) => (Refusal::Malformed, problem.clone(), RetryAdvice::default()),
         Rejection::Unauthenticated { told, .. } => {
@@ -94,6 +103,16 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             let advice = if *worth_waiting { after } else { never };
             (Refusal::Overloaded, "no model can answer at the moment".to_owned(), advice(Some(wait)))
         }
+        Rejection::Concurrency { scope, retry_after } => {
+            let whose = match scope {
+                ConcurrencyScope::Caller => "requests of this caller",
+                ConcurrencyScope::Address => "requests from this address",
+                ConcurrencyScope::Guests => "requests without a key",
+            };
+            let wait = retry_after.unwrap_or(SOON).max(SOON);
+            let words = format!("too many {whose} are in flight; retry when some have ended");
+            (Refusal::Throttled, words, after(Some(wait)))
+        }
         // Our own tries are spent; a client that tries again would multiply them.
         Rejection::Exhausted { failure, words: Some(words), .. } => {
             (Refusal::of_failure(failure.kind), words.to_string(), never(failure.retry_after))
@@ -121,7 +140,7 @@ mod tests {
     use super::told;
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
-    use seawall_pipeline::{Conflict, Rejection, SOON};
+    use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON};
     use seawall_wire::Refusal;
     use std::time::Duration;
 
@@ -165,12 +184,15 @@ mod tests {
     fn whoever_is_refused_for_no_fault_of_the_request_is_told_about_coming_back() {
         let failure = Failure::of(FailureKind::TimedOut);
         for rejection in [
+            Rejection::BodyMemory(BodyScope::Caller),
+            Rejection::BodyMemory(BodyScope::All),
             Rejection::Conflict(Conflict::InProgress),
             Rejection::Conflict(Conflict::Done),
             Rejection::BudgetSpent,
             Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::SwitchedOff,
             Rejection::Unavailable { retry_after: None, worth_waiting: true },
+            Rejection::Concurrency { scope: ConcurrencyScope::Caller, retry_after: None },
             Rejection::Exhausted { failure, words: None, attempts: 1 },
             Rejection::Stopping,
         ] {

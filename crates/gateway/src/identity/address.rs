@@ -66,6 +66,18 @@ impl MonthSalt {
     }
 }
 
+/// The bits that stand for an address in memory, never in a log: those of its network for IPv6, because one subscriber
+/// has all the rest.
+#[must_use]
+pub(super) fn network_bits(address: IpAddr, ipv6_prefix: u8) -> u128 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => {
+            address.to_bits() & !u128::MAX.checked_shr(u32::from(ipv6_prefix)).unwrap_or(0)
+        }
+    }
+}
+
 /// What an address is known by. IPv6 counts by its first bits, usually 64, because one subscriber has all the rest.
 #[must_use]
 pub fn address_key(address: IpAddr, ipv6_prefix: u8, salt: &MonthSalt) -> [u8; 32] {
@@ -81,7 +93,7 @@ pub fn address_key(address: IpAddr, ipv6_prefix: u8, salt: &MonthSalt) -> [u8; 3
 
 #[cfg(test)]
 mod tests {
-    use super::{AddressRange, MOST_HOPS, MonthSalt, address_key, client_address};
+    use super::{AddressRange, MOST_HOPS, MonthSalt, address_key, client_address, network_bits};
     use hyper::header::{HeaderMap, HeaderValue};
     use proptest::collection;
     use proptest::prelude::{any, prop_assert_eq, proptest};
@@ -146,6 +158,19 @@ mod tests {
         assert_eq!(key("2001:db8:0:1::1"), key("2001:db8:0:1:ffff:ffff:ffff:ffff"));
         assert_ne!(key("2001:db8:0:1::1"), key("2001:db8:0:2::1"));
         assert_eq!(format!("{salt:?}"), "MonthSalt");
+    }
+
+    #[test]
+    fn a_network_is_an_ipv4_address_or_the_prefix_of_an_ipv6_one() {
+        let bits = |text| network_bits(address(text), 64);
+        assert_eq!(bits("192.0.2.1"), bits("::ffff:192.0.2.1"));
+        assert_ne!(bits("192.0.2.1"), bits("192.0.2.2"));
+        assert_eq!(bits("2001:db8:0:1::1"), bits("2001:db8:0:1:ffff::"));
+        assert_ne!(bits("2001:db8:0:1::1"), bits("2001:db8:0:2::1"));
+        assert_eq!(
+            network_bits(address("2001:db8::1"), 128),
+            address("2001:db8::1").to_string().parse::<std::net::Ipv6Addr>().unwrap().to_bits()
+        );
     }
 
     #[test]

@@ -13,9 +13,10 @@
 mod issuer;
 mod network;
 
-use super::address::client_address;
+use super::address::{client_address, network_bits};
 use super::api_key::{credential_of_key, identify_key};
 use super::guest::{GuestOptions, Guests};
+use super::hash::sha256;
 use super::key_source::{KeyFetcher, KeySource};
 use super::master::{MasterSecret, MasterSecretError, random};
 use super::proof::{Proof, RequestHead, proof_of};
@@ -179,6 +180,14 @@ impl Gate {
         client_address(peer, headers, &self.trusted)
     }
 
+    /// The network that this address counts to, for shares of one address; nothing for proxies that are trusted, because
+    /// many are behind them.
+    #[must_use]
+    pub fn network(&self, address: IpAddr) -> Option<u128> {
+        let is_proxy = self.trusted.iter().any(|range| range.holds(address));
+        (!is_proxy).then(|| network_bits(address, self.networks.ipv6_prefix()))
+    }
+
     /// Who asks, and if that is a guest, what to send back. Fetches an issuer's keys where that may help.
     pub async fn show(&self, head: RequestHead<'_>) -> Result<Shown, Refusal> {
         match self.inspect(head, || self.runtime.now())? {
@@ -220,8 +229,19 @@ impl Gate {
         body: &[u8],
         now: Now,
     ) -> Result<Proven, Refusal> {
+        self.verify_body_hash(signed, head, &sha256(body), now)
+    }
+
+    /// The same for a body that was hashed as it came.
+    pub fn verify_body_hash(
+        &self,
+        signed: &SignedHead,
+        head: RequestHead<'_>,
+        body_hash: &[u8; 32],
+        now: Now,
+    ) -> Result<Proven, Refusal> {
         let Proof::Signed(request) = proof_of(head)? else { return Err(SignatureRefusal::Wrong.into()) };
-        let hash = self.signatures.verify(&request, body, now.utc)?.credential;
+        let hash = self.signatures.verify_hash(&request, body_hash, now.utc)?.credential;
         let proven = Proven::Credential { hash, proof: ProofKind::Signature, tier: None };
         // Another head than before would be another caller.
         if proven == signed.claimed { Ok(proven) } else { Err(SignatureRefusal::Wrong.into()) }

@@ -16,6 +16,23 @@ pub(super) fn sha256_of(pieces: &[&[u8]]) -> [u8; 32] {
     words(hashing.finish().as_ref())
 }
 
+/// SHA-256 of bytes that come in pieces.
+pub(crate) struct Sha256Stream(digest::Context);
+
+impl Sha256Stream {
+    pub(crate) fn new() -> Self {
+        Self(digest::Context::new(&digest::SHA256))
+    }
+
+    pub(crate) fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub(crate) fn finish(self) -> [u8; 32] {
+        words(self.0.finish().as_ref())
+    }
+}
+
 /// The credential of a name of some kind. The NUL keeps it apart from every API key, which cannot hold one.
 pub(super) fn credential(kind: &str, names: &[&str]) -> [u8; 32] {
     let mut pieces = vec![kind.as_bytes()];
@@ -51,7 +68,7 @@ fn words(digest: &[u8]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use super::{code, code_key, credential, same, sha256, sha256_of};
+    use super::{Sha256Stream, code, code_key, credential, same, sha256, sha256_of};
     use crate::identity::encoding::hex;
 
     #[test]
@@ -59,6 +76,9 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hex(&sha256(b"abc")), abc);
         assert_eq!(hex(&sha256_of(&[b"a", b"", b"bc"])), abc);
+        let mut stream = Sha256Stream::new();
+        [&b"ab"[..], b"", b"c"].into_iter().for_each(|piece| stream.update(piece));
+        assert_eq!(hex(&stream.finish()), abc);
         let published = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(hex(&code(&code_key(b"Jefe"), b"what do ya want for nothing?")), published);
     }

@@ -49,6 +49,7 @@ pub use api_key::{KeyRefusal, NewKey, create_key, credential_of_key, identify_ke
 pub use desk::{DeskError, KeyDesk};
 pub use gate::{Gate, GateError, KeysWanted, Shown, SignedHead, caller_options};
 pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};
+pub(crate) use hash::Sha256Stream;
 pub use master::{MasterSecret, MasterSecretError};
 pub use proof::{Proof, ProofError, RequestHead, proof_of};
 pub use refusal::{NobodyRefusal, Refusal};

@@ -19,6 +19,8 @@ pub(crate) struct Standing {
     pub(crate) uptime: Duration,
     pub(crate) is_draining: bool,
     pub(crate) shared: Option<SharedStanding>,
+    /// Bytes of request bodies in memory, and how many may be.
+    pub(crate) body_memory: (u64, u64),
 }
 
 impl Metrics {
@@ -43,6 +45,8 @@ impl Metrics {
             page.value(&table::SHARED_ALONE, &[], shared.decided_alone);
             page.value(&table::SHARED_UNSETTLED, &[], shared.unsettled);
         }
+        page.value(&table::BODY_MEMORY, &[], standing.body_memory.0);
+        page.value(&table::BODY_MEMORY_LIMIT, &[], standing.body_memory.1);
         page.value(&table::LINES_LOST, &[], self.lines_lost());
         if let Some(bytes) = process::memory() {
             page.value(&table::MEMORY, &[], bytes);

@@ -134,6 +134,10 @@ metrics! {
         "Requests that this node decided without the store that a fleet shares.";
     SHARED_UNSETTLED: Counter "seawall_shared_store_unsettled_total" []
         "Settlements that did not reach the store that a fleet shares.";
+    BODY_MEMORY: Gauge "seawall_body_memory_bytes" []
+        "Bytes of request bodies that are in memory.";
+    BODY_MEMORY_LIMIT: Gauge "seawall_body_memory_limit_bytes" []
+        "Bytes of request bodies that may be in memory at once.";
     LINES_LOST: Counter "seawall_log_lines_lost_total" []
         "Lines of the access log that its sink was too slow for.";
     MEMORY: Gauge "process_resident_memory_bytes" []

@@ -85,7 +85,7 @@ impl<R: Runtime> Walk<'_, R> {
     fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
             let call = self.call_for(target).ok()?;
-            let place = target.place(&self.path.runtime)?;
+            let place = target.place(&self.path.runtime, self.slot_holder())?;
             let money = self.hold(target, call.body.len()).ok()?;
             Some((self.attempt(target, place, money, call.body.len(), None).ok()?, call))
         })

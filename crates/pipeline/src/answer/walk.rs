@@ -16,6 +16,7 @@ use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
 use seawall_core::handle::{Runtime, after_you};
+use seawall_core::in_flight::{SlotHolder, SlotRefusal};
 use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueRequest;
@@ -33,6 +34,8 @@ use std::time::Duration;
 pub(super) enum Skipped {
     /// All places are taken; when to come back, where that is known.
     Busy(Option<Duration>),
+    /// Places are left, and not for this caller: its own calls, or those of guests, have their share.
+    ShareTaken(SlotRefusal, Option<Duration>),
     Broke,
     /// A day has less money than the call may cost, which is this much.
     TooDear(Money),
@@ -47,7 +50,7 @@ impl Skipped {
     /// When it may be tried again, where that is known.
     const fn wait(&self) -> Option<Duration> {
         match self {
-            Self::Busy(wait) | Self::Open(wait) => *wait,
+            Self::Busy(wait) | Self::Open(wait) | Self::ShareTaken(_, wait) => *wait,
             Self::Broke | Self::TooDear(_) | Self::NoJournal | Self::Untellable(_) => None,
         }
     }
@@ -86,6 +89,7 @@ impl Unanswered {
             (None, Some(Skipped::TooDear(_))) => "more_than_a_day",
             (None, Some(Skipped::Open(_))) => "breaker_open",
             (None, Some(Skipped::Busy(_))) => "busy",
+            (None, Some(Skipped::ShareTaken(..))) => "concurrency_share",
             (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
             (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
             (None, None) => "no_target",
@@ -103,6 +107,7 @@ impl Unanswered {
             (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
             (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
             (None, Some(Skipped::TooDear(worst))) => Rejection::MoreThanADay { worst },
+            (None, Some(Skipped::ShareTaken(share, _))) => Rejection::concurrency(share, self.wait),
             (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
             (None, Some(Skipped::Open(_) | Skipped::Busy(_) | Skipped::NoJournal) | None) => {
                 Rejection::unavailable(self.wait, rule)
@@ -208,7 +213,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Result<(Box<Attempt<R>>, Call), Skipped> {
         let call = self.call_for(target)?;
-        let place = match target.place(&self.path.runtime) {
+        let place = match target.place(&self.path.runtime, self.slot_holder()) {
             Some(place) => place,
             None => Box::pin(self.wait_for_place(target, others, deadline, start_limit)).await?,
         };
@@ -293,12 +298,18 @@ impl<'a, R: Runtime> Walk<'a, R> {
             self.planned.caller.id,
             deadline.within(now, start_limit).moment(),
         );
-        let place = target.wait_for_place(&self.path.runtime, &request).await;
+        let place = target.wait_for_place(&self.path.runtime, &request, self.slot_holder()).await;
         self.tally.add_wait(self.path.runtime.monotonic() - now);
-        place.map_err(|no_place| match no_place {
-            NoPlace::Refused(retry_after) => Skipped::Busy(Some(retry_after)),
-            NoPlace::TooLate => Skipped::Busy(None),
+        place.map_err(|NoPlace { reason, retry_after }| match reason {
+            SlotRefusal::Full => Skipped::Busy(retry_after),
+            share => Skipped::ShareTaken(share, retry_after),
         })
+    }
+
+    /// Whose share a place is taken of.
+    pub(super) fn slot_holder(&self) -> SlotHolder {
+        let caller = &self.planned.caller;
+        SlotHolder { caller: caller.id, guest_from: caller.network }
     }
 
     /// The most that a call can take.

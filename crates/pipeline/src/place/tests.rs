@@ -3,6 +3,7 @@ use crate::hand::Hand;
 use crate::target::{GuardedTarget, TargetOptions};
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::handle::Timer as _;
+use seawall_core::in_flight::{SlotHolder, SlotRefusal, SlotShares};
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::{QueueOptions, QueueRequest, Wants};
@@ -35,6 +36,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         price: Price::per_million(Money::ZERO, Money::ZERO),
         output_limit_field: OutputLimitField::MaxTokens,
         concurrency,
+        shares: SlotShares::default(),
         queue: QueueOptions::default().check().unwrap(),
         breaker: BreakerProfile::Sonnet.options().check().unwrap(),
         pressure: PressureOptions::default().check().unwrap(),
@@ -56,7 +58,11 @@ fn request(grade: Grade, deadline: Duration) -> QueueRequest {
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Place<Hand>, NoPlace>> + Send + 'a>>;
 
 fn waits<'a>(target: &'a Arc<GuardedTarget>, hand: &'a Hand, request: &'a QueueRequest) -> Waiting<'a> {
-    let mut waiting: Waiting<'a> = Box::pin(target.wait_for_place(hand, request));
+    let mut waiting: Waiting<'a> = Box::pin(target.wait_for_place(
+        hand,
+        request,
+        SlotHolder { caller: request.session, guest_from: None },
+    ));
     assert!(look(&mut waiting).is_none(), "no place is free");
     waiting
 }
@@ -68,13 +74,14 @@ fn look(waiting: &mut Waiting<'_>) -> Option<Result<Place<Hand>, NoPlace>> {
     }
 }
 
+const CALLER: SlotHolder = SlotHolder { caller: 1, guest_from: None };
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn who_waits_is_served_by_a_target_whose_grade_has_changed() {
     let hand = Hand::default();
     let strong = target(Grade::Strong, 1);
-    let held = strong.place(&hand).unwrap();
+    let held = strong.place(&hand, CALLER).unwrap();
     let fast = Arc::new(strong.successor(options(Grade::Fast, 1)).unwrap());
     let (old, new) = (request(Grade::Strong, MINUTE), request(Grade::Fast, MINUTE));
     let mut first = waits(&strong, &hand, &old);
@@ -90,10 +97,10 @@ fn who_waits_is_served_by_a_target_whose_grade_has_changed() {
 fn a_place_told_to_who_has_just_left_comes_back() {
     let target = target(Grade::Strong, 1);
     let slot = Slot::default();
-    let permit = target.in_flight.try_acquire().unwrap();
+    let permit = target.in_flight.try_acquire(CALLER).unwrap();
     assert!(slot.take().is_none(), "it leaves, and looks once more whether it was given one");
     assert!(matches!(slot.tell(Told::Place(permit)), Some(Told::Place(_))));
-    assert!(target.in_flight.try_acquire().is_some(), "it is free, and who gave it knows");
+    assert!(target.in_flight.try_acquire(CALLER).is_ok(), "it is free, and who gave it knows");
 }
 
 #[test]
@@ -101,7 +108,7 @@ fn who_leaves_while_places_are_given_never_keeps_one_from_the_next() {
     for round in 0..3_000_u32 {
         let hand = Hand::default();
         let target = target(Grade::Strong, 1);
-        let held = target.place(&hand).unwrap();
+        let held = target.place(&hand, CALLER).unwrap();
         let wanted = request(Grade::Strong, MINUTE);
         let leaver = waits(&target, &hand, &wanted);
         let mut stays = waits(&target, &hand, &wanted);
@@ -125,7 +132,7 @@ fn who_leaves_while_places_are_given_never_keeps_one_from_the_next() {
 fn more_places_are_given_to_who_waits_at_once() {
     let hand = Hand::default();
     let one = target(Grade::Strong, 1);
-    let held = one.place(&hand).unwrap();
+    let held = one.place(&hand, CALLER).unwrap();
     let wanted = request(Grade::Strong, MINUTE);
     let (mut first, mut second) = (waits(&one, &hand, &wanted), waits(&one, &hand, &wanted));
     let two = one.successor(options(Grade::Strong, 2)).unwrap();
@@ -140,7 +147,7 @@ fn more_places_are_given_to_who_waits_at_once() {
 fn nothing_is_remembered_of_those_who_waited_in_vain() {
     let hand = Hand::default();
     let target = target(Grade::Strong, 1);
-    let _held = target.place(&hand).unwrap();
+    let _held = target.place(&hand, CALLER).unwrap();
     for _ in 0..10 {
         let wanted = QueueRequest {
             deadline: hand.monotonic() + Duration::from_secs(1),
@@ -153,4 +160,46 @@ fn nothing_is_remembered_of_those_who_waited_in_vain() {
         assert_eq!((line.slots.len(), line.queue.stats(hand.monotonic()).size), (0, 0));
         assert!(line.queue.next_deadline().is_none(), "nobody is left to be told that its time has come");
     }
+}
+
+fn of(caller: u64) -> QueueRequest {
+    QueueRequest { session: caller, ..request(Grade::Strong, MINUTE) }
+}
+
+fn holder(caller: u64) -> SlotHolder {
+    SlotHolder { caller, guest_from: None }
+}
+
+#[test]
+fn one_caller_waits_for_its_own_calls_and_others_do_not() {
+    let hand = Hand::default();
+    let target = target(Grade::Strong, 10);
+    let mut held: Vec<_> = std::iter::from_fn(|| target.place(&hand, CALLER)).collect();
+    assert_eq!(held.len(), 9, "the last one is for others");
+    let (mine, others) = (of(1), of(2));
+    let mut waits_on = waits(&target, &hand, &mine);
+    let mut other: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &others, holder(2)));
+    let place = look(&mut other).unwrap().unwrap();
+    assert!(look(&mut waits_on).is_none(), "who waits before it may not have that one");
+    drop(place);
+    assert!(look(&mut waits_on).is_none());
+    held.pop();
+    assert!(look(&mut waits_on).unwrap().is_ok(), "its own call has ended");
+}
+
+#[test]
+fn a_line_full_of_one_callers_requests_does_not_keep_others_from_what_is_free() {
+    let hand = Hand::default();
+    let queue = QueueOptions { capacity: 3, ..QueueOptions::default() }.check().unwrap();
+    let target = Arc::new(GuardedTarget::new(TargetOptions { queue, ..options(Grade::Strong, 10) }).unwrap());
+    let _held: Vec<_> = std::iter::from_fn(|| target.place(&hand, CALLER)).collect();
+    let (mine, others) = (of(1), of(2));
+    let _line: Vec<_> = (0..3).map(|_| waits(&target, &hand, &mine)).collect();
+    let mut one_more: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &mine, holder(1)));
+    let refused = look(&mut one_more).unwrap().err().unwrap();
+    assert_eq!((refused.reason, refused.retry_after.is_some()), (SlotRefusal::Reserved, true));
+    let mut other: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &others, holder(2)));
+    let _place = look(&mut other).unwrap().unwrap();
+    let mut third: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &others, holder(3)));
+    assert_eq!(look(&mut third).unwrap().err().unwrap().reason, SlotRefusal::Full);
 }

@@ -9,6 +9,7 @@ use seawall_core::deadline::Reserves;
 use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::{Posture, Protection};
 use seawall_core::history::TokenLimits;
+use seawall_core::in_flight::SlotShares;
 use seawall_core::money::{Money, Price, Usage};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
@@ -150,6 +151,7 @@ impl Shop {
                     price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
                     output_limit_field: OutputLimitField::MaxTokens,
                     concurrency,
+                    shares: SlotShares::default(),
                     queue: QueueOptions::default().check().unwrap(),
                     breaker: breaker.options().check().unwrap(),
                     pressure: PressureOptions::default().check().unwrap(),
@@ -202,7 +204,7 @@ impl Shop {
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
-            arrival: ArrivalLimits { head: minute, body: minute },
+            arrival: ArrivalLimits { head: minute, body: minute, guest_body: 1 << 18 },
         };
         let limits = Limits::local(rules.limits.groups(), 1).unwrap();
         let options =
@@ -395,6 +397,7 @@ pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
         id,
         arriving: Arriving::Messages,
         proven: Proven::Credential { hash: hash(key), proof: ProofKind::Key, tier: None },
+        caller: None,
         body: Bytes::copy_from_slice(body.as_bytes()),
         betas: Vec::new(),
         name: None,

@@ -30,6 +30,10 @@ impl Networks {
         Self { secret, ipv6_prefix, salt }
     }
 
+    pub(super) const fn ipv6_prefix(&self) -> u8 {
+        self.ipv6_prefix
+    }
+
     /// The number of the network of this address, for a month.
     pub(super) fn number(&self, address: IpAddr, now: UtcTime) -> u64 {
         let salt = self.salt.load();

@@ -148,7 +148,17 @@ impl Signatures {
         body: &[u8],
         now: UtcTime,
     ) -> Result<Identity, SignatureRefusal> {
-        let hash = hex(&sha256(body));
+        self.verify_hash(request, &sha256(body), now)
+    }
+
+    /// The same for a body of which only the SHA-256 is known.
+    pub fn verify_hash(
+        &self,
+        request: &SignedRequest<'_>,
+        body_hash: &[u8; 32],
+        now: UtcTime,
+    ) -> Result<Identity, SignatureRefusal> {
+        let hash = hex(body_hash);
         // A client that states another hash has either sent another body or does not want it covered.
         if stated_hash(request.headers)?.is_some_and(|stated| stated != hash) {
             return Err(SignatureRefusal::PayloadChanged);

@@ -1,0 +1,134 @@
+use super::{SlotHolder, SlotLimit, SlotPermit, SlotRefusal, SlotShares};
+use crate::setting::Ratio;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+fn shares(per_caller: f64, per_address: f64, guests: f64, reserved: f64) -> SlotShares {
+    let ratio = |percent| Ratio::percent("share", percent);
+    SlotShares {
+        per_caller: ratio(per_caller).unwrap(),
+        per_address: ratio(per_address).unwrap(),
+        guests: ratio(guests).unwrap(),
+        reserved: ratio(reserved).ok(),
+    }
+}
+
+fn usual() -> SlotShares {
+    shares(100.0, 25.0, 50.0, 10.0)
+}
+
+const fn caller(caller: u64) -> SlotHolder {
+    SlotHolder { caller, guest_from: None }
+}
+
+const fn guest(caller: u64, from: u64) -> SlotHolder {
+    SlotHolder { caller, guest_from: Some(from) }
+}
+
+/// As many as there are for this one.
+fn all(slots: &SlotLimit, holder: SlotHolder) -> Vec<SlotPermit> {
+    std::iter::from_fn(|| slots.try_acquire(holder).ok()).collect()
+}
+
+#[test]
+fn one_caller_never_takes_all_and_who_has_none_gets_one() {
+    let slots = SlotLimit::new(20, usual()).unwrap();
+    let first = all(&slots, caller(1));
+    assert_eq!((first.len(), slots.try_acquire(caller(1)).err()), (18, Some(SlotRefusal::Reserved)));
+    let second = slots.try_acquire(caller(2)).unwrap();
+    assert_eq!(slots.try_acquire(caller(2)).err(), Some(SlotRefusal::Reserved));
+    let third = slots.try_acquire(caller(3)).unwrap();
+    assert_eq!(slots.try_acquire(caller(4)).err(), Some(SlotRefusal::Full));
+    drop((first, second, third));
+    assert_eq!((slots.in_flight(), slots.peak(), all(&slots, caller(9)).len()), (0, 20, 18));
+}
+
+#[test]
+fn guests_together_have_half_and_one_address_a_quarter() {
+    let slots = SlotLimit::new(20, usual()).unwrap();
+    // A new cookie for every request wins nothing.
+    let of_one: Vec<_> = (0..20).filter_map(|cookie| slots.try_acquire(guest(cookie, 7)).ok()).collect();
+    assert_eq!((of_one.len(), slots.try_acquire(guest(99, 7)).err()), (5, Some(SlotRefusal::AddressShare)));
+    let others: Vec<_> = (100..120).filter_map(|one| slots.try_acquire(guest(one, one)).ok()).collect();
+    assert_eq!((others.len(), slots.try_acquire(guest(98, 98)).err()), (5, Some(SlotRefusal::GuestShare)));
+    assert_eq!(all(&slots, caller(1)).len(), 8, "the rest is for who has shown who it is");
+}
+
+#[test]
+fn few_slots_are_shared_by_whoever_comes() {
+    for limit in 1..4 {
+        let slots = SlotLimit::new(limit, usual()).unwrap();
+        assert_eq!(all(&slots, caller(1)).len(), limit as usize);
+    }
+    let slots = SlotLimit::new(4, usual()).unwrap();
+    assert_eq!(all(&slots, caller(1)).len(), 3);
+    let slots = SlotLimit::new(20, shares(100.0, 100.0, 100.0, 0.0)).unwrap();
+    assert_eq!(all(&slots, caller(1)).len(), 20, "nothing is reserved where that is said");
+}
+
+#[test]
+fn other_shares_hold_for_the_next_and_a_limit_of_nothing_is_refused() {
+    let slots = SlotLimit::new(20, usual()).unwrap();
+    let held = all(&slots, caller(1));
+    slots.change(10, shares(50.0, 25.0, 50.0, 10.0)).unwrap();
+    assert_eq!((slots.limit(), slots.try_acquire(caller(2)).err()), (10, Some(SlotRefusal::Full)));
+    drop(held);
+    assert_eq!(all(&slots, caller(1)).len(), 5);
+    assert!(slots.change(0, usual()).is_err() && SlotLimit::new(0, usual()).is_err());
+    assert_eq!(slots.limit(), 10);
+}
+
+/// Who holds, and every count taken anew.
+fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotHolder], wants: SlotHolder) -> bool {
+    let count = |is: &dyn Fn(&SlotHolder) -> bool| held.iter().filter(|one| is(one)).count() as u64;
+    let of = |percent: u64| (u64::from(limit) * percent / 100).max(1);
+    let (mine, whole) = (count(&|one| one.caller == wants.caller), held.len() as u64);
+    let near = count(&|one| one.guest_from == wants.guest_from);
+    let is_guest = wants.guest_from.is_some();
+    let reserved = if limit < 4 || shares.3 == 0 { 0 } else { of(shares.3).min(u64::from(limit) - 1) };
+    let own = if is_guest { near } else { mine };
+    whole < u64::from(limit)
+        && (!is_guest || count(&|one| one.guest_from.is_some()) < of(shares.2))
+        && (!is_guest || near < of(shares.1))
+        && mine < of(shares.0)
+        && (own == 0 || whole < u64::from(limit) - reserved)
+}
+
+fn holders() -> impl Strategy<Value = SlotHolder> {
+    // Guests' numbers are others than callers', as hashes of different things are.
+    prop_oneof![(0_u64..4).prop_map(caller), (10_u64..14, 0_u64..3).prop_map(|(one, from)| guest(one, from))]
+}
+
+proptest! {
+    #[test]
+    fn slots_are_given_as_by_one_who_counts_anew(
+        limit in 1_u32..30,
+        percents in (1_u64..=100, 1_u64..=100, 1_u64..=100, 0_u64..=100),
+        steps in vec((any::<bool>(), holders(), any::<usize>()), 0..120),
+    ) {
+        let float = |percent: u64| percent as f64;
+        let (a, b, c, d) = percents;
+        let slots = SlotLimit::new(limit, shares(float(a), float(b), float(c), float(d))).unwrap();
+        let (mut held, mut permits) = (Vec::new(), Vec::new());
+        for (takes, holder, which) in steps {
+            if takes {
+                let given = slots.try_acquire(holder);
+                prop_assert_eq!(given.is_ok(), naive(limit, percents, &held, holder));
+                if let Ok(permit) = given {
+                    held.push(holder);
+                    permits.push(permit);
+                }
+            } else if !held.is_empty() {
+                let which = which % held.len();
+                held.swap_remove(which);
+                drop(permits.swap_remove(which));
+            }
+            prop_assert_eq!(slots.in_flight() as usize, held.len());
+            prop_assert!(slots.in_flight() <= limit);
+        }
+        drop(permits);
+        prop_assert_eq!(slots.in_flight(), 0);
+        let holders = slots.holders.lock().unwrap();
+        prop_assert!(holders.callers.is_empty() && holders.addresses.is_empty() && holders.guests == 0);
+    }
+}
