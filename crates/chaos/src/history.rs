@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) who: Who,
     pub(crate) dialect: Dialect,
     pub(crate) is_streamed: bool,
+    /// Whether it provoked a failure on purpose.
+    pub(crate) is_hostile: bool,
     pub(crate) got: Got,
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Seen {
     pub(crate) kills: Vec<(usize, Span)>,
     /// When models went wrong.
     pub(crate) spoilt: [Vec<Span>; MODELS],
+    /// When models were slow, or failed for one caller only.
+    pub(crate) strained: [Vec<Span>; MODELS],
     /// What all nodes together had decided without the shared store at these times, until one of them was started anew.
     pub(crate) alone: Vec<(Timestamp, u64)>,
     alone_by_node: [u64; NODES],

@@ -7,7 +7,7 @@ use crate::ledger::{priced, written};
 use crate::model::Model;
 use crate::node::Node;
 use crate::process::descriptors;
-use crate::schedule::{MODELS, NODES, Planned, Trouble, schedule};
+use crate::schedule::{MODELS, NODES, Planned, Trouble, schedule, spoils};
 use crate::setting::NodeSettings;
 use crate::show::Screen;
 use crate::store::Store;
@@ -153,8 +153,8 @@ async fn ask_all(stage: &Arc<Stage>, questions: Vec<Arrival>, screen: &Screen) {
         let (stage, nodes) = (Arc::clone(stage), Arc::clone(&nodes));
         asking.spawn(async move {
             let got = ask(&arrival, &nodes, runtime).await;
-            let Arrival { who, dialect, is_streamed, .. } = arrival;
-            stage.history.seen().asked.push(Asked { who, dialect, is_streamed, got });
+            let Arrival { who, dialect, is_streamed, is_hostile, .. } = arrival;
+            stage.history.seen().asked.push(Asked { who, dialect, is_streamed, is_hostile, got });
         });
         while asking.try_join_next().is_some() {}
     }
@@ -181,15 +181,20 @@ async fn make_trouble(stage: &Arc<Stage>, planned: Vec<Planned>, screen: &Screen
 
 async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
     match trouble {
-        Trouble::Faults { model, rules, .. } => {
+        Trouble::Faults { model, name, rules } => {
             let is_well = rules.as_array().is_none_or(Vec::is_empty);
             if !is_well {
-                let from = stage.runtime.monotonic();
-                stage.history.seen().spoilt[model].push(Span { from, to: None });
+                let span = Span { from: stage.runtime.monotonic(), to: None };
+                let mut seen = stage.history.seen();
+                if spoils(name) { &mut seen.spoilt[model] } else { &mut seen.strained[model] }.push(span);
             }
             stage.models[model].spoil(&rules).await?;
-            if is_well && let Some(span) = stage.history.seen().spoilt[model].last_mut() {
-                span.to = Some(stage.runtime.monotonic());
+            if is_well {
+                let (mut seen, now) = (stage.history.seen(), stage.runtime.monotonic());
+                let seen = &mut *seen;
+                for span in [&mut seen.spoilt[model], &mut seen.strained[model]].into_iter().flatten() {
+                    span.to.get_or_insert(now);
+                }
             }
         }
         Trouble::StoreKilled(away) => {
@@ -213,7 +218,7 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
             }
         }
         // It is among the questions.
-        Trouble::Flood(_) => {}
+        Trouble::Flood(_) | Trouble::Hostile(_) => {}
     }
     Ok(())
 }
@@ -230,6 +235,7 @@ fn told(trouble: &Trouble) -> String {
         Trouble::NodeKilled(node) => format!("node {node} killed, and started anew"),
         Trouble::Reload(variant) => format!("both nodes read limits {variant}"),
         Trouble::Flood(lasts) => format!("one caller floods for {lasts:.1?}"),
+        Trouble::Hostile(lasts) => format!("one caller provokes failures for {lasts:.1?}"),
     }
 }
 

@@ -50,6 +50,20 @@ pub(crate) enum Trouble {
     Reload(u64),
     /// One caller asks for much, for this time.
     Flood(Duration),
+    /// One caller provokes failures that nobody else sees, for this time.
+    Hostile(Duration),
+}
+
+/// Both models answer as they should, late.
+pub(crate) const SLOW_MODELS: &str = "slow models";
+/// Both models fail on what one caller writes.
+pub(crate) const HOSTILE_CALLER: &str = "one hostile caller";
+/// What that caller writes.
+pub(crate) const CRASH: &str = "crash the model";
+
+/// Whether a fault of this name excuses a refusal: a model that is slow, or fails for one caller, does not fail for others.
+pub(crate) fn spoils(name: &str) -> bool {
+    ![SLOW_MODELS, HOSTILE_CALLER].contains(&name)
 }
 
 /// A trouble and its time.
@@ -71,9 +85,11 @@ enum Card {
     NodeKilled,
     Reload,
     Flood,
+    SlowModels,
+    Hostile,
 }
 
-const DECK: [Card; 14] = [
+const DECK: [Card; 16] = [
     Card::Model,
     Card::Model,
     Card::Model,
@@ -88,6 +104,8 @@ const DECK: [Card; 14] = [
     Card::Reload,
     Card::Flood,
     Card::Flood,
+    Card::SlowModels,
+    Card::Hostile,
 ];
 
 /// Everything that will go wrong in a run of this length, the earliest first.
@@ -147,7 +165,9 @@ impl Dealer {
     fn can(&self, card: Card, at: Duration) -> bool {
         match card {
             Card::Model => self.models_free.iter().any(|free| *free <= at),
-            Card::BothModels => self.models_free.iter().all(|free| *free <= at),
+            Card::BothModels | Card::SlowModels | Card::Hostile => {
+                self.models_free.iter().all(|free| *free <= at)
+            }
             Card::StoreKilled | Card::StoreFrozen => self.store_free <= at,
             Card::NodeStopped | Card::NodeKilled => self.nodes_free <= at,
             Card::Reload | Card::Flood => true,
@@ -186,6 +206,21 @@ impl Dealer {
                 Trouble::Reload(self.variant)
             }
             Card::Flood => Trouble::Flood(self.millis(1_500, 4_000)),
+            Card::SlowModels => {
+                let until = (at + self.millis(3_000, 6_000)).min(end);
+                let rule = json!([{ "name": SLOW_MODELS, "fault": { "kind": "slow", "by": "2200ms" } }]);
+                return (0..MODELS)
+                    .for_each(|model| self.go_wrong(model, SLOW_MODELS, rule.clone(), at, until));
+            }
+            Card::Hostile => {
+                let lasts = self.millis(2_000, 4_000).min(end.saturating_sub(at));
+                let fault = json!({ "kind": "status", "status": 500 });
+                let rule = json!([{ "name": HOSTILE_CALLER, "contains": CRASH, "fault": fault }]);
+                // What was asked at the last moment is tried again for a while.
+                let until = (at + lasts + Duration::from_secs(2)).min(end);
+                (0..MODELS).for_each(|model| self.go_wrong(model, HOSTILE_CALLER, rule.clone(), at, until));
+                Trouble::Hostile(lasts)
+            }
         };
         self.planned.push(Planned { at, trouble });
     }
@@ -195,6 +230,10 @@ impl Dealer {
         let (name, fault) = self.fault();
         let rule = json!([{ "name": name, "percent": 30 + self.below(71), "fault": fault }]);
         let until = (at + self.millis(1_500, 6_000)).min(end);
+        self.go_wrong(model, name, rule, at, until);
+    }
+
+    fn go_wrong(&mut self, model: usize, name: &'static str, rule: Value, at: Duration, until: Duration) {
         self.models_free[model] = until + Duration::from_millis(500);
         self.planned.push(Planned { at, trouble: Trouble::Faults { model, name, rules: rule } });
         let well = Trouble::Faults { model, name: "well again", rules: json!([]) };
@@ -241,6 +280,7 @@ mod tests {
             Trouble::NodeKilled(_) => "node killed",
             Trouble::Reload(_) => "reload",
             Trouble::Flood(_) => "flood",
+            Trouble::Hostile(_) => "hostile",
         }
     }
 
@@ -254,9 +294,16 @@ mod tests {
     fn every_minute_has_some_of_everything() {
         for seed in 0..200 {
             let planned = schedule(MINUTE, seed);
-            for wanted in
-                ["faults", "store killed", "store frozen", "node stopped", "node killed", "reload", "flood"]
-            {
+            for wanted in [
+                "faults",
+                "store killed",
+                "store frozen",
+                "node stopped",
+                "node killed",
+                "reload",
+                "flood",
+                "hostile",
+            ] {
                 assert!(planned.iter().any(|one| kind(one) == wanted), "seed {seed} has no {wanted}");
             }
         }
@@ -283,7 +330,7 @@ mod tests {
                     }
                     Trouble::NodeStopped(node) | Trouble::NodeKilled(node) => prop_assert!(*node < NODES),
                     Trouble::Reload(variant) => prop_assert!(*variant < VARIANTS),
-                    Trouble::StoreKilled(_) | Trouble::StoreFrozen(_) | Trouble::Flood(_) => {}
+                    Trouble::StoreKilled(_) | Trouble::StoreFrozen(_) | Trouble::Flood(_) | Trouble::Hostile(_) => {}
                 }
             }
             prop_assert_eq!(is_spoilt, [false; MODELS], "all are well at the end");

@@ -1,6 +1,6 @@
 //! Who asks what of whom, and when: drawn from the seed, whatever becomes of the answers.
 
-use crate::schedule::{NODES, Planned, Trouble};
+use crate::schedule::{CRASH, NODES, Planned, Trouble};
 use seawall_core::chance::SeededChance;
 use seawall_core::vocabulary::Tier;
 use seawall_demo::judge::Dialect;
@@ -13,6 +13,8 @@ const OF_TIER: [(Tier, u64); 3] = [(Tier::Prime, 12), (Tier::Standard, 8), (Tier
 const USUAL_GAP: Duration = Duration::from_millis(45);
 /// From one request of a flood to the next.
 const FLOOD_GAP: Duration = Duration::from_millis(28);
+/// From one request that provokes a failure to the next.
+const HOSTILE_GAP: Duration = Duration::from_millis(60);
 /// Nobody asks before everything stands.
 const FIRST: Duration = Duration::from_millis(500);
 /// The last of them have this much time to hear the end.
@@ -58,6 +60,8 @@ pub(crate) struct Arrival {
     pub(crate) node: usize,
     pub(crate) dialect: Dialect,
     pub(crate) is_streamed: bool,
+    /// Whether it provokes a failure, on purpose.
+    pub(crate) is_hostile: bool,
     question: String,
     most_tokens: u64,
     /// The caller goes away when so many bytes of the body have come.
@@ -119,6 +123,16 @@ pub(crate) fn arrivals(whole: Duration, troubles: &[Planned], seed: u64) -> Vec<
             at += FLOOD_GAP;
         }
     }
+    let hostile = any(&mut chance);
+    for planned in troubles {
+        let Trouble::Hostile(lasts) = planned.trouble else { continue };
+        let mut at = planned.at;
+        while at < planned.at + lasts {
+            let asks = arrival(at, hostile, &mut chance);
+            arrivals.push(Arrival { question: CRASH.to_owned(), is_hostile: true, ..asks });
+            at += HOSTILE_GAP;
+        }
+    }
     arrivals.sort_by_key(|arrival| arrival.at);
     arrivals
 }
@@ -137,6 +151,7 @@ fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
         node: pick(chance, NODES),
         dialect: dialects[pick(chance, dialects.len())],
         is_streamed: chance.draw().below(10) < 6,
+        is_hostile: false,
         question,
         most_tokens: 16 + chance.draw().below(80),
         leaves_after: (chance.draw().below(100) < 6).then(|| chance.draw().below(1_500)),

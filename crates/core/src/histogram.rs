@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const PER_DOUBLING: u64 = 8;
-const BUCKETS: usize = 256;
+pub(crate) const BUCKETS: usize = 256;
 
 /// A histogram of durations.
 ///
@@ -83,7 +83,7 @@ impl Default for Histogram {
 }
 
 /// The first eight buckets hold one microsecond each; from there, each doubling is cut into eight.
-fn bucket_of(micros: u64) -> usize {
+pub(crate) fn bucket_of(micros: u64) -> usize {
     let bucket = if micros < PER_DOUBLING {
         micros
     } else {
@@ -94,7 +94,7 @@ fn bucket_of(micros: u64) -> usize {
 }
 
 /// The longest duration, in microseconds, that falls into this bucket.
-fn end_of(bucket: usize) -> u64 {
+pub(crate) fn end_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < PER_DOUBLING {
         return bucket;

@@ -14,6 +14,7 @@
 //! | [`quota`] | whether everybody has room for this request, and if not, when |
 //! | [`waiting`] | when it is this caller's turn |
 //! | [`queue`] | who of those that wait gets the next place, and who should not wait at all |
+//! | [`baseline`] | what is usual for a target, over the last hour |
 //! | [`ladder`] | how far to step down, from what is measured |
 //! | [`sender`] | how fast to send to who throttles us |
 //! | [`in_flight`] | whether there is a place for one more call |
@@ -37,6 +38,7 @@
 //! Settings are plain `…Options` that anybody can write; a constructor that refuses nonsense by name turns them
 //! into what a machine works with. Permits, reservations and credits are values: dropped, they settle themselves.
 
+pub mod baseline;
 pub mod body_memory;
 pub mod breaker;
 pub mod budget;

@@ -12,10 +12,11 @@ use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
+use seawall_core::sender::ThrottleVerdict;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Tier;
 use seawall_store::{Certainty, Hold};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Money that is still held so long after a request's deadline is charged at its worst.
@@ -122,6 +123,11 @@ impl<R: Runtime> Attempt<R> {
         }
     }
 
+    /// Whether anything of an answer has arrived.
+    pub(crate) const fn has_bytes(&self) -> bool {
+        self.received_bytes > 0
+    }
+
     pub(crate) fn has_content(&self) -> bool {
         self.first_content.is_some()
     }
@@ -136,8 +142,14 @@ impl<R: Runtime> Attempt<R> {
         self.usage = usage.unwrap_or(self.usage);
         self.usage_is_final = usage.is_some();
         let now = self.runtime.now();
-        let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
-        self.report(&Outcome::Succeeded { first_content_after }, now.monotonic);
+        let took = self.first_content.unwrap_or(now.monotonic) - self.started;
+        let outcome = if self.comes_whole {
+            let usual = self.target.gauges().usual.judge_whole(took, self.usage.output, now.monotonic);
+            Outcome::AnsweredWhole { took, usual }
+        } else {
+            Outcome::Succeeded { first_content_after: took }
+        };
+        self.report(&outcome, now.monotonic);
         if let Some(credit) = self.credit.take() {
             credit.succeeded();
         }
@@ -207,13 +219,24 @@ impl<R: Runtime> Attempt<R> {
 
     fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         let Some(permit) = self.permit.take() else { return };
-        permit.report(outcome, now);
         self.ending = match outcome {
-            Outcome::Succeeded { .. } => AttemptEnding::Succeeded,
+            Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. } => AttemptEnding::Succeeded,
             Outcome::Failed(failure) => AttemptEnding::Failed(failure.kind),
             Outcome::Abandoned => AttemptEnding::Abandoned,
         };
-        let mut pressure = self.target.pressure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gauges = self.target.gauges();
+        // An attempt that was waited for in vain took at least as long as it was waited for.
+        let waited_in_vain =
+            matches!(outcome, Outcome::Failed(failure) if is_late(failure.kind)) && !self.has_bytes();
+        if outcome.is_answer() || waited_in_vain {
+            let began = self.first_content.unwrap_or(now);
+            gauges.usual.note_start(self.comes_whole, began - self.started, now);
+        }
+        // A target that is busy and has said until when is no failure for its breaker.
+        let is_held_back = gauges.note(outcome, self.started, now) == ThrottleVerdict::HeldBack;
+        self.target.note_pacing(&gauges);
+        permit.report(if is_held_back { &Outcome::Abandoned } else { outcome }, now);
+        let pressure = &mut gauges.pressure;
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
         }
@@ -221,6 +244,11 @@ impl<R: Runtime> Attempt<R> {
             pressure.follow(transition.to);
         }
     }
+}
+
+/// Whether a failure of this kind is that nothing came in time.
+const fn is_late(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::NotStarted | FailureKind::TimedOut)
 }
 
 /// Whether a failure of this kind is something the vendor said, rather than something we noticed.

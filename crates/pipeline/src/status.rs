@@ -1,6 +1,7 @@
 //! How things stand, for who operates the gateway. Looking changes nothing.
 
 use crate::callers::Proven;
+use crate::pacing::PacingStatus;
 use crate::path::Path;
 use crate::speech::Face;
 use crate::target::GuardedTarget;
@@ -34,6 +35,10 @@ pub struct TargetStatus {
     pub breaker: BreakerPeek,
     /// How hard it struggles.
     pub pressure: Pressure,
+    /// Calls that passed its breaker although it blocked, because it was only slow and no other could be asked.
+    pub panic_calls: u64,
+    /// How it is held back.
+    pub pacing: PacingStatus,
     /// Calls under way, how many may be, and the most that ever were.
     pub in_flight: (u32, u32, u32),
     /// Who waits for a place.
@@ -44,7 +49,8 @@ pub struct TargetStatus {
 
 impl TargetStatus {
     fn of(target: &GuardedTarget, now: Timestamp) -> Self {
-        let breaker = target.breaker.with(|breaker| breaker.peek(now));
+        let (breaker, panic_calls) =
+            target.breaker.with(|breaker| (breaker.peek(now), breaker.panic_calls()));
         let (in_flight, starts) = (&target.in_flight, &target.starts);
         Self {
             name: Arc::clone(&target.name),
@@ -53,6 +59,8 @@ impl TargetStatus {
             routes: Vec::new(),
             pressure: target.pressure_now(breaker.phase, now),
             breaker,
+            panic_calls,
+            pacing: target.pacing_status(now),
             in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
             queue: target.line.stats(now),
             starts: (starts.count(), starts.quantile(0.5), starts.quantile(0.95)),

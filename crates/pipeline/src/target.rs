@@ -1,18 +1,21 @@
 //! Where requests can go: targets with what protects them, and the names that callers use for them.
 
+use crate::pacing::{Gauges, Pacing};
 use crate::place::Line;
 use crate::speech::Face;
+use crate::usual::Usual;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
 use seawall_core::histogram::Histogram;
 use seawall_core::in_flight::{SlotLimit, SlotShares};
 use seawall_core::money::{Money, Price};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::queue::QueueSettings;
+use seawall_core::sender::ThrottleGate;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Tokens that a vendor may add to what the caller wrote.
@@ -57,7 +60,8 @@ pub struct GuardedTarget {
     /// How long answers take to begin.
     pub(crate) starts: Arc<Histogram>,
     pub(crate) breaker: SharedBreaker,
-    pub(crate) pressure: Arc<Mutex<PressureGauge>>,
+    pub(crate) gauges: Arc<Mutex<Gauges>>,
+    pub(crate) pacing: Arc<Pacing>,
     pub(crate) upstream: Arc<dyn Target>,
     protection: Protection,
 }
@@ -87,6 +91,11 @@ impl GuardedTarget {
             pressure,
             upstream,
         } = options;
+        let gauges = Gauges {
+            pressure: PressureGauge::new(pressure.clone()),
+            gate: ThrottleGate::new(Timestamp::ZERO),
+            usual: Usual::default(),
+        };
         Ok(Self {
             name: name.into(),
             model: model.into(),
@@ -97,7 +106,8 @@ impl GuardedTarget {
             line: Arc::new(Line::new(queue)),
             starts: Arc::default(),
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
-            pressure: Arc::new(Mutex::new(PressureGauge::new(pressure.clone()))),
+            gauges: Arc::new(Mutex::new(gauges)),
+            pacing: Arc::default(),
             upstream,
             protection: Protection { concurrency, shares, breaker, pressure },
         })
@@ -131,7 +141,8 @@ impl GuardedTarget {
             line: Arc::clone(&self.line),
             starts: Arc::clone(&self.starts),
             breaker: self.breaker.clone(),
-            pressure: Arc::clone(&self.pressure),
+            gauges: Arc::clone(&self.gauges),
+            pacing: Arc::clone(&self.pacing),
             upstream,
             protection: Protection { concurrency, shares, breaker, pressure },
         })
@@ -142,7 +153,7 @@ impl GuardedTarget {
         let Protection { concurrency, shares, breaker, pressure } = self.protection.clone();
         self.in_flight.change(concurrency, shares)?;
         self.breaker.change(breaker, now);
-        self.pressure.lock().unwrap_or_else(PoisonError::into_inner).change(pressure);
+        self.gauges().pressure.change(pressure);
         // There may be more places than before, and who waits for one.
         self.line.serve(self, now);
         Ok(())

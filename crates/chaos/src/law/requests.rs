@@ -12,6 +12,9 @@ use std::time::Duration;
 /// at the most; then the breaker stays open for a second, and each of its two stages takes the time of whole answers.
 const RECOVERY: Duration = Duration::from_secs(13);
 
+/// So many faults are too few to say anything about a share.
+const FEW: u64 = 2;
+
 /// Callers who left, and those whose node was killed.
 pub(super) fn left_and_lost(evidence: &Evidence) -> (u64, u64) {
     let seen = &evidence.seen;
@@ -42,6 +45,14 @@ fn were_all_spoilt(seen: &Seen, asked: &Asked) -> bool {
     })
 }
 
+/// Whether models were slow, or failed for one caller, while this was asked, and nothing else was wrong with either of them.
+fn were_strained(seen: &Seen, asked: &Asked) -> bool {
+    let (from, to) = (asked.got.put, asked.got.over);
+    let recovered = |span: &Span| Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
+    let touches = |spans: &[Span]| spans.iter().any(|span| recovered(span).touches(from, to));
+    seen.strained.iter().any(|spans| touches(spans)) && !seen.spoilt.iter().any(|spans| touches(spans))
+}
+
 /// Whether there may have been too little money left for the dearer model, so that all hung on the other one.
 fn may_lack_money(seen: &Seen, asked: &Asked) -> bool {
     seen.tight.get(asked.got.node).is_some_and(|since| since.is_some_and(|since| since <= asked.got.over))
@@ -53,7 +64,13 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut broken, mut untyped, mut unfounded) = (Vec::new(), Vec::new(), Vec::new());
     let mut refusals: BTreeMap<u16, u64> = BTreeMap::new();
+    // Requests of others while models were slow or failed for one caller: answered, and told a fault.
+    let mut strained = (0_u64, 0_u64);
     for asked in &seen.asked {
+        if asked.got.end == End::Judged(Verdict::Answered) && were_strained(seen, asked) && !asked.is_hostile
+        {
+            strained.0 += 1;
+        }
         let name = match asked.got.end {
             End::Left => "left",
             End::NobodyThere => {
@@ -71,7 +88,9 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
                     let is_founded = were_all_spoilt(seen, asked)
                         || touched(&seen.stops, asked)
                         || may_lack_money(seen, asked);
-                    if is_fault(status) && !is_founded {
+                    let is_strained = were_strained(seen, asked) && is_fault(status);
+                    strained.1 += u64::from(is_strained && !asked.is_hostile);
+                    if is_fault(status) && !is_founded && !is_strained {
                         unfounded.push(told(asked, zero, "refused while a model was well"));
                     }
                     "refused"
@@ -118,6 +137,14 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
         ),
         Law::new("refusals are of the dialect and have a hint", refused, untyped),
         Law::new("faults are told only when all models fail", format!("{faults} told"), unfounded),
+        Law::new(
+            "slow models and one hostile caller leave nineteen in twenty others answered",
+            format!("{} answered, {} told a fault", strained.0, strained.1),
+            (strained.1 > FEW + strained.0 / 19)
+                .then(|| "too many were told a fault".to_owned())
+                .into_iter()
+                .collect(),
+        ),
     ]
 }
 

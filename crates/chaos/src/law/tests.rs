@@ -24,7 +24,7 @@ fn asked(node: usize, (put, over): (u64, u64), end: End, status: Option<u16>) ->
     let got =
         Got { node, put: at(put), head: Some(at(put)), over: at(over), end, status, words: String::new() };
     let who = Who { tier: Tier::Guest, number: 0 };
-    Asked { who, dialect: Dialect::Chat, is_streamed: true, got }
+    Asked { who, dialect: Dialect::Chat, is_streamed: true, is_hostile: false, got }
 }
 
 fn answered(put: u64) -> Asked {
@@ -71,6 +71,7 @@ fn broken_by(change: impl FnOnce(&mut Evidence)) -> Vec<&'static str> {
 const ENDS: &str = "every request ends once, whole or with a word";
 const TYPED: &str = "refusals are of the dialect and have a hint";
 const FOUNDED: &str = "faults are told only when all models fail";
+const STRAINED: &str = "slow models and one hostile caller leave nineteen in twenty others answered";
 const LIMITS: &str = "callers keep their limits over both nodes";
 
 #[test]
@@ -118,6 +119,20 @@ fn refusals_need_words_and_a_hint() {
     assert_eq!(broken_by(|evidence| evidence.seen.asked.push(refused((1, 2), 429, false))), [TYPED]);
     let lost = asked(0, (1, 2), End::Judged(Verdict::Lost), Some(502));
     assert_eq!(broken_by(|evidence| evidence.seen.asked.push(lost)), [TYPED]);
+}
+
+#[test]
+fn others_are_answered_while_models_are_slow_or_fail_for_one_caller() {
+    let told = |faults: usize, is_hostile: bool| {
+        broken_by(|evidence| {
+            evidence.seen.strained = [vec![span(5, 12)], vec![span(5, 12)]];
+            for _ in 0..faults {
+                evidence.seen.asked.push(Asked { is_hostile, ..refused((10, 11), 503, true) });
+            }
+        })
+    };
+    assert!(told(2, false).is_empty() && told(100, true).is_empty());
+    assert_eq!(told(30, false), [STRAINED]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Other settings for a breaker that is at work.
 
+use super::blame::Blame;
 use super::machine::State;
 use super::window::HealthWindow;
 use super::{Breaker, BreakerSettings, SharedBreaker};
@@ -16,9 +17,15 @@ impl Breaker {
         self.advance(now);
         if settings.window != self.settings.window {
             self.window = HealthWindow::new(settings.window);
+            self.blame = Blame::new(settings.window);
         }
         let has_other_stages = settings.stages() != self.settings.stages();
         self.settings = settings;
+        if let Some(quarantine) = self.quarantine.as_mut().filter(|_| has_other_stages)
+            && matches!(quarantine.machine.state, State::HalfOpen(_))
+        {
+            let _ = quarantine.machine.enter_stage(0, now);
+        }
         if has_other_stages && matches!(self.machine.state, State::HalfOpen(_)) {
             let transition = self.machine.enter_stage(0, now);
             self.note(Some(transition));

@@ -124,6 +124,8 @@ impl Breaker {
                 ReportedPhase::HalfOpen { stage: trial.stage, successes: trial.successes }
             }
             State::Closed { .. } => ReportedPhase::Closed { counts: self.window.counts(now) },
+            // One caller's doing is nothing that peers should follow.
+            State::Suspect { .. } => ReportedPhase::Closed { counts: CallCounts::default() },
         };
         BreakerReport { sequence, episode: self.machine.episode, phase }
     }
@@ -158,6 +160,7 @@ impl Breaker {
 
     fn follow(&mut self, report: BreakerReport, received: Timestamp, now: Timestamp) {
         let was_closed = self.machine.phase() == BreakerPhase::Closed;
+        self.quarantine = None;
         self.machine.episode = report.episode;
         let transition = match report.phase {
             ReportedPhase::Open { remaining } => {

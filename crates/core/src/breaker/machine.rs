@@ -4,6 +4,7 @@ use super::settings::{BreakerSettings, MOST_PROBES};
 use crate::failure::Health;
 use crate::time::Timestamp;
 use arrayvec::ArrayVec;
+use std::time::Duration;
 
 /// Why a breaker opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,10 @@ pub enum TripReason {
     ConsecutiveFailures,
     /// Too large a share of calls failed.
     FailureRate,
-    /// Too large a share of calls was slow.
+    /// Too large a share of calls was answered slowly.
     SlowRate,
+    /// Too large a share of calls was slow, and it took attempts that we cut before they had begun to reach it.
+    NotStarted,
     /// More than half of the calls failed for a minute under high pressure.
     SustainedPressure,
     /// A probe failed.
@@ -27,6 +30,12 @@ pub enum TripReason {
 }
 
 impl TripReason {
+    /// Whether the target answers, only later than is useful.
+    #[must_use]
+    pub const fn is_slow_answers(self) -> bool {
+        matches!(self, Self::SlowRate | Self::ProbesSlow)
+    }
+
     /// The word for logs and metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -34,6 +43,7 @@ impl TripReason {
             Self::ConsecutiveFailures => "consecutive_failures",
             Self::FailureRate => "failure_rate",
             Self::SlowRate => "slow_rate",
+            Self::NotStarted => "not_started",
             Self::SustainedPressure => "sustained_pressure",
             Self::ProbeFailed => "probe_failed",
             Self::ProbeExpired => "probe_expired",
@@ -70,6 +80,9 @@ pub struct Transition {
     pub reason: Option<TripReason>,
 }
 
+/// While no other target can be asked, a blocked one is probed this often, one call at a time.
+pub(super) const SINGLE_PROBE_EVERY: Duration = Duration::from_secs(5);
+
 /// A probe that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
@@ -84,16 +97,44 @@ pub(super) struct Trial {
     pub(super) successes: u32,
     pub(super) peer_successes: u32,
     slow: u32,
+    cut: u32,
     verdicts: u32,
     pub(super) probes: ArrayVec<Probe, MOST_PROBES>,
+}
+
+/// How an opening goes: calls that pass although it blocks, because no other target can be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opening {
+    /// When the next single probe may pass.
+    pub(super) next_probe: Timestamp,
+    pub(super) probe: Option<Probe>,
+    /// Failures in a row of calls that passed because it is only slow.
+    pub(super) panic_failures: u32,
+}
+
+impl Opening {
+    fn begun(at: Timestamp) -> Self {
+        Self { next_probe: at + SINGLE_PROBE_EVERY, probe: None, panic_failures: 0 }
+    }
 }
 
 #[expect(clippy::large_enum_variant, reason = "one per target, in place: a trip must not allocate")]
 #[derive(Clone, Debug)]
 pub(super) enum State {
-    Closed { consecutive_failures: u32 },
-    Open { until: Timestamp, reason: TripReason },
+    Closed {
+        consecutive_failures: u32,
+    },
+    Open {
+        until: Timestamp,
+        reason: TripReason,
+        opening: Opening,
+    },
     HalfOpen(Trial),
+    /// One caller's failures have opened it, for that caller. The first call of any other finds out whether they see the
+    /// same.
+    Suspect {
+        probe: Option<Probe>,
+    },
 }
 
 /// The state with the counters that outlive it.
@@ -117,7 +158,7 @@ impl Machine {
     pub(super) fn phase(&self) -> BreakerPhase {
         match &self.state {
             State::Closed { .. } => BreakerPhase::Closed,
-            State::Open { .. } => BreakerPhase::Open,
+            State::Open { .. } | State::Suspect { .. } => BreakerPhase::Open,
             State::HalfOpen(trial) => BreakerPhase::HalfOpen { stage: trial.stage },
         }
     }
@@ -129,11 +170,28 @@ impl Machine {
                 let until = *until;
                 Some(self.enter_stage(0, until))
             }
+            State::Suspect { probe: Some(probe) } if probe.expires <= now => {
+                let expired = probe.expires;
+                Some(self.open(settings, TripReason::ProbeExpired, expired))
+            }
             State::HalfOpen(trial) => {
                 let expired = trial.probes.iter().map(|probe| probe.expires).min()?;
                 (expired <= now).then(|| self.open(settings, TripReason::ProbeExpired, expired))
             }
-            State::Open { .. } | State::Closed { .. } => None,
+            State::Open { .. } => {
+                self.expire_single_probe(now);
+                None
+            }
+            State::Suspect { .. } | State::Closed { .. } => None,
+        }
+    }
+
+    fn expire_single_probe(&mut self, now: Timestamp) {
+        if let State::Open { opening, .. } = &mut self.state
+            && let Some(probe) = opening.probe.filter(|probe| probe.expires <= now)
+        {
+            opening.probe = None;
+            opening.next_probe = probe.expires + SINGLE_PROBE_EVERY;
         }
     }
 
@@ -147,14 +205,20 @@ impl Machine {
         self.episode = self.episode.saturating_add(1);
         self.openings = self.openings.saturating_add(1);
         let until = at + settings.open_for(self.openings);
-        self.enter(State::Open { until, reason }, at, Some(reason))
+        self.enter(State::Open { until, reason, opening: Opening::begun(at) }, at, Some(reason))
     }
 
     /// Takes over a peer's opening, with the peer's timer.
     pub(super) fn follow_open(&mut self, episode: u64, until: Timestamp, now: Timestamp) -> Transition {
         self.episode = episode;
         self.openings = self.openings.saturating_add(1);
-        self.enter(State::Open { until, reason: TripReason::Fleet }, now, Some(TripReason::Fleet))
+        let reason = TripReason::Fleet;
+        self.enter(State::Open { until, reason, opening: Opening::begun(now) }, now, Some(reason))
+    }
+
+    /// Waits for the first call of another caller than the one that is to blame.
+    pub(super) fn suspect(&mut self, reason: TripReason, at: Timestamp) -> Transition {
+        self.enter(State::Suspect { probe: None }, at, Some(reason))
     }
 
     pub(super) fn enter_stage(&mut self, stage: usize, at: Timestamp) -> Transition {
@@ -192,7 +256,10 @@ impl Machine {
                 trial.successes += 1;
                 trial.slow += 1;
             }
-            Health::Cut => trial.slow += 1,
+            Health::Cut => {
+                trial.slow += 1;
+                trial.cut += 1;
+            }
         }
         trial.verdicts += 1;
         self.judge_stage(settings, now)
@@ -204,7 +271,10 @@ impl Machine {
         let size = settings.stage_size(trial.stage)?;
         let enough = trial.verdicts >= size;
         if enough && settings.slow_rate.is_reached_by(trial.slow.into(), trial.verdicts.into()) {
-            return Some(self.open(settings, TripReason::ProbesSlow, now));
+            let answered = trial.slow - trial.cut;
+            let by_answers = settings.slow_rate.is_reached_by(answered.into(), trial.verdicts.into());
+            let reason = if by_answers { TripReason::ProbesSlow } else { TripReason::NotStarted };
+            return Some(self.open(settings, reason, now));
         }
         if trial.successes.saturating_add(trial.peer_successes) < size {
             return None;

@@ -15,103 +15,43 @@
 //! [`Breaker`] is the bare machine; [`SharedBreaker`] is the same behind a lock, with permits that report
 //! themselves abandoned when dropped.
 
+mod blame;
 mod change;
 mod fleet;
+mod last_resort;
 mod machine;
+mod quarantine;
 mod settings;
 mod shared;
+mod types;
 mod window;
 
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
+pub use blame::CallerKey;
 pub use fleet::{BreakerReport, FleetView, NodeId, ReportedPhase, probes_without_store};
+pub use last_resort::LastResort;
 pub use machine::{BreakerPhase, Transition, TripReason};
 pub use settings::{BreakerOptions, BreakerProfile, BreakerSettings};
 pub use shared::{SharedBreaker, SharedPermit};
+pub use types::{AcquireDecision, BreakerMode, BreakerPeek, BreakerPermit, RejectReason};
 pub use window::CallCounts;
 
 use crate::deadline::Deadline;
 use crate::failure::{Health, Outcome};
 use crate::time::Timestamp;
 use arrayvec::ArrayVec;
+use blame::Blame;
 use machine::{Machine, Probe, State};
+use quarantine::Quarantine;
 use std::time::Duration;
+use types::Role;
 use window::HealthWindow;
 
 /// A probe may come back this long after its attempt's deadline before it counts as lost.
 const PROBE_GRACE: Duration = Duration::from_secs(1);
-
-/// The operator's hand on a breaker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BreakerMode {
-    /// It decides by itself.
-    #[default]
-    Automatic,
-    /// It decides by itself but blocks nothing, to learn what it would have done.
-    Observing,
-    /// It blocks everything until released.
-    ForcedOpen,
-    /// It blocks nothing until released, and keeps measuring.
-    ForcedClosed,
-}
-
-/// The right to make one call. Give it back with [`Breaker::report`] or [`Breaker::abandon`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a permit that is not given back counts as a lost probe"]
-pub struct BreakerPermit {
-    generation: u64,
-    serial: u64,
-    /// Set when the breaker would have blocked this call but only observes.
-    would_reject: Option<RejectReason>,
-}
-
-impl BreakerPermit {
-    /// Why this call would have been blocked, if the breaker did more than observe.
-    #[must_use]
-    pub fn would_reject(&self) -> Option<RejectReason> {
-        self.would_reject
-    }
-}
-
-/// Why a breaker blocks a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RejectReason {
-    /// It is open.
-    Open(TripReason),
-    /// It is half-open and all probes of this stage are under way.
-    ProbesTaken,
-    /// The operator forced it open.
-    ForcedOpen,
-}
-
-/// The answer to a call that wants to pass.
-#[derive(Debug, PartialEq, Eq)]
-pub enum AcquireDecision {
-    /// It may.
-    Permitted(BreakerPermit),
-    /// It may not.
-    Rejected {
-        /// Why.
-        reason: RejectReason,
-        /// When the next probe may pass, where that is known.
-        retry_after: Option<Duration>,
-    },
-}
-
-/// How a breaker would answer, read without touching it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerPeek {
-    /// Where it stands.
-    pub phase: BreakerPhase,
-    /// The operator's hand on it.
-    pub mode: BreakerMode,
-    /// Why it would block a call now; `None` if it would let it pass.
-    pub rejects: Option<RejectReason>,
-    /// When the next probe may pass, where that is known.
-    pub retry_after: Option<Duration>,
-}
 
 /// A circuit breaker for one target or dependency.
 ///
@@ -138,7 +78,11 @@ pub struct Breaker {
     settings: BreakerSettings,
     mode: BreakerMode,
     machine: Machine,
+    /// The caller for whom alone it is open, if there is one.
+    quarantine: Option<Box<Quarantine>>,
     window: HealthWindow,
+    blame: Blame,
+    panic_calls: u64,
     /// Probes this node may send, where a fleet shares them out; `None` on a node of its own.
     lease: Option<ProbeLease>,
     next_serial: u64,
@@ -161,12 +105,15 @@ impl Breaker {
     /// A closed breaker that decides by itself, on a node of its own.
     #[must_use]
     pub fn new(settings: BreakerSettings) -> Self {
-        let window = HealthWindow::new(settings.window);
+        let (window, blame) = (HealthWindow::new(settings.window), Blame::new(settings.window));
         Self {
             settings,
             mode: BreakerMode::Automatic,
             machine: Machine::new(),
+            quarantine: None,
             window,
+            blame,
+            panic_calls: 0,
             lease: None,
             next_serial: 0,
             late_results: 0,
@@ -174,17 +121,28 @@ impl Breaker {
         }
     }
 
-    /// Asks to make one call that ends by `attempt`.
+    /// Asks to make one call that ends by `attempt`, for nobody who could be to blame.
     pub fn acquire(&mut self, now: Timestamp, attempt: Deadline) -> AcquireDecision {
+        self.acquire_for(None, now, attempt)
+    }
+
+    /// Asks to make one call of this caller that ends by `attempt`.
+    pub fn acquire_for(
+        &mut self,
+        caller: Option<CallerKey>,
+        now: Timestamp,
+        attempt: Deadline,
+    ) -> AcquireDecision {
         self.advance(now);
         if self.mode == BreakerMode::ForcedOpen {
             return AcquireDecision::Rejected { reason: RejectReason::ForcedOpen, retry_after: None };
         }
-        match self.rejection() {
+        match self.rejection(caller) {
             Some(reason) if self.mode == BreakerMode::Automatic => {
-                AcquireDecision::Rejected { reason, retry_after: self.retry_after(now) }
+                AcquireDecision::Rejected { reason, retry_after: self.retry_after(caller, now) }
             }
-            would_reject => AcquireDecision::Permitted(self.permit(now, attempt, would_reject)),
+            Some(reason) => AcquireDecision::Permitted(self.new_permit(caller, Role::Observed(reason))),
+            None => AcquireDecision::Permitted(self.permit(caller, now, attempt)),
         }
     }
 
@@ -192,24 +150,39 @@ impl Breaker {
     #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
     pub fn report(&mut self, permit: BreakerPermit, outcome: &Outcome, now: Timestamp) {
         self.advance(now);
-        if permit.would_reject.is_some() {
+        if permit.would_reject().is_some() {
             return;
         }
-        if permit.generation != self.machine.generation {
+        if !self.is_current(&permit) {
             self.late_results = self.late_results.saturating_add(1);
             return;
         }
         let health = outcome.health(self.settings.slow_after);
+        match permit.role {
+            Role::SingleProbe => return self.judge_single_probe(&permit, health, now),
+            Role::Panic => return self.judge_panic(&permit, health, now),
+            Role::Call if permit.is_own => return self.judge_culprit(permit.serial, health, now),
+            Role::Call | Role::Observed(_) => {}
+        }
         match &mut self.machine.state {
             State::Closed { consecutive_failures } => {
                 match health {
-                    Health::Bad => *consecutive_failures = consecutive_failures.saturating_add(1),
-                    Health::Good | Health::Slow => *consecutive_failures = 0,
+                    Health::Bad => {
+                        *consecutive_failures = consecutive_failures.saturating_add(1);
+                        self.blame.failed(permit.caller, now);
+                    }
+                    Health::Good | Health::Slow => {
+                        *consecutive_failures = 0;
+                        self.blame.end_row();
+                    }
                     Health::Cut => {}
                     // Shares shift as old calls leave the window; what says nothing must not be what trips.
                     Health::Unknown => return,
                 }
-                self.window.record(health, now);
+                if matches!(health, Health::Slow | Health::Cut) {
+                    self.blame.slow(permit.caller, now);
+                }
+                self.window.record(health, outcome.is_whole(), now);
                 self.judge_window(now);
             }
             State::HalfOpen(_) => {
@@ -221,6 +194,7 @@ impl Breaker {
                 }
                 self.note(transition);
             }
+            State::Suspect { .. } => self.judge_suspicion(permit.serial, health, now),
             State::Open { .. } => {}
         }
     }
@@ -228,30 +202,50 @@ impl Breaker {
     /// Gives a permit back without a verdict: the caller went away. Needs no clock, so it can be done on drop.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
     pub fn abandon(&mut self, permit: BreakerPermit) {
-        if permit.generation != self.machine.generation || permit.would_reject.is_some() {
+        if !self.is_current(&permit) || permit.would_reject().is_some() {
             return;
         }
-        if let State::HalfOpen(trial) = &mut self.machine.state {
-            trial.probes.retain(|probe| probe.serial != permit.serial);
-            self.return_lease();
+        let machine = self.machine_mut(permit.is_own);
+        let is_other = |probe: &Probe| probe.serial != permit.serial;
+        match &mut machine.state {
+            State::HalfOpen(trial) => {
+                let before = trial.probes.len();
+                trial.probes.retain(|probe| is_other(probe));
+                if trial.probes.len() < before && !permit.is_own {
+                    self.return_lease();
+                }
+            }
+            State::Open { opening, .. } => opening.probe = opening.probe.filter(is_other),
+            State::Suspect { probe } => *probe = probe.filter(is_other),
+            State::Closed { .. } => {}
         }
     }
 
     /// How it would answer now. Changes nothing, however often it is asked.
     #[must_use]
     pub fn peek(&self, now: Timestamp) -> BreakerPeek {
+        // While nobody but the one to blame has asked, it is open as far as anybody knows.
+        let is_suspect = matches!(self.machine.state, State::Suspect { .. });
+        let caller = self.quarantine.as_ref().filter(|_| is_suspect).map(|quarantine| quarantine.caller);
+        self.peek_for(caller, now)
+    }
+
+    /// How it would answer this caller now.
+    #[must_use]
+    pub fn peek_for(&self, caller: Option<CallerKey>, now: Timestamp) -> BreakerPeek {
         let mut outlook = self.clone();
         outlook.advance(now);
         let rejects = match outlook.mode {
             BreakerMode::ForcedOpen => Some(RejectReason::ForcedOpen),
-            BreakerMode::Automatic => outlook.rejection(),
+            BreakerMode::Automatic => outlook.rejection(caller),
             BreakerMode::Observing | BreakerMode::ForcedClosed => None,
         };
         BreakerPeek {
-            phase: outlook.machine.phase(),
+            phase: outlook.visible_phase(caller),
             mode: outlook.mode,
             rejects,
-            retry_after: rejects.and_then(|_| outlook.retry_after(now)),
+            retry_after: rejects.and_then(|_| outlook.retry_after(caller, now)),
+            is_open_for_one: outlook.quarantine.is_some(),
         }
     }
 
@@ -261,8 +255,7 @@ impl Breaker {
         self.advance(now);
         let is_closed = matches!(self.machine.state, State::Closed { .. });
         if is_closed && self.mode != BreakerMode::ForcedClosed {
-            let transition = self.machine.open(&self.settings, reason, now);
-            self.note(Some(transition));
+            self.open(reason, now);
         }
     }
 
@@ -272,6 +265,11 @@ impl Breaker {
         let before = std::mem::replace(&mut self.mode, mode);
         if before == mode {
             return;
+        }
+        self.quarantine = None;
+        if matches!(self.machine.state, State::Suspect { .. }) {
+            let transition = self.machine.close(now);
+            self.note(Some(transition));
         }
         let released_from_forced_open =
             before == BreakerMode::ForcedOpen && mode != BreakerMode::ForcedClosed;
@@ -317,7 +315,7 @@ impl Breaker {
     #[must_use]
     pub fn wants_probes(&self) -> Option<ProbeLease> {
         let (stage, done) = match &self.machine.state {
-            State::Closed { .. } => return None,
+            State::Closed { .. } | State::Suspect { .. } => return None,
             State::Open { .. } => (0, 0),
             State::HalfOpen(trial) => {
                 let under_way = u32::try_from(trial.probes.len()).unwrap_or(u32::MAX);
@@ -335,7 +333,12 @@ impl Breaker {
             return;
         }
         while let Some(transition) = self.machine.advance(&self.settings, now) {
+            // What was one caller's is everybody's now.
+            self.quarantine = None;
             self.note(Some(transition));
+        }
+        if let Some(quarantine) = &mut self.quarantine {
+            while quarantine.machine.advance(&self.settings, now).is_some() {}
         }
     }
 
@@ -343,12 +346,15 @@ impl Breaker {
         matches!(self.mode, BreakerMode::ForcedOpen | BreakerMode::ForcedClosed)
     }
 
-    fn rejection(&self) -> Option<RejectReason> {
-        match &self.machine.state {
+    fn rejection(&self, caller: Option<CallerKey>) -> Option<RejectReason> {
+        let (machine, is_own) = self.machine_for(caller);
+        match &machine.state {
             State::Closed { .. } => None,
+            State::Suspect { probe } => Self::suspicion_rejects(probe.as_ref()),
             State::Open { reason, .. } => Some(RejectReason::Open(*reason)),
             State::HalfOpen(trial) => {
-                let free = match self.lease {
+                // Probes of one caller's own trial are nothing that a fleet shares out.
+                let free = match self.lease.filter(|_| !is_own) {
                     Some(lease) if (lease.episode, lease.stage) == (self.machine.episode, trial.stage) => {
                         lease.probes > 0 && !trial.probes.is_full()
                     }
@@ -364,26 +370,36 @@ impl Breaker {
         }
     }
 
-    fn permit(
-        &mut self,
-        now: Timestamp,
-        attempt: Deadline,
-        would_reject: Option<RejectReason>,
-    ) -> BreakerPermit {
+    fn permit(&mut self, caller: Option<CallerKey>, now: Timestamp, attempt: Deadline) -> BreakerPermit {
+        let permit = self.new_permit(caller, Role::Call);
+        // Bounded, so that a lost probe of an attempt without deadline does not block for ever.
+        let expires = attempt.within(now, self.settings.open_cap).moment() + PROBE_GRACE;
+        let new = Probe { serial: permit.serial, expires };
+        match &mut self.machine_mut(permit.is_own).state {
+            State::HalfOpen(trial) => {
+                // There is room: `rejection` has just said so.
+                let _ = trial.probes.try_push(new);
+                if let Some(lease) = self.lease.as_mut().filter(|_| !permit.is_own) {
+                    lease.probes = lease.probes.saturating_sub(1);
+                }
+            }
+            State::Suspect { probe } => *probe = Some(new),
+            State::Closed { .. } | State::Open { .. } => {}
+        }
+        permit
+    }
+
+    /// Whether nothing has moved on since this permit was given.
+    fn is_current(&self, permit: &BreakerPermit) -> bool {
+        let (machine, is_own) = self.machine_for(permit.caller);
+        is_own == permit.is_own && machine.generation == permit.generation
+    }
+
+    fn new_permit(&mut self, caller: Option<CallerKey>, role: Role) -> BreakerPermit {
         let serial = self.next_serial;
         self.next_serial = self.next_serial.wrapping_add(1);
-        if would_reject.is_none()
-            && let State::HalfOpen(trial) = &mut self.machine.state
-        {
-            // Bounded, so that a lost probe of an attempt without deadline does not block for ever.
-            let expires = attempt.within(now, self.settings.open_cap).moment() + PROBE_GRACE;
-            // There is room: `rejection` has just said so.
-            let _ = trial.probes.try_push(Probe { serial, expires });
-            if let Some(lease) = &mut self.lease {
-                lease.probes = lease.probes.saturating_sub(1);
-            }
-        }
-        BreakerPermit { generation: self.machine.generation, serial, would_reject }
+        let (machine, is_own) = self.machine_for(caller);
+        BreakerPermit { generation: machine.generation, serial, caller, is_own, role }
     }
 
     /// Gives a probe back to the lease it came from; one fetched ahead for the next stage is another.
@@ -395,10 +411,10 @@ impl Breaker {
         }
     }
 
-    fn retry_after(&self, now: Timestamp) -> Option<Duration> {
-        match &self.machine.state {
+    fn retry_after(&self, caller: Option<CallerKey>, now: Timestamp) -> Option<Duration> {
+        match &self.machine_for(caller).0.state {
             State::Open { until, .. } => Some(*until - now),
-            State::Closed { .. } | State::HalfOpen(_) => None,
+            State::Closed { .. } | State::HalfOpen(_) | State::Suspect { .. } => None,
         }
     }
 
@@ -414,19 +430,23 @@ impl Breaker {
             self.shares_reached(counts)
         };
         if let Some(reason) = reason {
-            let transition = self.machine.open(&self.settings, reason, now);
-            self.note(Some(transition));
+            self.open(reason, now);
         }
     }
 
+    /// Streams and whole answers are judged for slowness apart: each kind needs calls enough of its own.
     fn shares_reached(&self, counts: CallCounts) -> Option<TripReason> {
         let settings = &self.settings;
-        if counts.calls < u64::from(settings.min_calls) {
-            None
-        } else if settings.failure_rate.is_reached_by(counts.failed, counts.calls) {
+        let enough = |calls: u64| calls >= settings.min_calls.into();
+        let is_slow = |slow, calls| enough(calls) && settings.slow_rate.is_reached_by(slow, calls);
+        if enough(counts.calls) && settings.failure_rate.is_reached_by(counts.failed, counts.calls) {
             Some(TripReason::FailureRate)
-        } else if settings.slow_rate.is_reached_by(counts.slow, counts.calls) {
+        } else if is_slow(counts.whole_slow, counts.whole)
+            || is_slow(counts.slow.saturating_sub(counts.cut), counts.streams())
+        {
             Some(TripReason::SlowRate)
+        } else if is_slow(counts.slow, counts.streams()) {
+            Some(TripReason::NotStarted)
         } else {
             None
         }
@@ -436,6 +456,7 @@ impl Breaker {
         let Some(transition) = transition else { return };
         // What was measured before belongs to the state that has ended; a trial is judged by itself.
         self.window.clear();
+        self.blame.clear();
         if self.transitions.is_full() {
             self.transitions.remove(0);
         }

@@ -34,7 +34,16 @@ impl SharedBreaker {
         now: Timestamp,
         attempt: Deadline,
     ) -> Result<SharedPermit, (RejectReason, Option<Duration>)> {
-        match lock(&self.0).acquire(now, attempt) {
+        self.acquire_by(|breaker| breaker.acquire(now, attempt))
+    }
+
+    /// The same, by any of the ways in which a breaker can be asked.
+    pub fn acquire_by(
+        &self,
+        ask: impl FnOnce(&mut Breaker) -> AcquireDecision,
+    ) -> Result<SharedPermit, (RejectReason, Option<Duration>)> {
+        let decision = ask(&mut lock(&self.0));
+        match decision {
             AcquireDecision::Permitted(permit) => {
                 Ok(SharedPermit { breaker: self.clone(), permit: Some(permit) })
             }

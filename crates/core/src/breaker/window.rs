@@ -14,19 +14,35 @@ pub struct CallCounts {
     pub calls: u64,
     /// Those that failed.
     pub failed: u64,
-    /// Those that were slow, whether they answered or were cut.
+    /// Those that were slow, whether they answered or were cut; whole answers are counted apart.
     pub slow: u64,
+    /// Of the slow ones, those that we cut before they had begun.
+    pub cut: u64,
+    /// Of all, answers in one piece: they have no first content to be late, and are judged by a measure of their own.
+    pub whole: u64,
+    /// Of the whole answers, those that were slow.
+    pub whole_slow: u64,
 }
 
 impl CallCounts {
-    pub(super) fn count(&mut self, health: Health) {
-        let (failed, slow) = match health {
+    pub(super) fn count(&mut self, health: Health, is_whole: bool) {
+        let (failed, slow, cut) = match health {
             Health::Unknown => return,
-            Health::Good => (0, 0),
-            Health::Slow | Health::Cut => (0, 1),
-            Health::Bad => (1, 0),
+            Health::Good => (0, 0, 0),
+            Health::Slow => (0, 1, 0),
+            Health::Cut => (0, 1, 1),
+            Health::Bad => (1, 0, 0),
         };
-        *self += Self { calls: 1, failed, slow };
+        *self += if is_whole {
+            Self { calls: 1, failed, whole: 1, whole_slow: slow, ..Self::default() }
+        } else {
+            Self { calls: 1, failed, slow, cut, ..Self::default() }
+        };
+    }
+
+    /// Calls that are judged by when their first content came.
+    pub(super) const fn streams(&self) -> u64 {
+        self.calls.saturating_sub(self.whole)
     }
 }
 
@@ -35,6 +51,9 @@ impl AddAssign for CallCounts {
         self.calls = self.calls.saturating_add(other.calls);
         self.failed = self.failed.saturating_add(other.failed);
         self.slow = self.slow.saturating_add(other.slow);
+        self.cut = self.cut.saturating_add(other.cut);
+        self.whole = self.whole.saturating_add(other.whole);
+        self.whole_slow = self.whole_slow.saturating_add(other.whole_slow);
     }
 }
 
@@ -43,6 +62,9 @@ impl SubAssign for CallCounts {
         self.calls = self.calls.saturating_sub(other.calls);
         self.failed = self.failed.saturating_sub(other.failed);
         self.slow = self.slow.saturating_sub(other.slow);
+        self.cut = self.cut.saturating_sub(other.cut);
+        self.whole = self.whole.saturating_sub(other.whole);
+        self.whole_slow = self.whole_slow.saturating_sub(other.whole_slow);
     }
 }
 
@@ -63,10 +85,10 @@ impl HealthWindow {
         Self { slice_nanos, newest: 0, slices: Default::default(), total: CallCounts::default() }
     }
 
-    pub(super) fn record(&mut self, health: Health, now: Timestamp) {
+    pub(super) fn record(&mut self, health: Health, is_whole: bool, now: Timestamp) {
         self.advance(now);
         let mut one = CallCounts::default();
-        one.count(health);
+        one.count(health, is_whole);
         self.slices[Self::index(self.newest)] += one;
         self.total += one;
     }
@@ -115,10 +137,10 @@ mod tests {
     #[test]
     fn a_slice_leaves_whole_when_it_is_a_window_old() {
         let mut window = HealthWindow::new(Duration::from_secs(10));
-        window.record(Health::Bad, at(500));
-        window.record(Health::Good, at(1_000));
-        assert_eq!(window.counts(at(9_999)), CallCounts { calls: 2, failed: 1, slow: 0 });
-        assert_eq!(window.counts(at(10_000)), CallCounts { calls: 1, failed: 0, slow: 0 });
+        window.record(Health::Bad, false, at(500));
+        window.record(Health::Good, false, at(1_000));
+        assert_eq!(window.counts(at(9_999)), CallCounts { calls: 2, failed: 1, ..CallCounts::default() });
+        assert_eq!(window.counts(at(10_000)), CallCounts { calls: 1, ..CallCounts::default() });
         assert_eq!(window.counts(at(11_000)), CallCounts::default());
     }
 
@@ -126,9 +148,12 @@ mod tests {
     fn each_health_counts_as_what_it_is() {
         let mut window = HealthWindow::new(Duration::from_secs(10));
         for health in [Health::Good, Health::Slow, Health::Cut, Health::Bad, Health::Unknown] {
-            window.record(health, at(0));
+            window.record(health, false, at(0));
+            window.record(health, true, at(0));
         }
-        assert_eq!(window.counts(at(0)), CallCounts { calls: 4, failed: 1, slow: 2 });
+        let counts = CallCounts { calls: 8, failed: 2, slow: 2, cut: 1, whole: 4, whole_slow: 2 };
+        assert_eq!(window.counts(at(0)), counts);
+        assert_eq!(counts.streams(), 4);
         window.clear();
         assert_eq!(window.counts(at(0)), CallCounts::default());
     }
@@ -136,8 +161,8 @@ mod tests {
     #[test]
     fn an_earlier_moment_counts_in_the_newest_slice() {
         let mut window = HealthWindow::new(Duration::from_secs(10));
-        window.record(Health::Bad, at(9_000));
-        window.record(Health::Bad, at(1_000));
+        window.record(Health::Bad, false, at(9_000));
+        window.record(Health::Bad, false, at(1_000));
         assert_eq!(window.counts(at(18_999)).failed, 2);
         assert_eq!(window.counts(at(19_000)).failed, 0);
     }
@@ -145,20 +170,20 @@ mod tests {
     proptest! {
         #[test]
         fn the_ring_equals_a_list_of_all_calls(
-            steps in vec((0_u64..3_000, 0_usize..5), 1..120),
+            steps in vec((0_u64..3_000, 0_usize..5, proptest::prelude::any::<bool>()), 1..120),
         ) {
             let kinds = [Health::Good, Health::Slow, Health::Cut, Health::Bad, Health::Unknown];
             let mut window = HealthWindow::new(Duration::from_secs(10));
-            let mut calls: Vec<(u64, Health)> = Vec::new();
+            let mut calls: Vec<(u64, Health, bool)> = Vec::new();
             let mut now = 0;
-            for (wait, kind) in steps {
+            for (wait, kind, is_whole) in steps {
                 now += wait;
-                window.record(kinds[kind], at(now));
-                calls.push((now, kinds[kind]));
+                window.record(kinds[kind], is_whole, at(now));
+                calls.push((now, kinds[kind], is_whole));
                 let mut naive = CallCounts::default();
-                for (when, health) in &calls {
+                for (when, health, is_whole) in &calls {
                     if when / 1_000 + 10 > now / 1_000 {
-                        naive.count(*health);
+                        naive.count(*health, *is_whole);
                     }
                 }
                 prop_assert_eq!(window.counts(at(now)), naive);

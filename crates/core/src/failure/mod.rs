@@ -15,6 +15,9 @@ pub use table::{ANTHROPIC, BEDROCK, DRS, ErrorTable, OPENAI};
 
 use std::time::Duration;
 
+/// A vendor that is busy for longer than this is as good as away: nobody waits for it.
+pub const MAX_HOLD: Duration = Duration::from_secs(30);
+
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -22,6 +25,14 @@ pub enum Outcome {
     Succeeded {
         /// From the start of the attempt to its first useful content.
         first_content_after: Duration,
+    },
+    /// An answer in one piece arrived.
+    AnsweredWhole {
+        /// How long it took.
+        took: Duration,
+        /// How long an answer of that length may usually take on its target, where enough is known to say. Without that
+        /// none is slow: a long answer takes long.
+        usual: Option<Duration>,
     },
     /// It did not.
     Failed(Failure),
@@ -35,10 +46,27 @@ impl Outcome {
     pub fn health(&self, slow_after: Duration) -> Health {
         match self {
             Self::Succeeded { first_content_after } if *first_content_after > slow_after => Health::Slow,
-            Self::Succeeded { .. } => Health::Good,
+            Self::AnsweredWhole { took, usual: Some(usual) } if *took > slow_after.max(*usual) => {
+                Health::Slow
+            }
+            Self::Succeeded { .. } | Self::AnsweredWhole { .. } => Health::Good,
             Self::Failed(failure) => failure.kind.health(),
             Self::Abandoned => Health::Unknown,
         }
+    }
+}
+
+impl Outcome {
+    /// Whether this is an answer in one piece.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self, Self::AnsweredWhole { .. })
+    }
+
+    /// Whether an answer arrived.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        matches!(self, Self::Succeeded { .. } | Self::AnsweredWhole { .. })
     }
 }
 
@@ -217,6 +245,12 @@ impl FailureKind {
         }
     }
 
+    /// Whether this kind says that the vendor is busy rather than broken.
+    #[must_use]
+    pub const fn is_throttle(self) -> bool {
+        matches!(self, Self::Throttled | Self::Overloaded | Self::NotReady)
+    }
+
     /// Whether a refusal of this kind at the door proves that the vendor did not carry the request out. A 503 does
     /// not: what stands in front of a service sends one after the service has done its work.
     #[must_use]
@@ -269,6 +303,13 @@ impl Failure {
             not_executed: kind.proves_not_executed(),
             retry_after: None,
         }
+    }
+
+    /// How long a busy vendor asked us to stay away, where that is worth waiting for: at most [`MAX_HOLD`].
+    #[must_use]
+    pub fn hold(&self) -> Option<Duration> {
+        let wait = self.retry_after.filter(|_| self.kind.is_throttle())?;
+        (!wait.is_zero() && wait <= MAX_HOLD).then_some(wait)
     }
 
     /// The same failure, with the server's word on how long to wait.

@@ -36,6 +36,10 @@ use crate::pressure::Pressure;
 use crate::time::Timestamp;
 use std::time::Duration;
 
+/// A target that is held back for no longer than this is waited for, even where another is ready: the first of a route is
+/// the one that its operator wants.
+pub const WORTH_WAITING_HERE: Duration = Duration::from_secs(1);
+
 /// How things stand when an attempt has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct RetrySituation {
@@ -47,6 +51,11 @@ pub struct RetrySituation {
     pub usual_attempt: Option<Duration>,
     /// How hard the target struggles; `None` where that is not measured.
     pub pressure: Option<Pressure>,
+    /// How long the target is held back because it asked for it; `None` where it is not. The wait replaces what pressure
+    /// would say: the target has named the moment from which it answers.
+    pub held_back: Option<Duration>,
+    /// Whether another target can be asked at once, and so sooner than one that is held back.
+    pub other_is_ready: bool,
     /// Whether the target's breaker passes calls.
     pub breaker_passes: bool,
     /// Whether there is another target to try.
@@ -66,6 +75,8 @@ impl RetrySituation {
             deadline,
             usual_attempt: None,
             pressure: None,
+            held_back: None,
+            other_is_ready: false,
             breaker_passes: true,
             has_other_target: false,
             committed: false,
@@ -109,11 +120,13 @@ pub enum StopReason {
     NoTime,
     /// The budget has no credit.
     Budget,
+    /// The target asked us to stay away for longer than asking another takes.
+    HeldBack,
 }
 
 impl StopReason {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Committed,
         Self::NotRetryable,
         Self::MayHaveExecuted,
@@ -122,6 +135,7 @@ impl StopReason {
         Self::BreakerOpen,
         Self::NoTime,
         Self::Budget,
+        Self::HeldBack,
     ];
 
     /// The word for logs and metrics.
@@ -136,6 +150,7 @@ impl StopReason {
             Self::BreakerOpen => "breaker_open",
             Self::NoTime => "no_time",
             Self::Budget => "budget",
+            Self::HeldBack => "held_back",
         }
     }
 
@@ -292,11 +307,17 @@ impl Retries {
         if !situation.breaker_passes {
             return Err(StopReason::BreakerOpen.into());
         }
-        if situation.pressure.is_some_and(|pressure| self.retries >= pressure.retries()) {
+        let asked_for = situation.held_back.or_else(|| failure.hold());
+        if situation.other_is_ready && asked_for.is_some_and(|wait| wait > WORTH_WAITING_HERE) {
+            return Err(StopReason::HeldBack.into());
+        }
+        let pressure = situation.pressure.filter(|_| situation.held_back.is_none());
+        if pressure.is_some_and(|pressure| self.retries >= pressure.retries()) {
             return Err(StopReason::Pressure.into());
         }
         let mut backoff = self.backoff;
-        let after = self.wait(&mut backoff, failure, situation, draw);
+        let after = self.wait(&mut backoff, failure, pressure, draw);
+        let after = after.max(situation.held_back.unwrap_or_default());
         let attempt = situation.usual_attempt.unwrap_or(Duration::ZERO).max(self.policy.least_attempt);
         if !situation.deadline.has_room(situation.now, after.saturating_add(attempt)) {
             return Err(StopReason::NoTime.into());
@@ -317,11 +338,11 @@ impl Retries {
         &self,
         backoff: &mut BackoffState,
         failure: &Failure,
-        situation: &RetrySituation,
+        pressure: Option<Pressure>,
         draw: Draw,
     ) -> Duration {
         let own = self.policy.backoff.next(backoff, draw);
-        let own = situation.pressure.map_or(own, |pressure| pressure.multiplier().times(own));
+        let own = pressure.map_or(own, |pressure| pressure.multiplier().times(own));
         self.policy.hint.apply(own, failure.retry_after, draw)
     }
 }

@@ -6,8 +6,9 @@
 //! rate is enforced by a small bucket that holds one second's worth of sends.
 //!
 //! **When it acts.** Not before the first throttle: until then everything passes, and reports only measure
-//! how fast answers come. From then on for good; a provider that stops throttling is soon outpaced by a rate
-//! that keeps climbing. Report every answer, throttled or not: the rate moves only when something is reported.
+//! how fast answers come. From then on until it is told to [stop](SenderRate::stop_limiting); a provider that
+//! stops throttling is soon outpaced by a rate that keeps climbing. [`ThrottleGate`] tells it, and holds calls back for as
+//! long as a provider asks. Report every answer, throttled or not: the rate moves only when something is reported.
 //!
 //! **What it promises.** The rate is at least one send in two seconds, so that the way back is always found,
 //! and otherwise at most twice the measured rate: a sender that is idle cannot climb to a rate it never tried. Who
@@ -33,10 +34,16 @@
 //! assert_eq!(sender.acquire(soon + wait), SendDecision::Go);
 //! ```
 
+mod gate;
+
+#[cfg(test)]
+mod gate_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::time::Timestamp;
+pub use gate::{ThrottleGate, ThrottleVerdict};
+
+use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
 /// What is left of the rate after a throttle.
@@ -134,6 +141,16 @@ impl SenderRate {
         self.is_limiting
     }
 
+    /// Lets everything pass again, until the next throttle. What was measured stays.
+    pub const fn stop_limiting(&mut self) {
+        self.is_limiting = false;
+    }
+
+    /// Nobody may send for this long, so that it says nothing of how fast answers come: a pause is not a slow rate.
+    pub(super) fn pause(&mut self, pause: Duration) {
+        self.measured.pause(pause);
+    }
+
     fn cut(&mut self) -> f64 {
         // Answers lag behind sends: what was measured may be faster than what is let through by now.
         let rate = if self.is_limiting { self.measured.rate.min(self.rate) } else { self.measured.rate };
@@ -179,6 +196,10 @@ struct Measured {
 impl Measured {
     fn new(now: Timestamp) -> Self {
         Self { rate: 0.0, slice: now.as_nanos() / SLICE, answers: 0 }
+    }
+
+    fn pause(&mut self, pause: Duration) {
+        self.slice = self.slice.saturating_add(nanos(pause) / SLICE);
     }
 
     /// Counts one answer. One that opens a new slice closes the last one, and is counted there.

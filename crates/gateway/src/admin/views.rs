@@ -90,7 +90,13 @@ fn target(target: &TargetStatus) -> Value {
         "grade": target.grade.name(),
         "routes": target.routes.iter().map(|route| &**route).collect::<Vec<&str>>(),
         "breaker": breaker(&target.breaker),
+        "panic_calls": target.panic_calls,
         "pressure": target.pressure.label(),
+        "pacing": {
+            "held_back_ms": millis(target.pacing.held_for),
+            "calls_per_second": target.pacing.rate,
+            "waiting": target.pacing.waiting,
+        },
         "in_flight": { "now": now, "limit": limit, "peak": peak },
         "queue": {
             "size": queue.size,
@@ -127,6 +133,7 @@ fn breaker(peek: &BreakerPeek) -> Value {
         "mode": mode,
         "blocks_because": blocks,
         "retry_after_ms": peek.retry_after.map(millis),
+        "open_for_one_caller": peek.is_open_for_one,
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use seawall_core::failure::Failure;
 use seawall_pipeline::speech::{self, Face};
 use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON, request_name};
 use seawall_wire::{Refusal, RetryAdvice};
@@ -113,20 +114,26 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             let words = format!("too many {whose} are in flight; retry when some have ended");
             (Refusal::Throttled, words, after(Some(wait)))
         }
-        // Our own tries are spent; a client that tries again would multiply them.
         Rejection::Exhausted { failure, words: Some(words), .. } => {
-            (Refusal::of_failure(failure.kind), words.to_string(), never(failure.retry_after))
+            (Refusal::of_failure(failure.kind), words.to_string(), exhausted(failure))
         }
         Rejection::Exhausted { failure, words: None, attempts } => {
             let plural = if *attempts == 1 { "" } else { "s" };
             let words = format!("no model answered in {attempts} attempt{plural}: {}", failure.kind.label());
-            (Refusal::of_failure(failure.kind), words, never(failure.retry_after))
+            (Refusal::of_failure(failure.kind), words, exhausted(failure))
         }
         Rejection::Stopping => {
             let words = "the gateway is being restarted".to_owned();
             (Refusal::Overloaded, words, after(Some(SOON)))
         }
     }
+}
+
+/// When to come back after our own tries are spent: a client that tries again would multiply them, unless the provider has
+/// named the moment from which it answers.
+fn exhausted(failure: &Failure) -> RetryAdvice {
+    let should_retry = failure.hold().is_none().then_some(false);
+    RetryAdvice { wait: failure.retry_after, should_retry }
 }
 
 /// What a caller wrote, safe to show: shortened, and with nothing in it that steers a terminal.
@@ -161,6 +168,24 @@ mod tests {
             let (_, _, advice) = told(&Rejection::Unavailable { retry_after, worth_waiting: true });
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
         }
+    }
+
+    #[test]
+    fn a_provider_that_names_a_short_wait_is_worth_coming_back_to() {
+        let exhausted = |kind, wait| {
+            let failure = Failure::of(kind).with_retry_after(Duration::from_secs(wait));
+            told(&Rejection::Exhausted { failure, words: None, attempts: 4 }).2
+        };
+        for kind in [FailureKind::Throttled, FailureKind::Overloaded] {
+            for (wait, should_retry) in [(2, None), (30, None), (31, Some(false))] {
+                let advice = exhausted(kind, wait);
+                assert_eq!(
+                    (advice.wait, advice.should_retry),
+                    (Some(Duration::from_secs(wait)), should_retry)
+                );
+            }
+        }
+        assert_eq!(exhausted(FailureKind::ServerFault, 2).should_retry, Some(false));
     }
 
     #[test]

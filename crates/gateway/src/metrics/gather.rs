@@ -1,6 +1,7 @@
 //! From all that is known to the page.
 
 use super::page::{Page, Seconds};
+use super::table::Metric;
 use super::words::{self, ENDINGS, FACES, OUTCOMES, TIERS};
 use super::{Metrics, place_of_request, process, table};
 use crate::shared::SharedStanding;
@@ -127,10 +128,13 @@ fn write_retries<R: Runtime>(page: &mut Page, path: &Path<R>) {
     }
 }
 
+type Reads = fn(&TargetStatus) -> u64;
+
 pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
-    type Reads = fn(&TargetStatus) -> u64;
-    let gauges: [(_, Reads); 8] = [
+    let gauges: [(&'static Metric, Reads); 10] = [
         (&table::BREAKER, |target| phase(target.breaker.phase)),
+        (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one)),
+        (&table::PANIC_CALLS, |target| target.panic_calls),
         (&table::PRESSURE, |target| pressure(target.pressure)),
         (&table::IN_FLIGHT, |target| target.in_flight.0.into()),
         (&table::IN_FLIGHT_LIMIT, |target| target.in_flight.1.into()),
@@ -139,11 +143,10 @@ pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
         (&table::QUEUE_CAPACITY, |target| target.queue.capacity as u64),
         (&table::QUEUE_ENTERED, |target| target.queue.entered),
     ];
-    for (metric, read) in gauges {
-        for target in targets {
-            page.value(metric, &[&target.name], read(target));
-        }
-    }
+    let (first, rest) = gauges.split_at(4);
+    write_gauges(page, targets, first);
+    write_pacing(page, targets);
+    write_gauges(page, targets, rest);
     for target in targets {
         page.value(&table::QUEUE_OLDEST, &[&target.name], seconds(target.queue.oldest_wait));
     }
@@ -151,6 +154,28 @@ pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
         for (outcome, count) in outcomes(&target.queue) {
             page.value(&table::QUEUE_OUTCOMES, &[&target.name, outcome], count);
         }
+    }
+}
+
+fn write_gauges(page: &mut Page, targets: &[TargetStatus], gauges: &[(&'static Metric, Reads)]) {
+    for (metric, read) in gauges {
+        for target in targets {
+            page.value(metric, &[&target.name], read(target));
+        }
+    }
+}
+
+fn write_pacing(page: &mut Page, targets: &[TargetStatus]) {
+    for target in targets {
+        page.value(&table::HELD_BACK, &[&target.name], seconds(target.pacing.held_for));
+    }
+    for target in targets {
+        if let Some(rate) = target.pacing.rate {
+            page.value(&table::PACED_RATE, &[&target.name], format_args!("{rate:.3}"));
+        }
+    }
+    for target in targets {
+        page.value(&table::PACED_WAITING, &[&target.name], target.pacing.waiting);
     }
 }
 

@@ -96,8 +96,18 @@ metrics! {
         "Failed attempts after which the same target was not tried again, by why not.";
     BREAKER: Gauge "seawall_breaker_phase" ["target"]
         "Where a target's breaker stands: 0 closed (calls pass), 1 half-open (probes pass), 2 open (calls are blocked).";
+    OPEN_FOR_ONE: Gauge "seawall_breaker_open_for_one_caller" ["target"]
+        "1 while a target's breaker is open for one caller, who provoked the failures, and not for others; else 0.";
+    PANIC_CALLS: Counter "seawall_panic_calls_total" ["target"]
+        "Calls that were sent to a target although its breaker blocked, because it was only slow and no other could be asked.";
     PRESSURE: Gauge "seawall_pressure" ["target"]
         "How hard a target struggles: 0 normal, 1 slight, 2 high, 3 recovery, 4 open.";
+    HELD_BACK: Gauge "seawall_held_back_seconds" ["target"]
+        "How long calls to a target are still held back because its provider throttled us and named the wait.";
+    PACED_RATE: Gauge "seawall_paced_calls_per_second" ["target"]
+        "Calls a second that are sent to a target which throttled us in the last minute; without a value for others.";
+    PACED_WAITING: Gauge "seawall_paced_waiting" ["target"]
+        "Requests that wait until a throttling target takes them.";
     IN_FLIGHT: Gauge "seawall_in_flight" ["target"]
         "Calls under way.";
     IN_FLIGHT_LIMIT: Gauge "seawall_in_flight_limit" ["target"]

@@ -9,6 +9,10 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::time::Duration;
 
+fn contains(body: &[u8], text: &[u8]) -> bool {
+    text.is_empty() || body.windows(text.len()).any(|window| window == text)
+}
+
 /// Rules that make sense, in their order.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
@@ -23,6 +27,7 @@ pub(super) struct Rule {
     during: Range<Duration>,
     bursts: Option<(Duration, Duration)>,
     model: Option<&'static str>,
+    contains: Option<Box<[u8]>>,
     share: Share,
     pub(super) fault: Fault,
 }
@@ -83,6 +88,7 @@ impl Rule {
             during: rule.from..rule.to,
             bursts: rule.bursts,
             model: profile.transpose()?.map(|profile| profile.name),
+            contains: rule.contains.map(|text| text.into_bytes().into()),
             share,
             fault: rule.fault,
         })
@@ -97,6 +103,7 @@ impl Rule {
         self.during.contains(&ask.at)
             && self.is_in_burst(ask.at)
             && self.model.is_none_or(|model| model == profile.name)
+            && self.contains.as_deref().is_none_or(|text| contains(ask.body, text))
             && self.is_chosen(ask)
             && match self.fault {
                 Fault::Capacity { in_flight, .. } => ask.in_flight > in_flight,

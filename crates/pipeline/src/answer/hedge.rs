@@ -3,7 +3,7 @@
 //! Whoever begins first answers; the other is dropped, which closes its way and settles it. A hedge takes a place only
 //! where one is free: it must not make anybody wait.
 
-use super::try_once::{Tried, try_once};
+use super::try_once::{StartLimits, Tried, try_once};
 use super::walk::Walk;
 use crate::attempt::Attempt;
 use crate::target::GuardedTarget;
@@ -28,10 +28,10 @@ impl<R: Runtime> Walk<'_, R> {
         attempt: Box<Attempt<R>>,
         call: Call,
         others: &[Arc<GuardedTarget>],
-        start_by: Deadline,
+        limits: StartLimits,
     ) -> Tried<R> {
         let (target, started) = (Arc::clone(&attempt.target), self.path.runtime.monotonic());
-        let mut first = pin!(try_once(self.path, self.planned, attempt, call, start_by));
+        let mut first = pin!(try_once(self.path, self.planned, attempt, call, limits));
         let credits = loop {
             let now = self.path.runtime.monotonic();
             let situation = self.situation(&target, now, started, others);
@@ -55,7 +55,7 @@ impl<R: Runtime> Walk<'_, R> {
         };
         let Some(second) = self.second(others) else { return first.await };
         let (attempt, call) = second;
-        let second = pin!(try_once(self.path, self.planned, attempt, call, start_by));
+        let second = pin!(try_once(self.path, self.planned, attempt, call, limits));
         race(first, second, credits).await
     }
 
@@ -66,7 +66,7 @@ impl<R: Runtime> Walk<'_, R> {
         started: Timestamp,
         others: &[Arc<GuardedTarget>],
     ) -> HedgeSituation {
-        let phase = target.breaker.with(|breaker| breaker.peek(now).phase);
+        let phase = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now).phase);
         let posture = &self.planned.request.rules.posture;
         HedgeSituation {
             now,
@@ -85,6 +85,7 @@ impl<R: Runtime> Walk<'_, R> {
     fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
             let call = self.call_for(target).ok()?;
+            target.take_turn(self.path.runtime.monotonic()).then_some(())?;
             let place = target.place(&self.path.runtime, self.slot_holder())?;
             let money = self.hold(target, call.body.len()).ok()?;
             Some((self.attempt(target, place, money, call.body.len(), None).ok()?, call))

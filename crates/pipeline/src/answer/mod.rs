@@ -5,11 +5,15 @@
 //! | `walk` | asks targets one after the other until one answers, by the rules of trying again |
 //! | `try_once` | one attempt, up to a whole answer or a stream's first content |
 //! | `chat` | down the rungs, for our own face |
+//! | `turn` | how long to wait for a target that throttles or does not begin |
+//! | `last_resort` | asks those that were passed by, because nobody else has answered |
 //! | `hedge` | a second attempt beside one that is slow to begin |
 
 mod chat;
 mod hedge;
+mod last_resort;
 mod try_once;
+mod turn;
 mod walk;
 
 pub(crate) use chat::{ChatQuestion, Said, Telling, answer_chat};

@@ -11,7 +11,7 @@ use crate::receive::request_name;
 use crate::speech::{Ending, Occasion, SpokenStream, WholeAnswer};
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
-use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_core::handle::{Runtime, within};
 use seawall_provider::{Answer, Call, CallError, Frames};
 use seawall_wire::chat::StreamEvent;
@@ -47,14 +47,25 @@ pub(super) struct Tried<R: Runtime> {
     pub(super) outcome: Result<Content, CallError>,
 }
 
+/// Until when an attempt must have begun.
+#[derive(Clone, Copy)]
+pub(super) struct StartLimits {
+    /// A stream's first content, or a whole answer, must be there by then.
+    pub(super) start_by: Deadline,
+    /// Something must be there by then, because another target could be asked.
+    pub(super) first_byte_by: Deadline,
+    /// Whether a target that has sent nothing by then has failed, rather than being slow.
+    pub(super) silence_is_failure: bool,
+}
+
 pub(super) async fn try_once<R: Runtime>(
     path: &Path<R>,
     planned: &PlannedRequest,
     mut attempt: Box<Attempt<R>>,
     call: Call,
-    start_by: Deadline,
+    limits: StartLimits,
 ) -> Tried<R> {
-    let outcome = make(path, planned, &mut attempt, call, start_by).await;
+    let outcome = make(path, planned, &mut attempt, call, limits).await;
     Tried { attempt, outcome }
 }
 
@@ -63,11 +74,11 @@ async fn make<R: Runtime>(
     planned: &PlannedRequest,
     attempt: &mut Attempt<R>,
     call: Call,
-    start_by: Deadline,
+    limits: StartLimits,
 ) -> Result<Content, CallError> {
     let target = Arc::clone(&attempt.target);
-    let answer = within(&path.runtime, start_by, target.upstream.call(call)).await;
-    let answer = answer.unwrap_or(Err(Failure::of(FailureKind::NotStarted).into()))?;
+    let answer = within(&path.runtime, limits.first_byte_by, target.upstream.call(call)).await;
+    let answer = answer.unwrap_or_else(|| Err(limits.not_started(attempt).into()))?;
     let (request, now) = (&planned.request, path.runtime.monotonic());
     let name = request_name(request.id);
     let occasion = Occasion {
@@ -91,8 +102,20 @@ async fn make<R: Runtime>(
                 stream = stream.with_watch(rules.guardrails.watch());
             }
             let begun = Begun { held: VecDeque::new(), frames, stream };
-            Box::pin(begin(path, begun, start_by, attempt)).await
+            Box::pin(begin(path, begun, limits, attempt)).await
         }
+    }
+}
+
+impl StartLimits {
+    /// What it is that an attempt has not begun in time. One that has sent nothing at all has failed, where its time was its
+    /// own; one that was cut earlier, or has sent something, is only slow.
+    fn not_started<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
+        if attempt.has_bytes() || !self.silence_is_failure {
+            return Failure::of(FailureKind::NotStarted);
+        }
+        // Asked again, it would take as long again.
+        Failure { retryability: Retryability::Elsewhere, ..Failure::of(FailureKind::TimedOut) }
     }
 }
 
@@ -100,14 +123,15 @@ async fn make<R: Runtime>(
 async fn begin<R: Runtime>(
     path: &Path<R>,
     mut begun: Begun,
-    start_by: Deadline,
+    limits: StartLimits,
     attempt: &mut Attempt<R>,
 ) -> Result<Content, CallError> {
     let mut weight = 0_usize;
     loop {
         let frames = &mut begun.frames;
-        let next = within(&path.runtime, start_by, poll_fn(|context| frames.poll_frame(context))).await;
-        let Some(next) = next else { return Err(Failure::of(FailureKind::NotStarted).into()) };
+        let next =
+            within(&path.runtime, limits.start_by, poll_fn(|context| frames.poll_frame(context))).await;
+        let Some(next) = next else { return Err(limits.not_started(attempt).into()) };
         let length = next.as_ref().and_then(|next| next.as_ref().ok()).map_or(0, Bytes::len);
         weight = weight.saturating_add(length.max(LEAST_WEIGHT));
         read_frame(&mut begun.stream, next, attempt, &mut begun.held)?;
@@ -118,8 +142,8 @@ async fn begin<R: Runtime>(
             return Err(Failure::of(FailureKind::Unrecognised).into());
         }
         // Frames that are always ready leave no moment for an alarm to ring.
-        if start_by.has_passed(path.runtime.monotonic()) {
-            return Err(Failure::of(FailureKind::NotStarted).into());
+        if limits.start_by.has_passed(path.runtime.monotonic()) {
+            return Err(limits.not_started(attempt).into());
         }
     }
 }

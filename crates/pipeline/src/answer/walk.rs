@@ -11,14 +11,14 @@ use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 use crate::settle::Tally;
 use crate::target::{GuardedTarget, most_input};
-use seawall_core::breaker::BreakerPhase;
+use seawall_core::breaker::{BreakerPhase, LastResort};
 use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
+use seawall_core::failure::Retryability;
 use seawall_core::handle::{Runtime, after_you};
 use seawall_core::in_flight::{SlotHolder, SlotRefusal};
 use seawall_core::money::Money;
-use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueRequest;
 use seawall_core::quota::ComeBackRule;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
@@ -26,7 +26,7 @@ use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
 use seawall_store::{CallId, ReserveError, Unwritten};
 use seawall_wire::RequestError;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a target was not even tried.
@@ -42,6 +42,8 @@ pub(super) enum Skipped {
     /// What it may cost could not be written down.
     NoJournal,
     Open(Option<Duration>),
+    /// It throttles, and has said for how long still.
+    HeldBack(Duration),
     /// Its dialect has no words for the request.
     Untellable(RequestError),
 }
@@ -51,6 +53,7 @@ impl Skipped {
     const fn wait(&self) -> Option<Duration> {
         match self {
             Self::Busy(wait) | Self::Open(wait) | Self::ShareTaken(_, wait) => *wait,
+            Self::HeldBack(wait) => Some(*wait),
             Self::Broke | Self::TooDear(_) | Self::NoJournal | Self::Untellable(_) => None,
         }
     }
@@ -81,6 +84,11 @@ impl Unanswered {
         }
     }
 
+    /// Whether another attempt could still help.
+    pub(super) fn is_worth_another(&self) -> bool {
+        self.failure.as_ref().is_none_or(|error| error.failure.retryability != Retryability::Nowhere)
+    }
+
     /// The word for why.
     pub(super) fn label(&self) -> &'static str {
         match (&self.failure, &self.skipped) {
@@ -90,6 +98,7 @@ impl Unanswered {
             (None, Some(Skipped::Open(_))) => "breaker_open",
             (None, Some(Skipped::Busy(_))) => "busy",
             (None, Some(Skipped::ShareTaken(..))) => "concurrency_share",
+            (None, Some(Skipped::HeldBack(_))) => "held_back",
             (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
             (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
             (None, None) => "no_target",
@@ -109,6 +118,10 @@ impl Unanswered {
             (None, Some(Skipped::TooDear(worst))) => Rejection::MoreThanADay { worst },
             (None, Some(Skipped::ShareTaken(share, _))) => Rejection::concurrency(share, self.wait),
             (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
+            // The provider itself has named the moment: clients may sleep until then.
+            (None, Some(Skipped::HeldBack(_))) => {
+                Rejection::Unavailable { retry_after: self.wait, worth_waiting: true }
+            }
             (None, Some(Skipped::Open(_) | Skipped::Busy(_) | Skipped::NoJournal) | None) => {
                 Rejection::unavailable(self.wait, rule)
             }
@@ -120,10 +133,12 @@ impl Unanswered {
 pub(super) struct Walk<'a, R: Runtime> {
     pub(super) path: &'a Path<R>,
     pub(super) planned: &'a PlannedRequest,
-    tally: &'a Arc<Tally>,
+    pub(super) tally: &'a Arc<Tally>,
     retries: Retries,
     credit: Option<Credit>,
     first_failed: Option<Timestamp>,
+    /// What may pass a breaker that blocks, once nobody else can be asked.
+    pub(super) last_resort: Option<LastResort>,
 }
 
 impl<'a, R: Runtime> Walk<'a, R> {
@@ -133,7 +148,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         rules.retry_budget.deposit(now);
         rules.hedge.first_attempt(now);
         let retries = Retries::new(rules.retry);
-        Self { path, planned, tally, retries, credit: None, first_failed: None }
+        Self { path, planned, tally, retries, credit: None, first_failed: None, last_resort: None }
     }
 
     /// Asks these targets in order. An answer must have begun by `deadline`, and each attempt begin within `start_limit`.
@@ -144,6 +159,23 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Result<(Box<Attempt<R>>, Content), Unanswered> {
         let mut unanswered = Unanswered::default();
+        if let Some(found) = self.ask_each(targets, deadline, start_limit, &mut unanswered).await {
+            return Ok(found);
+        }
+        if let Some(found) = Box::pin(self.ask_again(targets, deadline, start_limit, &mut unanswered)).await {
+            return Ok(found);
+        }
+        Err(unanswered)
+    }
+
+    /// Asks each of these until one answers, and notes why the others did not.
+    pub(super) async fn ask_each(
+        &mut self,
+        targets: &[Arc<GuardedTarget>],
+        deadline: Deadline,
+        start_limit: Duration,
+        unanswered: &mut Unanswered,
+    ) -> Option<(Box<Attempt<R>>, Content)> {
         let mut rest = targets;
         while let Some((target, others)) = rest.split_first() {
             let prepared = self.prepare(target, others, deadline, start_limit).await;
@@ -159,14 +191,14 @@ impl<'a, R: Runtime> Walk<'a, R> {
             let mut error = match outcome {
                 Ok(content) => {
                     self.succeeded();
-                    return Ok((attempt, content));
+                    return Some((attempt, content));
                 }
                 Err(error) => error,
             };
             attempt.fail(&error.failure);
             let target = Arc::clone(&attempt.target);
             drop(attempt);
-            match self.decide(&error, &target, deadline, !others.is_empty()).await {
+            match self.decide(&error, &target, deadline, others).await {
                 Next::Same => {}
                 Next::Other => rest = others,
                 Next::Nobody => rest = &[],
@@ -176,7 +208,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             error.failure.retry_after = error.failure.retry_after.filter(believed);
             unanswered.failure = Some(error);
         }
-        Err(unanswered)
+        None
     }
 
     /// One attempt, beside which another may be started where that is wanted.
@@ -189,10 +221,11 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Tried<R> {
         let start_by = self.start_by(deadline, start_limit, attempt.started);
+        let limits = self.start_limits(&attempt, others, start_by);
         if self.planned.request.rules.hedge.is_enabled() {
-            return Box::pin(self.hedged(attempt, call, others, start_by)).await;
+            return Box::pin(self.hedged(attempt, call, others, limits)).await;
         }
-        try_once(self.path, self.planned, attempt, call, start_by).await
+        try_once(self.path, self.planned, attempt, call, limits).await
     }
 
     fn start_by(&self, deadline: Deadline, start_limit: Duration, now: Timestamp) -> Deadline {
@@ -213,6 +246,9 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Result<(Box<Attempt<R>>, Call), Skipped> {
         let call = self.call_for(target)?;
+        if target.is_paced() {
+            Box::pin(self.wait_for_turn(target, others, deadline, start_limit)).await?;
+        }
         let place = match target.place(&self.path.runtime, self.slot_holder()) {
             Some(place) => place,
             None => Box::pin(self.wait_for_place(target, others, deadline, start_limit)).await?,
@@ -259,7 +295,12 @@ impl<'a, R: Runtime> Walk<'a, R> {
         let (path, now) = (self.path, self.path.runtime.monotonic());
         let input_bytes = self.input_bytes(bytes);
         let hold = money.write().map_err(|error| no_money(&error))?;
-        let permit = match target.breaker.acquire(now, self.planned.request.deadline) {
+        let (caller, deadline) = (self.caller(), self.planned.request.deadline);
+        let permit = target.breaker.acquire_by(|breaker| match self.last_resort {
+            Some(allowed) => breaker.acquire_last_resort(caller, now, deadline, allowed),
+            None => breaker.acquire_for(caller, now, deadline),
+        });
+        let permit = match permit {
             Ok(permit) => permit,
             Err((_, retry_after)) => {
                 // Nothing was asked, so nothing is owed.
@@ -283,8 +324,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Result<Place<R>, Skipped> {
         let now = self.path.runtime.monotonic();
-        let peek = target.breaker.with(|breaker| breaker.peek(now));
-        if peek.phase == BreakerPhase::Open {
+        let peek = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now));
+        if peek.phase == BreakerPhase::Open && self.last_resort.is_none() {
             return Err(Skipped::Open(peek.retry_after));
         }
         let has_room = |other: &&Arc<GuardedTarget>| {
@@ -349,16 +390,19 @@ impl<'a, R: Runtime> Walk<'a, R> {
         error: &CallError,
         target: &GuardedTarget,
         deadline: Deadline,
-        has_other_target: bool,
+        others: &[Arc<GuardedTarget>],
     ) -> Next {
         let (path, rules) = (self.path, &self.planned.request.rules);
         let now = path.runtime.monotonic();
         self.first_failed.get_or_insert(now);
-        let phase = target.breaker.with(|breaker| breaker.peek(now).phase);
+        let phase = target.breaker.with(|breaker| breaker.peek_for(self.caller(), now).phase);
+        let held_back = error.failure.hold().map(|_| target.held_for(now)).filter(|held| !held.is_zero());
         let situation = RetrySituation {
             pressure: Some(target.pressure_now(phase, now)),
+            held_back,
+            other_is_ready: error.failure.hold().is_some() && self.is_ready(others, now),
             breaker_passes: phase == BreakerPhase::Closed,
-            has_other_target,
+            has_other_target: !others.is_empty(),
             ..RetrySituation::new(now, deadline)
         };
         let (decision, event) =
@@ -389,12 +433,6 @@ enum Next {
     Same,
     Other,
     Nobody,
-}
-
-impl GuardedTarget {
-    pub(crate) fn pressure_now(&self, phase: BreakerPhase, now: Timestamp) -> Pressure {
-        self.pressure.lock().unwrap_or_else(PoisonError::into_inner).read(phase, now)
-    }
 }
 
 #[cfg(test)]

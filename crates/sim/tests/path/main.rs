@@ -5,6 +5,8 @@ mod answers;
 #[cfg(test)]
 mod attempts;
 #[cfg(test)]
+mod availability;
+#[cfg(test)]
 mod caller_directory;
 #[cfg(test)]
 mod callers;

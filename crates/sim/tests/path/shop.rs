@@ -80,6 +80,8 @@ pub(crate) struct Numbers {
     pub(crate) tokens: Option<u32>,
     /// Whether limits refuse or only say what they would.
     pub(crate) limits: Mode,
+    /// How many of the two targets the route has.
+    pub(crate) targets: usize,
 }
 
 impl Default for Numbers {
@@ -92,6 +94,7 @@ impl Default for Numbers {
             deny: Vec::new(),
             tokens: None,
             limits: Mode::Enforce,
+            targets: 2,
         }
     }
 }
@@ -159,10 +162,11 @@ impl Shop {
                 };
                 Arc::new(GuardedTarget::new(options).unwrap())
             };
-        let targets = vec![
+        let mut targets = vec![
             target("strong", strong, BreakerProfile::Sonnet),
             target("fast", fast, BreakerProfile::Haiku),
         ];
+        targets.truncate(numbers.targets);
         let records = Arc::new(Records::default());
         let budget = BudgetOptions {
             day: cap,

@@ -303,7 +303,7 @@ fn report() -> impl Strategy<Value = BreakerReport> {
     let counts = (0_u64..40, 0_u64..40).prop_map(|(calls, failed)| CallCounts {
         calls: calls + failed,
         failed,
-        slow: 0,
+        ..CallCounts::default()
     });
     let phase = prop_oneof![
         (0_u64..100_000).prop_map(|millis| ReportedPhase::Open { remaining: Duration::from_millis(millis) }),

@@ -1,7 +1,9 @@
 //! Tests of the breaker, by what they show.
 
+mod callers;
 mod change;
 mod fleet;
+mod last_resort;
 mod model;
 mod modes;
 mod settings;

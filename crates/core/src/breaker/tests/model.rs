@@ -23,12 +23,12 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_u64..4_000).prop_map(Step::Wait),
         1 => (10_000_u64..70_000).prop_map(Step::Wait),
         8 => proptest::prelude::Just(Step::Ask),
-        8 => (0_usize..64, 0_usize..6).prop_map(|(which, outcome)| Step::Answer { which, outcome }),
+        8 => (0_usize..64, 0_usize..9).prop_map(|(which, outcome)| Step::Answer { which, outcome }),
         1 => (0_usize..64).prop_map(|which| Step::Drop { which }),
     ]
 }
 
-fn outcomes() -> [Outcome; 6] {
+fn outcomes() -> [Outcome; 9] {
     [
         good(),
         answered_after(9_000),
@@ -36,7 +36,15 @@ fn outcomes() -> [Outcome; 6] {
         bad(),
         failed(FailureKind::NotStarted),
         failed(FailureKind::BadRequest),
+        whole(9_000, None),
+        whole(9_000, Some(8_000)),
+        whole(9_000, Some(10_000)),
     ]
+}
+
+fn whole(took: u64, usual: Option<u64>) -> Outcome {
+    let usual = usual.map(Duration::from_millis);
+    Outcome::AnsweredWhole { took: Duration::from_millis(took), usual }
 }
 
 /// What the model believes, as lists.
@@ -46,7 +54,7 @@ struct Model {
     entered: u64,
     open_until: Option<u64>,
     stage: Option<usize>,
-    verdicts: Vec<(u64, Health)>,
+    verdicts: Vec<(u64, Health, bool)>,
     /// Probes under way: name and expiry.
     probes: Vec<(u64, u64)>,
 }
@@ -70,7 +78,7 @@ impl Model {
     }
 
     fn successes(&self) -> usize {
-        self.verdicts.iter().filter(|(_, health)| matches!(health, Health::Good | Health::Slow)).count()
+        self.verdicts.iter().filter(|(_, health, _)| matches!(health, Health::Good | Health::Slow)).count()
     }
 
     fn may_pass(&self) -> bool {
@@ -81,14 +89,15 @@ impl Model {
         }
     }
 
-    fn verdict(&mut self, name: u64, generation: u64, health: Health, now: u64) {
+    fn verdict(&mut self, name: u64, generation: u64, outcome: &Outcome, now: u64) {
+        let (health, is_whole) = (outcome.health(Duration::from_millis(3_800)), outcome.is_whole());
         self.probes.retain(|(probe, _)| *probe != name);
         if generation != self.entered || health == Health::Unknown {
             return;
         }
-        self.verdicts.push((now, health));
-        let count = |verdicts: &[(u64, Health)], wanted: &[Health]| {
-            verdicts.iter().filter(|(_, health)| wanted.contains(health)).count()
+        self.verdicts.push((now, health, is_whole));
+        let count = |verdicts: &[(u64, Health, bool)], wanted: &[Health]| {
+            verdicts.iter().filter(|(_, health, _)| wanted.contains(health)).count()
         };
         let slow = [Health::Slow, Health::Cut];
         if let Some(stage) = self.stage {
@@ -102,13 +111,16 @@ impl Model {
             return;
         }
         let row =
-            self.verdicts.iter().rev().map(|(_, health)| *health).filter(|health| *health != Health::Cut);
+            self.verdicts.iter().rev().map(|(_, health, _)| *health).filter(|health| *health != Health::Cut);
         let row = row.take_while(|health| *health == Health::Bad).count();
         let recent: Vec<_> =
-            self.verdicts.iter().filter(|(when, _)| when / 6_000 + 10 > now / 6_000).copied().collect();
-        let rate = recent.len() >= 10
-            && (2 * count(&recent, &[Health::Bad]) >= recent.len()
-                || 2 * count(&recent, &slow) >= recent.len());
+            self.verdicts.iter().filter(|(when, ..)| when / 6_000 + 10 > now / 6_000).copied().collect();
+        let reaches = |calls: &[(u64, Health, bool)], wanted: &[Health]| {
+            calls.len() >= 10 && 2 * count(calls, wanted) >= calls.len()
+        };
+        // Whole answers and streams are slow each by their own share.
+        let (whole, streams): (Vec<_>, Vec<_>) = recent.iter().copied().partition(|(.., is_whole)| *is_whole);
+        let rate = reaches(&recent, &[Health::Bad]) || reaches(&whole, &slow) || reaches(&streams, &slow);
         if row >= 5 || rate {
             self.enter(Some(now + 60_000), None);
         }
@@ -158,7 +170,7 @@ proptest! {
                     let (permit, name, generation) = held.swap_remove(which % held.len());
                     let outcome = outcomes()[outcome];
                     model.pass_time(now);
-                    model.verdict(name, generation, outcome.health(Duration::from_millis(3_800)), now);
+                    model.verdict(name, generation, &outcome, now);
                     breaker.report(permit, &outcome, at(now));
                 }
                 Step::Drop { which } if !held.is_empty() => {

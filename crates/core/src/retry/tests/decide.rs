@@ -67,6 +67,37 @@ fn each_gate_stops_by_its_own_reason_and_fails_over_where_that_can_help() {
 }
 
 #[test]
+fn a_target_that_named_its_wait_is_waited_for_unless_another_is_ready() {
+    let held = |seconds| RetrySituation {
+        held_back: Some(SECOND * seconds),
+        pressure: Some(Pressure::High),
+        has_other_target: true,
+        ..free()
+    };
+    let failure = throttled().with_retry_after(SECOND * 2);
+    let mut retries = retries(RetryOptions::interactive());
+    // Pressure would allow one retry; the target has said when it answers, so that all three are worth it.
+    for _ in 0..3 {
+        let after = answer(&retries.decide(&failure, &held(8), None, Draw::MIDDLE).0).unwrap();
+        assert!(after >= SECOND * 8, "{after:?}");
+    }
+    assert_eq!(
+        answer(&retries.decide(&failure, &held(8), None, Draw::MIDDLE).0),
+        Err((StopReason::AttemptsUsed, true))
+    );
+    let ready = RetrySituation { other_is_ready: true, ..held(2) };
+    assert_eq!(stop(&failure, &ready), (StopReason::HeldBack, true));
+    // A moment is shorter than starting anew elsewhere.
+    let short = RetrySituation { other_is_ready: true, ..held(1) };
+    assert!(
+        answer(&self::retries(RetryOptions::interactive()).decide(&failure, &short, None, Draw::MIDDLE).0)
+            .is_ok()
+    );
+    let late = RetrySituation { deadline: Deadline::at(at(7_999)), ..held(8) };
+    assert_eq!(stop(&failure, &late), (StopReason::NoTime, true));
+}
+
+#[test]
 fn kinds_are_worth_their_number_of_retries() {
     for (kind, worth) in [
         (FailureKind::Throttled, 3),

@@ -22,6 +22,8 @@ pub struct FaultRule {
     pub bursts: Option<(Duration, Duration)>,
     /// To which model; to all without one.
     pub model: Option<String>,
+    /// Only to requests that contain this text; to all without one.
+    pub contains: Option<String>,
     /// To how many of the requests.
     pub frequency: Frequency,
     /// What happens.
@@ -39,6 +41,7 @@ impl FaultRule {
             to: Duration::MAX,
             bursts: None,
             model: None,
+            contains: None,
             frequency: Frequency::Every(1),
             fault,
         }
@@ -132,8 +135,19 @@ struct RuleFile {
     fault: Vec<toml::Table>,
 }
 
-const RULE_FIELDS: [&str; 10] =
-    ["name", "seed", "from", "to", "repeat", "lasts", "model", "every_nth", "percent", "percent_to"];
+const RULE_FIELDS: [&str; 11] = [
+    "name",
+    "seed",
+    "from",
+    "to",
+    "repeat",
+    "lasts",
+    "model",
+    "contains",
+    "every_nth",
+    "percent",
+    "percent_to",
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +163,7 @@ struct RuleFields {
     #[serde(default, deserialize_with = "period::optional")]
     lasts: Option<Duration>,
     model: Option<String>,
+    contains: Option<String>,
     #[serde(alias = "every")]
     every_nth: Option<u32>,
     percent: Option<f64>,
@@ -177,6 +192,7 @@ impl RuleFields {
             to: self.to.unwrap_or(Duration::MAX),
             bursts,
             model: self.model,
+            contains: self.contains,
             frequency,
             fault,
         })

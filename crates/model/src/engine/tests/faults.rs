@@ -167,6 +167,15 @@ fn a_status_can_have_another_name_than_usual() {
 }
 
 #[test]
+fn a_rule_may_meet_only_what_contains_a_text() {
+    let engine = engine(vec![FaultRule { contains: Some("crash".to_owned()), ..rule(Fault::status(500)) }]);
+    for (text, status) in [("please crash now", 500), ("hi", 200)] {
+        let body = body("instant", 1, false, text);
+        assert_eq!(head(&engine.script(&Ask::first(&ModelCall::Messages, &body))).status, status);
+    }
+}
+
+#[test]
 fn rules_come_in_bursts_and_shares_change_over_time() {
     let engine = engine(vec![
         FaultRule { bursts: Some((seconds(10), seconds(2))), from: seconds(5), ..rule(Fault::status(500)) },

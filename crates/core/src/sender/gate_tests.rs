@@ -1,0 +1,175 @@
+//! The gate against a slow model that keeps every event.
+
+use super::{SendDecision, ThrottleGate, ThrottleVerdict};
+use crate::failure::{Failure, FailureKind};
+use crate::time::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use std::time::Duration;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_millis(millis)
+}
+
+fn hinted(millis: u64) -> Failure {
+    Failure::of(FailureKind::Throttled).with_retry_after(Duration::from_millis(millis))
+}
+
+fn gate() -> ThrottleGate {
+    ThrottleGate::new(at(0))
+}
+
+#[test]
+fn only_a_busy_vendor_that_names_a_short_wait_is_held_back() {
+    use ThrottleVerdict::{Failed, HeldBack};
+    for (failure, verdict) in [
+        (hinted(2_000), HeldBack),
+        (hinted(30_000), HeldBack),
+        (Failure::of(FailureKind::Overloaded).with_retry_after(Duration::from_secs(1)), HeldBack),
+        (Failure::of(FailureKind::NotReady).with_retry_after(Duration::from_secs(1)), HeldBack),
+        (hinted(30_001), Failed),
+        (hinted(0), Failed),
+        (Failure::of(FailureKind::Throttled), Failed),
+        (Failure::of(FailureKind::ServerFault).with_retry_after(Duration::from_secs(1)), Failed),
+    ] {
+        let mut gate = gate();
+        assert_eq!(gate.throttled(&failure, at(0), at(0)), verdict, "{failure:?}");
+        assert_eq!(gate.is_active(), verdict == HeldBack, "{failure:?}");
+        assert_eq!(gate.acquire(at(0)) == SendDecision::Go, verdict == Failed, "{failure:?}");
+    }
+}
+
+#[test]
+fn a_fourth_hint_in_a_row_is_a_failure_and_a_success_begins_anew() {
+    let mut gate = gate();
+    for round in 0..3 {
+        let sent = at(round * 2_000);
+        // Ten calls that were under way together are one hint.
+        for _ in 0..10 {
+            assert_eq!(gate.throttled(&hinted(2_000), sent, sent), ThrottleVerdict::HeldBack);
+        }
+        assert_eq!(gate.held_for(sent), Duration::from_secs(2));
+    }
+    let mut others = gate.clone();
+    assert_eq!(gate.throttled(&hinted(2_000), at(6_000), at(6_000)), ThrottleVerdict::Failed);
+    assert_eq!(gate.held_for(at(6_000)), Duration::ZERO);
+
+    // An answer to a call from before the hold says nothing; one to a call behind it does.
+    others.answered(at(5_000), at(6_000));
+    let mut still = others.clone();
+    assert_eq!(still.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleVerdict::Failed);
+    others.answered(at(6_000), at(6_100));
+    assert_eq!(others.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleVerdict::HeldBack);
+}
+
+#[test]
+fn a_minute_after_the_last_throttle_nobody_is_paced_any_more() {
+    let mut gate = gate();
+    gate.throttled(&hinted(1_000), at(0), at(0));
+    gate.answered(at(1_000), at(59_999));
+    assert!(gate.is_active() && gate.paced_rate().is_some());
+    gate.answered(at(1_000), at(60_000));
+    assert!(!gate.is_active() && gate.paced_rate().is_none());
+    for _ in 0..1_000 {
+        assert_eq!(gate.acquire(at(60_000)), SendDecision::Go);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u64),
+    Send,
+    Answer { which: usize },
+    Throttle { which: usize, hint: Option<u64> },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0_u64..1_500).prop_map(Step::Wait),
+        1 => (1_500_u64..90_000).prop_map(Step::Wait),
+        6 => proptest::prelude::Just(Step::Send),
+        3 => any::<usize>().prop_map(|which| Step::Answer { which }),
+        3 => (any::<usize>(), proptest::option::of(0_u64..40_000))
+            .prop_map(|(which, hint)| Step::Throttle { which, hint }),
+    ]
+}
+
+/// All hints that were believed, each with the moment until which it asked to wait, and where the row began.
+#[derive(Default)]
+struct Model {
+    holds: Vec<u64>,
+    row: usize,
+    last: Option<u64>,
+}
+
+impl Model {
+    fn held_until(&self) -> u64 {
+        self.holds.iter().copied().max().unwrap_or(0)
+    }
+
+    fn rest(&mut self, now: u64) {
+        if self.last.is_some_and(|last| now >= last + 60_000 && now >= self.held_until()) {
+            (self.last, self.row) = (None, 0);
+        }
+    }
+
+    fn throttled(&mut self, hint: Option<u64>, sent: u64, now: u64) -> ThrottleVerdict {
+        let believed = hint.filter(|hint| (1..=30_000).contains(hint));
+        if believed.is_some() || self.last.is_some() {
+            self.last = Some(now);
+        }
+        let Some(hint) = believed else { return ThrottleVerdict::Failed };
+        self.row += usize::from(sent >= self.held_until());
+        if self.row > 3 {
+            return ThrottleVerdict::Failed;
+        }
+        self.holds.push(now + hint);
+        ThrottleVerdict::HeldBack
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_gate_does_what_the_model_says(steps in vec(step(), 1..120)) {
+        let (mut gate, mut model) = (gate(), Model::default());
+        let mut sent: Vec<u64> = Vec::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Wait(millis) => now += millis,
+                Step::Send => {
+                    model.rest(now);
+                    match gate.acquire(at(now)) {
+                        SendDecision::Go => {
+                            prop_assert!(now >= model.held_until(), "a call passed while the target was held back");
+                            sent.push(now);
+                        }
+                        SendDecision::Wait(wait) => {
+                            prop_assert!(!wait.is_zero() && model.last.is_some());
+                            let held = model.held_until().saturating_sub(now);
+                            prop_assert!(wait >= Duration::from_millis(held));
+                            // Whoever waits as long as it was told gets through, if nobody was before.
+                            prop_assert_eq!(gate.clone().acquire(at(now) + wait.max(Duration::from_secs(2))), SendDecision::Go);
+                        }
+                    }
+                }
+                Step::Answer { which } if !sent.is_empty() => {
+                    let call = sent.swap_remove(which % sent.len());
+                    gate.answered(at(call), at(now));
+                    if call >= model.held_until() {
+                        model.row = 0;
+                    }
+                    model.rest(now);
+                }
+                Step::Throttle { which, hint } if !sent.is_empty() => {
+                    let call = sent.swap_remove(which % sent.len());
+                    let failure = hint.map_or(Failure::of(FailureKind::Throttled), hinted);
+                    prop_assert_eq!(gate.throttled(&failure, at(call), at(now)), model.throttled(hint, call, now));
+                }
+                Step::Answer { .. } | Step::Throttle { .. } => {}
+            }
+            prop_assert_eq!(gate.held_for(at(now)), Duration::from_millis(model.held_until().saturating_sub(now)));
+            prop_assert_eq!(gate.is_active(), model.last.is_some());
+        }
+    }
+}
