@@ -88,12 +88,6 @@ impl Ratio {
         whole > 0 && u128::from(part) * u128::from(Self::MILLIONTHS) >= u128::from(whole) * u128::from(self.0)
     }
 
-    /// A share that is written in the code, of at most 100 percent.
-    #[must_use]
-    pub const fn of_percent(percent: u8) -> Self {
-        Self(if percent > 100 { 1_000_000 } else { percent as u32 * 10_000 })
-    }
-
     /// Whether `part` of `whole` is more than this share.
     #[must_use]
     pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {

@@ -11,8 +11,8 @@ use crate::failure::Health;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
 
-/// Who has this share of the failures, in percent, is the one to blame.
-const CULPRIT_PERCENT: u8 = 80;
+/// Who has this share of the failures is the one to blame.
+const CULPRIT_SHARE: Ratio = Ratio::of_percent::<80>();
 
 /// The caller for whom alone a breaker is open, and how its own trial goes.
 #[derive(Clone, Debug)]
@@ -24,10 +24,9 @@ pub(super) struct Quarantine {
 impl Breaker {
     /// Opens for the caller that is to blame, or for all where nobody is.
     pub(super) fn open(&mut self, reason: TripReason, now: Timestamp) {
-        let share = Ratio::of_percent(CULPRIT_PERCENT);
         // A second one to blame while the first is still shut out: this is no longer one caller's doing.
         let culprit = match self.quarantine.take() {
-            None => self.blame.culprit(reason, share),
+            None => self.blame.culprit(reason, CULPRIT_SHARE),
             Some(_) => None,
         };
         let transition = match culprit {
