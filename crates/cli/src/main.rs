@@ -5,7 +5,6 @@
 //! when something failed, 2 when what was asked for makes no sense).
 
 mod admin;
-mod aside;
 mod config;
 mod demo;
 mod key;
@@ -18,7 +17,14 @@ mod tokens;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tikv_jemallocator::Jemalloc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The C library's allocator keeps what large bodies took for as long as one small piece lies above them: 300 bodies of 8 MB
+/// left 1.4 GB behind. This one returns freed pages to the operating system within a second; how is said where it is
+/// configured, in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Keeps an application answering when its foundation models do not.
 ///

@@ -5,7 +5,6 @@
 //! such as a secret that is not there yet, they are tried again until they are taken or written anew. **What it will
 //! not do.** It follows no file that has become empty and waits for no pipe: both would be settings that nobody wrote.
 
-use crate::aside::aside;
 use crate::settings::{Origins, colours};
 use seawall_config::{Loaded, Needs, Problems, Source, Written, diff};
 use seawall_core::quota::LimitChange;
@@ -132,7 +131,7 @@ impl Reload {
                 if !warnings.is_empty() {
                     eprint!("{}", warnings.render(colours()));
                 }
-                eprint!("{}", aside(|| self.report(&written, &limits), String::clone));
+                eprint!("{}", self.report(&written, &limits));
                 self.current = Arc::new(written);
                 listening.show(&self.current);
             }

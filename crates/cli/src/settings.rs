@@ -1,10 +1,9 @@
 //! Where settings come from: a profile, a file, the environment, arguments.
 
 use crate::Failed;
-use crate::aside::aside;
 use anyhow::anyhow;
 use clap::Args;
-use seawall_config::{Draft, Input, Loaded, Problems, Source, draft, read_file, shape};
+use seawall_config::{Input, Loaded, Problems, Source, draft, read_file};
 use seawall_core::time::UtcTime;
 use seawall_gateway::TokioRuntime;
 use seawall_pipeline::Runtime as _;
@@ -82,9 +81,7 @@ impl Origins {
             arguments: self.arguments.clone(),
             today: today(),
         };
-        // Made once and kept for ever, so not on a thread that ends.
-        let _ = shape();
-        aside(|| draft(&input), Draft::check)
+        draft(&input).check()
     }
 
     /// Reads and loads; what is wrong is shown and fails.
