@@ -110,6 +110,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         routes: vec![Route::new(RouteOptions {
             alias: "manga".to_owned(),
             faces: Faces::ALL,
+            guest_faces: Faces::ALL,
             start_limit: Duration::from_secs(30),
             counts_tokens: false,
             falls_back: false,

@@ -14,6 +14,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -22,6 +23,9 @@ const SLACK: Duration = Duration::from_secs(4);
 /// How long metrics may take.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
+/// Where a process serves its metrics, once it is ready.
+type AdminAddress = std::sync::Mutex<Option<SocketAddr>>;
+
 /// A gateway.
 pub(crate) struct Node {
     number: usize,
@@ -29,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) folder: PathBuf,
     program: PathBuf,
     process: Mutex<Option<Process>>,
+    /// Its admin listener, since its last start.
+    admin: AdminAddress,
     runtime: TokioRuntime,
     history: History,
 }
@@ -60,6 +66,7 @@ impl Node {
             folder,
             program: program.to_owned(),
             process: Mutex::new(None),
+            admin: AdminAddress::new(None),
             runtime,
             history,
         })
@@ -94,7 +101,9 @@ impl Node {
     async fn begin(&self, process: &mut MutexGuard<'_, Option<Process>>) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
         command.args(["serve", "--json", "--config"]).arg(self.file());
-        let (started, _) = Process::start_ready(&mut command, &self.errors(), self.runtime).await?;
+        let (started, ready) = Process::start_ready(&mut command, &self.errors(), self.runtime).await?;
+        let admin = ready["admin"].as_str().and_then(|url| url.strip_prefix("http://")?.parse().ok());
+        *self.admin.lock().unwrap_or_else(PoisonError::into_inner) = admin;
         let id = started.id();
         **process = Some(started);
         self.history.seen().lives.push(Life {
@@ -180,7 +189,8 @@ impl Node {
     /// What its books say; nothing while it is being started.
     pub(crate) async fn books(&self) -> Option<Books> {
         let late = Deadline::after(self.runtime.monotonic(), READ_WITHIN);
-        let metrics = within(&self.runtime, late, get(self.port.address, "/metrics")).await?.ok()?;
+        let admin = (*self.admin.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let metrics = within(&self.runtime, late, get(admin, "/metrics")).await?.ok()?;
         books_in(&String::from_utf8_lossy(&metrics))
     }
 

@@ -237,6 +237,15 @@ impl Ready<'_> {
         off
     }
 
+    /// Says so where anybody on the network is served without a credential.
+    fn open_to_guests(&self) -> Option<String> {
+        let address = self.listening.address();
+        let is_open = self.settings.callers.guests && !address.ip().to_canonical().is_loopback();
+        is_open.then(|| {
+            format!("on: whoever can reach {address} is served without a credential (callers.guests)")
+        })
+    }
+
     /// Lines to paste into a shell: the chat without a key, and two vendors' libraries with one.
     fn tell_how(&self, out: &mut impl Write, url: &str, key: &str) -> io::Result<()> {
         let Some(model) = self.settings.routes.keys().next() else { return Ok(()) };
@@ -265,20 +274,23 @@ impl Ready<'_> {
         if json {
             let line = serde_json::json!({
                 "ready": true, "url": url, "admin": admin, "models": routes, "simulated_model": model, "key": self.made_up,
-                "state": self.state(), "settings": self.origin, "off": self.off(),
+                "state": self.state(), "settings": self.origin, "off": self.off(), "guests": self.open_to_guests(),
             });
             writeln!(out, "{line}")?;
         } else {
             let faces = "Anthropic, OpenAI, Bedrock, /chat";
             writeln!(out, "seawall ready:   {url} ({faces}; models: {})", routes.join(", "))?;
-            writeln!(out, "health, metrics: {url}/livez, {url}/readyz, {url}/metrics; {url}/openapi.json")?;
-            writeln!(out, "for operators:   {admin}/admin/status")?;
+            writeln!(out, "health:          {url}/livez, {url}/readyz; {url}/openapi.json")?;
+            writeln!(out, "for operators:   {admin}/admin/status, {admin}/metrics")?;
             if let Some(model) = model {
                 writeln!(out, "simulated model: {model}, bill: {model}/admin/bill")?;
             }
             writeln!(out, "settings:        {}", self.origin)?;
             writeln!(out, "state:           {}", self.state())?;
             writeln!(out, "off:             {}", self.off().join(", "))?;
+            if let Some(warning) = self.open_to_guests() {
+                writeln!(out, "guests:          {warning}")?;
+            }
             if let Some(key) = &self.made_up {
                 writeln!(out, "key:             {key} (good for this run)")?;
                 self.tell_how(&mut out, &url, key)?;

@@ -272,6 +272,8 @@ pub struct RouteSettings {
     pub targets: Vec<String>,
     /// Where its requests may come in.
     pub faces: Vec<FaceName>,
+    /// Those at which guests may use it.
+    pub guest_faces: Vec<FaceName>,
     /// How long an answer may take to begin.
     pub start_time: Duration,
     /// Whether callers of an API also get answers from lower rungs.
@@ -450,6 +452,8 @@ pub struct TelemetrySettings {
     pub sampled_per_second: u64,
     /// What names are hashed with.
     pub salt: Option<SecretReference>,
-    /// Whether metrics are served.
+    /// Whether the admin listener serves metrics.
     pub metrics: bool,
+    /// Whether the callers' listener serves them, too.
+    pub public_metrics: bool,
 }

@@ -75,7 +75,9 @@ impl Front for Seawall {
     }
 
     async fn books(&self) -> Result<Books, DemoError> {
-        let metrics = get(self.port.address, "/metrics").await.map_err(DemoError::Books)?;
+        let stopped = || DemoError::Books(io::Error::other("the gateway is stopped"));
+        let admin = self.listening.as_ref().ok_or_else(stopped)?.admin_address();
+        let metrics = get(admin, "/metrics").await.map_err(DemoError::Books)?;
         let metrics = String::from_utf8_lossy(&metrics);
         let read = |name: &str| {
             // One line for each tier.

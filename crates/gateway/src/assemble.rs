@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch_text};
 use crate::shared::{self, SharedError, SharedThread};
-use crate::sight::Sight;
+use crate::sight::{MetricsListeners, Sight};
 use crate::simulated::SimulatedModel;
 use crate::target::{Surroundings, TargetError, Targets};
 use crate::tls::{Door, Encryption, TlsError};
@@ -36,7 +36,7 @@ use seawall_store::MemoryAnswers;
 use seawall_wire::RequestLimits;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         kept: kept.clone(),
         body_memory: BodyMemory::new(body_memory(&settings))?,
         is_draining: AtomicBool::new(false),
-        tells_metrics: AtomicBool::new(settings.telemetry.metrics),
+        serves_metrics: MetricsListeners::new(&settings.telemetry),
         written: Default::default(),
         gate: Arc::clone(&gate),
         store,
@@ -281,7 +281,7 @@ impl Live {
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
         self.sight.body_memory.change(body_memory(settings))?;
-        self.sight.tells_metrics.store(settings.telemetry.metrics, Ordering::Relaxed);
+        self.sight.serves_metrics.set(&settings.telemetry);
         Ok(changes)
     }
 }
@@ -326,6 +326,7 @@ impl Made {
             Route::new(RouteOptions {
                 alias: name.clone(),
                 faces: faces(&route.faces),
+                guest_faces: faces(&route.guest_faces),
                 start_limit: route.start_time,
                 counts_tokens: route.tokens.is_some(),
                 falls_back: route.fallback,

@@ -8,7 +8,7 @@ use crate::metrics::{Metrics, Standing};
 use crate::runtime::TokioRuntime;
 use crate::shared::SharedStatus;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use seawall_config::Written;
+use seawall_config::{TelemetrySettings, Written};
 use seawall_core::body_memory::BodyMemory;
 use seawall_pipeline::{Path, Timer as _};
 use seawall_store::embedded::EmbeddedStore;
@@ -27,8 +27,7 @@ pub(crate) struct Sight {
     pub(crate) body_memory: BodyMemory,
     /// Whether it takes no new work because it is about to end.
     pub(crate) is_draining: AtomicBool,
-    /// Whether metrics are served.
-    pub(crate) tells_metrics: AtomicBool,
+    pub(crate) serves_metrics: MetricsListeners,
     /// The settings that hold, as they were written.
     pub(crate) written: ArcSwapOption<Written>,
     /// Who proves callers.
@@ -41,6 +40,33 @@ pub(crate) struct Sight {
     pub(crate) address: OnceLock<SocketAddr>,
 }
 
+/// Which listeners serve the page of metrics.
+pub(crate) struct MetricsListeners {
+    admin: AtomicBool,
+    callers: AtomicBool,
+}
+
+impl MetricsListeners {
+    pub(crate) fn new(telemetry: &TelemetrySettings) -> Self {
+        let listeners = Self { admin: AtomicBool::new(false), callers: AtomicBool::new(false) };
+        listeners.set(telemetry);
+        listeners
+    }
+
+    pub(crate) fn set(&self, telemetry: &TelemetrySettings) {
+        self.admin.store(telemetry.metrics, Ordering::Relaxed);
+        self.callers.store(telemetry.metrics && telemetry.public_metrics, Ordering::Relaxed);
+    }
+
+    pub(crate) fn admin(&self) -> bool {
+        self.admin.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn callers(&self) -> bool {
+        self.callers.load(Ordering::Relaxed)
+    }
+}
+
 impl Sight {
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
@@ -49,11 +75,6 @@ impl Sight {
     pub(crate) fn uptime(&self) -> Duration {
         // Its clock began to count when the gateway was made.
         Duration::from_nanos(self.runtime.monotonic().as_nanos())
-    }
-
-    /// Whether metrics are served.
-    pub(crate) fn tells_metrics(&self) -> bool {
-        self.tells_metrics.load(Ordering::Relaxed)
     }
 
     /// The page of metrics.

@@ -93,7 +93,10 @@ fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, 
     if !route.faces.has(request.spoken.face()) {
         return Err(unknown());
     }
-    if caller.routes.as_ref().is_some_and(|routes| !routes.iter().any(|allowed| **allowed == *model)) {
+    if !route.is_open_at(request.spoken.face(), caller.is_guest()) {
+        return Err(Rejection::needs_credential());
+    }
+    if !caller.may_use(model) {
         return Err(Rejection::Forbidden);
     }
     Ok(Arc::clone(route))

@@ -76,6 +76,20 @@ pub struct Caller {
     pub network: Option<u64>,
 }
 
+impl Caller {
+    /// Whether it has shown no credential. A caller that is only treated as a guest while the directory is away is none.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        self.origin == TierOrigin::Guest
+    }
+
+    /// Whether its credential is good for the route of this name.
+    #[must_use]
+    pub fn may_use(&self, route: &str) -> bool {
+        self.routes.as_ref().is_none_or(|routes| routes.iter().any(|allowed| **allowed == *route))
+    }
+}
+
 /// Who says what a caller is entitled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TierOrigin {

@@ -164,6 +164,14 @@ impl Rejection {
         Self::Concurrency { scope, retry_after }
     }
 
+    /// A guest asks where only callers with a credential are served.
+    #[must_use]
+    pub fn needs_credential() -> Self {
+        let told =
+            "this endpoint needs a credential: send an API key or a bearer token (guests may use /chat only)";
+        Self::Unauthenticated { told: told.to_owned(), cause: "guest_not_admitted" }
+    }
+
     /// More than the caller is told, for the log.
     #[must_use]
     pub const fn cause(&self) -> Option<&'static str> {

@@ -1,6 +1,6 @@
 //! How things stand, for who operates the gateway. Looking changes nothing.
 
-use crate::callers::Proven;
+use crate::callers::{Caller, Proven};
 use crate::pacing::PacingStatus;
 use crate::path::Path;
 use crate::speech::Face;
@@ -133,18 +133,25 @@ impl<R: Runtime> Path<R> {
         all.into_values().collect()
     }
 
-    /// The names that callers of this face may use.
+    /// The names that this caller may use at this face.
     #[must_use]
-    pub fn routes(&self, face: Face) -> Vec<Arc<str>> {
+    pub fn routes(&self, face: Face, caller: &Caller) -> Vec<Arc<str>> {
         let rules = self.rules.load();
-        let routes = rules.routes.values().filter(|route| route.faces.has(face));
+        let routes = rules.routes.values().filter(|route| route.is_open_at(face, caller.is_guest()));
+        let routes = routes.filter(|route| caller.may_use(&route.alias));
         routes.map(|route| Arc::clone(&route.alias)).collect()
     }
 
-    /// Whether somebody is known by this proof.
-    pub async fn knows(&self, proven: &Proven) -> bool {
+    /// Whether any route admits guests at this face.
+    #[must_use]
+    pub fn admits_guests(&self, face: Face) -> bool {
+        self.rules.load().routes.values().any(|route| route.is_open_at(face, true))
+    }
+
+    /// Who is known by this proof, if anybody is.
+    pub async fn caller(&self, proven: &Proven) -> Option<Caller> {
         let callers = Arc::clone(&self.rules.load().callers);
-        callers.find(&self.runtime, proven).await.is_ok()
+        callers.find(&self.runtime, proven).await.ok()
     }
 
     /// A credential was revoked: whoever shows it is looked up anew.

@@ -182,6 +182,8 @@ pub struct RouteOptions {
     pub alias: String,
     /// Where its requests may come in.
     pub faces: Faces,
+    /// Which of these are open to guests.
+    pub guest_faces: Faces,
     /// A stream's first content must come within this.
     pub start_limit: Duration,
     /// Whether a limit of its own counts tokens.
@@ -217,6 +219,7 @@ impl Faces {
 pub struct Route {
     pub(crate) alias: Arc<str>,
     pub(crate) faces: Faces,
+    pub(crate) guest_faces: Faces,
     pub(crate) start_limit: Duration,
     pub(crate) counts_tokens: bool,
     pub(crate) falls_back: bool,
@@ -226,11 +229,16 @@ pub struct Route {
 impl Route {
     /// Refuses a route without targets.
     pub fn new(options: RouteOptions) -> Result<Self, SettingError> {
-        let RouteOptions { alias, faces, start_limit, counts_tokens, falls_back, targets } = options;
+        let RouteOptions { alias, faces, guest_faces, start_limit, counts_tokens, falls_back, targets } =
+            options;
         if targets.is_empty() {
             return Err(SettingError::new("targets", format!("route {alias} has none")));
         }
         let (alias, targets) = (alias.into(), targets.into());
-        Ok(Self { alias, faces, start_limit, counts_tokens, falls_back, targets })
+        Ok(Self { alias, faces, guest_faces, start_limit, counts_tokens, falls_back, targets })
+    }
+    /// Whether its requests may come in at this face: a guest's only where the route says so.
+    pub(crate) const fn is_open_at(&self, face: Face, is_guest: bool) -> bool {
+        self.faces.has(face) && (!is_guest || self.guest_faces.has(face))
     }
 }

@@ -27,8 +27,12 @@ mod demo;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod guests;
+#[cfg(test)]
 mod http2;
 mod key;
+#[cfg(test)]
+mod memory;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

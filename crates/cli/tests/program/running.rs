@@ -82,6 +82,17 @@ pub(crate) fn caller(name: &str, key: &str) -> String {
     format!("callers.keys.{name} = {{ hash = \"sha256:{hash}\", tier = \"prime\" }}\n")
 }
 
+/// What is at this path of a server.
+fn get_from(url: &str, path: &str) -> anyhow::Result<String> {
+    let address = url.trim_start_matches("http://");
+    let mut connection = TcpStream::connect(address)?;
+    write!(connection, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    let Some((_, body)) = answer.split_once("\r\n\r\n") else { bail!("no answer: {answer}") };
+    Ok(body.to_owned())
+}
+
 impl Running {
     /// Starts a model on a free port, at a pace of its own for the models that have one; `faults` is the text of its
     /// schedule, kept in a file named after `test`.
@@ -159,12 +170,7 @@ impl Running {
 
     /// What is at this path.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
-        let mut connection = self.connect()?;
-        write!(connection, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer)?;
-        let Some((_, body)) = answer.split_once("\r\n\r\n") else { bail!("no answer: {answer}") };
-        Ok(body.to_owned())
+        get_from(&self.url, path)
     }
 
     /// Sends a message with this key, and gives the connection to read the answer from.
@@ -215,7 +221,7 @@ impl Running {
     /// One metric of the gateway: the sum over all series of this name that have these labels, such as
     /// `seawall_requests_total{verdict="abandoned"}`. A series that is not there yet is nothing.
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
-        let text = self.get("/metrics")?;
+        let text = get_from(&self.admin, "/metrics")?;
         let (family, labels) = name.split_once('{').unwrap_or((name, ""));
         let wanted: Vec<&str> =
             labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty()).collect();

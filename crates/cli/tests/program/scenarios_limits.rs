@@ -8,7 +8,8 @@ use std::io::Read as _;
 
 fn start(test: &str, models: [&str; 2], more: &str) -> anyhow::Result<(Running, Running)> {
     let model = Running::model(test, "[]")?;
-    let gateway = Running::gateway(test, &model, models, more)?;
+    let guests = r#"routes.manga.guest_faces = ["anthropic", "chat"]"#;
+    let gateway = Running::gateway(test, &model, models, &format!("{more}\n{guests}\n"))?;
     Ok((model, gateway))
 }
 

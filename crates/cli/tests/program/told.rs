@@ -184,7 +184,9 @@ fn the_program_tells_where_operators_ask() -> anyhow::Result<()> {
     child.kill()?;
     child.wait()?;
     assert!(
-        line.starts_with("for operators:   http://127.0.0.1:") && line.ends_with("/admin/status"),
+        line.starts_with("for operators:   http://127.0.0.1:")
+            && line.ends_with("/metrics")
+            && line.contains("/admin/status, "),
         "{line}"
     );
     Ok(())

@@ -257,6 +257,7 @@ pub(super) fn routes(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, R
         let settings = RouteSettings {
             targets: route.targets.value.iter().map(|target| target.value.clone()).collect(),
             faces: route.faces.value.iter().map(|face| face.value).collect(),
+            guest_faces: route.guest_faces.value.iter().map(|face| face.value).collect(),
             start_time: route.start_time.value,
             fallback: route.fallback.value,
             requests: route.requests.as_ref().map(|rate| rate.value),

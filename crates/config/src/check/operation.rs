@@ -163,5 +163,6 @@ pub(super) fn telemetry(telemetry: &raw::Telemetry, checker: &mut Checker<'_>) -
         sampled_per_second: telemetry.sampled_per_second.value,
         salt: telemetry.salt.as_ref().map(|secret| secret.value.clone()),
         metrics: telemetry.metrics.value,
+        public_metrics: telemetry.public_metrics.value,
     }
 }

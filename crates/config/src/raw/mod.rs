@@ -145,7 +145,10 @@ mod tests {
             let Some(default) = default else { return };
             let node = parse_value(default, 0, 0).unwrap();
             let shown = match &node.value {
-                Value::List(items) if is_list && items.is_empty() => "[]".to_owned(),
+                Value::List(items) if is_list => {
+                    let items = items.iter().map(|item| (leaf.canonical)(&item.value).unwrap());
+                    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+                }
                 value => (leaf.canonical)(value).unwrap(),
             };
             assert_eq!(shown, default, "{path}");

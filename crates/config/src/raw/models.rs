@@ -62,6 +62,9 @@ section! {
         targets: List<Text>,
         /// Where its requests may come in.
         faces: List<FaceName>,
+        /// The faces at which guests may use it, where `callers.guests` is on. Vendors' dialects are for callers with a
+        /// credential unless they are listed here.
+        guest_faces: List<FaceName> = "[\"chat\"]",
         /// How long an answer may take to begin, for callers of an API.
         start_time: Span = "\"30s\"",
         /// Whether callers of an API also get answers from the cache, the FAQ and so on.

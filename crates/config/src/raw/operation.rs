@@ -162,7 +162,9 @@ section! {
         sampled_per_second: Count,
         /// What the names of callers are hashed with. Without it each start makes a new one.
         salt: Option<Secret>,
-        /// Whether metrics are served, to callers and to operators.
+        /// Whether the admin listener serves `/metrics`.
         metrics: Flag,
+        /// Whether the callers' listener serves `/metrics`, too. The page needs no credential there and shows spend by tier.
+        public_metrics: Flag = "false",
     }
 }

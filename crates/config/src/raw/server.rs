@@ -70,8 +70,9 @@ section! {
 section! {
     /// Who may ask.
     pub(crate) struct Callers {
-        /// Whether people without a key may ask, as guests.
-        guests: Flag,
+        /// Whether callers without a credential are served, as guests, at the faces that a route opens to them
+        /// (`routes.NAME.guest_faces`).
+        guests: Flag = "false",
         /// What the secrets of keys that we issue for signing are derived from, and what else is not set. All nodes of a
         /// fleet need the same. Without it one is made and kept in the folder of the state.
         master_secret: Option<Secret>,

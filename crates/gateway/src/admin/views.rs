@@ -219,7 +219,7 @@ pub(super) async fn settings(admin: &Admin, _: Asked) -> Result<Answer, AdminErr
 
 /// The metrics, unless they are switched off.
 pub(super) async fn metrics(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    if !admin.sight.tells_metrics() {
+    if !admin.sight.serves_metrics.admin() {
         return Err(AdminError::NotFound);
     }
     Ok(Answer::Text(CONTENT_TYPE, admin.sight.metrics()))

@@ -11,6 +11,7 @@ use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderNam
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 use seawall_core::body_memory::HeldBytes;
+use seawall_pipeline::callers::Caller;
 use seawall_pipeline::speech::{self, content_type, stream_headers};
 use seawall_pipeline::{Arriving, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _};
 use std::net::IpAddr;
@@ -72,6 +73,9 @@ impl Face {
         let headers = &head.headers;
         let shown = shown_by(&gate, head, peer);
         let mut known = self.known_caller(&gate, shown).await.map_err(rejected)?;
+        if known.caller.is_guest() && !self.path.admits_guests(face) {
+            return Err(rejected(Rejection::needs_credential()));
+        }
         if headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
             let words = "the body is compressed: send it as it is";
             return Err(rejected(Rejection::Malformed(words.to_owned())));
@@ -101,18 +105,18 @@ impl Face {
     }
 
     /// Who asks for something that costs nothing, if somebody is known by what it shows.
-    pub(super) async fn is_known(&self, head: &Parts, peer: IpAddr) -> bool {
+    pub(super) async fn caller(&self, head: &Parts, peer: IpAddr) -> Option<Caller> {
         let gate = self.gate.load_full();
         let shown = shown_by(&gate, head, peer);
         let proven = match Box::pin(gate.show(shown)).await {
             Ok(Shown::Proven(proven) | Shown::NewGuest { proven, .. }) => proven,
             Ok(Shown::Signed(signed)) => match gate.verify_body(&signed, shown, &[], self.runtime.now()) {
                 Ok(proven) => proven,
-                Err(_) => return false,
+                Err(_) => return None,
             },
-            Ok(Shown::NeedsKeys(_)) | Err(_) => return false,
+            Ok(Shown::NeedsKeys(_)) | Err(_) => return None,
         };
-        self.path.knows(&proven).await
+        self.path.caller(&proven).await
     }
 }
 

@@ -31,10 +31,10 @@ impl Face {
         let (id, (head, _)) = (self.id(), request.into_parts());
         let is_anthropic = head.headers.contains_key("anthropic-version");
         let face = if is_anthropic { speech::Face::AnthropicMessages } else { speech::Face::OpenAiChat };
-        if !self.is_known(&head, peer).await {
+        let Some(caller) = self.caller(&head, peer).await else {
             return refuse(face, Refusal::Unauthenticated, "the credentials are not valid", id);
-        }
-        let routes = self.path.routes(face);
+        };
+        let routes = self.path.routes(face, &caller);
         let names = routes.iter().map(AsRef::as_ref);
         let anthropic = |id| anthropic::ModelEntry { id, display_name: id, created_at: SINCE.0 };
         let openai = |id| openai::ModelEntry { id, created: SINCE.1, owned_by: "seawall" };
@@ -58,10 +58,13 @@ impl Face {
         let gate = self.gate.load_full();
         let shown = shown_by(&gate, &head, peer);
         let arrived = match self.known_caller(&gate, shown).await {
-            Ok(known) => self.arrived_body(&gate, shown, &known, &mut body).await,
+            Ok(known) => {
+                let arrived = self.arrived_body(&gate, shown, &known, &mut body).await;
+                arrived.map(|arrived| (arrived, known.caller))
+            }
             Err(rejection) => Err(rejection),
         };
-        let ArrivedBody { bytes: body, held: _held, .. } = match arrived {
+        let (ArrivedBody { bytes: body, held: _held, .. }, caller) = match arrived {
             Ok(arrived) => arrived,
             Err(rejection) => {
                 linger(&head, body, self.runtime);
@@ -70,7 +73,7 @@ impl Face {
         };
         match self.path.with_request_limits(|limits| counted(&body, limits)) {
             // Who mistypes a name must not learn of it only by the request that was counted.
-            Ok((model, _)) if !self.path.routes(face).iter().any(|route| **route == *model) => {
+            Ok((model, _)) if !self.path.routes(face, &caller).iter().any(|route| **route == *model) => {
                 reject(face, &Rejection::UnknownModel(model), id)
             }
             Ok((_, tokens)) => {

@@ -58,7 +58,7 @@ impl Face {
         cut: Cut,
     ) -> Result<Response<ReplyBody>, Infallible> {
         let wanted = match Wanted::of(request.method(), request.uri().path()) {
-            Wanted::Metrics if !self.sight.tells_metrics() => Wanted::nothing_here(),
+            Wanted::Metrics if !self.sight.serves_metrics.callers() => Wanted::nothing_here(),
             wanted => wanted,
         };
         let face = wanted.face();

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 const INTRODUCTION: &str = "\
 # Metrics
 
-`GET /metrics`, on the address for callers and on the one for operators, tells these in the text format of Prometheus
-(0.0.4). `telemetry.metrics = false` switches both off. Numbers count from the start of the process; what was counted
+`GET /metrics` on the admin listener returns these in the text format of Prometheus (0.0.4).
+`telemetry.metrics = false` switches it off; `telemetry.public_metrics = true` serves it on the callers' listener, too. Numbers count from the start of the process; what was counted
 for a route or a target stays when settings take it away. A series appears with its first value.
 
 Labels are words from the lists below, or names from settings (`route`, `target`). Nothing of a caller is ever a label.

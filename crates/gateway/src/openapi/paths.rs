@@ -207,7 +207,7 @@ pub(super) static PATHS: &[Operation] = &[
         ..tells(
             "/metrics",
             "metrics",
-            "What has been counted, for Prometheus; not there where settings switch it off.",
+            "Metrics for Prometheus; only where telemetry.public_metrics serves them on this listener.",
             &[Body { content_type: TEXT, schema: "Metrics" }],
         )
     },

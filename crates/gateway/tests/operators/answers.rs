@@ -223,11 +223,14 @@ fn an_answer_for_people_has_lines_and_none_is_kept_by_others() {
 }
 
 #[test]
-fn metrics_are_told_on_both_addresses_until_they_are_switched_off() {
+fn metrics_are_for_the_admin_listener_unless_settings_say_otherwise() {
     let gateway = start("");
     let on_data = |path: &str| {
         send(gateway.data, &format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"))
     };
+    assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 404));
+    let public = settings("telemetry.public_metrics = true");
+    gateway.listening.as_ref().unwrap().change(&public.settings).unwrap();
     for reply in [gateway.ask("/metrics"), on_data("/metrics")] {
         assert_eq!(
             (reply.status, reply.header("content-type")),
@@ -235,12 +238,12 @@ fn metrics_are_told_on_both_addresses_until_they_are_switched_off() {
         );
         assert!(reply.body.contains("\nseawall_breaker_phase{target=\"sonnet\"} 0\n"), "{}", reply.body);
     }
-    let off = settings("telemetry.metrics = false");
+    let off = settings("telemetry.metrics = false\ntelemetry.public_metrics = true");
     gateway.listening.as_ref().unwrap().change(&off.settings).unwrap();
     assert_eq!(gateway.ask("/metrics").error(), (404, "not_found".to_owned()));
     assert_eq!(on_data("/metrics").status, 404);
     gateway.listening.as_ref().unwrap().change(&settings("").settings).unwrap();
-    assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 200));
+    assert_eq!((gateway.ask("/metrics").status, on_data("/metrics").status), (200, 404));
 }
 
 #[test]

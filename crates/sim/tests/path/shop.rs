@@ -193,6 +193,7 @@ impl Shop {
                 Route::new(RouteOptions {
                     alias: "manga".to_owned(),
                     faces: Faces::ALL,
+                    guest_faces: Faces::ALL,
                     start_limit: Duration::from_secs(30),
                     counts_tokens: numbers.tokens.is_some(),
                     falls_back: false,
