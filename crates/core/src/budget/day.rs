@@ -47,6 +47,8 @@ impl HeldLease {
 #[derive(Debug, Default)]
 pub(super) struct Day {
     pub(super) tiers: [Account; 3],
+    /// What calls of each tier have cost beyond what was reserved for them.
+    pub(super) overrun: [Money; 3],
     pub(super) callers: Accounts,
     /// Callers of whom somebody was told that they stand out. They are few: each has spent a good part of the day's money.
     pub(super) told: BTreeSet<u64>,
@@ -98,6 +100,12 @@ impl Day {
         let account = self.callers.open(caller);
         how(account);
         account
+    }
+
+    /// A call of this tier, for which `reserved` was held, has cost this.
+    pub(super) fn note_overrun(&mut self, tier: Tier, reserved: Money, cost: Money) {
+        let sum = &mut self.overrun[tier.index()];
+        *sum = sum.saturating_add(cost.saturating_sub(reserved));
     }
 
     /// Takes one thing out of a day that is over. Returns `None` when nothing is left of it.

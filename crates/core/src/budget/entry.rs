@@ -78,6 +78,8 @@ pub enum Entry {
     Voided(ReservationId),
     /// Nobody knows what became of it: it is charged at its worst, until somebody does.
     Expired(ReservationId),
+    /// An operator has corrected what was posted.
+    Corrected(Correction),
     /// What this node has been leased so far, in totals.
     Leased {
         /// Which lease.
@@ -94,6 +96,41 @@ pub enum Entry {
         /// How much was given back in all.
         total: Money,
     },
+}
+
+/// What an operator has found out about an amount that was posted: it takes the place of what the books had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// Its name. Corrections are numbered together with reservations, so that one that is read back twice changes nothing.
+    pub id: ReservationId,
+    /// The day that it was posted to, counted from 1970.
+    pub day: u64,
+    /// Whose call it was.
+    pub caller: u64,
+    /// The tier that paid for it.
+    pub tier: Tier,
+    /// What was posted.
+    pub charged: Money,
+    /// What it really cost.
+    pub cost: Money,
+}
+
+/// Why a posting cannot be corrected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CorrectionRefusal {
+    /// Less was posted for calls that have ended on that day, by the caller or by its tier.
+    #[error("{charged} was not posted there: on that day the caller has {caller} and the tier has {tier}")]
+    NotPosted {
+        /// What is said to have been posted.
+        charged: Money,
+        /// What the caller has posted on that day for calls that have ended.
+        caller: Money,
+        /// What the tier has.
+        tier: Money,
+    },
+    /// The money comes from leases: what was spent of them has been reported to the authority.
+    #[error("this node spends leases, whose books are with the ledger")]
+    OnLeases,
 }
 
 /// Why a request may not be made, by the narrowest limit that it does not fit.

@@ -75,7 +75,10 @@ pub use account::{Account, SessionTokens};
 pub use book::{BudgetBook, BudgetSource};
 pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings};
 pub use day::HeldLease;
-pub use entry::{ApplyDecision, Ask, BudgetRefusal, Entry, Reservation, ReservationId, SourceAlarm};
+pub use entry::{
+    ApplyDecision, Ask, BudgetRefusal, Correction, CorrectionRefusal, Entry, Reservation, ReservationId,
+    SourceAlarm,
+};
 pub use lease::{LeaseBook, LentBooks};
 pub use lease_id::{Lease, LeaseDecision, LeaseId, LeaseReport, LeaseState, Recall, ReconcileDecision};
 pub use lease_size::{LeaseSize, LeaseSizeOptions};

@@ -45,6 +45,8 @@ pub struct SavedDay {
     pub used: Duration,
     /// What each tier has spent and holds.
     pub tiers: [Account; 3],
+    /// What calls of each tier have cost beyond what was reserved for them.
+    pub overrun: [Money; 3],
     /// What each caller has.
     pub callers: Vec<SavedCaller>,
     /// The leases of the node.

@@ -26,6 +26,7 @@ mod estimate;
 mod exact;
 mod family;
 mod growth;
+mod output;
 mod scan;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -37,3 +38,4 @@ pub use counts::{Ascii, Class, ClassCounts, TextLanguage, Unit};
 pub use estimate::{Estimate, OverheadOptions, PARTS, RequestCounts, estimate};
 pub use exact::exact_tokens;
 pub use family::Family;
+pub use output::{OutputLimit, OutputMeter};

@@ -51,28 +51,32 @@ const KINDS: [Kind; 128] = {
 };
 
 /// What the characters before this one were, and how many in a row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Run {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Run {
+    #[default]
     Nothing,
     Lower(u32),
     Upper(u32),
     Digits(u32),
     Marks,
-    Space { length: u32, is_gap: bool },
+    Space {
+        length: u32,
+        is_gap: bool,
+    },
     Hiragana(u32),
 }
 
 /// ASCII of which the place is not known yet.
-#[derive(Clone, Copy, Default)]
-struct Narrow {
-    units: [u64; NARROW],
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Narrow {
+    pub(super) units: [u64; NARROW],
     characters: u64,
     structure: u64,
     letters: u64,
 }
 
 impl Narrow {
-    fn step(&mut self, byte: u8, run: Run) -> Run {
+    pub(super) fn step(&mut self, byte: u8, run: Run) -> Run {
         let [words, long_words, digits, marks, more_marks, gaps] = &mut self.units;
         self.characters += 1;
         match KINDS[usize::from(byte & 0x7F)] {
@@ -197,7 +201,7 @@ fn address(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The character that begins with this byte of two or more. A text is sound UTF-8, so there are always enough.
-fn decode(lead: u8, rest: &[u8]) -> (u32, usize) {
+pub(super) fn decode(lead: u8, rest: &[u8]) -> (u32, usize) {
     let next = |at: usize| u32::from(rest.get(at).copied().unwrap_or_default() & 0x3F);
     let lead = u32::from(lead);
     if lead < 0xE0 {
@@ -210,7 +214,7 @@ fn decode(lead: u8, rest: &[u8]) -> (u32, usize) {
 }
 
 /// Counts one character outside ASCII. The common ones come first.
-fn wide(code: u32, run: Run, counts: &mut ClassCounts) -> Run {
+pub(super) fn wide(code: u32, run: Run, counts: &mut ClassCounts) -> Run {
     let unit = match code {
         0x3041..=0x309A | 0x309D..=0x309F => {
             let length = if let Run::Hiragana(length) = run { length } else { 0 };

@@ -4,6 +4,8 @@
 
 #[cfg(test)]
 mod corpus;
+#[cfg(test)]
+mod output;
 
 #[cfg(test)]
 mod tests {

@@ -33,8 +33,8 @@ use crate::ledger::Totals;
 use crate::usage::{CallId, UsageEvent};
 use crate::{StoreError, lock};
 use seawall_core::budget::{
-    Account, ApplyDecision, Ask, BudgetBook, BudgetLimits, BudgetRefusal, Entry, HeldLease, Lease,
-    LeaseReport, SessionTokens, SourceAlarm,
+    Account, ApplyDecision, Ask, BudgetBook, BudgetLimits, BudgetRefusal, CorrectionRefusal, Entry,
+    HeldLease, Lease, LeaseReport, SessionTokens, SourceAlarm,
 };
 use seawall_core::money::Money;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -69,6 +69,17 @@ pub enum ReserveError {
     /// Some limit has no room.
     #[error(transparent)]
     Refused(BudgetRefusal),
+    /// It could not be written down.
+    #[error(transparent)]
+    Journal(StoreError),
+}
+
+/// Why a posting was not corrected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CorrectError {
+    /// The books do not have what is to be corrected.
+    #[error(transparent)]
+    Refused(CorrectionRefusal),
     /// It could not be written down.
     #[error(transparent)]
     Journal(StoreError),
@@ -222,6 +233,31 @@ impl Books {
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
         lock(&self.0).book.tier_cap(day, tier)
+    }
+
+    /// What calls of all tiers have cost on a day beyond what was reserved for them. It is part of what is posted.
+    #[must_use]
+    pub fn overrun(&self, day: u64) -> Money {
+        let desk = lock(&self.0);
+        Tier::ALL.into_iter().map(|tier| desk.book.overrun(day, tier)).sum()
+    }
+
+    /// An operator has found out what a call cost: `cost` takes the place of the `charged` that was posted for it. It is
+    /// written down first, so that a restart does not bring the old amount back.
+    pub fn correct(
+        &self,
+        day: u64,
+        caller: u64,
+        tier: Tier,
+        charged: Money,
+        cost: Money,
+    ) -> Result<(), CorrectError> {
+        let mut desk = lock(&self.0);
+        let entry =
+            desk.book.decide_correction(day, caller, tier, charged, cost).map_err(CorrectError::Refused)?;
+        desk.write(&[JournalRecord::Entry(entry)]).map_err(CorrectError::Journal)?;
+        desk.apply(&entry);
+        Ok(())
     }
 
     /// What one caller has spent on a day.

@@ -10,7 +10,7 @@ mod tests;
 
 use crate::encoding::{Reader, put_number, put_text};
 use crate::usage::{CallId, Certainty, UsageEvent};
-use seawall_core::budget::{Entry, LeaseId, Reservation, ReservationId};
+use seawall_core::budget::{Correction, Entry, LeaseId, Reservation, ReservationId};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
@@ -27,6 +27,7 @@ const EVENT: u8 = 6;
 const ATTEMPT: u8 = 7;
 const BEGUN: u8 = 8;
 const ENDED: u8 = 9;
+const CORRECTED: u8 = 16;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +109,15 @@ impl JournalRecord {
             Self::Entry(Entry::Expired(id)) => {
                 bytes.push(EXPIRED);
                 put_number(bytes, id.0);
+            }
+            Self::Entry(Entry::Corrected(Correction { id, day, caller, tier, charged, cost })) => {
+                bytes.push(CORRECTED);
+                put_number(bytes, id.0);
+                put_number(bytes, *day);
+                bytes.extend_from_slice(&caller.to_le_bytes());
+                bytes.push(tier_byte(*tier));
+                put_number(bytes, charged.as_nanos());
+                put_number(bytes, cost.as_nanos());
             }
             Self::Entry(Entry::Leased { lease, granted, returned }) => {
                 bytes.push(LEASED);
@@ -206,6 +216,14 @@ fn read_entry(kind: u8, reader: &mut Reader<'_>) -> Option<Entry> {
         },
         VOIDED => Entry::Voided(ReservationId(reader.number()?)),
         EXPIRED => Entry::Expired(ReservationId(reader.number()?)),
+        CORRECTED => Entry::Corrected(Correction {
+            id: ReservationId(reader.number()?),
+            day: reader.number()?,
+            caller: read_hash(reader)?,
+            tier: read_tier(reader)?,
+            charged: read_money(reader)?,
+            cost: read_money(reader)?,
+        }),
         LEASED => Entry::Leased {
             lease: read_lease(reader)?,
             granted: read_money(reader)?,

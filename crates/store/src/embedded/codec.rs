@@ -207,6 +207,11 @@ impl<'a> Input<'a> {
         std::str::from_utf8(self.rest).map_err(|_| self.wrong())
     }
 
+    /// Whether nothing is left.
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Refuses what is left over.
     pub(super) fn end<T>(self, value: T) -> Result<T, StoreError> {
         if self.rest.is_empty() { Ok(value) } else { Err(self.wrong()) }

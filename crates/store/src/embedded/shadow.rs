@@ -72,9 +72,10 @@ struct Purse {
 }
 
 impl Purse {
-    const fn nothing_held(self, id: ReservationId) -> Reservation {
+    /// One reservation in place of several that have ended, for which `worst` was held.
+    const fn reservation(self, id: ReservationId, worst: Money) -> Reservation {
         let Self { day, caller, tier, generation, session } = self;
-        let (worst, expires) = (Money::ZERO, Timestamp::NEVER);
+        let expires = Timestamp::NEVER;
         Reservation { id, day, caller, tier, generation, session, input: 0, output: 0, worst, expires }
     }
 }
@@ -85,6 +86,8 @@ struct Spent {
     /// The number of the last of them.
     last: ReservationId,
     totals: Totals,
+    /// What they cost beyond what was reserved for them.
+    overrun: Money,
 }
 
 impl Shadow {
@@ -208,6 +211,15 @@ impl Shadow {
                 let _ = self.book.apply(&Entry::Expired(id));
                 None
             }
+            Entry::Corrected(correction) => {
+                // It has a number of its own, behind those of all that it may be about.
+                self.settle_up();
+                let _ = self.book.apply(entry);
+                let next = correction.id.0.saturating_add(1).max(self.next);
+                (self.next, self.first_fresh) = (next, next);
+                self.use_day(correction.day);
+                None
+            }
             Entry::Leased { lease, .. } | Entry::Returned { lease, .. } => {
                 self.use_day(lease.day);
                 let _ = self.book.apply(entry);
@@ -229,10 +241,12 @@ impl Shadow {
         }
         let (reservation, _) = ended.as_ref()?;
         let Reservation { day, caller, tier, generation, session, .. } = *reservation;
-        let nothing = Spent { last: id, totals: Totals::default() };
+        let nothing = Spent { last: id, totals: Totals::default(), overrun: Money::ZERO };
+        let overrun = cost.saturating_sub(reservation.worst);
         let spent = self.spent.entry(Purse { day, caller, tier, generation, session }).or_insert(nothing);
         spent.last = spent.last.max(id);
         spent.totals.join(&Totals { calls: 1, usage, cost });
+        spent.overrun = spent.overrun.saturating_add(overrun);
         if self.spent.len() >= MOST_PURSES {
             self.settle_up();
         }
@@ -240,18 +254,20 @@ impl Shadow {
     }
 
     /// Brings the book up to the journal. A call that began and ended since it last was changes it only by what it cost, so
-    /// that those of one purse are entered as one, which held nothing; the rest are entered as they are.
+    /// that those of one purse are entered as one, which held what they cost but for what was beyond their reservations; the
+    /// rest are entered as they are.
     fn settle_up(&mut self) {
         let spent = self.spent.drain();
-        let mut fresh: Vec<(ReservationId, Option<(Purse, Totals)>)> =
-            spent.map(|(purse, spent)| (spent.last, Some((purse, spent.totals)))).collect();
+        let mut fresh: Vec<(ReservationId, Option<(Purse, Spent)>)> =
+            spent.map(|(purse, spent)| (spent.last, Some((purse, spent)))).collect();
         let is_fresh = |id: &&ReservationId| id.0 >= self.first_fresh;
         fresh.extend(self.untold.keys().filter(is_fresh).map(|id| (*id, None)));
         // The book takes numbers in their order.
         fresh.sort_unstable_by_key(|(id, _)| *id);
         for (id, spent) in fresh {
-            if let Some((purse, Totals { usage, cost, .. })) = spent {
-                let _ = self.book.apply(&Entry::Reserved(purse.nothing_held(id)));
+            if let Some((purse, Spent { totals: Totals { usage, cost, .. }, overrun, .. })) = spent {
+                let held = cost.saturating_sub(overrun);
+                let _ = self.book.apply(&Entry::Reserved(purse.reservation(id, held)));
                 let _ = self.book.apply(&Entry::Posted { id, usage, cost });
             } else if let Some((reservation, _)) = self.untold.get(&id) {
                 let _ = self.book.apply(&Entry::Reserved(*reservation));

@@ -7,6 +7,7 @@ use seawall_core::budget::{
     Account, BudgetSnapshot, BudgetSource, LeaseId, Reservation, ReservationId, SavedCaller, SavedDay,
     SavedHolding, SavedSession, SessionTokens,
 };
+use seawall_core::money::Money;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
 use std::sync::Arc;
@@ -121,7 +122,26 @@ fn read_day(input: &mut Input<'_>) -> Result<SavedDay, StoreError> {
     let (day, used) = (input.number()?, input.duration()?);
     let tiers = [read_account(input)?, read_account(input)?, read_account(input)?];
     let (callers, leases) = (read_list(input, read_caller)?, read_list(input, read_holding)?);
-    Ok(SavedDay { day, used, tiers, callers, leases })
+    Ok(SavedDay { day, used, tiers, overrun: [Money::ZERO; 3], callers, leases })
+}
+
+/// What calls cost beyond their reservations, for the days that have such calls. Rows of before there was such a thing, and
+/// all that have none, end without.
+fn put_overruns(output: Output, days: &[SavedDay]) -> Output {
+    let has_overrun = |day: &&SavedDay| day.overrun != [Money::ZERO; 3];
+    days.iter().filter(has_overrun).fold(output, |output, day| {
+        day.overrun.iter().fold(output.number(day.day), |output, overrun| output.money(*overrun))
+    })
+}
+
+fn read_overruns(input: &mut Input<'_>, days: &mut [SavedDay]) -> Result<(), StoreError> {
+    while !input.is_at_end() {
+        let number = input.number()?;
+        let overrun = [input.money()?, input.money()?, input.money()?];
+        let day = days.iter_mut().find(|day| day.day == number).ok_or_else(|| input.wrong())?;
+        day.overrun = overrun;
+    }
+    Ok(())
 }
 
 fn put_session(output: Output, session: &SavedSession) -> Output {
@@ -175,7 +195,8 @@ impl Saved {
             put_list(output, &self.sessions, |output, (session, day)| output.number(*session).number(*day));
         let output = output.number(*next).duration(*uptime).duration(*next_look).optional(*session_round);
         let output = put_list(put_list(output, days, put_day), sessions, put_session);
-        put_list(put_list(output, open, put_reservation), given_up, put_reservation).row()
+        let output = put_list(put_list(output, open, put_reservation), given_up, put_reservation);
+        put_overruns(output, days).row()
     }
 
     pub(super) fn read(row: &[u8]) -> Result<Self, StoreError> {
@@ -195,6 +216,8 @@ impl Saved {
             open: read_list(&mut input, read_reservation)?,
             given_up: read_list(&mut input, read_reservation)?,
         };
-        input.end(Self { source, first_segment, calls, days, sessions, snapshot })
+        let mut saved = Self { source, first_segment, calls, days, sessions, snapshot };
+        read_overruns(&mut input, &mut saved.snapshot.days)?;
+        input.end(saved)
     }
 }

@@ -1,6 +1,7 @@
 //! The books: who has spent what, and what is set aside.
 
 mod checks;
+mod corrections;
 mod forgetting;
 mod leases;
 mod saving;
@@ -138,6 +139,7 @@ impl BudgetBook {
             Entry::Posted { id, usage, cost } => self.settle(id, usage, cost),
             Entry::Voided(id) => self.settle(id, Usage::default(), Money::ZERO),
             Entry::Expired(id) => self.give_up(id),
+            Entry::Corrected(correction) => self.correct(&correction),
             Entry::Leased { lease, granted, returned } => self.change_lease(lease, |held| {
                 held.granted = held.granted.max(granted);
                 held.returned = held.returned.max(returned);
@@ -204,6 +206,13 @@ impl BudgetBook {
     #[must_use]
     pub fn all(&self, day: u64) -> Account {
         self.days.get(&day).map(Day::all).unwrap_or_default()
+    }
+
+    /// What calls of a tier have cost on a day beyond what was reserved for them. It is part of what is posted: without it,
+    /// posted and held together never pass the cap.
+    #[must_use]
+    pub fn overrun(&self, day: u64, tier: Tier) -> Money {
+        self.days.get(&day).map_or(Money::ZERO, |day| day.overrun[tier.index()])
     }
 
     /// What one caller has spent on a day.
@@ -312,6 +321,9 @@ impl BudgetBook {
             Stood::GivenUp if can_be_counted => account.correct(of.worst, cost),
             Stood::GivenUp => {}
         });
+        if stood == Stood::Open || can_be_counted {
+            day.note_overrun(of.tier, of.worst, cost);
+        }
         let spent = account.posted;
         if share.is_exceeded_by(spent.as_nanos(), cap.as_nanos()) && day.told.insert(of.caller) {
             return ApplyDecision::SingleSource(SourceAlarm { caller: of.caller, spent, cap });

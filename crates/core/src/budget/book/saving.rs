@@ -113,6 +113,7 @@ fn saved_day(number: u64, day: &Day) -> SavedDay {
         day: number,
         used: day.used,
         tiers: day.tiers,
+        overrun: day.overrun,
         callers,
         leases: day.leases.iter().flat_map(BTreeMap::values).map(holding).collect(),
     }
@@ -139,7 +140,7 @@ fn read_day(saved: &SavedDay, snapshot: &BudgetSnapshot, source: BudgetSource) -
     if saved.used > snapshot.uptime {
         return Err(SnapshotError::UsedLater { what: "day", number: saved.day });
     }
-    let mut day = Day { tiers: saved.tiers, used: saved.used, ..Day::default() };
+    let mut day = Day { tiers: saved.tiers, overrun: saved.overrun, used: saved.used, ..Day::default() };
     for SavedCaller { caller, account, is_told } in saved.callers.iter().copied() {
         if day.callers.get(caller).is_some() {
             return Err(SnapshotError::Twice { what: "caller", number: caller });

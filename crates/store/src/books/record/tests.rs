@@ -5,7 +5,7 @@ use crate::usage::{CallId, Certainty, UsageEvent};
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
-use seawall_core::budget::{Entry, LeaseId, Reservation, ReservationId};
+use seawall_core::budget::{Correction, Entry, LeaseId, Reservation, ReservationId};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
@@ -116,6 +116,12 @@ fn records() -> impl Strategy<Value = JournalRecord> {
         })),
         ids().prop_map(|id| JournalRecord::Entry(Entry::Voided(id))),
         ids().prop_map(|id| JournalRecord::Entry(Entry::Expired(id))),
+        (ids(), numbers(), any::<u64>(), select(Tier::ALL.to_vec()), money(), money()).prop_map(
+            |(id, day, caller, tier, charged, cost)| {
+                let correction = Correction { id, day, caller, tier, charged, cost };
+                JournalRecord::Entry(Entry::Corrected(correction))
+            }
+        ),
         (leases(), money(), money()).prop_map(|(lease, granted, returned)| {
             JournalRecord::Entry(Entry::Leased { lease, granted, returned })
         }),
