@@ -79,6 +79,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         queue: QueueOptions::default().check()?,
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
         output_limit_field: OutputLimitField::MaxTokens,
+        window: None,
         concurrency: 1_000,
         shares: SlotShares::default(),
         breaker: BreakerProfile::Sonnet.options().check()?,

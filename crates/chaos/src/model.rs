@@ -1,6 +1,7 @@
 //! A model server: a `seawall model` process whose faults are changed while it runs.
 
 use crate::process::Process;
+use crate::schedule::DISHONEST;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -31,6 +32,8 @@ pub(crate) struct Billed {
     pub(crate) nano_dollars: u64,
     /// Calls that were not answered to their end, and are billed by what had been sent.
     pub(crate) unfinished: u64,
+    /// Calls for which more was billed, or told, than their requests allow, and what they were billed.
+    pub(crate) dishonest: (u64, u64),
     /// Some calls are forgotten.
     pub(crate) is_partial: bool,
 }
@@ -68,9 +71,15 @@ impl Model {
         let calls: Value = serde_json::from_slice(&get(self.address, "/admin/calls").await?)?;
         let calls = calls["calls"].as_array().context("no list of calls")?;
         let is_unfinished = |call: &&Value| call["end"] != "complete";
+        let is_dishonest =
+            |call: &&Value| call["fault"].as_str().is_some_and(|name| DISHONEST.contains(&name));
+        let dishonest = || calls.iter().filter(is_dishonest);
         Ok(Billed {
             nano_dollars: bill["nano_dollars"].as_u64().context("no bill")?,
             unfinished: calls.iter().filter(is_unfinished).count() as u64,
+            dishonest: dishonest().fold((0, 0), |(count, sum), call| {
+                (count + 1, sum + call["nano_dollars"].as_u64().unwrap_or(0))
+            }),
             is_partial: calls.len() >= REMEMBERED,
         })
     }

@@ -44,6 +44,8 @@ pub(crate) struct Node {
 pub(crate) struct Books {
     pub(crate) posted: u64,
     pub(crate) held: u64,
+    /// What calls cost beyond what was reserved for them; part of what is posted.
+    pub(crate) overrun: u64,
     /// Calls under way.
     pub(crate) in_flight: u64,
     pub(crate) decided_alone: u64,
@@ -229,6 +231,7 @@ fn books_in(metrics: &str) -> Option<Books> {
     Some(Books {
         posted: read("seawall_budget_posted_nanodollars")?,
         held: read("seawall_budget_held_nanodollars")?,
+        overrun: read("seawall_budget_overrun_nanodollars").unwrap_or(0),
         in_flight: read("seawall_in_flight")?,
         decided_alone: read("seawall_shared_store_decided_alone_total").unwrap_or(0),
     })
@@ -243,7 +246,10 @@ mod tests {
         let text = "# HELP x\nseawall_budget_posted_nanodollars{tier=\"prime\"} 12\n\
                     seawall_budget_posted_nanodollars{tier=\"guest\"} 3\nseawall_budget_held_nanodollars 7\n\
                     seawall_in_flight{target=\"a\"} 2\nseawall_in_flight_limit{target=\"a\"} 100\n";
-        assert_eq!(books_in(text), Some(Books { posted: 15, held: 7, in_flight: 2, decided_alone: 0 }));
+        assert_eq!(
+            books_in(text),
+            Some(Books { posted: 15, held: 7, overrun: 0, in_flight: 2, decided_alone: 0 })
+        );
         let text = format!("{text}seawall_shared_store_decided_alone_total 3\n");
         assert_eq!(books_in(&text).map(|books| books.decided_alone), Some(3));
         assert_eq!(books_in("seawall_budget_posted_nanodollars 12\n"), None);

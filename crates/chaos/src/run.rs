@@ -7,7 +7,7 @@ use crate::ledger::{priced, written};
 use crate::model::Model;
 use crate::node::Node;
 use crate::process::descriptors;
-use crate::schedule::{MODELS, NODES, Planned, Trouble, schedule, spoils};
+use crate::schedule::{DISHONEST, MODELS, NODES, Planned, Trouble, schedule, spoils};
 use crate::setting::NodeSettings;
 use crate::show::Screen;
 use crate::store::Store;
@@ -184,9 +184,13 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
         Trouble::Faults { model, name, rules } => {
             let is_well = rules.as_array().is_none_or(Vec::is_empty);
             if !is_well {
-                let span = Span { from: stage.runtime.monotonic(), to: None };
+                let from = stage.runtime.monotonic();
+                let span = Span { from, to: None };
                 let mut seen = stage.history.seen();
                 if spoils(name) { &mut seen.spoilt[model] } else { &mut seen.strained[model] }.push(span);
+                if DISHONEST.contains(&name) {
+                    seen.may_be_aside[model].get_or_insert(from);
+                }
             }
             stage.models[model].spoil(&rules).await?;
             if is_well {
@@ -249,7 +253,8 @@ async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>
         if let Some(books) = node.books().await {
             let mut seen = stage.history.seen();
             seen.readings += 1;
-            let sum = books.posted.saturating_add(books.held);
+            // What calls cost beyond their reservations is spent, and nobody could refuse it.
+            let sum = books.posted.saturating_add(books.held).saturating_sub(books.overrun);
             let full = sum.saturating_mul(1_000) / cap.max(1);
             seen.fullest = seen.fullest.max(full);
             if full >= TIGHT {

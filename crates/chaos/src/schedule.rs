@@ -87,9 +87,16 @@ enum Card {
     Flood,
     SlowModels,
     Hostile,
+    EndlessOutput,
+    LyingUsage,
 }
 
-const DECK: [Card; 16] = [
+/// The model that passes its limits: three times in ten minutes set a target aside, and the other one has to be there.
+const OVERRUNS: usize = 0;
+/// The names of faults by which a model bills, or says that it bills, more than a request allows.
+pub(crate) const DISHONEST: [&str; 2] = ["endless output", "lying usage"];
+
+const DECK: [Card; 18] = [
     Card::Model,
     Card::Model,
     Card::Model,
@@ -106,6 +113,8 @@ const DECK: [Card; 16] = [
     Card::Flood,
     Card::SlowModels,
     Card::Hostile,
+    Card::EndlessOutput,
+    Card::LyingUsage,
 ];
 
 /// Everything that will go wrong in a run of this length, the earliest first.
@@ -168,6 +177,7 @@ impl Dealer {
             Card::BothModels | Card::SlowModels | Card::Hostile => {
                 self.models_free.iter().all(|free| *free <= at)
             }
+            Card::EndlessOutput | Card::LyingUsage => self.models_free[OVERRUNS] <= at,
             Card::StoreKilled | Card::StoreFrozen => self.store_free <= at,
             Card::NodeStopped | Card::NodeKilled => self.nodes_free <= at,
             Card::Reload | Card::Flood => true,
@@ -186,6 +196,10 @@ impl Dealer {
                 return;
             }
             Card::BothModels => return (0..MODELS).for_each(|model| self.spoil(model, at, end)),
+            Card::EndlessOutput | Card::LyingUsage => {
+                let fault = self.overrun(card);
+                return self.spoil_with(OVERRUNS, fault, at, end);
+            }
             Card::StoreKilled => {
                 let away = self.millis(300, 3_000);
                 self.store_free = at + away + STORE_REST;
@@ -227,7 +241,17 @@ impl Dealer {
 
     /// A model goes wrong for some seconds.
     fn spoil(&mut self, model: usize, at: Duration, end: Duration) {
-        let (name, fault) = self.fault();
+        let fault = self.fault();
+        self.spoil_with(model, fault, at, end);
+    }
+
+    fn spoil_with(
+        &mut self,
+        model: usize,
+        (name, fault): (&'static str, Value),
+        at: Duration,
+        end: Duration,
+    ) {
         let rule = json!([{ "name": name, "percent": 30 + self.below(71), "fault": fault }]);
         let until = (at + self.millis(1_500, 6_000)).min(end);
         self.go_wrong(model, name, rule, at, until);
@@ -238,6 +262,20 @@ impl Dealer {
         self.planned.push(Planned { at, trouble: Trouble::Faults { model, name, rules: rule } });
         let well = Trouble::Faults { model, name: "well again", rules: json!([]) };
         self.planned.push(Planned { at: until, trouble: well });
+    }
+
+    /// A model that talks on, in one event or token by token, or one that lies about what it used.
+    fn overrun(&mut self, card: Card) -> (&'static str, Value) {
+        let tokens = 2_000 + self.below(4_000);
+        match (card, self.below(3)) {
+            (Card::LyingUsage, 0) => ("lying usage", json!({ "kind": "partial_usage" })),
+            (Card::LyingUsage, 1) => ("lying usage", json!({ "kind": "usage", "percent": 300 })),
+            (Card::LyingUsage, _) => ("lying usage", json!({ "kind": "claim", "output": tokens })),
+            (_, 0) => ("endless output", json!({ "kind": "endless", "every": "20ms" })),
+            (_, way) => {
+                ("endless output", json!({ "kind": "overlong", "tokens": tokens, "at_once": way == 1 }))
+            }
+        }
     }
 
     fn fault(&mut self) -> (&'static str, Value) {

@@ -109,6 +109,7 @@ impl Targets {
             grade: target.grade,
             price: price(settings, &target.model)?,
             output_limit_field: target.output_limit_field,
+            window: settings.models.windows.get(&target.model).copied(),
             concurrency: target.concurrency,
             shares: settings.limits.concurrency,
             queue: settings.queue,

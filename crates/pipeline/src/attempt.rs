@@ -4,9 +4,10 @@
 //! exactly once: by success, by failure, or, dropped in the middle because the caller went away, by what was known
 //! until then.
 
+use crate::output::{Charge, Output, OutputEnd};
 use crate::place::Place;
 use crate::settle::{AttemptEnding, AttemptRecord, Tally};
-use crate::target::{GuardedTarget, most_input};
+use crate::target::GuardedTarget;
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
@@ -14,8 +15,10 @@ use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
 use seawall_core::sender::ThrottleVerdict;
 use seawall_core::time::{Now, Timestamp};
+use seawall_core::tokens::OutputMeter;
 use seawall_core::vocabulary::Tier;
 use seawall_store::{Certainty, Hold};
+use seawall_wire::chat::UsageReport;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,13 +32,14 @@ pub(crate) struct Attempt<R: Runtime> {
     first_content: Option<Timestamp>,
     /// What the vendor has said so far.
     pub(crate) usage: Usage,
-    usage_is_final: bool,
-    /// Bytes of input, and bytes of answer that have arrived: no fewer than there were tokens.
+    /// Whether that is all of the output.
+    has_output: bool,
+    /// Bytes of input, and bytes of answer that have arrived.
     input_bytes: u64,
     received_bytes: u64,
-    /// The most tokens that the answer may have, and whether nothing is seen of it before all of it is there.
-    most_output: u64,
+    /// Whether nothing is seen of the answer before all of it is there.
     comes_whole: bool,
+    output: Output,
     hold: Option<Hold>,
     permit: Option<SharedPermit>,
     credit: Option<Credit>,
@@ -44,8 +48,8 @@ pub(crate) struct Attempt<R: Runtime> {
     tally: Arc<Tally>,
     tier: Tier,
     ending: AttemptEnding,
-    /// What the books were told.
-    posted: (Usage, Money),
+    /// What was posted, and by how much that is more than was reserved.
+    posted: Option<(Charge, Money)>,
 }
 
 /// What an attempt asks for.
@@ -86,11 +90,11 @@ impl<R: Runtime> Attempt<R> {
             started: now,
             first_content: None,
             usage: Usage::default(),
-            usage_is_final: false,
+            has_output: false,
             input_bytes,
             received_bytes: 0,
-            most_output,
             comes_whole,
+            output: Output::new(most_output, comes_whole, target),
             hold: Some(hold),
             permit: Some(permit),
             credit,
@@ -98,12 +102,26 @@ impl<R: Runtime> Attempt<R> {
             tally: Arc::clone(tally),
             tier,
             ending: AttemptEnding::Abandoned,
-            posted: (Usage::default(), Money::ZERO),
+            posted: None,
         })
     }
 
     pub(crate) fn note_bytes(&mut self, bytes: usize) {
         self.received_bytes = self.received_bytes.saturating_add(bytes as u64);
+    }
+
+    pub(crate) const fn has_received(&self) -> bool {
+        self.received_bytes > 0
+    }
+
+    /// Notes what has arrived of a stream. Returns whether that is more than was reserved.
+    pub(crate) fn note_output(&mut self, meter: &OutputMeter) -> bool {
+        self.output.note(meter, self.target.family)
+    }
+
+    /// How many tokens a stream that has passed its limit has, as far as is known.
+    pub(crate) fn tokens_passed(&self) -> u64 {
+        self.output.passed()
     }
 
     /// The first content has arrived.
@@ -137,11 +155,30 @@ impl<R: Runtime> Attempt<R> {
         self.first_content
     }
 
-    /// The answer has ended as it should; with the vendor's own count, if it told one.
-    pub(crate) fn succeed(&mut self, usage: Option<Usage>) {
-        self.usage = usage.unwrap_or(self.usage);
-        self.usage_is_final = usage.is_some();
+    /// A whole answer has come.
+    pub(crate) fn succeed_whole(&mut self, report: UsageReport, body: &[u8]) {
+        if !(report.has_output && report.usage.total_input() > 0) {
+            self.output.note_whole(seawall_wire::most_tokens(body));
+        }
+        self.succeed(report);
+    }
+
+    /// The answer has ended as it should, and the vendor has told this of its use.
+    pub(crate) fn succeed(&mut self, report: UsageReport) {
+        (self.usage, self.has_output) = (report.usage, report.has_output);
         let now = self.runtime.now();
+        if let Some(first) = self.first_content.filter(|_| report.has_output) {
+            self.target.output.note_answer(report.usage.output, self.output.shown(), now.monotonic - first);
+        }
+        self.complete(now);
+    }
+
+    /// The answer had passed its limit, and was ended by us.
+    pub(crate) fn stop(&mut self) {
+        self.complete(self.runtime.now());
+    }
+
+    fn complete(&mut self, now: Now) {
         let took = self.first_content.unwrap_or(now.monotonic) - self.started;
         let outcome = if self.comes_whole {
             let usual = self.target.gauges().usual.judge_whole(took, self.usage.output, now.monotonic);
@@ -153,7 +190,10 @@ impl<R: Runtime> Attempt<R> {
         if let Some(credit) = self.credit.take() {
             credit.succeeded();
         }
-        self.post_at(now);
+        let end = if self.output.is_passed() { OutputEnd::Open } else { OutputEnd::Vendor };
+        self.post_at(now, end);
+        // What is told of an answer is what was paid for.
+        self.usage = self.posted.map_or(self.usage, |(charge, _)| charge.usage);
         self.place = None;
     }
 
@@ -162,7 +202,7 @@ impl<R: Runtime> Attempt<R> {
         let now = self.runtime.now();
         let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
         self.report(&Outcome::Succeeded { first_content_after }, now.monotonic);
-        self.post_at(now);
+        self.post_at(now, OutputEnd::Open);
         self.place = None;
     }
 
@@ -180,7 +220,14 @@ impl<R: Runtime> Attempt<R> {
                 hold.void();
             }
         } else {
-            self.post_at(now);
+            self.post_at(
+                now,
+                match failure {
+                    _ if failure.no_output => OutputEnd::Nothing,
+                    _ if is_answer(failure.kind) => OutputEnd::Vendor,
+                    _ => OutputEnd::Open,
+                },
+            );
         }
         self.place = None;
     }
@@ -192,28 +239,30 @@ impl<R: Runtime> Attempt<R> {
         self.place = None;
     }
 
-    /// Posts the vendor's count where it is final, and otherwise the most it can be: what was sent, and what came. Of an
-    /// answer in one piece nothing comes before all of it was written: one that did not come may be as long as any.
-    fn post_at(&mut self, now: Now) {
+    /// Posts what the vendor has told, and where it has not, the most that it can bill.
+    fn post_at(&mut self, now: Now, end: OutputEnd) {
         let Some(hold) = self.hold.take() else { return };
-        let (usage, cost, certainty) = if self.usage_is_final {
-            (self.usage, self.target.price.of(&self.usage), Certainty::Told)
-        } else {
-            let is_unseen = self.comes_whole && self.received_bytes == 0;
-            let output = if is_unseen { self.most_output } else { self.received_bytes.min(self.most_output) };
-            let usage = Usage { input: most_input(self.input_bytes), output, ..Usage::default() };
-            let most = self.target.worst(self.input_bytes, output);
-            (usage, most.min(hold.amount()), if is_unseen { Certainty::Worst } else { Certainty::Counted })
+        let (held, report) = (hold.amount(), UsageReport { usage: self.usage, has_output: self.has_output });
+        let charge = self.output.charge(report, end, self.input_bytes, held, &self.target);
+        let certainty = match charge.is_told {
+            true => Certainty::Told,
+            false if charge.cost == held => Certainty::Worst,
+            false => Certainty::Counted,
         };
-        self.tally.add(&usage, cost);
-        self.posted = (usage, cost);
-        hold.post(usage, cost, certainty, now);
+        let overrun = charge.cost.saturating_sub(held);
+        if overrun > Money::ZERO {
+            self.target.output.note_overrun(now.monotonic);
+            self.tally.add_overrun(overrun, charge.is_bounded);
+        }
+        self.tally.add(&charge.usage, charge.cost);
+        self.posted = Some((charge, overrun));
+        hold.post(charge.usage, charge.cost, certainty, now);
     }
 
     /// The same now, unless it was done before.
     fn post(&mut self) {
         if self.hold.is_some() {
-            self.post_at(self.runtime.now());
+            self.post_at(self.runtime.now(), OutputEnd::Open);
         }
     }
 
@@ -267,13 +316,15 @@ impl<R: Runtime> Drop for Attempt<R> {
     fn drop(&mut self) {
         // The caller went away: the permit says nothing about the target, the money is owed all the same.
         self.post();
-        let (usage, cost) = self.posted;
+        let (usage, cost) = self.posted.map(|(charge, _)| (charge.usage, charge.cost)).unwrap_or_default();
         self.tally.attempted(&AttemptRecord {
             target: &self.target.name,
             tier: self.tier,
             ending: self.ending,
             usage,
             cost,
+            overrun: self.posted.map_or(Money::ZERO, |(_, overrun)| overrun),
+            is_bounded: self.posted.is_some_and(|(charge, _)| charge.is_bounded),
         });
     }
 }

@@ -19,6 +19,8 @@ pub mod guardrail;
 mod hand;
 mod identify;
 mod limits;
+mod output;
+mod output_history;
 mod pacing;
 mod path;
 mod place;

@@ -199,9 +199,14 @@ impl<R: Runtime> ReplyStream<R> {
     /// The answer is whole, and over: its end is waited for only because then the connection can be used again.
     fn finish(&mut self) {
         if let Some(telling) = &mut self.telling {
-            let (finish, cost) = (self.stream.finish(), self.closing.tally.cost());
-            let reply = telling.finish(&self.runtime, finish, self.attempt.usage, cost);
+            let end = (self.stream.finish(), self.stream.is_stopped());
+            let cost = self.closing.tally.cost();
+            let reply = telling.finish(&self.runtime, end, self.attempt.usage, cost);
             self.ready.push_back(self.stream.complete(reply));
+        }
+        if self.stream.is_stopped() {
+            // Whoever talks on is not listened to.
+            self.frames = None;
         }
         self.closing.record.verdict = Verdict::Answered;
         self.closing.ended = Some(self.runtime.monotonic());

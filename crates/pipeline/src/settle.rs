@@ -10,7 +10,7 @@ use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Rung, Tier};
 use seawall_store::Spent;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How a request ended.
@@ -53,6 +53,10 @@ pub struct Record {
     pub usage: Usage,
     /// What was posted for all attempts together.
     pub cost: Money,
+    /// By how much that is more than was reserved for them.
+    pub overrun: Money,
+    /// Whether a vendor told more than is possible, and was not believed.
+    pub is_bounded: bool,
     /// From arrival to first content, where there was any.
     pub first_content: Option<Duration>,
     /// From arrival to the end.
@@ -76,6 +80,10 @@ pub struct AttemptRecord<'a> {
     pub usage: Usage,
     /// What was posted for it.
     pub cost: Money,
+    /// By how much that is more than was reserved for it.
+    pub overrun: Money,
+    /// Whether the vendor told more than is possible, and was not believed.
+    pub is_bounded: bool,
 }
 
 /// How an attempt ended.
@@ -94,6 +102,8 @@ pub(crate) struct Tally {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
     cost_nanos: AtomicU64,
+    overrun_nanos: AtomicU64,
+    is_bounded: AtomicBool,
     /// Tokens that were posted, for input and output.
     tokens: AtomicU64,
     /// Time spent waiting for others: targets, places, pauses between tries.
@@ -106,6 +116,8 @@ impl Tally {
             observer: Arc::clone(observer),
             attempts: AtomicU32::new(0),
             cost_nanos: AtomicU64::new(0),
+            overrun_nanos: AtomicU64::new(0),
+            is_bounded: AtomicBool::new(false),
             tokens: AtomicU64::new(0),
             waited_nanos: AtomicU64::new(0),
         }
@@ -128,6 +140,12 @@ impl Tally {
     pub(crate) fn add(&self, usage: &Usage, cost: Money) {
         add(&self.cost_nanos, cost.as_nanos());
         add(&self.tokens, usage.total_input().saturating_add(usage.output));
+    }
+
+    /// An attempt has cost so much more than was reserved for it.
+    pub(crate) fn add_overrun(&self, overrun: Money, is_bounded: bool) {
+        add(&self.overrun_nanos, overrun.as_nanos());
+        self.is_bounded.fetch_or(is_bounded, Ordering::Relaxed);
     }
 
     fn tokens(&self) -> u64 {
@@ -187,6 +205,8 @@ impl<R: Runtime> Closing<R> {
             attempts: 0,
             usage: Usage::default(),
             cost: Money::ZERO,
+            overrun: Money::ZERO,
+            is_bounded: false,
             first_content: None,
             took: Duration::ZERO,
             overhead: None,
@@ -215,6 +235,8 @@ impl<R: Runtime> Drop for Closing<R> {
         let record = &mut self.record;
         record.attempts = self.tally.attempts();
         record.cost = self.tally.cost();
+        record.overrun = Money::from_nanos(self.tally.overrun_nanos.load(Ordering::Relaxed));
+        record.is_bounded = self.tally.is_bounded.load(Ordering::Relaxed);
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
         record.took = record.ended - self.began;
         if let Some((taking, limits)) = self.taking.take() {

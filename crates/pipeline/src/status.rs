@@ -14,7 +14,7 @@ use seawall_core::queue::QueueStats;
 use seawall_core::quota::{LimitView, QuotaKey, Scope};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Grade, Level, Tier};
-use seawall_store::BooksStats;
+use seawall_store::{BooksStats, CorrectError};
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub struct TargetStatus {
     pub queue: QueueStats,
     /// Answers that have begun, and how long half of them and 95 in 100 took at most to do so.
     pub starts: (u64, Option<Duration>, Option<Duration>),
+    /// Calls that cost more than was reserved for them, and for how long the target is set aside because of them.
+    pub overruns: (u64, Option<Duration>),
 }
 
 impl TargetStatus {
@@ -64,6 +66,7 @@ impl TargetStatus {
             in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
             queue: target.line.stats(now),
             starts: (starts.count(), starts.quantile(0.5), starts.quantile(0.95)),
+            overruns: (target.output.overruns(), target.output.set_aside(now)),
         }
     }
 }
@@ -90,6 +93,8 @@ pub struct DaySpend {
     pub tiers: [(Money, Account); 3],
     /// What one caller may spend.
     pub caller_cap: Money,
+    /// What calls have cost beyond what was reserved for them; part of what is posted.
+    pub overrun: Money,
 }
 
 impl<R: Runtime> Path<R> {
@@ -115,7 +120,20 @@ impl<R: Runtime> Path<R> {
             all: self.books.day(day),
             tiers: Tier::ALL.map(|tier| (self.books.tier_cap(day, tier), self.books.tier(day, tier))),
             caller_cap: limits.caller_cap(),
+            overrun: self.books.overrun(day),
         }
+    }
+
+    /// An operator has found out what a call cost: `cost` takes the place of the `charged` that was posted for it.
+    pub fn correct_posting(
+        &self,
+        day: u64,
+        caller: u64,
+        tier: Tier,
+        charged: Money,
+        cost: Money,
+    ) -> Result<(), CorrectError> {
+        self.books.correct(day, caller, tier, charged, cost)
     }
 
     /// How every target stands, by name.

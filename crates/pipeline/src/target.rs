@@ -1,5 +1,6 @@
 //! Where requests can go: targets with what protects them, and the names that callers use for them.
 
+use crate::output_history::OutputHistory;
 use crate::pacing::{Gauges, Pacing};
 use crate::place::Line;
 use crate::speech::Face;
@@ -13,6 +14,7 @@ use seawall_core::queue::QueueSettings;
 use seawall_core::sender::ThrottleGate;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
+use seawall_core::tokens::Family;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
 use std::sync::{Arc, Mutex};
@@ -20,6 +22,9 @@ use std::time::Duration;
 
 /// Tokens that a vendor may add to what the caller wrote.
 const INPUT_OVERHEAD: u64 = 300;
+
+/// No model that is known holds more, in and out together.
+const LARGEST_WINDOW: u64 = 2_000_000;
 
 /// One model at one provider, as somebody wrote it.
 pub struct TargetOptions {
@@ -33,6 +38,9 @@ pub struct TargetOptions {
     pub price: Price,
     /// Where it takes the limit of output, if it speaks as OpenAI does.
     pub output_limit_field: OutputLimitField,
+    /// Tokens that the model can hold, in and out together, where that is known: what a vendor says it used is believed up
+    /// to that.
+    pub window: Option<u64>,
     /// Calls in flight at once.
     pub concurrency: u32,
     /// How many of those whose calls may be.
@@ -55,6 +63,10 @@ pub struct GuardedTarget {
     pub(crate) grade: Grade,
     pub(crate) price: Price,
     pub(crate) output_limit_field: OutputLimitField,
+    window: Option<u64>,
+    /// How its model counts tokens.
+    pub(crate) family: Family,
+    pub(crate) output: Arc<OutputHistory>,
     pub(crate) in_flight: SlotLimit,
     pub(crate) line: Arc<Line>,
     /// How long answers take to begin.
@@ -84,6 +96,7 @@ impl GuardedTarget {
             grade,
             price,
             output_limit_field,
+            window,
             concurrency,
             shares,
             queue,
@@ -98,10 +111,13 @@ impl GuardedTarget {
         };
         Ok(Self {
             name: name.into(),
+            family: Family::of_model(&model),
+            output: Arc::new(OutputHistory::of_model(&model)),
             model: model.into(),
             grade,
             price,
             output_limit_field,
+            window,
             in_flight: SlotLimit::new(concurrency, shares)?,
             line: Arc::new(Line::new(queue)),
             starts: Arc::default(),
@@ -122,6 +138,7 @@ impl GuardedTarget {
             grade,
             price,
             output_limit_field,
+            window,
             concurrency,
             shares,
             breaker,
@@ -131,12 +148,17 @@ impl GuardedTarget {
         } = options;
         // Only to have it checked.
         SlotLimit::new(concurrency, shares)?;
+        let is_same_model = *self.model == *model;
+        let history = || Arc::new(OutputHistory::of_model(&model));
         Ok(Self {
             name: name.into(),
+            family: Family::of_model(&model),
+            output: if is_same_model { Arc::clone(&self.output) } else { history() },
             model: model.into(),
             grade,
             price,
             output_limit_field,
+            window,
             in_flight: self.in_flight.clone(),
             line: Arc::clone(&self.line),
             starts: Arc::clone(&self.starts),
@@ -163,6 +185,12 @@ impl GuardedTarget {
     #[must_use]
     pub fn upstream(&self) -> Arc<dyn Target> {
         Arc::clone(&self.upstream)
+    }
+
+    /// The most tokens that one call can read, and the most that it can say.
+    pub(crate) fn output_bounds(&self) -> (u64, u64) {
+        let window = self.window.unwrap_or(LARGEST_WINDOW);
+        (window, window)
     }
 
     /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.

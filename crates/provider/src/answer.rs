@@ -42,6 +42,8 @@ pub(crate) async fn conclude(
         return unrecognised();
     }
     match status {
+        // A page in place of an answer comes from somebody in between.
+        200 if is_page(&headers) => Err(Failure::of(FailureKind::Unrecognised).without_output().into()),
         200 if !may_hold(&headers, stream, dialect) => unrecognised(),
         200 if stream => Ok(Answer::Stream(Box::new(rest))),
         200 => Ok(Answer::Whole { body: collect(rest).await?, told: told(&headers, dialect) }),
@@ -50,8 +52,19 @@ pub(crate) async fn conclude(
             let body = collect(rest).await.unwrap_or_default();
             Err(refusal(status, &headers, &body, dialect))
         }
+        // Who sends us elsewhere has not done anything.
+        300..400 => {
+            let failure = Failure::of(FailureKind::Unrecognised);
+            Err(Failure { not_executed: true, ..failure }.into())
+        }
         _ => unrecognised(),
     }
+}
+
+fn is_page(headers: &impl ReadHeader) -> bool {
+    const PAGE: &[u8] = b"text/html";
+    let content = headers.header("content-type").and_then(|content| content.get(..PAGE.len()));
+    content.is_some_and(|content| content.eq_ignore_ascii_case(PAGE))
 }
 
 /// All of it in one piece. Most arrive in one read and are not copied.

@@ -5,8 +5,9 @@
 
 use crate::StoreError;
 use seawall_core::evaluator::{Protection, Protections, Switch};
+use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Ceiling, Mode};
+use seawall_core::vocabulary::{Ceiling, Mode, Tier};
 use std::future::Future;
 
 /// How everything is switched.
@@ -29,6 +30,19 @@ pub enum SwitchChange {
     SetMode(Protection, Mode),
     /// Models are held down, or set free.
     SetCeiling(Option<Ceiling>),
+    /// What was posted for a call is replaced. It is carried out by the books; here is only who ordered it.
+    CorrectPosting {
+        /// The day that it was posted to, counted from 1970.
+        day: u64,
+        /// Whose call it was.
+        caller: u64,
+        /// The tier that paid for it.
+        tier: Tier,
+        /// What was posted.
+        charged: Money,
+        /// What it really cost.
+        cost: Money,
+    },
 }
 
 /// Who wants a change, and why.

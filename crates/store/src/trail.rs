@@ -7,19 +7,22 @@
 //! The encoding: one byte for its version (1), the number of the record, the 32 bytes of the hash before it, the time in
 //! nanoseconds since 1970, one byte for whether it was refused, the change, then who, role and why. Numbers take seven
 //! bits a byte, the lowest first; texts stand behind their length, so that none can pretend to be another. A change is its
-//! kind and then names: 0 with a switch and a byte for on, 1 with a protection and a mode, 2 with a ceiling or nothing.
+//! kind and then names: 0 with a switch and a byte for on, 1 with a protection and a mode, 2 with a ceiling or nothing, 3
+//! with a day, a caller, a tier, what was posted and what it cost.
 
 use crate::encoding::{Reader, put_number, put_text};
 use crate::switches::{AuditRecord, ChangeOrder, SwitchChange, SwitchState};
 use seawall_core::evaluator::{Protection, Switch};
+use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Ceiling, Mode};
+use seawall_core::vocabulary::{Ceiling, Mode, Tier};
 use sha2::{Digest, Sha256};
 
 const VERSION: u8 = 1;
 const THROW: u8 = 0;
 const SET_MODE: u8 = 1;
 const SET_CEILING: u8 = 2;
+const CORRECT_POSTING: u8 = 3;
 
 /// A record does not follow from the one before it, or is not what its hash says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +87,14 @@ impl AuditRecord {
                 bytes.push(SET_CEILING);
                 put_text(&mut bytes, ceiling.map_or("", Ceiling::name));
             }
+            SwitchChange::CorrectPosting { day, caller, tier, charged, cost } => {
+                bytes.push(CORRECT_POSTING);
+                put_number(&mut bytes, day);
+                put_number(&mut bytes, caller);
+                put_text(&mut bytes, tier.name());
+                put_number(&mut bytes, charged.as_nanos());
+                put_number(&mut bytes, cost.as_nanos());
+            }
         }
         for text in [who, role, why] {
             put_text(&mut bytes, text);
@@ -107,6 +118,13 @@ impl AuditRecord {
                 let protection = Protection::parse(reader.text()?).ok()?;
                 SwitchChange::SetMode(protection, Mode::parse(reader.text()?).ok()?)
             }
+            CORRECT_POSTING => SwitchChange::CorrectPosting {
+                day: reader.number()?,
+                caller: reader.number()?,
+                tier: Tier::parse(reader.text()?).ok()?,
+                charged: Money::from_nanos(reader.number()?),
+                cost: Money::from_nanos(reader.number()?),
+            },
             SET_CEILING => SwitchChange::SetCeiling(match reader.text()? {
                 "" => None,
                 name => Some(Ceiling::parse(name).ok()?),
@@ -131,6 +149,7 @@ impl SwitchState {
             SwitchChange::Throw(switch, on) => self.protections.throw(switch, on),
             SwitchChange::SetMode(protection, mode) => self.protections.set_mode(protection, mode),
             SwitchChange::SetCeiling(ceiling) => self.ceiling = ceiling,
+            SwitchChange::CorrectPosting { .. } => {}
         }
         self.version = self.version.saturating_add(1);
         self
@@ -149,8 +168,9 @@ mod tests {
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use proptest::sample::select;
     use seawall_core::evaluator::{Protection, Switch};
+    use seawall_core::money::Money;
     use seawall_core::time::UtcTime;
-    use seawall_core::vocabulary::{Ceiling, Mode};
+    use seawall_core::vocabulary::{Ceiling, Mode, Tier};
 
     fn changes() -> impl Strategy<Value = SwitchChange> {
         prop_oneof![
@@ -159,6 +179,12 @@ mod tests {
             (select(Protection::ALL.to_vec()), select(Mode::ALL.to_vec()))
                 .prop_map(|(protection, mode)| SwitchChange::SetMode(protection, mode)),
             proptest::option::of(select(Ceiling::ALL.to_vec())).prop_map(SwitchChange::SetCeiling),
+            (any::<u64>(), any::<u64>(), select(Tier::ALL.to_vec()), any::<u64>(), any::<u64>()).prop_map(
+                |(day, caller, tier, charged, cost)| {
+                    let [charged, cost] = [charged, cost].map(Money::from_nanos);
+                    SwitchChange::CorrectPosting { day, caller, tier, charged, cost }
+                }
+            ),
         ]
     }
 

@@ -19,6 +19,7 @@ mod answer_error;
 pub mod anthropic;
 pub mod bedrock;
 pub mod chat;
+mod content;
 mod depth;
 mod fields;
 mod headers;
@@ -31,6 +32,7 @@ pub mod sse;
 mod stream;
 
 pub use answer_error::{AnswerError, StreamError};
+pub use content::most_tokens;
 pub use fields::Fields;
 pub use headers::{Dialect, RetryAdvice, retry_hint};
 pub use refusal::Refusal;

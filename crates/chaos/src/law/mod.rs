@@ -17,7 +17,9 @@ use std::fmt;
 /// How many violations are shown of each law.
 const SHOWN: usize = 8;
 /// What one call that nobody saw the end of may cost more than was delivered of it, in nano-dollars.
-const DEAREST_CALL: u64 = 4_000_000;
+const DEAREST_CALL: u64 = 6_000_000;
+/// The most that is posted for a call that passes its limits in this deck.
+const DEAREST_OVERRUN: u64 = 400_000_000;
 /// How many descriptors more than at its start a node may have open at the end, beside connections to models, of which it
 /// keeps some.
 const MORE_DESCRIPTORS: u64 = 12;
@@ -98,7 +100,7 @@ fn within_the_cap(evidence: &Evidence) -> Law {
     if seen.readings == 0 {
         against.push("the books were never read".to_owned());
     }
-    Law::new("posted and held are within the cap", counts, against)
+    Law::new("posted and held, but for overruns, are within the cap", counts, against)
 }
 
 fn nothing_held(evidence: &Evidence) -> Law {
@@ -127,7 +129,9 @@ fn posted(evidence: &Evidence) -> u64 {
 }
 
 fn all_billed_is_posted(evidence: &Evidence) -> Law {
-    let (billed, posted) = (billed(evidence), posted(evidence));
+    // A vendor that bills more than a request allows is not foreseen.
+    let dishonest: u64 = evidence.billed.iter().map(|billed| billed.dishonest.1).sum();
+    let (billed, posted) = (billed(evidence).saturating_sub(dishonest), posted(evidence));
     let against = (billed > posted).then(|| format!("{} are missing", billed - posted));
     let counts = format!("models billed {billed}, nodes posted {posted}");
     Law::new("what models bill is posted", counts, against.into_iter().collect())
@@ -138,7 +142,9 @@ fn all_posted_is_explained(evidence: &Evidence) -> Law {
     let beyond = posted(evidence).saturating_sub(billed(evidence));
     let unfinished: u64 = evidence.billed.iter().map(|billed| billed.unfinished).sum();
     let (left, lost) = requests::left_and_lost(evidence);
+    let dishonest: u64 = evidence.billed.iter().map(|billed| billed.dishonest.0).sum();
     let explained = (unfinished + left + lost).saturating_mul(DEAREST_CALL);
+    let explained = explained.saturating_add(dishonest.saturating_mul(DEAREST_OVERRUN));
     let counts = format!(
         "{beyond} beyond the bill; {unfinished} calls unfinished, {left} callers left, {lost} lost to kills"
     );

@@ -37,11 +37,12 @@ fn touched(spans: &[(usize, Span)], asked: &Asked) -> bool {
 /// Whether every model was wrong, or had not recovered, at some time while this was asked.
 fn were_all_spoilt(seen: &Seen, asked: &Asked) -> bool {
     let (from, to) = (asked.got.put, asked.got.over);
-    seen.spoilt.iter().all(|spans| {
-        spans.iter().any(|span| {
-            let recovered = Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
-            recovered.touches(from, to)
-        })
+    seen.spoilt.iter().zip(seen.may_be_aside).all(|(spans, aside)| {
+        aside.is_some_and(|since| since <= to)
+            || spans.iter().any(|span| {
+                let recovered = Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
+                recovered.touches(from, to)
+            })
     })
 }
 

@@ -288,6 +288,8 @@ pub struct Failure {
     /// Whether the vendor cannot have carried the request out. Only then may a call that must not happen twice be
     /// sent again, and only then is nothing owed for it.
     pub not_executed: bool,
+    /// Whether the vendor's answer shows that it generated nothing. What it read may be owed all the same.
+    pub no_output: bool,
     /// How long the server asked us to wait, exactly as it said.
     pub retry_after: Option<Duration>,
 }
@@ -301,6 +303,7 @@ impl Failure {
             origin: kind.origin(),
             retryability: kind.retryability(),
             not_executed: kind.proves_not_executed(),
+            no_output: false,
             retry_after: None,
         }
     }
@@ -310,6 +313,12 @@ impl Failure {
     pub fn hold(&self) -> Option<Duration> {
         let wait = self.retry_after.filter(|_| self.kind.is_throttle())?;
         (!wait.is_zero() && wait <= MAX_HOLD).then_some(wait)
+    }
+
+    /// The same failure, of which the vendor's answer shows that nothing was generated.
+    #[must_use]
+    pub const fn without_output(self) -> Self {
+        Self { no_output: true, ..self }
     }
 
     /// The same failure, with the server's word on how long to wait.

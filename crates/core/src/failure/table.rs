@@ -36,6 +36,8 @@ impl ErrorTable {
         let mut failure = Failure::of(kind);
         // An error inside an answer that had begun: the request was at least begun as well.
         failure.not_executed &= status >= 400;
+        // A request that took too long to arrive was not answered; one that took too long to answer may have been.
+        failure.no_output = status == 408;
         if self.retry_here.contains(&kind) {
             failure.retryability = Retryability::Here;
         }

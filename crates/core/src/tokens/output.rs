@@ -32,6 +32,15 @@ pub struct OutputMeter {
     events: u64,
     blocks: u64,
     may_hide: bool,
+    counted: Option<Counted>,
+}
+
+/// What the vendor has counted, and what had arrived by then.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    tokens: u64,
+    upper: u64,
+    events: u64,
 }
 
 impl OutputMeter {
@@ -48,6 +57,11 @@ impl OutputMeter {
     /// The answer has parts that are billed and not shown, such as reasoning or the rounds of a server's own tools.
     pub const fn note_hidden(&mut self) {
         self.may_hide = true;
+    }
+
+    /// The vendor has counted this many tokens of output so far.
+    pub const fn note_counted(&mut self, tokens: u64) {
+        self.counted = Some(Counted { tokens, upper: self.upper(), events: self.events });
     }
 
     /// Adds text as it stands inside a JSON string, without its quotes. Nothing is allocated.
@@ -111,6 +125,23 @@ impl OutputMeter {
     pub const fn upper(&self) -> u64 {
         let text = self.bytes.saturating_add(self.wide.growth);
         text.saturating_add(self.blocks.saturating_mul(AROUND_BLOCK))
+    }
+
+    /// What the vendor has counted, where nothing has arrived since.
+    #[must_use]
+    pub fn counted(&self) -> Option<u64> {
+        self.counted.filter(|counted| counted.events == self.events).map(|counted| counted.tokens)
+    }
+
+    /// The most tokens that the vendor can have billed for what has arrived; nothing where what has arrived does not say,
+    /// because some of it is hidden.
+    #[must_use]
+    pub fn billed_at_most(&self) -> Option<u64> {
+        if self.may_hide {
+            return self.counted();
+        }
+        let upper = self.upper();
+        Some(self.counted.map_or(upper, |counted| counted.tokens.saturating_add(upper - counted.upper)))
     }
 
     /// The most likely number of tokens of what has arrived.
@@ -191,11 +222,11 @@ impl OutputLimit {
         self.0.saturating_add(self.0.div_ceil(10)).saturating_add(16)
     }
 
-    /// Whether a stream has passed its limit, by the vendor's count so far where there is one, and by what has arrived.
+    /// Whether a stream has passed its limit, by the vendor's count where there is one, and otherwise by what has arrived.
     #[must_use]
-    pub fn is_passed(self, meter: &OutputMeter, counted: Option<u64>, family: Family) -> bool {
+    pub fn is_passed(self, meter: &OutputMeter, family: Family) -> bool {
         let limit = self.0;
-        if let Some(counted) = counted {
+        if let Some(counted) = meter.counted() {
             return counted > limit;
         }
         let many_events = meter.events > self.reserved();

@@ -27,7 +27,7 @@ fn stopped_after(pieces: &[&str], limit: u64, family: Family, is_ascii: bool) ->
     pieces.iter().position(|piece| {
         meter.note_event();
         meter.add_json(escaped(piece, is_ascii).as_bytes());
-        limit.is_passed(&meter, None, family)
+        limit.is_passed(&meter, family)
     })
 }
 

@@ -1,7 +1,7 @@
 //! What operators ask, on an address of their own.
 //!
 //! Answers whoever may ask how the gateway stands: as JSON, over HTTP/1.1, on a thread and a runtime that no caller's
-//! request waits for. Looking changes nothing; callers' keys are all that can be changed.
+//! request waits for. Looking changes nothing; callers' keys and amounts that were posted are all that can be changed.
 //!
 //! **What it will not do.** It shows no secret, no key, no address and no text of a message; a caller is a hash. Without a
 //! credential it answers only on a loopback address, and there only who calls it by a loopback name and is no other
@@ -13,11 +13,13 @@
 //! | `guard` | who may ask |
 //! | `query` | parameters, of which none may be unknown |
 //! | `answer` | answers and errors as JSON |
+//! | `corrections` | amounts that were posted, corrected |
 //! | `keys` | callers' keys, made, listed and revoked |
 //! | `views` | how things stand, as JSON |
 //! | `listen` | the thread, and how it ends |
 
 mod answer;
+mod corrections;
 mod guard;
 mod keys;
 mod listen;

@@ -5,7 +5,7 @@
 
 use super::answer::{AdminError, Answer, respond};
 use super::query::Query;
-use super::{Admin, keys, views};
+use super::{Admin, corrections, keys, views};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -59,6 +59,7 @@ routes! {
     GET "/admin/targets" [] => views::targets;
     GET "/admin/limits" ["caller", "tier"] => views::limits;
     GET "/admin/spend" ["caller"] => views::spend;
+    POST "/admin/spend/corrections" [] => corrections::correct;
     GET "/admin/requests" ["most"] => views::requests;
     GET "/admin/settings" [] => views::settings;
     GET "/admin/keys" [] => keys::list;

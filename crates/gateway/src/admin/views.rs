@@ -106,6 +106,7 @@ fn target(target: &TargetStatus) -> Value {
             "entered": queue.entered,
             "outcomes": outcomes,
         },
+        "overruns": { "count": target.overruns.0, "set_aside_ms": target.overruns.1.map(millis) },
         "starts": { "count": started, "half_within_ms": half.map(millis), "most_within_ms": most.map(millis) },
     })
 }
@@ -169,6 +170,7 @@ pub(super) async fn spend(admin: &Admin, asked: Asked) -> Result<Answer, AdminEr
             };
             let tiers: Map<String, Value> = Tier::ALL.into_iter().zip(spend.tiers).map(tier).collect();
             all.insert("tiers".to_owned(), tiers.into());
+            all.insert("overrun_nanos".to_owned(), spend.overrun.as_nanos().into());
             all
         }
     };

@@ -1,6 +1,7 @@
 //! One request as one line of JSON.
 
 use crate::digits::{decimal, padded};
+use seawall_core::money::Money;
 use seawall_core::time::{Now, UtcTime};
 use seawall_pipeline::{Record, Verdict, hex, request_name};
 use std::fmt::Write as _;
@@ -47,6 +48,13 @@ pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
     count(line, ",\"cache_write\":", usage.cache_write);
     count(line, ",\"output\":", usage.output);
     count(line, "},\"cost_nanos\":", record.cost.as_nanos());
+    if record.overrun > Money::ZERO {
+        word(line, "alarm", "overrun");
+        count(line, ",\"overrun_nanos\":", record.overrun.as_nanos());
+    }
+    if record.is_bounded {
+        line.push_str(",\"usage_not_believed\":true");
+    }
     let mut micros = |key: &str, time: Duration| {
         count(line, key, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     };

@@ -32,6 +32,8 @@ pub(super) fn record(verdict: Verdict) -> Record {
         attempts: 2,
         usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8 },
         cost: Money::from_nanos(180_000),
+        overrun: Money::ZERO,
+        is_bounded: false,
         first_content: Some(Duration::from_millis(350)),
         took: Duration::from_secs(1),
         overhead: Some(Duration::from_micros(42)),

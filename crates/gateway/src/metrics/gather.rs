@@ -155,6 +155,12 @@ pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
             page.value(&table::QUEUE_OUTCOMES, &[&target.name, outcome], count);
         }
     }
+    for target in targets {
+        page.value(&table::OVERRUNS, &[&target.name], target.overruns.0);
+    }
+    for target in targets {
+        page.value(&table::SET_ASIDE, &[&target.name], u64::from(target.overruns.1.is_some()));
+    }
 }
 
 fn write_gauges(page: &mut Page, targets: &[TargetStatus], gauges: &[(&'static Metric, Reads)]) {
@@ -221,6 +227,7 @@ pub(super) fn write_budget(page: &mut Page, spend: &DaySpend) {
     for (tier, (_, account)) in tiers() {
         page.value(&table::BUDGET_HELD, &[tier.name()], account.held.as_nanos());
     }
+    page.value(&table::BUDGET_OVERRUN, &[], spend.overrun.as_nanos());
 }
 
 fn seconds(duration: Duration) -> Seconds {

@@ -124,6 +124,10 @@ metrics! {
         "How long the oldest of those that wait has waited.";
     QUEUE_OUTCOMES: Counter "seawall_queue_outcomes_total" ["target", "outcome"]
         "What became of requests that wanted to wait for a place.";
+    OVERRUNS: Counter "seawall_overruns_total" ["target"]
+        "Calls that cost more than was reserved for them.";
+    SET_ASIDE: Gauge "seawall_target_set_aside" ["target"]
+        "1 while a target is not called because three of its calls within ten minutes cost more than was reserved, else 0.";
     DAY_CAP: Gauge "seawall_budget_day_cap_nanodollars" []
         "What all may spend on this day (UTC).";
     BUDGET_CAP: Gauge "seawall_budget_cap_nanodollars" ["tier"]
@@ -132,6 +136,8 @@ metrics! {
         "What this day's calls have cost.";
     BUDGET_HELD: Gauge "seawall_budget_held_nanodollars" ["tier"]
         "What calls under way may still cost.";
+    BUDGET_OVERRUN: Gauge "seawall_budget_overrun_nanodollars" []
+        "What this day's calls have cost beyond what was reserved for them; part of what is posted.";
     JOURNAL_FAILURES: Counter "seawall_journal_failures_total" []
         "Entries of the books that could not be written to the journal.";
     DIRECTORY_FALLBACKS: Counter "seawall_directory_fallbacks_total" []

@@ -111,6 +111,8 @@ fn record(verdict: Verdict) -> Record {
         attempts: 1,
         usage: Usage::default(),
         cost: Money::ZERO,
+        overrun: Money::ZERO,
+        is_bounded: false,
         first_content: None,
         took: Duration::ZERO,
         overhead: None,
@@ -269,6 +271,8 @@ proptest! {
                 ending,
                 usage: Usage { input, cache_read, cache_write, output },
                 cost: Money::from_nanos(cost),
+                overrun: Money::ZERO,
+                is_bounded: false,
             });
         }
         prop_assert_eq!(series(&text(&metrics)), expected);

@@ -72,7 +72,7 @@ impl<R: Runtime> Telling<R> {
     pub(crate) fn finish(
         &mut self,
         runtime: &R,
-        finish: Option<seawall_wire::chat::FinishReason>,
+        (finish, is_stopped): (Option<seawall_wire::chat::FinishReason>, bool),
         usage: Usage,
         cost: Money,
     ) -> &ChatReply {
@@ -88,6 +88,9 @@ impl<R: Runtime> Telling<R> {
         }
         (self.reply.usage, self.reply.cost) = (usage, cost);
         self.reply.finish = finish.map_or(ChatFinish::Finished, ChatFinish::of);
+        if is_stopped {
+            self.reply.finish = ChatFinish::Budget;
+        }
         &self.reply
     }
 
@@ -346,7 +349,8 @@ impl<R: Runtime> Talk<'_, R> {
         match outcome {
             Ok(()) => {
                 let usage = attempt.usage;
-                telling.finish(runtime, begun.stream.finish(), usage, self.tally.cost());
+                let end = (begun.stream.finish(), begun.stream.is_stopped());
+                telling.finish(runtime, end, usage, self.tally.cost());
                 telling.reply.answer = std::mem::take(&mut telling.text);
                 Some(Said::Whole(Box::new(telling.reply), Some(usage)))
             }

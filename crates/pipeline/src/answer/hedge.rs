@@ -84,6 +84,9 @@ impl<R: Runtime> Walk<'_, R> {
     /// A second attempt on the first of these that takes one now.
     fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
+            if target.output.set_aside(self.path.runtime.monotonic()).is_some() {
+                return None;
+            }
             let call = self.call_for(target).ok()?;
             target.take_turn(self.path.runtime.monotonic()).then_some(())?;
             let place = target.place(&self.path.runtime, self.slot_holder())?;

@@ -14,7 +14,7 @@ use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use seawall_core::handle::{Runtime, within};
 use seawall_provider::{Answer, Call, CallError, Frames};
-use seawall_wire::chat::StreamEvent;
+use seawall_wire::chat::{StreamEvent, UsageReport};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -91,9 +91,11 @@ async fn make<R: Runtime>(
         Answer::Whole { body, told } => {
             attempt.note_bytes(body.len());
             attempt.note_content_at(now);
-            let whole = WholeAnswer::read(&request.spoken, dialect, body, told, &occasion)?;
-            // No request is without input: who says so has not told what it used.
-            attempt.succeed(Some(whole.usage).filter(|usage| usage.total_input() > 0));
+            if body.is_empty() {
+                return Err(Failure::of(FailureKind::Unrecognised).without_output().into());
+            }
+            let whole = WholeAnswer::read(&request.spoken, dialect, body.clone(), told, &occasion)?;
+            attempt.succeed_whole(UsageReport { usage: whole.usage, has_output: whole.has_output }, &body);
             Ok(Content::Whole(whole))
         }
         Answer::Stream(frames) => {
@@ -166,14 +168,28 @@ pub(crate) fn read_frame<R: Runtime>(
         StreamEvent::Finished | StreamEvent::Failed { .. } | StreamEvent::Other => {}
     };
     match frame {
-        Some(frame) => stream.feed(&frame, &mut into, &mut events)?,
+        Some(frame) => {
+            let fed = stream.feed(&frame, &mut into, &mut events);
+            let is_passed = attempt.note_output(stream.meter());
+            fed?;
+            // What has said why it stops is about to end by itself.
+            if is_passed && !stream.is_finished() && stream.finish().is_none() {
+                stream.stop_at_limit(&frame, attempt.tokens_passed(), &mut into);
+                if stream.is_stopped() {
+                    attempt.stop();
+                    return Ok(());
+                }
+            }
+        }
         None if stream.end(&mut into, &mut events) == Ending::Cut => {
-            return Err(Failure::of(FailureKind::BrokeMidStream));
+            let failure = Failure::of(FailureKind::BrokeMidStream);
+            // An answer without a byte was none.
+            return Err(if attempt.has_received() { failure } else { failure.without_output() });
         }
         None => {}
     }
     if stream.is_finished() {
-        attempt.succeed(stream.final_usage());
+        attempt.succeed(stream.report());
     }
     Ok(())
 }

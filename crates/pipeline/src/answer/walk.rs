@@ -23,6 +23,7 @@ use seawall_core::queue::QueueRequest;
 use seawall_core::quota::ComeBackRule;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
+use seawall_core::tokens::OutputLimit;
 use seawall_provider::{Call, CallError};
 use seawall_store::{CallId, ReserveError, Unwritten};
 use seawall_wire::RequestError;
@@ -245,6 +246,9 @@ impl<'a, R: Runtime> Walk<'a, R> {
         deadline: Deadline,
         start_limit: Duration,
     ) -> Result<(Box<Attempt<R>>, Call), Skipped> {
+        if let Some(wait) = target.output.set_aside(self.path.runtime.monotonic()) {
+            return Err(Skipped::Open(Some(wait)));
+        }
         let call = self.call_for(target)?;
         if target.is_paced() {
             Box::pin(self.wait_for_turn(target, others, deadline, start_limit)).await?;
@@ -364,7 +368,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             limits: self.path.token_limits,
             input: most_input(input_bytes),
             output,
-            worst: target.worst(input_bytes, output),
+            worst: target.worst(input_bytes, OutputLimit::new(output).reserved()),
             expires: request.deadline.moment() + LATEST_END,
         }
     }

@@ -33,6 +33,8 @@ pub enum ChatFinish {
     Finished,
     /// There was more to say than could be.
     Length,
+    /// It passed the output that was reserved for it, and was stopped.
+    Budget,
     /// A guardrail of ours stood before it; the text is ours.
     Blocked,
     /// The model, or its vendor, declined.
@@ -61,6 +63,7 @@ impl ChatFinish {
         match self {
             Self::Finished => "finished",
             Self::Length => "length",
+            Self::Budget => "budget",
             Self::Blocked => "blocked",
             Self::Refused => "refused",
         }

@@ -35,6 +35,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         grade,
         price: Price::per_million(Money::ZERO, Money::ZERO),
         output_limit_field: OutputLimitField::MaxTokens,
+        window: None,
         concurrency,
         shares: SlotShares::default(),
         queue: QueueOptions::default().check().unwrap(),

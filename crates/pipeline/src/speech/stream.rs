@@ -8,8 +8,9 @@ use crate::chat::ChatReply;
 use crate::guardrail::AnswerWatch;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::tokens::OutputMeter;
 use seawall_provider::TargetDialect;
-use seawall_wire::chat::{FinishReason, StreamEvent, Usage};
+use seawall_wire::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use std::time::Duration;
 
 /// How a target's stream ended.
@@ -34,6 +35,8 @@ pub struct SpokenStream {
     voice: Voice,
     took: Duration,
     received: u64,
+    /// Whether it was ended because it had passed its limit.
+    is_stopped: bool,
     state: State,
 }
 
@@ -60,6 +63,7 @@ impl SpokenStream {
             voice: Voice::new(request, target, occasion),
             took: occasion.took,
             received: 0,
+            is_stopped: false,
             state: State::Running,
         }
     }
@@ -155,6 +159,41 @@ impl SpokenStream {
         if self.state == State::Finished { Ending::Complete } else { Ending::Cut }
     }
 
+    /// Ends a stream that has passed its limit of output, as its vendor should have: the caller gets a proper end that says
+    /// so. `last` is the frame that was fed last, and `tokens` how many tokens of output there are, as far as is known.
+    pub fn stop_at_limit(&mut self, last: &[u8], tokens: u64, into: &mut impl FnMut(Bytes)) {
+        if self.state != State::Running {
+            return;
+        }
+        let is_blocked = self.voice.blocks_end();
+        if let Some(chat) = self.voice.chat_mut() {
+            chat.tell(into);
+        }
+        if is_blocked {
+            self.state = blocked();
+            return;
+        }
+        let mut out = BytesMut::new();
+        let usage = Usage { output: tokens, ..self.usage() };
+        self.voice.end_at_limit(&self.watch, last, usage, self.took, &mut out);
+        if !out.is_empty() {
+            into(out.freeze());
+        }
+        (self.state, self.is_stopped) = (State::Finished, true);
+    }
+
+    /// Whether it was ended because it had passed its limit.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// What has arrived of the answer.
+    #[must_use]
+    pub const fn meter(&self) -> &OutputMeter {
+        self.watch.meter()
+    }
+
     /// Ends a stream that will not be completed, in the caller's words. Nothing where the answer is complete, or the caller
     /// knows already.
     pub fn interrupt(&mut self, kind: FailureKind, words: &str) -> Bytes {
@@ -219,9 +258,18 @@ impl SpokenStream {
         Some(self.usage()).filter(|usage| self.is_finished() && usage.total_input() > 0)
     }
 
+    /// What the target has told of the answer's use so far, and whether it told how much output there was.
+    #[must_use]
+    pub fn report(&self) -> UsageReport {
+        self.watch.report()
+    }
+
     /// Why the model stopped, once it has.
     #[must_use]
     pub const fn finish(&self) -> Option<FinishReason> {
+        if self.is_stopped {
+            return Some(FinishReason::MaxTokens);
+        }
         self.watch.finish()
     }
 

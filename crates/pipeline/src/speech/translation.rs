@@ -6,7 +6,7 @@ use super::watch::Unreadable;
 use bytes::BytesMut;
 use seawall_provider::TargetDialect;
 use seawall_wire::bedrock::SseToInvoke;
-use seawall_wire::chat::ChatEvent;
+use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, bedrock, openai};
 use std::time::Duration;
@@ -82,6 +82,12 @@ impl Translation {
     pub(super) fn end(&mut self, took: Duration, out: &mut BytesMut) {
         let Self { reader, writer, names, .. } = self;
         reader.end(|event| writer.write(out, &names.put_into(event), took));
+    }
+
+    /// Appends what ends the answer here, as at a limit of output.
+    pub(super) fn end_at_limit(&mut self, usage: Usage, took: Duration, out: &mut BytesMut) {
+        self.writer.write(out, &ChatEvent::Usage(usage), took);
+        self.writer.write(out, &ChatEvent::Finished(FinishReason::MaxTokens), took);
     }
 }
 

@@ -3,11 +3,12 @@
 use super::chat_voice::ChatVoice;
 use super::held::Held;
 use super::translation::Translation;
-use super::watch::{Unreadable, Watch};
+use super::watch::{Unreadable, Watch, frame_end};
 use super::{Occasion, SpokenRequest};
 use bytes::{Bytes, BytesMut};
 use seawall_provider::TargetDialect;
 use seawall_wire::bedrock::{FrameLimits, InvokeToSse, SseToInvoke};
+use seawall_wire::chat::Usage;
 use seawall_wire::openai::UsageFilter;
 use seawall_wire::sse::SseLimits;
 use std::time::Duration;
@@ -109,6 +110,30 @@ impl Voice {
     pub(super) fn end(&mut self, took: Duration, out: &mut BytesMut) {
         if let Self::Translated(translation) = self {
             translation.end(took, out);
+        }
+    }
+
+    /// Appends what ends the answer here, as its vendor would at a limit of output. `last` is the frame that came last. Our
+    /// own words are told by whoever stops it.
+    pub(super) fn end_at_limit(
+        &mut self,
+        watch: &Watch,
+        last: &[u8],
+        usage: Usage,
+        took: Duration,
+        out: &mut BytesMut,
+    ) {
+        match self {
+            Self::Same(_) => watch.write_end(out, last, usage, true, took),
+            Self::WithoutUsage(_) => watch.write_end(out, last, usage, false, took),
+            Self::Framed(frames) => {
+                let mut events = BytesMut::new();
+                watch.write_events_end(&mut events, usage);
+                frame_end(frames, &events, took, out);
+            }
+            Self::Unframed(_) => watch.write_events_end(out, usage),
+            Self::Chat(_) => {}
+            Self::Translated(translation) => translation.end_at_limit(usage, took, out),
         }
     }
 

@@ -4,7 +4,7 @@ use super::{Face, Occasion, SpokenRequest, has_anthropic_bodies};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_provider::TargetDialect;
-use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage};
+use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage, UsageReport};
 use seawall_wire::{AnswerError, anthropic, bedrock, openai};
 
 /// A whole answer as the caller gets it.
@@ -12,6 +12,8 @@ use seawall_wire::{AnswerError, anthropic, bedrock, openai};
 pub struct WholeAnswer {
     /// What it used, as the target told it.
     pub usage: Usage,
+    /// Whether the target told how much output there was.
+    pub has_output: bool,
     /// Why the model stopped.
     pub finish: FinishReason,
     /// The answer in the caller's dialect; nothing where that is our own, which has more to say than the model.
@@ -26,7 +28,7 @@ impl WholeAnswer {
     /// An answer of our own face, which is written already.
     pub(crate) const fn of_chat(body: Bytes) -> Self {
         let usage = Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 };
-        Self { usage, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
+        Self { usage, has_output: true, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
     }
 
     /// Reads an answer of a target. `told` is what the target's headers say it used, for an answer whose body does not.
@@ -44,24 +46,29 @@ impl WholeAnswer {
         let face = request.face();
         let is_passed_on =
             |dialect| dialect == target || has_anthropic_bodies(target) && has_anthropic_bodies(dialect);
+        let told = told.filter(|usage| usage.total_input() > 0);
+        let has_output = |report: UsageReport| report.has_output || told.is_some();
         let answer = if face.dialect().is_some_and(is_passed_on) {
-            read_account(target, &body).map(|(usage, finish)| (known(usage, told), finish, body, None))
+            read_account(target, &body)
+                .map(|(report, finish)| (known(report.usage, told), has_output(report), finish, body, None))
         } else {
             read_chat(target, &body, occasion, request.model()).map(|mut answer| {
+                let is_told = read_account(target, &body).is_ok_and(|(report, _)| has_output(report));
                 answer.usage = known(answer.usage, told);
                 let (body, text) = match face.dialect() {
                     Some(dialect) => (written(dialect, &answer, occasion), None),
                     None => (Bytes::new(), Some(text_of(&answer))),
                 };
-                (answer.usage, answer.finish, body, text)
+                (answer.usage, is_told, answer.finish, body, text)
             })
         };
-        let (usage, finish, body, text) = answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
+        let (usage, has_output, finish, body, text) =
+            answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
         let headers = match face {
             Face::BedrockInvoke => bedrock::usage_headers(usage, occasion.took),
             Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse | Face::Chat => Vec::new(),
         };
-        Ok(Self { usage, finish, body, text, headers })
+        Ok(Self { usage, has_output, finish, body, text, headers })
     }
 }
 
@@ -70,7 +77,7 @@ fn known(usage: Usage, told: Option<Usage>) -> Usage {
     told.filter(|_| usage.total_input() == 0).unwrap_or(usage)
 }
 
-fn read_account(target: TargetDialect, body: &[u8]) -> Result<(Usage, FinishReason), AnswerError> {
+fn read_account(target: TargetDialect, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     match target {
         TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => anthropic::read_answer(body),
         TargetDialect::OpenAiChat => openai::read_answer(body),

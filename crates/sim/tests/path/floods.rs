@@ -111,14 +111,15 @@ fn empty_frames_count_as_well() {
 }
 
 #[test]
-fn a_chat_answer_without_end_is_left_for_one_that_has_an_end() {
+fn a_chat_answer_without_end_is_stopped_by_its_budget() {
     let flood = Flood::new(&pieces()[..2], text(64 << 10));
     let (shop, fast) = shop(&flood);
     let seen = shop.ask_as(question(1, PRIME, r#"{"message":"おすすめは？"}"#));
     shop.world.run();
     let Some(Seen::Whole(answer)) = seen.lock().unwrap().take() else { panic!("no answer") };
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
-    assert_eq!((answer["target"].as_str(), fast.calls()), (Some("fast"), 1), "{answer}");
+    assert_eq!((answer["target"].as_str(), answer["finish"].as_str()), (Some("strong"), Some("budget")));
+    assert_eq!(fast.calls(), 0);
     assert!(flood.taken() * (64 << 10) < 2 * MEGABYTE, "{}", flood.taken());
     settled(&shop);
 }

@@ -27,6 +27,8 @@ mod models;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod output;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod shop;

@@ -53,7 +53,7 @@ impl Observer for Records {
     }
 
     fn attempted(&self, attempt: &AttemptRecord<'_>) {
-        let AttemptRecord { target, tier, ending, usage, cost } = *attempt;
+        let AttemptRecord { target, tier, ending, usage, cost, .. } = *attempt;
         self.1.lock().unwrap().push((target.to_string(), tier, ending, usage, cost));
     }
 }
@@ -153,6 +153,7 @@ impl Shop {
                     // Output costs five times as much as input.
                     price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
                     output_limit_field: OutputLimitField::MaxTokens,
+                    window: None,
                     concurrency,
                     shares: SlotShares::default(),
                     queue: QueueOptions::default().check().unwrap(),

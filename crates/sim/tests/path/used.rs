@@ -6,6 +6,7 @@ use bytes::Bytes;
 use seawall_core::failure::Failure;
 use seawall_core::money::{Money, Price};
 use seawall_core::retry::HedgeOptions;
+use seawall_core::tokens::OutputLimit;
 use seawall_pipeline::{Rejection, ReplyContent, Tier, Verdict};
 use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_sim::World;
@@ -48,14 +49,16 @@ fn most(stream: bool) -> (u32, u32) {
 fn worst(stream: bool) -> Money {
     let (input, output) = most(stream);
     let (of_input, of_output) = (Money::from_nanos(3_000_000_000), Money::from_nanos(15_000_000_000));
-    Price::per_million(of_input, of_output).at_most(input.into(), output.into())
+    let reserved = OutputLimit::new(output.into()).reserved();
+    Price::per_million(of_input, of_output).at_most(input.into(), reserved)
 }
 
 #[test]
 fn who_leaves_an_answer_has_used_its_tokens() {
-    // Room for two and a half.
+    // Who leaves has used the input that the vendor told at the beginning, and the output at its upper bound.
     let (input, output) = most(true);
-    let numbers = Numbers { tokens: Some((input + output) * 5 / 2), ..Numbers::default() };
+    let used = 20 + u32::try_from(OutputLimit::new(output.into()).reserved()).unwrap();
+    let numbers = Numbers { tokens: Some(2 * used + input + output - 1), ..Numbers::default() };
     let shop = shop(Deed::Answer, &numbers);
     for _ in 0..2 {
         // All but the last frame, which tells what it used.
@@ -87,7 +90,7 @@ fn an_answer_in_one_piece_that_never_came_is_owed_at_its_worst() {
     left.ask_for(Duration::from_millis(100), PRIME, &body(false));
     left.world.run();
     assert_eq!((left.day().posted, left.day().held), (worst(false), Money::ZERO));
-    assert_eq!(left.attempts()[0].3.output, 100);
+    assert_eq!(left.attempts()[0].3.output, OutputLimit::new(100).reserved());
 
     // Given up by us.
     let late = shop(Deed::Hang, &Numbers::default());
@@ -144,6 +147,46 @@ fn a_request_that_is_cut_is_told_once_and_settled() {
         assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
         assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
         assert_eq!(shop.attempts().len(), if concurrency == 1 { 1 } else { 2 });
+    }
+}
+
+/// A target that answers 200 and nothing else.
+struct Empty;
+
+impl Target for Empty {
+    fn dialect(&self) -> TargetDialect {
+        TargetDialect::AnthropicMessages
+    }
+
+    fn call(&self, call: Call) -> Calling<'_> {
+        Box::pin(async move {
+            Ok(if call.stream {
+                Answer::Stream(Box::new(NoFrames) as Box<dyn Frames>)
+            } else {
+                Answer::Whole { body: Bytes::new(), told: None }
+            })
+        })
+    }
+}
+
+struct NoFrames;
+
+impl Frames for NoFrames {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        Poll::Ready(None)
+    }
+}
+
+#[test]
+fn an_answer_without_a_byte_costs_no_output() {
+    for stream in [false, true] {
+        let world = World::new(37);
+        let fast = ObedientTarget::new(&world, &[], Deed::Answer);
+        let shop = Shop::new(&world, Arc::new(Empty), fast, Money::from_dollars(1_000));
+        shop.ask_and_wait(PRIME, &body(stream));
+        let strong: Vec<_> = shop.attempts().into_iter().filter(|(target, ..)| target == "strong").collect();
+        assert!(!strong.is_empty());
+        assert!(strong.iter().all(|(.., usage, _)| usage.output == 0), "{strong:?}");
     }
 }
 

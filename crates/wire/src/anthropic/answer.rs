@@ -1,19 +1,19 @@
 //! A whole answer, read for its usage and its end.
 
 use crate::answer_error::AnswerError;
-use crate::chat::{FinishReason, Usage};
+use crate::chat::{FinishReason, Usage, UsageReport};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Reads usage and finish reason out of a whole answer.
-pub fn read_answer(body: &[u8]) -> Result<(Usage, FinishReason), AnswerError> {
+pub fn read_answer(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     let unreadable = |error: serde_json::Error| AnswerError::Unreadable { problem: error.to_string() };
     let answer: AnswerFields<'_> = serde_json::from_slice(body).map_err(unreadable)?;
     if answer.kind != "message" {
         return Err(AnswerError::NotAMessage { kind: answer.kind.into_owned() });
     }
     let finish = answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
-    Ok((answer.usage.over(Usage::default()), finish))
+    Ok((answer.usage.unwrap_or_default().report(), finish))
 }
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct AnswerFields<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     stop_reason: Option<Word<'a>>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 /// A word that is borrowed where it can be; inside an `Option` only a wrapper is.
@@ -31,7 +31,7 @@ pub(super) struct Word<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// Usage as the vendor writes it. In a stream each message carries what is known by then, so a field that is
 /// not there has not changed.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct UsageFields {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
@@ -40,6 +40,15 @@ pub(super) struct UsageFields {
 }
 
 impl UsageFields {
+    pub(super) fn report(&self) -> UsageReport {
+        UsageReport { usage: self.over(Usage::default()), has_output: self.has_output() }
+    }
+
+    /// Whether it says how much output there was.
+    pub(super) const fn has_output(&self) -> bool {
+        self.output_tokens.is_some()
+    }
+
     /// What was known before, with every field that is given replaced.
     pub(super) fn over(&self, before: Usage) -> Usage {
         Usage {

@@ -26,7 +26,7 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
             .filter_map(|block| block.read().transpose())
             .collect::<Result<_, _>>()?,
         finish: answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name)),
-        usage: answer.usage.over(Usage::default()),
+        usage: answer.usage.unwrap_or_default().over(Usage::default()),
     })
 }
 
@@ -42,7 +42,7 @@ struct Body<'a> {
     content: Vec<Block<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Word<'a>>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 /// A block of an answer, whole or as a stream opens it.

@@ -131,7 +131,7 @@ impl State {
             return Err(unreadable("message_start", "the message has begun already"));
         }
         self.has_begun = true;
-        self.usage = start.message.usage.over(Usage::default());
+        self.usage = start.message.usage.unwrap_or_default().over(Usage::default());
         let (id, model) = (start.message.id.into_owned(), start.message.model.into_owned());
         Ok(ChatEvent::Started { id, model, usage: self.usage })
     }
@@ -183,7 +183,7 @@ struct Started<'a> {
     id: Cow<'a, str>,
     #[serde(borrow)]
     model: Cow<'a, str>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 #[derive(Deserialize)]

@@ -2,14 +2,18 @@
 
 use super::answer::{UsageFields, Word, finish_of};
 use super::error::read_error_body;
+use super::write::{write_block_stop, write_message_delta, write_message_stop};
 use crate::answer_error::StreamError;
-use crate::chat::{FinishReason, StreamEvent, Usage};
+use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
+use crate::content;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{parse, unreadable};
+use bytes::BytesMut;
+use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
 
 /// Reads a stream of messages. Only the events that carry usage or an error are parsed; content is recognised by
-/// its event's name alone.
+/// its event's name alone, and its text is counted as it stands.
 ///
 /// ```
 /// use seawall_wire::anthropic::AnthropicStream;
@@ -37,6 +41,12 @@ pub(crate) struct EventAccount {
     is_complete: bool,
     failed: Option<StreamError>,
     checks_content: bool,
+    meter: OutputMeter,
+    /// Whether the vendor has told how much output there is, as it does towards the end.
+    has_output: bool,
+    /// Blocks of content that have begun, and that have ended.
+    begun: usize,
+    ended: usize,
 }
 
 impl AnthropicStream {
@@ -83,6 +93,24 @@ impl AnthropicStream {
         self.account.usage
     }
 
+    /// The same, with whether that is all of it.
+    #[must_use]
+    pub const fn report(&self) -> UsageReport {
+        self.account.report()
+    }
+
+    /// What has arrived of the answer. Of streams whose content is not [checked](Self::checking_content) only the events
+    /// are counted.
+    #[must_use]
+    pub const fn meter(&self) -> &OutputMeter {
+        &self.account.meter
+    }
+
+    /// Appends what ends the stream here, as the vendor does at a limit of output.
+    pub fn write_end(&self, out: &mut BytesMut, usage: Usage) {
+        self.account.write_end(out, usage);
+    }
+
     /// Why the model stopped, once it has.
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
@@ -126,6 +154,24 @@ impl EventAccount {
         self.usage
     }
 
+    pub(crate) const fn report(&self) -> UsageReport {
+        UsageReport { usage: self.usage, has_output: self.has_output }
+    }
+
+    pub(crate) const fn meter(&self) -> &OutputMeter {
+        &self.meter
+    }
+
+    /// Appends the events that end the answer here, as the vendor does at a limit of output.
+    pub(crate) fn write_end(&self, out: &mut BytesMut, usage: Usage) {
+        // Blocks are numbered in their order, and one begins when the one before it has ended.
+        if self.begun > self.ended {
+            write_block_stop(out, self.begun - 1);
+        }
+        write_message_delta(out, FinishReason::MaxTokens, usage);
+        write_message_stop(out);
+    }
+
     /// Why the model stopped, once it has.
     pub(crate) const fn finish_reason(&self) -> Option<FinishReason> {
         self.finish
@@ -142,16 +188,33 @@ impl EventAccount {
             name if self.checks_content && is_content(name) && !looks_like_object(data) => {
                 return Err(unreadable("content", "it is no object"));
             }
-            b"content_block_delta" => StreamEvent::Content,
+            b"content_block_delta" => {
+                self.meter.note_event();
+                content::add_delta(&mut self.meter, data);
+                StreamEvent::Content
+            }
+            b"content_block_start" => {
+                self.begun = self.begun.saturating_add(1);
+                content::note_block(&mut self.meter, data);
+                StreamEvent::Other
+            }
+            b"content_block_stop" => {
+                self.ended = self.ended.saturating_add(1);
+                StreamEvent::Other
+            }
             b"message_start" => {
                 let start: MessageStart = parse("message_start", data)?;
-                self.usage = start.message.usage.over(Usage::default());
+                self.usage = start.message.usage.unwrap_or_default().over(Usage::default());
                 StreamEvent::Started(self.usage)
             }
             b"message_delta" => {
                 let delta: MessageDelta<'_> = parse("message_delta", data)?;
                 if let Some(usage) = delta.usage {
                     self.usage = usage.over(self.usage);
+                    if usage.has_output() {
+                        self.has_output = true;
+                        self.meter.note_counted(self.usage.output);
+                    }
                 }
                 if let Some(Word(name)) = delta.delta.stop_reason {
                     self.finish = Some(finish_of(&name));
@@ -179,7 +242,7 @@ struct MessageStart {
 
 #[derive(Deserialize)]
 struct StartedMessage {
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 #[derive(Deserialize)]

@@ -36,6 +36,15 @@ pub enum FinishReason {
     Other,
 }
 
+/// What a vendor has told of an answer's use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageReport {
+    /// The tokens; nothing where it did not tell.
+    pub usage: Usage,
+    /// Whether it told how much output there was. An answer of which it did not is an answer all the same.
+    pub has_output: bool,
+}
+
 /// What happened in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamEvent {

@@ -1,24 +1,24 @@
 //! A whole answer, read for its usage and its end.
 
 use crate::answer_error::AnswerError;
-use crate::chat::{FinishReason, Usage};
+use crate::chat::{FinishReason, Usage, UsageReport};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Reads usage and finish reason out of a whole answer. Of several choices the first tells the reason.
-pub fn read_answer(body: &[u8]) -> Result<(Usage, FinishReason), AnswerError> {
+pub fn read_answer(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     let answer: Body<'_> =
         serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
     let finish = answer.choices.into_iter().next().and_then(|choice| choice.finish_reason);
     let finish = finish.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
-    Ok((answer.usage.read(), finish))
+    Ok((answer.usage.unwrap_or_default().report(), finish))
 }
 
 #[derive(Deserialize)]
 struct Body<'a> {
     #[serde(borrow)]
     choices: Vec<Choice<'a>>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -32,13 +32,12 @@ struct Choice<'a> {
 pub(super) struct Word<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// Usage as the vendor writes it: the prompt's tokens are all of them, cached or not.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct UsageFields {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
-    /// Written for callers; what it adds up is not believed.
-    #[serde(skip_deserializing)]
-    total_tokens: u64,
+    /// Some vendors count reasoning here and nowhere else.
+    total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
 }
 
@@ -53,8 +52,19 @@ impl UsageFields {
         let details = self.prompt_tokens_details.as_ref();
         let read = details.and_then(|details| details.cached_tokens).unwrap_or(0);
         let write = details.and_then(|details| details.cache_write_tokens).unwrap_or(0);
-        let (prompt, output) = (self.prompt_tokens.unwrap_or(0), self.completion_tokens.unwrap_or(0));
+        let (prompt, told) = (self.prompt_tokens.unwrap_or(0), self.completion_tokens.unwrap_or(0));
+        // What the total has beyond its parts was used, and output is the dearest it can have been.
+        let output = self.total_tokens.map_or(told, |total| told.max(total.saturating_sub(prompt)));
         Usage::from_whole_prompt(prompt, read, write, output)
+    }
+
+    pub(super) fn report(&self) -> UsageReport {
+        UsageReport { usage: self.read(), has_output: self.has_output() }
+    }
+
+    /// Whether it says how much output there was.
+    pub(super) const fn has_output(&self) -> bool {
+        self.completion_tokens.is_some() || self.prompt_tokens.is_some() && self.total_tokens.is_some()
     }
 }
 
@@ -64,7 +74,7 @@ impl From<Usage> for UsageFields {
         Self {
             prompt_tokens: Some(prompt),
             completion_tokens: Some(usage.output),
-            total_tokens: prompt.saturating_add(usage.output),
+            total_tokens: Some(prompt.saturating_add(usage.output)),
             prompt_tokens_details: Some(PromptDetails {
                 cached_tokens: Some(usage.cache_read),
                 cache_write_tokens: Some(usage.cache_write),

@@ -40,7 +40,7 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
         }));
     }
     let (id, model) = (answer.id.into_owned(), answer.model.into_owned());
-    Ok(ChatAnswer { id, model, parts, finish, usage: answer.usage.read() })
+    Ok(ChatAnswer { id, model, parts, finish, usage: answer.usage.unwrap_or_default().read() })
 }
 
 /// Appends a whole answer in this dialect, as of `created` seconds since 1970. A message has one text, so texts are joined;
@@ -83,7 +83,7 @@ struct Body<'a> {
     model: Cow<'a, str>,
     #[serde(borrow)]
     choices: Vec<Choice<'a>>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,8 @@
 
 use super::answer::{UsageFields, name_of};
 use super::refusal::{ErrorReply, put_chunk, write_done, write_error_event};
-use crate::chat::{ChatEvent, Usage};
+use super::stream::ChunkNames;
+use crate::chat::{ChatEvent, FinishReason, Usage};
 use crate::refusal::Refusal;
 use bytes::BytesMut;
 use serde::Serialize;
@@ -116,6 +117,26 @@ impl ChatWriter {
         let Self { id, model, created, .. } = self;
         Chunk { id, object: "chat.completion.chunk", created: *created, model, choices, usage }
     }
+}
+
+/// Appends what ends a stream at a limit of output, in which these choices are open; with its usage, where that is wanted.
+pub(super) fn write_end(
+    out: &mut BytesMut,
+    names: ChunkNames<'_>,
+    open: impl Iterator<Item = u32>,
+    usage: Option<Usage>,
+) {
+    let ChunkNames { id, model, created } = names;
+    let object = "chat.completion.chunk";
+    for index in open {
+        let finish_reason = Some(name_of(FinishReason::MaxTokens));
+        let choices = &[Choice { index, delta: Delta::default(), logprobs: None, finish_reason }];
+        put_chunk(out, &Chunk { id, object, created, model, choices, usage: usage.map(|_| None) });
+    }
+    if let Some(usage) = usage {
+        put_chunk(out, &Chunk { id, object, created, model, choices: &[], usage: Some(Some(usage.into())) });
+    }
+    write_done(out);
 }
 
 #[derive(Serialize)]

@@ -43,4 +43,4 @@ pub use refusal::{
     ErrorReply, error_code_of, error_type_of, status_of, write_done, write_error, write_error_event,
 };
 pub use request::{RequestHead, for_upstream, for_upstream_within, read_request, with_model};
-pub use stream::OpenAiStream;
+pub use stream::{ChunkNames, OpenAiStream};

@@ -1,11 +1,15 @@
 //! A stream, read for its usage and its end while it passes through.
 
 use super::answer::{UsageFields, Word, finish_of};
+use super::chat_writer::write_end;
 use super::error::failure_of;
 use crate::answer_error::StreamError;
-use crate::chat::{FinishReason, StreamEvent, Usage};
+use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
+use crate::content;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{feed_events, parse};
+use bytes::BytesMut;
+use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -45,6 +49,22 @@ struct Account {
     usage: Usage,
     finish: Option<FinishReason>,
     is_complete: bool,
+    has_output: bool,
+    meter: OutputMeter,
+    /// Choices that have begun, and those that have ended, one bit each.
+    begun: u64,
+    ended: u64,
+}
+
+/// What the chunks of an answer say of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkNames<'a> {
+    /// What the answer is called.
+    pub id: &'a str,
+    /// What its model is called.
+    pub model: &'a str,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
 }
 
 impl OpenAiStream {
@@ -65,6 +85,32 @@ impl OpenAiStream {
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.account.usage
+    }
+
+    /// The same, with whether that is all of it.
+    #[must_use]
+    pub const fn report(&self) -> UsageReport {
+        UsageReport { usage: self.account.usage, has_output: self.account.has_output }
+    }
+
+    /// What has arrived of the answer.
+    #[must_use]
+    pub const fn meter(&self) -> &OutputMeter {
+        &self.account.meter
+    }
+
+    /// Appends what ends the stream here, as the vendor does at a limit of output, and the usage for who asked for it. The
+    /// chunks are called as those of `last` are, the bytes that came last, or else by these names.
+    pub fn write_end(&self, out: &mut BytesMut, last: &[u8], names: ChunkNames<'_>, usage: Option<Usage>) {
+        let head = ChunkHead::last_of(last);
+        let head = head.as_ref();
+        let names = ChunkNames {
+            id: head.and_then(|head| head.id.as_deref()).unwrap_or(names.id),
+            model: head.and_then(|head| head.model.as_deref()).unwrap_or(names.model),
+            created: head.and_then(|head| head.created).unwrap_or(names.created),
+        };
+        let open = self.account.begun & !self.account.ended;
+        write_end(out, names, (0..u64::BITS).filter(|choice| open >> choice & 1 == 1), usage);
     }
 
     /// Why the model stopped, once it has.
@@ -110,6 +156,14 @@ impl Account {
             self.has_begun = true;
             tell(StreamEvent::Started(Usage::default()));
         }
+        for choice in &chunk.choices {
+            let place = 1 << choice.index.unwrap_or(0).min(u64::from(u64::BITS) - 1);
+            self.begun |= place;
+            if choice.finish_reason.is_some() {
+                self.ended |= place;
+            }
+            choice.count(&mut self.meter);
+        }
         if chunk.choices.iter().any(Choice::has_content) {
             tell(StreamEvent::Content);
         }
@@ -117,7 +171,13 @@ impl Account {
         let finish = finish.map(|Word(name)| finish_of(&name));
         if finish.is_some() || chunk.usage.is_some() {
             self.finish = finish.or(self.finish);
-            self.usage = chunk.usage.map_or(self.usage, |usage| usage.read());
+            if let Some(usage) = &chunk.usage {
+                self.usage = usage.read();
+                self.has_output = usage.has_output();
+                if self.has_output {
+                    self.meter.note_counted(self.usage.output);
+                }
+            }
             tell(StreamEvent::Progress { usage: self.usage, finish: self.finish });
         }
         if !is_known {
@@ -137,6 +197,7 @@ struct Chunk<'a> {
 
 #[derive(Deserialize)]
 struct Choice<'a> {
+    index: Option<u64>,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
@@ -153,12 +214,68 @@ struct Delta<'a> {
     tool_calls: Option<&'a RawValue>,
     #[serde(borrow)]
     function_call: Option<&'a RawValue>,
+    /// What the model thinks, at vendors that show it.
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
 }
 
 impl Choice<'_> {
     fn has_content(&self) -> bool {
         let Some(delta) = &self.delta else { return false };
         let parts = [delta.content, delta.refusal, delta.tool_calls, delta.function_call];
-        parts.into_iter().flatten().any(|raw| !matches!(raw.get(), "null" | r#""""# | "[]"))
+        parts.into_iter().flatten().any(is_something)
+    }
+
+    /// Counts what the model says here.
+    fn count(&self, meter: &mut OutputMeter) {
+        let Some(delta) = &self.delta else { return };
+        // Vendors that show what a model thinks show it under one of two names, or the same under both.
+        let thought = delta.reasoning_content.or(delta.reasoning);
+        let mut is_event = false;
+        for raw in
+            [delta.content, delta.refusal, thought].into_iter().flatten().filter(|raw| is_something(raw))
+        {
+            is_event = true;
+            let text = raw.get().as_bytes();
+            // A text, or a list of parts.
+            match text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
+                Some(text) => meter.add_json(text),
+                None => content::add_delta(meter, text),
+            }
+        }
+        for raw in
+            [delta.tool_calls, delta.function_call].into_iter().flatten().filter(|raw| is_something(raw))
+        {
+            is_event = true;
+            content::add_calls(meter, raw.get().as_bytes());
+        }
+        if is_event {
+            meter.note_event();
+        }
+    }
+}
+
+fn is_something(raw: &RawValue) -> bool {
+    !matches!(raw.get(), "null" | r#""""# | "[]")
+}
+
+/// What a chunk is called.
+#[derive(Deserialize)]
+struct ChunkHead {
+    id: Option<String>,
+    model: Option<String>,
+    created: Option<u64>,
+}
+
+impl ChunkHead {
+    /// That of the last whole chunk among these bytes.
+    fn last_of(bytes: &[u8]) -> Option<Self> {
+        const DATA: &[u8] = b"data:";
+        memchr::memmem::rfind_iter(bytes, DATA).find_map(|start| {
+            let line = bytes.get(start + DATA.len()..)?.split(|byte| *byte == b'\n').next()?;
+            serde_json::from_slice(line).ok()
+        })
     }
 }

@@ -3,6 +3,7 @@
 use crate::strategies::{answer, json, request};
 use bytes::BytesMut;
 use proptest::prelude::{prop_assert_eq, proptest};
+use seawall_wire::chat::UsageReport;
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatRequest, FinishReason, Image, Part, Role, ToolCall, ToolChoice, Turn,
 };
@@ -111,12 +112,14 @@ proptest! {
         let mut out = BytesMut::new();
         anthropic::write_chat_answer(&mut out, &answer);
         let read = anthropic::read_chat_answer(&out).unwrap();
-        prop_assert_eq!(anthropic::read_answer(&out), Ok((read.usage, read.finish)));
+        let report = UsageReport { usage: read.usage, has_output: true };
+        prop_assert_eq!(anthropic::read_answer(&out), Ok((report, read.finish)));
         prop_assert_eq!(&read, &answer_in_anthropic(answer.clone()));
         out.clear();
         openai::write_chat_answer(&mut out, &answer, 1_700_000_000);
         let read = openai::read_chat_answer(&out).unwrap();
-        prop_assert_eq!(openai::read_answer(&out), Ok((read.usage, read.finish)));
+        let report = UsageReport { usage: read.usage, has_output: true };
+        prop_assert_eq!(openai::read_answer(&out), Ok((report, read.finish)));
         prop_assert_eq!(&read, &answer_in_openai(answer));
     }
 }

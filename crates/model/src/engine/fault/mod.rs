@@ -106,6 +106,25 @@ pub enum Fault {
         /// How many percent of the truth. With 0 it says nothing about it at all, or, in frames of Bedrock's, none.
         percent: u32,
     },
+    /// An answer of so many tokens, whatever the request allows: the output limit is not kept. What it says it used is true.
+    Overlong {
+        /// How many.
+        tokens: u32,
+        /// Whether all of it is one event; otherwise each token is one.
+        #[serde(default)]
+        at_once: bool,
+    },
+    /// The answer claims to have used this, whatever it did.
+    Claim {
+        /// Tokens of input; the truth where nothing is said.
+        #[serde(default)]
+        input: Option<u64>,
+        /// Tokens of output; the truth where nothing is said.
+        #[serde(default)]
+        output: Option<u64>,
+    },
+    /// The answer tells its input and leaves its output out. In frames of Bedrock's it tells no output.
+    PartialUsage,
     /// More than so many requests at once are throttled.
     Capacity {
         /// How many are served.
@@ -152,6 +171,9 @@ impl Fault {
             Self::Html => "html",
             Self::Endless { .. } => "endless",
             Self::Usage { .. } => "usage",
+            Self::Overlong { .. } => "overlong",
+            Self::Claim { .. } => "claim",
+            Self::PartialUsage => "partial_usage",
             Self::Capacity { .. } => "capacity",
             Self::Quota { .. } => "quota",
         }

@@ -7,7 +7,7 @@ use super::super::speaker::{self, FREE};
 use super::Fault;
 use bytes::{Bytes, BytesMut};
 use seawall_wire::Dialect;
-use seawall_wire::chat::{ChatEvent, Usage};
+use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use std::time::Duration;
 
 const PAGE: &str = "<!doctype html><title>502</title><h1>Bad gateway, says the simulated proxy</h1>\n";
@@ -49,6 +49,17 @@ impl Fault {
                 played(turn, &speech)
             }
             Self::Usage { percent } => misreported(turn, speech, *percent),
+            Self::Overlong { tokens, at_once } => overlong(turn, speech, *tokens, *at_once),
+            Self::Claim { input, output } => {
+                speech.told.input = input.unwrap_or(speech.told.input);
+                speech.told.output = output.unwrap_or(speech.told.output);
+                if let Some(Piece { event: ChatEvent::Started { usage, .. }, .. }) = speech.pieces.first_mut()
+                {
+                    usage.input = speech.told.input;
+                }
+                played(turn, &speech)
+            }
+            Self::PartialUsage => partial_usage(turn, speech),
             Self::Html => page(turn),
             Self::Reset => nothing(turn, Ending::Reset),
             Self::Error { after } if *after == 0 || !turn.request.stream => {
@@ -123,10 +134,68 @@ fn misreported(turn: &Turn<'_>, mut speech: Speech, percent: u32) -> Script {
     script
 }
 
+/// An answer that is longer than it may be.
+fn overlong(turn: &Turn<'_>, mut speech: Speech, tokens: u32, at_once: bool) -> Script {
+    const WORDS: [&str; 4] = [" and", " so", " it", " goes"];
+    let profile = turn.profile;
+    speech.pieces.truncate(1);
+    let word = |number: u32| WORDS[number as usize % WORDS.len()];
+    if at_once {
+        let text: String = (0..tokens).map(word).collect();
+        let charge = Usage { output: tokens.into(), ..FREE };
+        speech.pieces.push(Piece { at: profile.token_at(0), charge, event: ChatEvent::Text(text) });
+    } else {
+        for number in 0..tokens {
+            let (at, charge) = (profile.token_at(number.into()), Usage { output: 1, ..FREE });
+            speech.pieces.push(Piece { at, charge, event: ChatEvent::Text(word(number).to_owned()) });
+        }
+    }
+    let at = profile.token_at(tokens.into());
+    speech.pieces.push(Piece { at, charge: FREE, event: ChatEvent::Finished(FinishReason::EndTurn) });
+    (speech.told.output, speech.ends_at) = (tokens.into(), at);
+    played(turn, &speech)
+}
+
+/// An answer whose output is not told.
+fn partial_usage(turn: &Turn<'_>, mut speech: Speech) -> Script {
+    let is_frames = turn.request.stream && turn.call.dialect() == Dialect::Bedrock;
+    if is_frames {
+        speech.told.output = 0;
+        return played(turn, &speech);
+    }
+    let mut script = played(turn, &speech);
+    change_bodies(&mut script, without_output);
+    script
+}
+
+/// JSON of ours in which the number of output tokens, and the sum that it is part of, is null.
+fn without_output(json: &Bytes) -> Bytes {
+    let mut text = String::from_utf8_lossy(json).into_owned();
+    for key in [
+        "\"output_tokens\":",
+        "\"completion_tokens\":",
+        "\"outputTokens\":",
+        "\"total_tokens\":",
+        "\"totalTokens\":",
+    ] {
+        let mut from = 0;
+        while let Some(start) = text[from..].find(key).map(|start| from + start + key.len()) {
+            let length = text[start..].bytes().take_while(u8::is_ascii_digit).count();
+            text.replace_range(start..start + length, "null");
+            from = start;
+        }
+    }
+    text.into()
+}
+
 fn leave_usage_out(script: &mut Script) {
+    change_bodies(script, without_usage);
+}
+
+fn change_bodies(script: &mut Script, change: impl Fn(&Bytes) -> Bytes) {
     for step in &mut script.steps {
         if let Act::Body(body) = &mut step.act {
-            *body = without_usage(body);
+            *body = change(body);
         }
     }
     let length =

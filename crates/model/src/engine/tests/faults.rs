@@ -82,8 +82,11 @@ fn a_page_of_html_is_no_answer_and_costs_nothing() {
 fn usage_can_be_told_wrongly_and_is_charged_rightly() {
     for stream in [true, false] {
         let (truth, script) = (charge(&usual(stream)), spoiled(Fault::Usage { percent: 300 }, stream));
-        let told =
-            if stream { read_stream(&script).1.usage() } else { read_answer(&sent(&script)).unwrap().0 };
+        let told = if stream {
+            read_stream(&script).1.usage()
+        } else {
+            read_answer(&sent(&script)).unwrap().0.usage
+        };
         assert_eq!((told.input, told.output), (truth.input * 3, truth.output * 3));
         assert_eq!(charge(&script), truth);
     }

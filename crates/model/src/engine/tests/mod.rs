@@ -75,7 +75,8 @@ fn error_type(script: &Script) -> String {
 #[test]
 fn an_answer_is_charged_as_it_says_and_comes_at_its_pace() {
     let script = script(&engine(vec![]), &body("sonnet", 1_000, false, "What should I read?"));
-    let (usage, finish) = read_answer(&sent(&script)).unwrap();
+    let (report, finish) = read_answer(&sent(&script)).unwrap();
+    let usage = report.usage;
     assert_eq!((usage, finish), (charge(&script), FinishReason::EndTurn));
     assert_eq!(usage.input, count_tokens("What should I read?"));
     let answer: Value = serde_json::from_slice(&sent(&script)).unwrap();

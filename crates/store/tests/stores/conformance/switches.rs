@@ -102,6 +102,7 @@ fn play(store: &impl Switches, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
                                 state.protections.set_mode(protection, mode);
                             }
                             SwitchChange::SetCeiling(ceiling) => state.ceiling = ceiling,
+                            SwitchChange::CorrectPosting { .. } => {}
                         }
                     }
                     prop_assert_eq!(decision, ChangeDecision::Recorded(state));

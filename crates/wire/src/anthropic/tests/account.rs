@@ -1,6 +1,6 @@
 use crate::AnswerError;
 use crate::anthropic::read_answer;
-use crate::chat::{FinishReason, Usage};
+use crate::chat::{FinishReason, Usage, UsageReport};
 
 #[test]
 fn usage_and_finish_are_read_and_the_rest_is_not_looked_at() {
@@ -8,7 +8,7 @@ fn usage_and_finish_are_read_and_the_rest_is_not_looked_at() {
         "usage":{"input_tokens":3,"cache_creation_input_tokens":5,"cache_read_input_tokens":7,"output_tokens":11,
         "service_tier":"standard","server_tool_use":{"web_search_requests":0}}}"#;
     let usage = Usage { input: 3, cache_write: 5, cache_read: 7, output: 11 };
-    assert_eq!(read_answer(body), Ok((usage, FinishReason::ToolUse)));
+    assert_eq!(read_answer(body), Ok((UsageReport { usage, has_output: true }, FinishReason::ToolUse)));
     assert_eq!(usage.total_input(), 15);
 }
 
@@ -26,7 +26,14 @@ fn every_finish_reason_is_known_and_a_new_one_is_no_fault() {
         ("null", FinishReason::Other),
     ] {
         let body = format!(r#"{{"type":"message","stop_reason":{name},"usage":{{"output_tokens":null}}}}"#);
-        assert_eq!(read_answer(body.as_bytes()), Ok((Usage::default(), finish)), "{name}");
+        assert_eq!(read_answer(body.as_bytes()), Ok((UsageReport::default(), finish)), "{name}");
+    }
+}
+
+#[test]
+fn an_answer_without_usage_is_an_answer() {
+    for body in [r#"{"type":"message"}"#, r#"{"type":"message","usage":null}"#] {
+        assert_eq!(read_answer(body.as_bytes()), Ok((UsageReport::default(), FinishReason::Other)));
     }
 }
 
@@ -38,7 +45,6 @@ fn an_answer_that_cannot_be_accounted_for_is_an_error() {
         "",
         "<html>",
         "[]",
-        r#"{"type":"message"}"#,
         r#"{"usage":{}}"#,
         r#"{"type":"message","usage":{"input_tokens":-1}}"#,
         r#"{"type":"message","usage":{"output_tokens":1.5}}"#,

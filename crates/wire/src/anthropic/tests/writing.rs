@@ -4,7 +4,7 @@ use crate::anthropic::{
     write_block_stop, write_error, write_error_event, write_message_delta, write_message_start,
     write_message_stop, write_ping, write_text_delta,
 };
-use crate::chat::{FinishReason, Usage};
+use crate::chat::{FinishReason, Usage, UsageReport};
 use bytes::BytesMut;
 
 const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
@@ -49,7 +49,7 @@ fn a_whole_answer_is_written_as_the_vendor_writes_it_and_read_back() {
     let text = "Hello \"漫画\"\n";
     let body = written(|out| write_answer(out, &Answer { start: start(USAGE), text, finish }));
     assert_eq!(body, include_str!("../../../tests/golden/answer.json").trim_end());
-    assert_eq!(read_answer(body.as_bytes()), Ok((USAGE, finish)));
+    assert_eq!(read_answer(body.as_bytes()), Ok((UsageReport { usage: USAGE, has_output: true }, finish)));
 }
 
 #[test]

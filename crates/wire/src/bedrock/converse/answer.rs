@@ -3,7 +3,7 @@
 use super::shapes::{Block, BlockFields, Metrics, UsageFields, finish_of, name_of};
 use crate::AnswerError;
 use crate::bedrock::refusal::json;
-use crate::chat::{AnswerPart, ChatAnswer, FinishReason, Usage};
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, UsageReport};
 use crate::request::Name;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// Reads usage and finish reason out of a whole answer that passes through.
-pub fn read_converse_usage(body: &[u8]) -> Result<(Usage, FinishReason), AnswerError> {
+pub fn read_converse_usage(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     let answer: AccountFields<'_> = parse(body)?;
-    Ok((answer.usage.into(), finish_of(&answer.stop_reason.0)))
+    Ok((answer.usage.unwrap_or_default().report(), finish_of(&answer.stop_reason.0)))
 }
 
 /// Reads a whole answer. The body says neither what it is called nor which model it is from: `id` is the header
@@ -26,7 +26,7 @@ pub fn read_chat_answer(body: &[u8], id: &str, model: &str) -> Result<ChatAnswer
         model: model.to_owned(),
         parts: parts?.into_iter().flatten().collect(),
         finish: finish_of(&answer.stop_reason.0),
-        usage: answer.usage.into(),
+        usage: answer.usage.unwrap_or_default().into(),
     })
 }
 
@@ -64,7 +64,7 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AnswerError> {
 struct AccountFields<'a> {
     #[serde(borrow)]
     stop_reason: Name<'a>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ struct AnswerFields<'a> {
     output: OutputFields<'a>,
     #[serde(borrow)]
     stop_reason: Name<'a>,
-    usage: UsageFields,
+    usage: Option<UsageFields>,
 }
 
 #[derive(Deserialize)]

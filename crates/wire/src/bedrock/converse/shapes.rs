@@ -1,7 +1,7 @@
 //! What requests, answers and streams are made of.
 
 use crate::bedrock::body::read_object;
-use crate::chat::{FinishReason, Image, JsonText, ToolCall, Usage};
+use crate::chat::{FinishReason, Image, JsonText, ToolCall, Usage, UsageReport};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -137,25 +137,38 @@ impl<'a> From<&'a ToolCall> for Block<'a> {
 }
 
 /// Usage as the service writes it.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UsageFields {
-    input_tokens: u64,
-    output_tokens: u64,
-    #[serde(skip_deserializing)]
-    total_tokens: u64,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    total_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     cache_write_input_tokens: Option<u64>,
 }
 
+impl UsageFields {
+    pub(super) fn report(&self) -> UsageReport {
+        UsageReport { usage: self.read(), has_output: self.output_tokens.is_some() }
+    }
+
+    fn read(&self) -> Usage {
+        let mut usage = Usage {
+            input: self.input_tokens.unwrap_or(0),
+            cache_read: self.cache_read_input_tokens.unwrap_or(0),
+            cache_write: self.cache_write_input_tokens.unwrap_or(0),
+            output: self.output_tokens.unwrap_or(0),
+        };
+        // What the total has beyond its parts was used, and output is the dearest it can have been.
+        let total = self.total_tokens.unwrap_or(0);
+        usage.output = usage.output.max(total.saturating_sub(usage.total_input()));
+        usage
+    }
+}
+
 impl From<UsageFields> for Usage {
     fn from(fields: UsageFields) -> Self {
-        Self {
-            input: fields.input_tokens,
-            cache_read: fields.cache_read_input_tokens.unwrap_or(0),
-            cache_write: fields.cache_write_input_tokens.unwrap_or(0),
-            output: fields.output_tokens,
-        }
+        fields.read()
     }
 }
 
@@ -163,9 +176,9 @@ impl From<Usage> for UsageFields {
     fn from(usage: Usage) -> Self {
         let cached = usage.cache_read.saturating_add(usage.cache_write);
         Self {
-            input_tokens: usage.input,
-            output_tokens: usage.output,
-            total_tokens: usage.input.saturating_add(cached).saturating_add(usage.output),
+            input_tokens: Some(usage.input),
+            output_tokens: Some(usage.output),
+            total_tokens: Some(usage.input.saturating_add(cached).saturating_add(usage.output)),
             cache_read_input_tokens: Some(usage.cache_read),
             cache_write_input_tokens: Some(usage.cache_write),
         }

@@ -131,7 +131,7 @@ impl Answer {
             "metadata" => {
                 let metadata: Metadata = parse("metadata", frame.payload)?;
                 self.has_usage = true;
-                Some(ChatEvent::Usage(metadata.usage.into()))
+                metadata.usage.map(|usage| ChatEvent::Usage(usage.into()))
             }
             // What this version does not know. A stream may begin with such a frame.
             _ => return Ok(()),
@@ -201,5 +201,5 @@ pub(super) struct MessageStop<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Metadata {
-    pub(super) usage: UsageFields,
+    pub(super) usage: Option<UsageFields>,
 }

@@ -3,7 +3,7 @@
 use super::shapes::{Metrics, UsageFields, name_of};
 use crate::bedrock::frame::write_event_frame;
 use crate::bedrock::refusal::{StreamKind, json, write_failure_frame};
-use crate::chat::{ChatEvent, Usage};
+use crate::chat::{ChatEvent, FinishReason, Usage};
 use bytes::BytesMut;
 use serde::Serialize;
 use std::time::Duration;
@@ -90,6 +90,16 @@ impl ChatWriter {
             self.index = self.index.saturating_add(1);
         }
     }
+}
+
+/// Appends what ends a stream at a limit of output, in which the block of this number is open.
+pub(super) fn write_end(out: &mut BytesMut, open: Option<usize>, usage: Usage, latency: Duration) {
+    if let Some(content_block_index) = open {
+        put(out, "contentBlockStop", &BlockStop { content_block_index });
+    }
+    put(out, "messageStop", &MessageStop { stop_reason: name_of(FinishReason::MaxTokens) });
+    let metrics = Metrics { latency_ms: latency.as_millis() };
+    put(out, "metadata", &Metadata { usage: usage.into(), metrics });
 }
 
 fn put(out: &mut BytesMut, name: &'static str, payload: &impl Serialize) {

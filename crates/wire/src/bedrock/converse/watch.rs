@@ -2,12 +2,17 @@
 
 use super::shapes::finish_of;
 use super::stream_read::{MessageStop, Metadata};
+use super::stream_write::write_end;
 use crate::bedrock::frame::{Frame, FrameEnding, FrameKind, FrameLimits, FrameReader};
 use crate::bedrock::stream::{BedrockStreamError, failure_of, parse};
-use crate::chat::{FinishReason, StreamEvent, Usage};
+use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
+use crate::content;
+use bytes::BytesMut;
+use seawall_core::tokens::OutputMeter;
+use std::time::Duration;
 
-/// Reads the stream of ConverseStream. Only the frames that carry usage, an end or a failure are looked into; content
-/// is recognised by its frame's name alone.
+/// Reads the stream of ConverseStream. Only the frames that carry usage, an end or a failure are parsed; content is
+/// recognised by its frame's name, and its text is counted as it stands.
 ///
 /// The service tells usage last, so [`StreamEvent::Finished`] comes with it and not when the model stops.
 #[derive(Debug)]
@@ -21,6 +26,11 @@ struct Account {
     usage: Option<Usage>,
     finish: Option<FinishReason>,
     failed: Option<BedrockStreamError>,
+    has_output: bool,
+    meter: OutputMeter,
+    /// Blocks of content that have ended, and whether one is open.
+    ended: usize,
+    is_open: bool,
 }
 
 impl ConverseStream {
@@ -53,6 +63,23 @@ impl ConverseStream {
     #[must_use]
     pub const fn usage(&self) -> Option<Usage> {
         self.account.usage
+    }
+
+    /// The same, with whether that is all of it.
+    #[must_use]
+    pub fn report(&self) -> UsageReport {
+        UsageReport { usage: self.account.usage.unwrap_or_default(), has_output: self.account.has_output }
+    }
+
+    /// What has arrived of the answer.
+    #[must_use]
+    pub const fn meter(&self) -> &OutputMeter {
+        &self.account.meter
+    }
+
+    /// Appends what ends the stream here, as the vendor does at a limit of output.
+    pub fn write_end(&self, out: &mut BytesMut, usage: Usage, latency: Duration) {
+        write_end(out, self.account.is_open.then_some(self.account.ended), usage, latency);
     }
 
     /// Why the model stopped, once it has.
@@ -93,7 +120,21 @@ impl Account {
         }
         match frame.kind {
             FrameKind::Event("messageStart") => on_event(StreamEvent::Started(Usage::default())),
-            FrameKind::Event("contentBlockDelta") => on_event(StreamEvent::Content),
+            FrameKind::Event("contentBlockDelta") => {
+                self.is_open = true;
+                self.meter.note_event();
+                content::add_delta(&mut self.meter, frame.payload);
+                on_event(StreamEvent::Content);
+            }
+            FrameKind::Event("contentBlockStart") => {
+                self.is_open = true;
+                content::note_block(&mut self.meter, frame.payload);
+                on_event(StreamEvent::Other);
+            }
+            FrameKind::Event("contentBlockStop") => {
+                (self.is_open, self.ended) = (false, self.ended.saturating_add(1));
+                on_event(StreamEvent::Other);
+            }
             FrameKind::Event("messageStop") => {
                 let stop: MessageStop<'_> = parse("messageStop", frame.payload)?;
                 self.finish = Some(finish_of(&stop.stop_reason.0));
@@ -101,7 +142,11 @@ impl Account {
             }
             FrameKind::Event("metadata") => {
                 let metadata: Metadata = parse("metadata", frame.payload)?;
-                self.usage = Some(metadata.usage.into());
+                let report = metadata.usage.unwrap_or_default().report();
+                (self.usage, self.has_output) = (Some(report.usage), report.has_output);
+                if report.has_output {
+                    self.meter.note_counted(report.usage.output);
+                }
                 on_event(self.progress());
                 if self.finish.is_some() {
                     on_event(StreamEvent::Finished);

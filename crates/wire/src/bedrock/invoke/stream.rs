@@ -4,7 +4,9 @@ use super::transcode::{InvokeEvent, InvokeReader};
 use crate::anthropic::EventAccount;
 use crate::bedrock::frame::FrameLimits;
 use crate::bedrock::stream::BedrockStreamError;
-use crate::chat::{FinishReason, StreamEvent, Usage};
+use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
+use bytes::BytesMut;
+use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
 
 /// What the service adds to the last event.
@@ -72,6 +74,24 @@ impl InvokeStream {
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.watch.usage()
+    }
+
+    /// The same, with whether that is all of it.
+    #[must_use]
+    pub fn report(&self) -> UsageReport {
+        let has_output = self.watch.inner.report().has_output || self.watch.metrics.is_some();
+        UsageReport { usage: self.watch.usage(), has_output }
+    }
+
+    /// What has arrived of the answer.
+    #[must_use]
+    pub const fn meter(&self) -> &OutputMeter {
+        self.watch.inner.meter()
+    }
+
+    /// Appends Anthropic's events that end the stream here, as the vendor does at a limit of output. They are not in frames.
+    pub fn write_end(&self, out: &mut BytesMut, usage: Usage) {
+        self.watch.inner.write_end(out, usage);
     }
 
     /// Why the model stopped, once it has.
@@ -149,7 +169,12 @@ impl Watch {
         let no_input = told.input == 0 && told.cache_read == 0 && told.cache_write == 0;
         Usage {
             input: if no_input { metrics.input } else { told.input },
-            output: if told.output == 0 { metrics.output } else { told.output },
+            // What the model said at its beginning is no count of its answer.
+            output: if self.inner.report().has_output {
+                told.output
+            } else {
+                told.output.max(metrics.output)
+            },
             ..told
         }
     }

@@ -1,6 +1,6 @@
 use crate::AnswerError;
 use crate::bedrock::{read_chat_answer, read_converse_usage, write_chat_answer};
-use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage};
+use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage, UsageReport};
 use std::time::Duration;
 
 const GOLDEN: &str = include_str!("../../../tests/golden/bedrock/converse_answer.json");
@@ -24,7 +24,8 @@ fn a_whole_answer_is_written_as_the_service_writes_it_and_read_back() {
     let body = write_chat_answer(&answer(), Duration::from_millis(412));
     assert_eq!(str::from_utf8(&body).unwrap(), GOLDEN.trim_end());
     assert_eq!(read_chat_answer(&body, "r1", "haiku"), Ok(answer()));
-    assert_eq!(read_converse_usage(&body), Ok((answer().usage, FinishReason::ToolUse)));
+    let report = UsageReport { usage: answer().usage, has_output: true };
+    assert_eq!(read_converse_usage(&body), Ok((report, FinishReason::ToolUse)));
 }
 
 #[test]
@@ -48,7 +49,8 @@ fn every_reason_to_stop_is_read() {
             r#"{{"stopReason":"{name}","usage":{{"inputTokens":1,"outputTokens":2,"totalTokens":3}}}}"#
         );
         let usage = Usage { input: 1, output: 2, ..Usage::default() };
-        assert_eq!(read_converse_usage(body.as_bytes()), Ok((usage, finish)), "{name}");
+        let report = UsageReport { usage, has_output: true };
+        assert_eq!(read_converse_usage(body.as_bytes()), Ok((report, finish)), "{name}");
         let body = write_chat_answer(&ChatAnswer { finish, ..answer() }, Duration::ZERO);
         assert!(str::from_utf8(&body).unwrap().contains(&format!(r#""stopReason":"{written}""#)), "{name}");
     }
@@ -71,14 +73,26 @@ fn what_has_no_word_is_left_out() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_is_an_error() {
-    for body in [
-        "",
-        "{}",
-        "<html>",
-        r#"{"stopReason":"end_turn","usage":{"inputTokens":-1,"outputTokens":2}}"#,
-        r#"{"stopReason":"end_turn","usage":{"outputTokens":2}}"#,
+fn usage_that_is_incomplete_is_read_on_the_safe_side() {
+    for (usage, input, output, has_output) in [
+        (r#"{"inputTokens":3,"outputTokens":null}"#, 3, 0, false),
+        (r#"{"outputTokens":2}"#, 0, 2, true),
+        // What the total has beyond its parts was used.
+        (r#"{"inputTokens":3,"outputTokens":2,"totalTokens":9}"#, 3, 6, true),
+        ("null", 0, 0, false),
     ] {
+        let body = format!(r#"{{"stopReason":"end_turn","usage":{usage}}}"#);
+        let usage = Usage { input, output, ..Usage::default() };
+        let report = UsageReport { usage, has_output };
+        assert_eq!(read_converse_usage(body.as_bytes()), Ok((report, FinishReason::EndTurn)), "{body}");
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_an_error() {
+    for body in
+        ["", "{}", "<html>", r#"{"stopReason":"end_turn","usage":{"inputTokens":-1,"outputTokens":2}}"#]
+    {
         assert!(
             matches!(read_converse_usage(body.as_bytes()), Err(AnswerError::Unreadable { .. })),
             "{body}"

@@ -1,0 +1,99 @@
+//! Amounts that were posted, corrected by operators.
+//!
+//! A vendor that claims more than it used is believed up to what is possible, and that may still be a good part of a day. An
+//! operator who has found out what the call cost says so here: the books change at once, the journal keeps it over a
+//! restart, and the audit trail has who ordered it and why, refused orders too.
+
+use super::Admin;
+use super::answer::{AdminError, Answer};
+use super::routes::Asked;
+use seawall_core::money::Money;
+use seawall_core::time::UtcTime;
+use seawall_core::vocabulary::Tier;
+use seawall_pipeline::Runtime as _;
+use seawall_store::embedded::EmbeddedStore;
+use seawall_store::{ChangeDecision, ChangeOrder, CorrectError, SwitchChange, Switches as _};
+use serde::Deserialize;
+use serde_json::json;
+
+/// The longest reason that is kept.
+const MAX_REASON: usize = 500;
+/// So often an order is written down anew when somebody else's came first.
+const MAX_TRIES: u32 = 16;
+
+/// What an operator sends.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CorrectionRequest {
+    /// The caller, by the sixteen digits that logs have.
+    caller: String,
+    tier: String,
+    /// Days since 1970; today where nothing is said.
+    day: Option<u64>,
+    /// What was posted, as the log has it.
+    charged_nanos: u64,
+    /// What the call really cost.
+    cost_nanos: u64,
+    reason: String,
+    /// Who orders it.
+    operator: Option<String>,
+}
+
+/// Replaces an amount that was posted.
+pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
+    let request: CorrectionRequest = serde_json::from_slice(&asked.body)
+        .map_err(|error| AdminError::Parameter(format!("the body: {error}")))?;
+    let wrong = |field: &str, problem: &str| AdminError::Parameter(format!("{field}: {problem}"));
+    let is_hex = request.caller.len() == 16 && request.caller.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let caller = u64::from_str_radix(&request.caller, 16).ok().filter(|_| is_hex);
+    let caller = caller.ok_or_else(|| wrong("caller", "must be 16 hexadecimal digits, as in the log"))?;
+    let tier = Tier::parse(&request.tier).map_err(|error| AdminError::Parameter(error.to_string()))?;
+    if request.reason.trim().is_empty() || request.reason.len() > MAX_REASON {
+        return Err(wrong("reason", "must say why, in at most 500 bytes"));
+    }
+    let now = admin.sight.runtime.now().utc;
+    let day = request.day.unwrap_or(now.day());
+    let [charged, cost] = [request.charged_nanos, request.cost_nanos].map(Money::from_nanos);
+    let corrected = admin.sight.path.correct_posting(day, caller, tier, charged, cost);
+    if let Some(store) = &admin.sight.store {
+        let change = SwitchChange::CorrectPosting { day, caller, tier, charged, cost };
+        let order = ChangeOrder {
+            change,
+            who: request.operator.as_deref().unwrap_or("operator").into(),
+            role: "finops".into(),
+            why: request.reason.as_str().into(),
+            at: now,
+            refused: corrected.is_err(),
+        };
+        audit(store, &order).await?;
+    }
+    corrected.map_err(|error| match error {
+        CorrectError::Refused(refusal) => AdminError::Taken(refusal.to_string()),
+        CorrectError::Journal(error) => AdminError::Failed(error.to_string()),
+    })?;
+    let spend = admin.sight.path.caller_day(caller);
+    let (year, month, date) = UtcTime::start_of_day(day).civil();
+    Ok(Answer::Json(json!({
+        "day": format!("{year:04}-{month:02}-{date:02}"),
+        "caller": format!("{caller:016x}"),
+        "tier": tier.name(),
+        "charged_nanos": charged.as_nanos(),
+        "cost_nanos": cost.as_nanos(),
+        "caller_posted_today_nanos": spend.posted.as_nanos(),
+    })))
+}
+
+/// Writes an order to the trail.
+async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminError> {
+    let failed = |error: seawall_store::StoreError| {
+        AdminError::Failed(format!("the audit trail could not be written: {error}"))
+    };
+    let mut seen = store.read().await.map_err(failed)?.version;
+    for _ in 0..MAX_TRIES {
+        match store.order(order, seen).await.map_err(failed)? {
+            ChangeDecision::Recorded(_) => return Ok(()),
+            ChangeDecision::Outdated(state) => seen = state.version,
+        }
+    }
+    Err(AdminError::Failed("the audit trail is being written by others; see whether it was done".to_owned()))
+}

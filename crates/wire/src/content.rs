@@ -1,0 +1,190 @@
+//! The text inside events of content, found without parsing them.
+//!
+//! Where an answer passes through, its events are not read into values. What accounts need of them is how much the model has
+//! said: the strings behind a few keys. One pass over the bytes finds them; nothing is checked, copied or allocated.
+
+use memchr::{memchr, memchr2};
+use seawall_core::tokens::OutputMeter;
+
+/// Keys behind which stands what the model has said, in a piece of an answer of Anthropic's dialect or Bedrock's.
+const SAID: &[&[u8]] = &[b"text", b"thinking", b"partial_json", b"input"];
+/// The same in the calls of OpenAI's dialect.
+const CALLED: &[&[u8]] = &[b"arguments", b"name"];
+/// The same in a whole answer of any dialect.
+const ANSWERED: &[&[u8]] = &[
+    b"text",
+    b"content",
+    b"thinking",
+    b"refusal",
+    b"reasoning",
+    b"reasoning_content",
+    b"arguments",
+    b"name",
+    b"input",
+    b"data",
+];
+/// What is quoted from the request is no output.
+const QUOTED: &[u8] = b"citation";
+
+/// Adds what a delta of Anthropic's dialect or Bedrock's says.
+pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) {
+    each_string(json, |key, value| {
+        if SAID.contains(&key) {
+            meter.add_json(value);
+        }
+        key != QUOTED
+    });
+}
+
+/// Adds what calls of OpenAI's dialect say.
+pub(crate) fn add_calls(meter: &mut OutputMeter, json: &[u8]) {
+    each_string(json, |key, value| {
+        if CALLED.contains(&key) {
+            meter.add_json(value);
+        }
+        true
+    });
+}
+
+/// Notes a block that begins, by the name of its kind: some hold what is billed and not shown.
+pub(crate) fn note_block(meter: &mut OutputMeter, json: &[u8]) {
+    meter.note_block();
+    each_string(json, |key, value| {
+        let is_hidden =
+            matches!(value, b"thinking" | b"redacted_thinking" | b"server_tool_use" | b"mcp_tool_use");
+        if key == b"type" && is_hidden {
+            meter.note_hidden();
+        }
+        true
+    });
+}
+
+/// The most tokens that a whole answer can have whose vendor did not say how many: its text, or, where a call's input
+/// stands in it as JSON, all of it.
+#[must_use]
+pub fn most_tokens(body: &[u8]) -> u64 {
+    let (mut meter, mut has_calls) = (OutputMeter::default(), false);
+    each_string(body, |key, value| {
+        has_calls |= matches!(value, b"tool_use") || key == b"toolUseId";
+        if ANSWERED.contains(&key) {
+            meter.add_json(value);
+        }
+        true
+    });
+    if has_calls { body.len() as u64 } else { meter.upper() }
+}
+
+/// Calls `on_string` with each string that stands behind a key, as it is written between its quotes, until that says no.
+/// Where the key is followed by something else, the value is empty.
+fn each_string<'a>(json: &'a [u8], mut on_string: impl FnMut(&'a [u8], &'a [u8]) -> bool) {
+    let mut rest = json;
+    while let Some((text, behind)) = next_string(rest) {
+        rest = behind;
+        let Some(value) = rest.trim_ascii_start().strip_prefix(b":") else { continue };
+        let is_string = value.trim_ascii_start().starts_with(b"\"");
+        let value = if is_string { next_string(value) } else { None };
+        let value = value.map_or(&[][..], |(value, behind)| {
+            rest = behind;
+            value
+        });
+        if !on_string(text, value) {
+            return;
+        }
+    }
+}
+
+/// The next string, without its quotes, and what stands behind it.
+fn next_string(json: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = memchr(b'"', json)? + 1;
+    let mut at = start;
+    loop {
+        let found = at + memchr2(b'"', b'\\', json.get(at..)?)?;
+        if json.get(found) == Some(&b'"') {
+            return Some((json.get(start..found)?, json.get(found + 1..)?));
+        }
+        at = found + 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{add_calls, add_delta, each_string, most_tokens, note_block};
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use seawall_core::tokens::OutputMeter;
+
+    fn delta(json: &str) -> u64 {
+        let mut meter = OutputMeter::default();
+        add_delta(&mut meter, json.as_bytes());
+        meter.upper()
+    }
+
+    #[test]
+    fn only_what_the_model_said_is_counted() {
+        for (json, bytes) in [
+            (r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}"#, 5),
+            (r#"{ "delta" : { "text" : "He\"\u6f22\n" , "type" : "text_delta" } }   "#, 7),
+            (r#"{"delta":{"type":"thinking_delta","thinking":"hm"}}"#, 2),
+            (r#"{"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}"#, 5),
+            (r#"{"delta":{"type":"signature_delta","signature":"EqQBCgIYAhIM"}}"#, 0),
+            (r#"{"contentBlockIndex":0,"delta":{"text":"hi"},"p":"abcdefghijkl"}"#, 2),
+            (r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}},"p":"abc"}"#, 2),
+            (r#"{"delta":{"type":"citations_delta","citation":{"cited_text":"long","text":"long"}}}"#, 0),
+            (r#"{"delta":{"text":"cut"#, 0),
+            ("not JSON", 0),
+        ] {
+            assert_eq!(delta(json), bytes, "{json}");
+        }
+        let mut meter = OutputMeter::default();
+        let call = br#"[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]"#;
+        add_calls(&mut meter, call);
+        assert_eq!(meter.upper(), 1 + 7);
+    }
+
+    #[test]
+    fn blocks_that_hide_something_are_known_by_their_kind() {
+        for (kind, hides) in
+            [("text", false), ("tool_use", false), ("thinking", true), ("server_tool_use", true)]
+        {
+            let mut meter = OutputMeter::default();
+            note_block(
+                &mut meter,
+                format!(r#"{{"index":0,"content_block":{{"type":"{kind}"}}}}"#).as_bytes(),
+            );
+            assert_eq!((meter.may_hide(), meter.upper()), (hides, 16), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_whole_answer_has_at_most_its_text() {
+        let body = r#"{"id":"chatcmpl-1","model":"m","choices":[{"message":{"role":"assistant","content":"four"}}]}"#;
+        assert_eq!(most_tokens(body.as_bytes()), 4);
+        let call = r#"{"content":[{"type":"tool_use","name":"f","input":{"a":[1,2,3]}}]}"#;
+        assert_eq!(most_tokens(call.as_bytes()), call.len() as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_found_whole_behind_its_key(text in any::<String>(), other in any::<String>()) {
+            let json = serde_json::json!({ "a": other, "delta": { "text": text, "more": [other, 1, { "text": other }] } });
+            let json = json.to_string();
+            let mut found = Vec::new();
+            each_string(json.as_bytes(), |key, value| {
+                if key == b"text" {
+                    let quoted = format!("\"{}\"", std::str::from_utf8(value).unwrap());
+                    found.push(serde_json::from_str::<String>(&quoted).unwrap());
+                }
+                true
+            });
+            found.sort();
+            let mut wanted = [text, other];
+            wanted.sort();
+            prop_assert_eq!(&found[..], &wanted[..]);
+        }
+
+        #[test]
+        fn no_bytes_break_it(bytes in any::<Vec<u8>>()) {
+            add_delta(&mut OutputMeter::default(), &bytes);
+            let _ = most_tokens(&bytes);
+        }
+    }
+}
