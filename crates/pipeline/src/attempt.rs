@@ -114,9 +114,10 @@ impl<R: Runtime> Attempt<R> {
         self.received_bytes > 0
     }
 
-    /// Notes what has arrived of a stream. Returns whether that is more than was reserved.
-    pub(crate) fn note_output(&mut self, meter: &OutputMeter) -> bool {
-        self.output.note(meter, self.target.family)
+    /// Notes what has arrived of a stream, and how many bytes of it are not counted. Returns whether that is more than was
+    /// reserved.
+    pub(crate) fn note_output(&mut self, meter: &OutputMeter, unread: usize) -> bool {
+        self.output.note(meter, unread as u64, self.target.family)
     }
 
     /// How many tokens a stream that has passed its limit has, as far as is known.

@@ -56,9 +56,11 @@ impl Output {
         Self { limit: OutputLimit::new(most_output), comes_whole, hides, billed, shown: None, passed: None }
     }
 
-    /// Notes what has arrived of a stream. Returns whether that is more than it may be.
-    pub(crate) fn note(&mut self, meter: &OutputMeter, family: Family) -> bool {
-        self.billed = if self.hides { meter.counted() } else { meter.billed_at_most() };
+    /// Notes what has arrived of a stream, and how many bytes of it are not counted. Returns whether that is more than it
+    /// may be.
+    pub(crate) fn note(&mut self, meter: &OutputMeter, unread: u64, family: Family) -> bool {
+        let billed = if self.hides { meter.counted() } else { meter.billed_at_most() };
+        self.billed = billed.map(|billed| billed.saturating_add(unread));
         self.shown = Some(meter.upper());
         let is_passed = self.limit.is_passed(meter, family);
         if is_passed {

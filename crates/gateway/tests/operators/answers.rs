@@ -96,7 +96,18 @@ fn a_target_is_told_with_every_field() {
     let target = &targets["targets"][0];
     assert_eq!(
         fields(target),
-        ["breaker", "grade", "in_flight", "model", "name", "pressure", "queue", "routes", "starts"]
+        [
+            "breaker",
+            "grade",
+            "in_flight",
+            "model",
+            "name",
+            "overruns",
+            "pressure",
+            "queue",
+            "routes",
+            "starts"
+        ]
     );
     assert_eq!(fields(&target["breaker"]), ["blocks_because", "mode", "phase", "retry_after_ms", "stage"]);
     assert_eq!(
@@ -130,7 +141,10 @@ fn limits_and_money_of_a_caller_are_told_by_its_hash() {
     let own = gateway.json(&format!("/admin/spend?caller={}", caller()));
     assert_eq!(fields(&own), ["caller", "cap_nanos", "day", "held_nanos", "left_nanos", "posted_nanos"]);
     let all = gateway.json("/admin/spend");
-    assert_eq!(fields(&all), ["cap_nanos", "day", "held_nanos", "left_nanos", "posted_nanos", "tiers"]);
+    assert_eq!(
+        fields(&all),
+        ["cap_nanos", "day", "held_nanos", "left_nanos", "overrun_nanos", "posted_nanos", "tiers"]
+    );
     assert_eq!(fields(&all["tiers"]), ["guest", "prime", "standard"]);
     assert_eq!(all["cap_nanos"], 5_000_000_000_000_u64);
     assert_eq!(all["tiers"]["prime"]["cap_nanos"], 2_500_000_000_000_u64);

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod corrections;
+#[cfg(test)]
 mod door;
 #[cfg(test)]
 mod running;

@@ -170,7 +170,9 @@ pub(crate) fn read_frame<R: Runtime>(
     match frame {
         Some(frame) => {
             let fed = stream.feed(&frame, &mut into, &mut events);
-            let is_passed = attempt.note_output(stream.meter());
+            // What cannot be read, or is not whole yet, may all be text.
+            let unread = if fed.is_err() { frame.len() } else { stream.unfinished() };
+            let is_passed = attempt.note_output(stream.meter(), unread);
             fed?;
             // What has said why it stops is about to end by itself.
             if is_passed && !stream.is_finished() && stream.finish().is_none() {

@@ -188,6 +188,12 @@ impl SpokenStream {
         self.is_stopped
     }
 
+    /// How many bytes have come of an event whose end has not.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.watch.unfinished()
+    }
+
     /// What has arrived of the answer.
     #[must_use]
     pub const fn meter(&self) -> &OutputMeter {

@@ -75,6 +75,16 @@ impl Watch {
         }
     }
 
+    /// How many bytes of an unfinished event have come.
+    pub(super) fn unfinished(&self) -> usize {
+        match self {
+            Self::Messages(stream) => stream.unfinished(),
+            Self::Completions(stream) => stream.unfinished(),
+            Self::Invoke(stream) => stream.unfinished(),
+            Self::Converse(stream) => stream.unfinished(),
+        }
+    }
+
     /// What has arrived of the answer.
     pub(super) const fn meter(&self) -> &OutputMeter {
         match self {

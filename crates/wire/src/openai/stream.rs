@@ -126,6 +126,12 @@ impl OpenAiStream {
         self.account.is_complete
     }
 
+    /// How many bytes of an unfinished event have come, about.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.sse.unfinished()
+    }
+
     /// Whether the bytes so far end between two events. Only there can something be written behind them.
     #[must_use]
     pub fn is_between_events(&self) -> bool {

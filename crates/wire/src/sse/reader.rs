@@ -136,6 +136,12 @@ impl SseReader {
         outcome
     }
 
+    /// How many bytes of an unfinished event have come, about: what separates its lines is not counted.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.line_length.saturating_add(self.data_length.unwrap_or(0))
+    }
+
     /// How the stream ended, if it ended here.
     #[must_use]
     pub fn finish(&self) -> SseEnding {

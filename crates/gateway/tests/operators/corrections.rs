@@ -1,0 +1,74 @@
+//! Amounts that were posted, and put right.
+
+use crate::running::{Gateway, KEY, Reply, send, settings_at, try_start};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+
+/// A vendor that claims to have used all the tokens there are. Returns its address.
+fn boastful() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let body = r#"{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":18446744073709551615}}"#;
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            // The whole request comes at once.
+            let _ = connection.read(&mut [0; 65_536]);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    format!("http://{address}")
+}
+
+fn correct(gateway: &Gateway, body: &str) -> Reply {
+    let head = "POST /admin/spend/corrections HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+    send(gateway.admin, &format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+}
+
+fn posted(gateway: &Gateway) -> u64 {
+    gateway.json("/admin/spend")["posted_nanos"].as_u64().unwrap()
+}
+
+#[test]
+fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("operators-corrections");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut loaded = settings_at(&boastful(), "models.m.window = 200000\n");
+    {
+        let settings = &mut Arc::make_mut(&mut loaded).settings;
+        settings.store.kind = seawall_config::StoreKind::Embedded;
+        settings.store.folder = folder.display().to_string();
+    }
+    let hash = seawall_gateway::identity::credential_of_key(KEY);
+    let caller: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let gateway = try_start(&loaded).unwrap();
+    assert_eq!(gateway.call().status, 200);
+    // The window, at $15 a million, and the input; not $18 billion at all.
+    let claimed = posted(&gateway);
+    assert_eq!(claimed, 200_000 * 15_000 + 9 * 3_000);
+    let line = &gateway.json("/admin/requests")["requests"][0];
+    assert_eq!((&line["alarm"], &line["usage_not_believed"]), (&"overrun".into(), &true.into()), "{line}");
+    assert_eq!(gateway.json("/admin/targets")["targets"][0]["overruns"]["count"].as_u64(), Some(1));
+    let tier = line["tier"].as_str().unwrap().to_owned();
+    let order = |charged: u64, reason: &str| {
+        format!(
+            r#"{{"caller":"{caller}","tier":"{tier}","charged_nanos":{charged},"cost_nanos":57000,"reason":"{reason}"}}"#
+        )
+    };
+    assert_eq!(correct(&gateway, &order(claimed, "")).status, 400);
+    assert_eq!(correct(&gateway, &order(claimed + 1, "more than there is")).status, 409);
+    assert_eq!(posted(&gateway), claimed);
+    let done = correct(&gateway, &order(claimed, "the invoice says so"));
+    assert_eq!(done.status, 200, "{}", done.body);
+    assert_eq!(serde_json::from_str::<Value>(&done.body).unwrap()["cost_nanos"], 57_000);
+    assert_eq!((posted(&gateway), gateway.json("/admin/spend")["overrun_nanos"].as_u64()), (57_000, Some(0)));
+    drop(gateway);
+    // What was put right stays right, and what was ordered is on the trail.
+    let gateway = try_start(&loaded).unwrap();
+    assert_eq!(posted(&gateway), 57_000);
+    drop(gateway);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
