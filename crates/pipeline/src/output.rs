@@ -120,9 +120,9 @@ impl Output {
         let input = Usage { input: most_input(input_bytes), ..Usage::default() };
         let mut usage = Usage { output, ..if has_input { report.usage } else { input } };
         let price = |usage: &Usage| {
-            if has_input { target.price.of(usage) } else { target.worst(usage.input, usage.output) }
+            if has_input { target.price.of(usage) } else { target.price.at_most(usage.input, usage.output) }
         };
-        let mut cost = if has_input { price(&usage) } else { target.worst(input_bytes, output) };
+        let mut cost = price(&usage);
         let mut is_bounded = false;
         if !is_told && self.passed.is_none() {
             cost = cost.min(held);
