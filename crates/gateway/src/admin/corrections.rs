@@ -12,7 +12,7 @@ use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::Runtime as _;
 use seawall_store::embedded::EmbeddedStore;
-use seawall_store::{ChangeDecision, ChangeOrder, CorrectError, SwitchChange, Switches as _};
+use seawall_store::{ChangeDecision, ChangeOrder, CorrectError, SwitchChange, Switches};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -88,9 +88,9 @@ async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminEr
     let failed = |error: seawall_store::StoreError| {
         AdminError::Failed(format!("the audit trail could not be written: {error}"))
     };
-    let mut seen = store.read().await.map_err(failed)?.version;
+    let mut seen = Switches::read(store).await.map_err(failed)?.version;
     for _ in 0..MAX_TRIES {
-        match store.order(order, seen).await.map_err(failed)? {
+        match Switches::order(store, order, seen).await.map_err(failed)? {
             ChangeDecision::Recorded(_) => return Ok(()),
             ChangeDecision::Outdated(state) => seen = state.version,
         }

@@ -120,7 +120,7 @@ fn answers() -> Value {
                 "usage": { "type": "object", "required": ["input", "output"] },
                 "cost": { "type": "string", "description": "Dollars, with nine digits behind the point." },
                 "target": { "type": "string" },
-                "finish": { "enum": ["finished", "length", "blocked", "refused"] },
+                "finish": { "enum": ["finished", "length", "budget", "blocked", "refused"] },
                 "retry_after": { "type": "integer", "description": "When coming back helps, in seconds." },
             },
         },

@@ -188,6 +188,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
         let mut seen = BTreeSet::new();
         let whole = WholeAnswer {
             usage: Default::default(),
+            has_output: true,
             finish: FinishReason::EndTurn,
             body: bytes::Bytes::from_static(b"{}"),
             text: None,
@@ -234,6 +235,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
 fn values_of_headers_are_what_they_are_said_to_be() {
     let whole = WholeAnswer {
         usage: Default::default(),
+        has_output: true,
         finish: FinishReason::EndTurn,
         body: bytes::Bytes::new(),
         text: None,
