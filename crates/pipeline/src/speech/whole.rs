@@ -46,23 +46,21 @@ impl WholeAnswer {
         let face = request.face();
         let is_passed_on =
             |dialect| dialect == target || has_anthropic_bodies(target) && has_anthropic_bodies(dialect);
-        let told = told.filter(|usage| usage.total_input() > 0);
-        let has_output = |report: UsageReport| report.has_output || told.is_some();
         let answer = if face.dialect().is_some_and(is_passed_on) {
-            read_account(target, &body)
-                .map(|(report, finish)| (known(report.usage, told), has_output(report), finish, body, None))
+            read_account(target, &body).map(|(report, finish)| (known(report, told), finish, body, None))
         } else {
             read_chat(target, &body, occasion, request.model()).map(|mut answer| {
-                let is_told = read_account(target, &body).is_ok_and(|(report, _)| has_output(report));
-                answer.usage = known(answer.usage, told);
+                let report = read_account(target, &body).map(|(report, _)| report);
+                let report = known(report.unwrap_or_default(), told);
+                answer.usage = report.usage;
                 let (body, text) = match face.dialect() {
                     Some(dialect) => (written(dialect, &answer, occasion), None),
                     None => (Bytes::new(), Some(text_of(&answer))),
                 };
-                (answer.usage, is_told, answer.finish, body, text)
+                (report, answer.finish, body, text)
             })
         };
-        let (usage, has_output, finish, body, text) =
+        let (UsageReport { usage, has_output }, finish, body, text) =
             answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
         let headers = match face {
             Face::BedrockInvoke => bedrock::usage_headers(usage, occasion.took),
@@ -72,9 +70,14 @@ impl WholeAnswer {
     }
 }
 
-/// What the body says, unless it says nothing: no request is without input.
-fn known(usage: Usage, told: Option<Usage>) -> Usage {
-    told.filter(|_| usage.total_input() == 0).unwrap_or(usage)
+/// What the body says; and where it says nothing, or nothing of its output, what the headers do. No request is without input.
+fn known(report: UsageReport, told: Option<Usage>) -> UsageReport {
+    let Some(told) = told.filter(|told| told.total_input() > 0) else { return report };
+    if report.usage.total_input() == 0 {
+        return UsageReport { usage: told, has_output: true };
+    }
+    let output = if report.has_output { report.usage.output } else { told.output };
+    UsageReport { usage: Usage { output, ..report.usage }, has_output: true }
 }
 
 fn read_account(target: TargetDialect, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
