@@ -172,8 +172,10 @@ fn headers_tell_the_usage_where_the_body_does_not() {
         };
         assert_eq!(usage(body(json!({})), Some(told)), told);
         assert_eq!(usage(body(json!({})), None), Usage::default());
-        let own = Usage { input: 1, output: 0, ..Usage::default() };
-        assert_eq!(usage(body(json!({"input_tokens": 1})), Some(told)), own);
+        // What the body leaves out, the headers tell; what it says is its own.
+        let own = |output| Usage { input: 1, output, ..Usage::default() };
+        assert_eq!(usage(body(json!({"input_tokens": 1})), Some(told)), own(6));
+        assert_eq!(usage(body(json!({"input_tokens": 1, "output_tokens": 2})), Some(told)), own(2));
     }
 }
 
