@@ -224,7 +224,7 @@ fn books_ledgers_and_bills_agree() {
     type Change = fn(&mut Evidence);
     let cases: [(&str, Change); 9] = [
         ("posted and held, but for overruns, are within the cap", |evidence| {
-            evidence.seen.overdrawn.push("much".to_owned())
+            evidence.seen.overdrawn.push("much".to_owned());
         }),
         ("posted and held, but for overruns, are within the cap", |evidence| evidence.seen.readings = 0),
         ("nothing is held in the end", |evidence| evidence.books[1] = Some((30, 1))),
