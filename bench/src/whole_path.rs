@@ -17,6 +17,7 @@ use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit}
 use seawall_core::retry::RetryOptions;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::setting::SettingError;
+use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_gateway::identity::credential_of_key;
 use seawall_gateway::{AccessLog, Metrics, TokioRuntime};
@@ -77,9 +78,9 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         model: "strong".to_owned(),
         grade: Grade::Strong,
         queue: QueueOptions::default().check()?,
-        price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)),
+        price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)).into(),
+        input: InputModel::of("any", None),
         output_limit_field: OutputLimitField::MaxTokens,
-        window: None,
         concurrency: 1_000,
         shares: SlotShares::default(),
         breaker: BreakerProfile::Sonnet.options().check()?,

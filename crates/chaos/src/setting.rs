@@ -51,8 +51,8 @@ impl NodeSettings<'_> {
             admin.listen = "127.0.0.1:0"
             telemetry.access_log = {log}
             store = {{ kind = "redis", folder = {state}, redis.url = "redis://{store}" }}
-            models.sonnet = {{ input = "$3/M", output = "$15/M" }}
-            models.haiku = {{ input = "$0.25/M", output = "$1.25/M" }}
+            models.sonnet = {{ input = "$3/M", output = "$15/M", window = 200000 }}
+            models.haiku = {{ input = "$0.25/M", output = "$1.25/M", window = 200000 }}
             targets.sonnet = {{ provider = "anthropic", url = "http://{strong}", model = "sonnet", region = "none", key = "env:PATH" }}
             targets.haiku = {{ provider = "anthropic", url = "http://{fast}", model = "haiku", region = "none", key = "env:PATH" }}
             routes.manga.start_time = "4s"

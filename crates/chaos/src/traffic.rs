@@ -64,6 +64,8 @@ pub(crate) struct Arrival {
     pub(crate) is_hostile: bool,
     question: String,
     most_tokens: u64,
+    /// Whether it names a document that the model is to fetch: some bytes that are billed as 150,000 tokens.
+    names_document: bool,
     /// The caller goes away when so many bytes of the body have come.
     pub(crate) leaves_after: Option<u64>,
 }
@@ -75,6 +77,11 @@ impl Arrival {
         let turn = json!([{ "role": "user", "content": text }]);
         match self.dialect {
             Dialect::Messages => {
+                let source = json!({ "type": "url", "url": "https://example.com/document.pdf" });
+                let parts =
+                    json!([{ "type": "document", "source": source }, { "type": "text", "text": text }]);
+                let named = json!([{ "role": "user", "content": parts }]);
+                let turn = if self.names_document { named } else { turn };
                 let body =
                     json!({ "model": "manga", "max_tokens": most, "stream": stream, "messages": turn });
                 ("/v1/messages", body.to_string())
@@ -155,6 +162,7 @@ fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
         question,
         most_tokens: 16 + chance.draw().below(80),
         leaves_after: (chance.draw().below(100) < 6).then(|| chance.draw().below(1_500)),
+        names_document: chance.draw().below(100) < 2,
     }
 }
 
@@ -168,7 +176,7 @@ fn gap(chance: &mut SeededChance) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Who, arrivals};
+    use super::{Arrival, Who, arrivals};
     use crate::schedule::schedule;
     use seawall_demo::judge::Dialect;
     use std::collections::BTreeSet;
@@ -198,6 +206,10 @@ mod tests {
             }
             let leaving = all.iter().filter(|one| one.leaves_after.is_some()).count();
             assert!((30..140).contains(&leaving), "seed {seed}: {leaving}");
+            let named = |one: &&Arrival| one.names_document && one.dialect == Dialect::Messages;
+            let named: Vec<_> = all.iter().filter(named).map(|one| one.written().1).collect();
+            assert!((1..20).contains(&named.len()), "seed {seed}: {}", named.len());
+            assert!(named.iter().all(|body| body.contains(r#""type":"url""#)));
         }
     }
 }

@@ -26,6 +26,7 @@ use seawall_core::rollout::{Experiment, Ramp};
 use seawall_core::setting::Ratio;
 use seawall_core::strategy::Strategy;
 use seawall_core::tokens::OverheadOptions;
+use seawall_core::untracked::UntrackedRules;
 use seawall_core::vocabulary::{Grade, OutputLimitField, Tier};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -218,6 +219,8 @@ pub struct LimitSettings {
     pub concurrency: SlotShares,
     /// What callers are told whom a limit refuses.
     pub come_back: ComeBackRule,
+    /// What is reserved for input that a request only names.
+    pub untracked_input: UntrackedRules,
 }
 
 /// Models and what their tokens cost.
@@ -227,6 +230,8 @@ pub struct ModelSettings {
     pub prices: Vec<ModelPriceOptions>,
     /// Tokens that a model can hold, where that is known.
     pub windows: BTreeMap<String, u64>,
+    /// The most tokens that a model counts a picture as, where the settings say so.
+    pub image_tokens: BTreeMap<String, u64>,
 }
 
 impl ModelSettings {

@@ -29,6 +29,8 @@
 //! | [`tokens`] | how many tokens a text has |
 //! | [`history`] | which turns of a conversation go to the model |
 //! | [`money`] | what tokens cost, to the nano-dollar |
+//! | [`media`] | how many tokens a picture comes to |
+//! | [`untracked`] | how many tokens of input a call may be billed for |
 //! | [`evaluator`] | what may be done for this request, and why no more |
 //! | [`rollout`] | how far a protection has been brought in, and for whom |
 //! | [`handle`] | nothing: it is the clock, the chance and the timer that callers hand in |
@@ -56,6 +58,7 @@ pub mod hours;
 pub mod in_flight;
 pub mod invariant;
 pub mod ladder;
+pub mod media;
 pub mod money;
 pub mod pressure;
 pub mod queue;
@@ -68,6 +71,7 @@ pub mod setting;
 pub mod strategy;
 pub mod time;
 pub mod tokens;
+pub mod untracked;
 pub mod vocabulary;
 pub mod waiting;
 

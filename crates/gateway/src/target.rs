@@ -11,9 +11,10 @@ use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
 use crate::simulated::{SimulatedModel, simulated};
 use seawall_config::{Provider, Settings, TargetSettings};
-use seawall_core::money::Price;
+use seawall_core::money::PriceTable;
 use seawall_core::setting::SettingError;
 use seawall_core::time::{Timestamp, UtcTime};
+use seawall_core::untracked::InputModel;
 use seawall_pipeline::{GuardedTarget, Runtime as _, TargetOptions};
 use seawall_provider::http1::Limits;
 use seawall_provider::way::{TlsOptions, TlsSettings};
@@ -108,8 +109,8 @@ impl Targets {
             model: target.model.clone(),
             grade: target.grade,
             price: price(settings, &target.model)?,
+            input: input(settings, &target.model),
             output_limit_field: target.output_limit_field,
-            window: settings.models.windows.get(&target.model).copied(),
             concurrency: target.concurrency,
             shares: settings.limits.concurrency,
             queue: settings.queue,
@@ -135,7 +136,16 @@ impl Targets {
     }
 }
 
-fn price(settings: &Settings, model: &str) -> Result<Price, TargetError> {
+fn input(settings: &Settings, model: &str) -> InputModel {
+    let mut input = InputModel::of(model, settings.models.windows.get(model).copied());
+    if let Some(most) = settings.models.image_tokens.get(model) {
+        input.images = input.images.at_most(*most);
+    }
+    input.rules = settings.limits.untracked_input;
+    input
+}
+
+fn price(settings: &Settings, model: &str) -> Result<PriceTable, TargetError> {
     let list = settings.models.list();
     // Retired models were refused when the settings were checked; one that retires since is still billed.
     let listed = list.find(model, UtcTime::from_nanos(0));

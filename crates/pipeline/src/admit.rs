@@ -8,8 +8,9 @@ use crate::identify::IdentifiedRequest;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::{Conflict, Rejection};
+use crate::rules::Groups;
 use crate::settle::Closing;
-use crate::target::{Route, most_input};
+use crate::target::{CallBound, GuardedTarget, Route};
 use arrayvec::ArrayVec;
 use seawall_core::evaluator::Protection;
 use seawall_core::handle::Runtime;
@@ -37,8 +38,8 @@ pub(crate) async fn admit<R: Runtime>(
     let IdentifiedRequest { request, caller } = identified;
     let route = find_route(&request, &caller)?;
     closing.record.route = Some(Arc::clone(&route.alias));
-    let scopes = scopes(&request, &caller, &route);
-    let tokens = if route.counts_tokens { most_tokens(&request) } else { 0 };
+    let scopes = scopes(&request.rules.groups, &caller, Some(&route.alias));
+    let tokens = if route.counts_tokens { most_tokens(&request, &route) } else { 0 };
     let ask = |cost| QuotaAsk {
         home: caller.network.unwrap_or(caller.id),
         scopes: &scopes,
@@ -102,31 +103,36 @@ fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, 
     Ok(Arc::clone(route))
 }
 
-fn scopes(request: &ReceivedRequest, caller: &Caller, route: &Route) -> ArrayVec<Scope, 4> {
-    let groups = &request.rules.groups;
+/// The limits that a request of this caller counts against, on this route or on none.
+pub(crate) fn scopes(groups: &Groups, caller: &Caller, route: Option<&str>) -> ArrayVec<Scope, 4> {
     let mut scopes = ArrayVec::new();
     scopes.push(Scope { group: groups.of(caller.tier), key: QuotaKey(caller.id) });
     scopes.push(Scope { group: groups.everybody, key: QuotaKey(0) });
     if let (Some(network), Some(group)) = (caller.network, groups.by_address) {
         scopes.push(Scope { group, key: QuotaKey(network) });
     }
-    if let Some(group) = groups.of_route(&route.alias) {
+    if let Some(group) = route.and_then(|route| groups.of_route(route)) {
         scopes.push(Scope { group, key: QuotaKey(0) });
     }
     scopes
 }
 
 /// The most tokens that a request can come to.
-fn most_tokens(request: &ReceivedRequest) -> u32 {
-    let most = most_input(request.input_bytes).saturating_add(request.spoken.max_output());
-    u32::try_from(most).unwrap_or(u32::MAX)
+fn most_tokens(request: &ReceivedRequest, route: &Route) -> u32 {
+    let most = bounds(request, route).map(|bound| bound.input.saturating_add(bound.output)).max();
+    u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
+}
+
+/// What it can come to at each target that could be asked.
+fn bounds(request: &ReceivedRequest, route: &Route) -> impl Iterator<Item = CallBound> {
+    let bound = |target: &Arc<GuardedTarget>| target.bound(request.input_bytes, &request.spoken).ok();
+    route.targets.iter().filter_map(bound)
 }
 
 /// What it may cost its caller's day, where a shared store keeps that.
 fn worst_money(request: &ReceivedRequest, caller: &Caller, route: &Route) -> Option<MoneyAsk> {
     let cap = request.rules.shared_caller_day?;
-    let output = request.spoken.max_output();
-    let worst = route.targets.iter().map(|target| target.worst(request.input_bytes, output)).max();
+    let worst = bounds(request, route).map(|bound| bound.worst).max();
     let lasts = request.deadline.remaining(request.received.monotonic).saturating_add(LATEST_END);
     Some(MoneyAsk { caller: caller.id, worst: worst.unwrap_or_default(), cap, lasts })
 }

@@ -7,7 +7,7 @@
 use crate::output::{Charge, Output, OutputEnd};
 use crate::place::Place;
 use crate::settle::{AttemptEnding, AttemptRecord, Tally};
-use crate::target::GuardedTarget;
+use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
@@ -34,9 +34,10 @@ pub(crate) struct Attempt<R: Runtime> {
     pub(crate) usage: Usage,
     /// Whether that is all of the output.
     has_output: bool,
-    /// Bytes of input, and bytes of answer that have arrived.
-    input_bytes: u64,
+    /// Bytes of answer that have arrived.
     received_bytes: u64,
+    /// The most that the call can come to.
+    bound: CallBound,
     /// Whether nothing is seen of the answer before all of it is there.
     comes_whole: bool,
     output: Output,
@@ -54,9 +55,8 @@ pub(crate) struct Attempt<R: Runtime> {
 
 /// What an attempt asks for.
 pub(crate) struct Wanted {
-    pub(crate) input_bytes: u64,
-    /// The most tokens that the answer may have.
-    pub(crate) most_output: u64,
+    /// The most that it can come to.
+    pub(crate) bound: CallBound,
     /// Whether nothing is seen of it before all of it is there.
     pub(crate) comes_whole: bool,
 }
@@ -82,7 +82,7 @@ impl<R: Runtime> Attempt<R> {
         now: Timestamp,
     ) -> Box<Self> {
         let Holdings { wanted, tier, hold, permit, credit, place } = holdings;
-        let Wanted { input_bytes, most_output, comes_whole } = wanted;
+        let Wanted { bound, comes_whole } = wanted;
         tally.count_attempt();
         Box::new(Self {
             runtime: runtime.clone(),
@@ -91,10 +91,10 @@ impl<R: Runtime> Attempt<R> {
             first_content: None,
             usage: Usage::default(),
             has_output: false,
-            input_bytes,
             received_bytes: 0,
+            bound,
             comes_whole,
-            output: Output::new(most_output, comes_whole, target),
+            output: Output::new(bound.output, comes_whole, target),
             hold: Some(hold),
             permit: Some(permit),
             credit,
@@ -243,8 +243,11 @@ impl<R: Runtime> Attempt<R> {
     /// Posts what the vendor has told, and where it has not, the most that it can bill.
     fn post_at(&mut self, now: Now, end: OutputEnd) {
         let Some(hold) = self.hold.take() else { return };
-        let (held, report) = (hold.amount(), UsageReport { usage: self.usage, has_output: self.has_output });
-        let charge = self.output.charge(report, end, self.input_bytes, held, &self.target);
+        let (held, report) = (
+            hold.amount(),
+            UsageReport { usage: self.bound.completed(self.usage), has_output: self.has_output },
+        );
+        let charge = self.output.charge(report, end, &self.bound, held, &self.target);
         let certainty = match charge.is_told {
             true => Certainty::Told,
             false if charge.cost == held => Certainty::Worst,

@@ -13,6 +13,7 @@ mod attempt;
 pub mod callers;
 pub mod chat;
 mod chat_rules;
+mod count;
 mod flight;
 pub mod guardrail;
 #[cfg(test)]

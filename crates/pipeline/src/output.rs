@@ -6,7 +6,7 @@
 //! vendor noticed that nobody listens. Where part of an answer is not shown, what was shown says nothing, and all that was
 //! reserved is charged.
 
-use crate::target::{GuardedTarget, most_input};
+use crate::target::{CallBound, GuardedTarget};
 use seawall_core::money::{Money, Usage};
 use seawall_core::tokens::{Family, OutputLimit, OutputMeter};
 use seawall_wire::chat::UsageReport;
@@ -104,12 +104,12 @@ impl Output {
         }
     }
 
-    /// What to post for an attempt whose request had so many bytes and for which `held` was reserved.
+    /// What to post for an attempt that can come to this bound and for which `held` was reserved.
     pub(crate) fn charge(
         &self,
         report: UsageReport,
         end: OutputEnd,
-        input_bytes: u64,
+        bound: &CallBound,
         held: Money,
         target: &GuardedTarget,
     ) -> Charge {
@@ -117,17 +117,17 @@ impl Output {
         let has_input = report.usage.total_input() > 0 && (report.has_output || !self.hides);
         let is_told = has_input && report.has_output;
         let output = if report.has_output { report.usage.output } else { self.at_most(end, target) };
-        let input = Usage { input: most_input(input_bytes), ..Usage::default() };
+        let input = Usage { input: bound.input, ..Usage::default() };
         let mut usage = Usage { output, ..if has_input { report.usage } else { input } };
         let price = |usage: &Usage| {
-            if has_input { target.price.of(usage) } else { target.price.at_most(usage.input, usage.output) }
+            if has_input { target.price.of(usage) } else { bound.cost_with(usage.output) }
         };
         let mut cost = price(&usage);
         let mut is_bounded = false;
         if !is_told && self.passed.is_none() {
             cost = cost.min(held);
         }
-        let possible = self.possible(usage, input_bytes, target);
+        let possible = self.possible(usage, bound, target);
         if possible != usage && (cost > held || held == Money::ZERO) {
             (usage, is_bounded) = (possible, true);
             cost = price(&usage).max(held.min(cost));
@@ -136,9 +136,9 @@ impl Output {
     }
 
     /// As much of it as a model can have read and said: its window, and its longest answer.
-    fn possible(&self, usage: Usage, input_bytes: u64, target: &GuardedTarget) -> Usage {
+    fn possible(&self, usage: Usage, bound: &CallBound, target: &GuardedTarget) -> Usage {
         let (window, longest) = target.output_bounds();
-        let mut left = window.max(most_input(input_bytes));
+        let mut left = window.max(bound.input);
         let mut take = |tokens: u64| {
             let taken = tokens.min(left);
             left -= taken;
@@ -148,6 +148,6 @@ impl Output {
         let (cache_write, input, cache_read) =
             (take(usage.cache_write), take(usage.input), take(usage.cache_read));
         let output = usage.output.min(longest.max(self.limit.reserved()));
-        Usage { input, cache_read, cache_write, output }
+        Usage { input, cache_read, cache_write, output, ..usage }
     }
 }

@@ -58,6 +58,8 @@ pub enum Rejection {
         /// What it may cost.
         worst: Money,
     },
+    /// What it may cost has no bound or no price, or a bound that no budget holds; the message says what and why.
+    UntrackedInput(String),
     /// An operator has switched models off.
     SwitchedOff,
     /// Every target's breaker is open or every place is taken.
@@ -122,7 +124,7 @@ pub enum Conflict {
 
 impl Rejection {
     /// Every word that a refusal has for logs and metrics.
-    pub const LABELS: [&'static str; 20] = [
+    pub const LABELS: [&'static str; 21] = [
         "malformed",
         "too_large",
         "body_memory",
@@ -138,6 +140,7 @@ impl Rejection {
         "conflict",
         "budget_spent",
         "more_than_a_day",
+        "untracked_input",
         "switched_off",
         "unavailable",
         "concurrency",
@@ -200,6 +203,7 @@ impl Rejection {
             Self::Conflict(_) => "conflict",
             Self::BudgetSpent => "budget_spent",
             Self::MoreThanADay { .. } => "more_than_a_day",
+            Self::UntrackedInput(_) => "untracked_input",
             Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
             Self::Concurrency { .. } => "concurrency",
@@ -298,6 +302,7 @@ mod tests {
             Rejection::Conflict(Conflict::Done),
             Rejection::BudgetSpent,
             Rejection::MoreThanADay { worst: Money::ZERO },
+            Rejection::UntrackedInput(String::new()),
             Rejection::SwitchedOff,
             Rejection::Unavailable { retry_after: None, worth_waiting: true },
             Rejection::concurrency(SlotRefusal::CallerShare, None),

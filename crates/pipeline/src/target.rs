@@ -3,25 +3,23 @@
 use crate::output_history::OutputHistory;
 use crate::pacing::{Gauges, Pacing};
 use crate::place::Line;
-use crate::speech::Face;
+use crate::speech::{Face, SpokenRequest};
 use crate::usual::Usual;
 use seawall_core::breaker::{Breaker, BreakerSettings, SharedBreaker};
 use seawall_core::histogram::Histogram;
 use seawall_core::in_flight::{SlotLimit, SlotShares};
-use seawall_core::money::{Money, Price};
+use seawall_core::money::{Money, PriceTable, ServiceLevel, Usage};
 use seawall_core::pressure::{PressureGauge, PressureSettings};
 use seawall_core::queue::QueueSettings;
 use seawall_core::sender::ThrottleGate;
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
-use seawall_core::tokens::Family;
+use seawall_core::tokens::{Family, OutputLimit};
+use seawall_core::untracked::{InputFeature, InputModel, input_bound};
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_provider::Target;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Tokens that a vendor may add to what the caller wrote.
-const INPUT_OVERHEAD: u64 = 300;
 
 /// No model that is known holds more, in and out together.
 const LARGEST_WINDOW: u64 = 2_000_000;
@@ -35,12 +33,11 @@ pub struct TargetOptions {
     /// How strong it is.
     pub grade: Grade,
     /// What its tokens cost.
-    pub price: Price,
+    pub price: PriceTable,
+    /// What is known of its input.
+    pub input: InputModel,
     /// Where it takes the limit of output, if it speaks as OpenAI does.
     pub output_limit_field: OutputLimitField,
-    /// Tokens that the model can hold, in and out together, where that is known: what a vendor says it used is believed up
-    /// to that.
-    pub window: Option<u64>,
     /// Calls in flight at once.
     pub concurrency: u32,
     /// How many of those whose calls may be.
@@ -61,9 +58,9 @@ pub struct GuardedTarget {
     /// Shared with every call that the books keep.
     pub(crate) model: Arc<str>,
     pub(crate) grade: Grade,
-    pub(crate) price: Price,
+    pub(crate) price: PriceTable,
+    input: InputModel,
     pub(crate) output_limit_field: OutputLimitField,
-    window: Option<u64>,
     /// How its model counts tokens.
     pub(crate) family: Family,
     pub(crate) output: Arc<OutputHistory>,
@@ -95,8 +92,8 @@ impl GuardedTarget {
             model,
             grade,
             price,
+            input,
             output_limit_field,
-            window,
             concurrency,
             shares,
             queue,
@@ -116,8 +113,8 @@ impl GuardedTarget {
             model: model.into(),
             grade,
             price,
+            input,
             output_limit_field,
-            window,
             in_flight: SlotLimit::new(concurrency, shares)?,
             line: Arc::new(Line::new(queue)),
             starts: Arc::default(),
@@ -137,8 +134,8 @@ impl GuardedTarget {
             model,
             grade,
             price,
+            input,
             output_limit_field,
-            window,
             concurrency,
             shares,
             breaker,
@@ -157,8 +154,8 @@ impl GuardedTarget {
             model: model.into(),
             grade,
             price,
+            input,
             output_limit_field,
-            window,
             in_flight: self.in_flight.clone(),
             line: Arc::clone(&self.line),
             starts: Arc::clone(&self.starts),
@@ -189,19 +186,69 @@ impl GuardedTarget {
 
     /// The most tokens that one call can read, and the most that it can say.
     pub(crate) fn output_bounds(&self) -> (u64, u64) {
-        let window = self.window.unwrap_or(LARGEST_WINDOW);
+        let window = self.input.window.unwrap_or(LARGEST_WINDOW);
         (window, window)
     }
 
-    /// The most that input of this many bytes can come to: no tokenizer makes more tokens than bytes.
-    pub(crate) fn worst(&self, input_bytes: u64, output: u64) -> Money {
-        self.price.at_most(most_input(input_bytes), output)
+    /// The most that a call with this request can come to, whose body has so many bytes. An error says what has no bound or no
+    /// price here.
+    pub(crate) fn bound(&self, input_bytes: u64, spoken: &SpokenRequest) -> Result<CallBound, String> {
+        let features = spoken.features();
+        let untracked = features.map(|features| &features.untracked);
+        let input =
+            input_bound(input_bytes, untracked, &self.input).map_err(|problem| problem.to_string())?;
+        let asked =
+            features.filter(|_| spoken.passes_to(self.upstream.dialect())).map(|features| &features.pricing);
+        let output = spoken.max_output();
+        let reserved = OutputLimit::new(output).reserved();
+        let cost = |output| {
+            let cost = self.price.at_most(input.tokens, output, input.tool_uses, asked);
+            cost.map_err(|unpriced| unpriced.to_string())
+        };
+        Ok(CallBound {
+            input: input.tokens,
+            output,
+            input_cost: cost(0)?,
+            reserved,
+            worst: cost(reserved)?,
+            largest: input.largest,
+            service: asked.map(|asked| asked.service).unwrap_or_default(),
+            long_cache: asked.is_some_and(|asked| asked.long_cache),
+        })
     }
 }
 
-/// The most tokens that input of this many bytes can have, with what a vendor adds.
-pub(crate) const fn most_input(input_bytes: u64) -> u64 {
-    input_bytes.saturating_add(INPUT_OVERHEAD)
+/// The most that a call can come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallBound {
+    /// Tokens of input, over all passes that the vendor makes.
+    pub(crate) input: u64,
+    /// Tokens of output that the request allows.
+    pub(crate) output: u64,
+    /// Tokens of output that are reserved.
+    reserved: u64,
+    /// What all of it costs.
+    pub(crate) worst: Money,
+    /// The feature that most of the input is reserved for, where its bytes are not all of it.
+    pub(crate) largest: Option<(InputFeature, u64)>,
+    input_cost: Money,
+    service: ServiceLevel,
+    long_cache: bool,
+}
+
+impl CallBound {
+    /// What it costs at the most with so many tokens of output.
+    pub(crate) fn cost_with(&self, output: u64) -> Money {
+        let all = u128::from(self.worst.saturating_sub(self.input_cost).as_nanos());
+        let part = all.saturating_mul(output.into()).div_ceil(u128::from(self.reserved.max(1)));
+        self.input_cost.saturating_add(Money::from_nanos(u64::try_from(part).unwrap_or(u64::MAX)))
+    }
+
+    /// What the vendor tells it used. How it was served is as it was asked for, where that is not told.
+    pub(crate) fn completed(&self, usage: Usage) -> Usage {
+        let extras = usage.extras.completed(usage.cache_write, self.service, self.long_cache);
+        Usage { extras, ..usage }
+    }
 }
 
 /// A name that callers use, as somebody wrote it.

@@ -198,7 +198,7 @@ mod tests {
             let Ok(Answer::Whole { told, .. }) = concluded(200, HEADERS, &["{}"], dialect) else {
                 panic!("it is whole")
             };
-            let usage = Usage { input: 12, output: 34, cache_read: 5, cache_write: 0 };
+            let usage = Usage { input: 12, output: 34, cache_read: 5, cache_write: 0, ..Usage::default() };
             assert_eq!(told, (dialect == TargetDialect::BedrockInvoke).then_some(usage), "{dialect:?}");
         }
         let answer = concluded(200, &HEADERS[..1], &["{}"], TargetDialect::BedrockInvoke);

@@ -92,6 +92,12 @@ impl<'a> Fields<'a> {
         self.values.get(at).copied()
     }
 
+    /// Every field that is not null, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        let all = self.names.iter().zip(&self.values).map(|(Name(name), value)| (&**name, *value));
+        all.filter(|(_, value)| value.get() != "null")
+    }
+
     /// Whether the field says something.
     #[must_use]
     pub fn has(&self, field: &str) -> bool {

@@ -21,6 +21,7 @@ pub mod bedrock;
 pub mod chat;
 mod content;
 mod depth;
+mod features;
 mod fields;
 mod headers;
 mod json_out;
@@ -33,6 +34,7 @@ mod stream;
 
 pub use answer_error::{AnswerError, StreamError};
 pub use content::most_tokens;
+pub use features::{RequestFeatures, may_have_features, read_features};
 pub use fields::Fields;
 pub use headers::{Dialect, RetryAdvice, retry_hint};
 pub use refusal::Refusal;

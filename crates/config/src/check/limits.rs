@@ -10,6 +10,7 @@ use crate::source::Located;
 use seawall_core::in_flight::SlotShares;
 use seawall_core::quota::{CalendarPeriod, ComeBackRule, Quota, QuotaGroup, Unit};
 use seawall_core::setting::{Ratio, SettingError};
+use seawall_core::untracked::{InputFeature, UntrackedRules};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -106,7 +107,8 @@ fn everybody(everybody: &raw::Everybody, checker: &mut Checker<'_>) -> Option<Qu
 }
 
 pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<LimitSettings> {
-    let raw::Limits { tiers, edge, guests_by_address, concurrency, hint, .. } = limits;
+    let raw::Limits { tiers, edge, guests_by_address, concurrency, hint, untracked_input: untracked, .. } =
+        limits;
     let prime = tier("prime", &tiers.prime, 1, checker);
     let standard = tier("standard", &tiers.standard, 1, checker);
     let guest = tier("guest", &tiers.guest, 1, checker);
@@ -141,6 +143,13 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
             spread: hint.spread.value,
             longest_worth_waiting: hint.no_retry_above.value,
         },
+        untracked_input: UntrackedRules::new(InputFeature::ALL.map(|feature| match feature {
+            InputFeature::Image => untracked.image.value,
+            InputFeature::Document => untracked.document.value,
+            InputFeature::PreviousResponse => untracked.previous_response.value,
+            InputFeature::CachedContext => untracked.cached_context.value,
+            InputFeature::ServerTool => untracked.server_tool.value,
+        })),
     })
 }
 

@@ -7,7 +7,7 @@ use crate::kind::{Date, Kind as _, Provider, quoted};
 use crate::problem::{Code, Problem};
 use crate::raw::{self, Raw};
 use crate::settings::{ModelSettings, RouteSettings, TargetSettings};
-use seawall_core::money::{ModelPriceOptions, Money, PriceList};
+use seawall_core::money::{ModelPriceOptions, Money, PriceList, Rate, Surcharge};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::OutputLimitField;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +25,15 @@ pub(super) fn models(models: &BTreeMap<String, raw::Model>, checker: &mut Checke
             }
             settings.windows.insert(id.clone(), window.value);
         }
+        if let Some(most) = &model.image_tokens {
+            settings.image_tokens.insert(id.clone(), most.value);
+        }
         let Some(options) = price(id, model, checker) else { continue };
         match PriceList::new(std::slice::from_ref(&options)) {
             Ok(_) => settings.prices.push(options),
             Err(error) => {
                 let problem = error.problem().strip_prefix(&format!("{id}: ")).unwrap_or(error.problem());
-                let key = ["output", "cache_read", "cache_write", "input"]
+                let key = ["output", "cache_read", "cache_write_1h", "cache_write", "input"]
                     .into_iter()
                     .find(|key| problem.contains(key));
                 let origin = key.and_then(|key| crate::field::Keyed::origin_of(model, key));
@@ -63,9 +66,45 @@ fn price(id: &str, model: &raw::Model, checker: &mut Checker<'_>) -> Option<Mode
         output: of(&model.output)?,
         cache_read: optional(&model.cache_read),
         cache_write: optional(&model.cache_write),
+        cache_write_1h: optional(&model.cache_write_1h),
+        tool_use: optional(&model.server_tool_use),
+        rates: rates(model, checker),
+        long_context: model.long_context.as_ref().map(|long| {
+            (
+                long.above.value,
+                Rate { input: thousandths(long.input.value), output: thousandths(long.output.value) },
+            )
+        }),
         free: is_free,
         retires: model.retires.as_ref().map(|date| date.value),
     })
+}
+
+fn rates(model: &raw::Model, checker: &mut Checker<'_>) -> Vec<(Surcharge, Rate)> {
+    let mut rates = Vec::new();
+    for (name, rate) in &model.surcharges {
+        match Surcharge::parse(name) {
+            Ok(surcharge) => {
+                let (input, output) = (thousandths(rate.input.value), thousandths(rate.output.value));
+                rates.push((surcharge, Rate { input, output }));
+            }
+            Err(error) => {
+                let message = format!("{}: {}", rate.path, error.problem());
+                checker.add(Problem::error(Code::UnknownKey, message, rate.origin));
+            }
+        }
+    }
+    rates
+}
+
+/// A percentage as thousandths, rounded up: a rate is never taken for less than it is.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "held to what the type has room for"
+)]
+fn thousandths(percent: f64) -> u32 {
+    (percent * 10.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
 pub(super) fn targets(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, TargetSettings> {

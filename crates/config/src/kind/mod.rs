@@ -15,7 +15,7 @@ mod time;
 mod words;
 
 pub(crate) use calendar::{ClockTime, Date, UtcOffset};
-pub(crate) use money::{DayAmount, TokenPrice};
+pub(crate) use money::{Amount, DayAmount, TokenPrice};
 pub(crate) use network::{Address, KeySet, Url};
 pub use network::{KeySetValue, is_metadata_host};
 pub(crate) use number::{Bytes, Cores, Count, Flag, Number, Percent, Rate, Small};
@@ -28,8 +28,8 @@ pub use text::LogPlaceValue;
 pub(crate) use text::{FilePath, Locale, LogPlace, Text, quoted};
 pub(crate) use time::Span;
 pub use time::shown_span;
-pub(crate) use words::JitterText;
 pub use words::{Algorithm, FaceName, Provider, RetryCosts, Runtime, StoreKind};
+pub(crate) use words::{JitterText, UntrackedText};
 
 use crate::problem::Code;
 use crate::tree::Value;

@@ -65,6 +65,29 @@ impl Kind for DayAmount {
     }
 }
 
+/// An amount for one of something, such as `$0.01`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amount;
+
+impl Kind for Amount {
+    type Value = Money;
+
+    fn form() -> Form {
+        Form::text("an amount", &["$0.01", "$0.025", "$1"])
+            .pattern("^\\$?[0-9][0-9,]*(\\.[0-9]{1,9})?$")
+            .bare_number("\"${}\"")
+    }
+
+    fn read(value: &Value) -> Result<Money, Misread> {
+        let text = expect_text(value, Self::form)?;
+        parse_amount(text).ok_or_else(|| refuse_text(text, &Self::form()))
+    }
+
+    fn show(value: &Money) -> String {
+        quoted(&shown(*value))
+    }
+}
+
 impl Kind for TokenPrice {
     type Value = Money;
 

@@ -6,6 +6,7 @@ use crate::suggest;
 use crate::tree::Value;
 use seawall_core::retry::Jitter;
 use seawall_core::setting::Factor;
+use seawall_core::untracked::UntrackedRule;
 use seawall_core::vocabulary::{Grade, Mode, OutputLimitField, Priority, Tier};
 
 /// Refuses a word that is not on the list, with the nearest that is.
@@ -174,5 +175,46 @@ impl Kind for JitterText {
             return quoted(&format!("{low}x to {high}x"));
         }
         quoted(JITTERS.iter().find(|(_, jitter)| jitter == value).map_or("none", |(name, _)| name))
+    }
+}
+
+/// What is reserved for input by reference: `refuse`, `reserve`, `reserve 50000 tokens` or `allow`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UntrackedText;
+
+impl Kind for UntrackedText {
+    type Value = UntrackedRule;
+
+    fn form() -> Form {
+        Form::text("a rule", &["reserve", "refuse", "allow", "reserve 50000 tokens"])
+            .pattern("^(reserve|refuse|allow|reserve [0-9]+ tokens)$")
+    }
+
+    fn read(value: &Value) -> Result<UntrackedRule, Misread> {
+        let text = expect_text(value, Self::form)?;
+        let tokens = || text.strip_prefix("reserve ")?.strip_suffix(" tokens")?.parse().ok();
+        match text {
+            "refuse" => Ok(UntrackedRule::Refuse),
+            "reserve" => Ok(UntrackedRule::Reserve),
+            "allow" => Ok(UntrackedRule::Allow),
+            _ => tokens().map(UntrackedRule::ReserveTokens).ok_or_else(|| {
+                let help =
+                    "write one of refuse, reserve, allow, or a number such as \"reserve 50000 tokens\"";
+                Misread::new(
+                    Code::UnknownWord,
+                    format!("{} is not {}", quoted(text), Self::form().name),
+                    help,
+                )
+            }),
+        }
+    }
+
+    fn show(value: &UntrackedRule) -> String {
+        match value {
+            UntrackedRule::Refuse => quoted("refuse"),
+            UntrackedRule::Reserve => quoted("reserve"),
+            UntrackedRule::ReserveTokens(tokens) => quoted(&format!("reserve {tokens} tokens")),
+            UntrackedRule::Allow => quoted("allow"),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How often who may ask.
 
-use crate::kind::{Percent, Rate, Small, Span};
+use crate::kind::{Percent, Rate, Small, Span, UntrackedText};
 use crate::section::section;
 
 section! {
@@ -18,6 +18,26 @@ section! {
         concurrency: Concurrency,
         /// What a refused caller is told.
         hint: Hint,
+        /// What is reserved for input that a request only names, so that its bytes do not bound its tokens.
+        untracked_input: UntrackedInput,
+    }
+}
+
+section! {
+    /// What is reserved for input that a request only names: `reserve` (the tightest bound that is known), `reserve N tokens`
+    /// for each, `allow` (nothing is reserved, and a budget can be passed), or `refuse`.
+    pub(crate) struct UntrackedInput {
+        /// Pictures by URL, file id or place in a bucket. Bound: the most tokens of a picture at the model.
+        image: UntrackedText = "\"reserve\"",
+        /// Documents and files by URL, id or place in a bucket. Bound: the model's window.
+        document: UntrackedText = "\"reserve\"",
+        /// Answers and conversations that the vendor keeps. Bound: the model's window.
+        previous_response: UntrackedText = "\"reserve\"",
+        /// Context that the vendor keeps by name. Bound: the model's window.
+        cached_context: UntrackedText = "\"reserve\"",
+        /// Tools that the vendor runs: web search, code execution, connectors. Bound: the model's window once more than the
+        /// uses that the request allows, or than five.
+        server_tool: UntrackedText = "\"reserve\"",
     }
 }
 

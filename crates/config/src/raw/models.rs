@@ -1,7 +1,9 @@
 //! Models, where they are served, and the routes that lead to them.
 
-use crate::field::List;
-use crate::kind::{Count, Date, FaceName, Flag, Provider, Rate, Secret, Small, Span, Text, TokenPrice, Url};
+use crate::field::{List, Named};
+use crate::kind::{
+    Amount, Count, Date, FaceName, Flag, Percent, Provider, Rate, Secret, Small, Span, Text, TokenPrice, Url,
+};
 use crate::section::section;
 use seawall_core::vocabulary::{Grade, OutputLimitField};
 
@@ -16,12 +18,46 @@ section! {
         cache_read: Option<TokenPrice>,
         /// A million tokens written to the vendor's cache; as other input where nothing is said.
         cache_write: Option<TokenPrice>,
+        /// A million tokens written to the vendor's cache for an hour. A request that asks for it is refused where nothing
+        /// is said.
+        cache_write_1h: Option<TokenPrice>,
+        /// One use of a tool that the vendor runs, such as a web search.
+        server_tool_use: Option<Amount>,
+        /// What changes all prices of a call, by the value of `service_tier`, `speed`, `inference_geo` or `latency`:
+        /// `priority`, `fast`, `us` and so on. A request with a value that costs more and is not here is refused.
+        surcharges: Named<Surcharge>,
+        /// What changes all prices of a call with a long prompt.
+        long_context: Option<LongContext>,
         /// Whether it costs nothing, and is meant to.
         free: Flag = "false",
         /// The first day on which the vendor no longer serves it.
         retires: Option<Date>,
         /// Tokens that it can hold, in and out together.
         window: Option<Count>,
+        /// The most tokens that it counts a picture as. Without it, what its vendor publishes.
+        image_tokens: Option<Count>,
+    }
+}
+
+section! {
+    /// A rate on the prices of a model.
+    pub(crate) struct Surcharge {
+        /// On all input, in percent of the usual price.
+        input: Percent,
+        /// On output.
+        output: Percent,
+    }
+}
+
+section! {
+    /// A rate on the prices of a model for long prompts.
+    pub(crate) struct LongContext {
+        /// It holds for every token of a call whose prompt has more tokens than this.
+        above: Count,
+        /// On all input, in percent of the usual price.
+        input: Percent,
+        /// On output.
+        output: Percent,
     }
 }
 

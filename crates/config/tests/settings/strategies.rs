@@ -20,6 +20,7 @@ fn names(collection: &str) -> &'static [&'static str] {
         "targets" => &["sonnet", "haiku"],
         "routes" => &["manga"],
         "breakers" => &["sonnet", "redis"],
+        "surcharges" => &["fast", "priority"],
         "keys" | "issuers" | "events" => &["one", "one two"],
         other => panic!("{other} has no names"),
     }

@@ -3,7 +3,7 @@
 //! A model is found by its exact id and in no other way: part of a name is not a name, and a model nobody has priced is
 //! refused, never free. A price must be said to be nothing before it is taken for nothing.
 
-use super::{Money, Price, Usage};
+use super::{Money, Price, PriceTable, Rate, Surcharge, Usage};
 use crate::setting::SettingError;
 use crate::time::UtcTime;
 use std::collections::BTreeMap;
@@ -24,6 +24,15 @@ pub struct ModelPriceOptions {
     pub cache_read: Option<Money>,
     /// A million tokens written to the vendor's cache; as other input where nothing is said.
     pub cache_write: Option<Money>,
+    /// A million tokens written to the vendor's cache for an hour; a request that asks for that is refused where nothing is
+    /// said.
+    pub cache_write_1h: Option<Money>,
+    /// One use of a tool that the vendor runs; nothing where nothing is said.
+    pub tool_use: Option<Money>,
+    /// Rates on all prices, by how a call is served.
+    pub rates: Vec<(Surcharge, Rate)>,
+    /// A rate on all prices of a call whose prompt is longer than this.
+    pub long_context: Option<(u64, Rate)>,
     /// Costs nothing, and is meant to.
     pub free: bool,
     /// The first moment at which the vendor no longer serves it.
@@ -35,7 +44,19 @@ impl ModelPriceOptions {
     #[must_use]
     pub fn new(model: &str, input: Money, output: Money) -> Self {
         let model = model.to_owned();
-        Self { model, input, output, cache_read: None, cache_write: None, free: false, retires: None }
+        Self {
+            model,
+            input,
+            output,
+            cache_read: None,
+            cache_write: None,
+            cache_write_1h: None,
+            tool_use: None,
+            rates: Vec::new(),
+            long_context: None,
+            free: false,
+            retires: None,
+        }
     }
 
     fn check(&self) -> Result<ListedModel, SettingError> {
@@ -44,8 +65,13 @@ impl ModelPriceOptions {
             return Err(SettingError::new("price", format!("{:?} is not the id of a model", self.model)));
         }
         let (read, write) = (self.cache_read.unwrap_or(self.input), self.cache_write.unwrap_or(self.input));
-        let all =
-            [("input", self.input), ("output", self.output), ("cache_read", read), ("cache_write", write)];
+        let all = [
+            ("input", self.input),
+            ("output", self.output),
+            ("cache_read", read),
+            ("cache_write", write),
+            ("cache_write_1h", self.cache_write_1h.unwrap_or(write)),
+        ];
         for (name, amount) in all {
             if amount > DEAREST {
                 return refuse(format!(
@@ -60,6 +86,14 @@ impl ModelPriceOptions {
             }
         }
         let price = Price::per_million(self.input, self.output).with_cache(read, write);
+        let mut price =
+            PriceTable::from(price).with_cache_write_1h(self.cache_write_1h).with_tool_use(self.tool_use);
+        for (surcharge, rate) in &self.rates {
+            price = price.with_rate(*surcharge, *rate);
+        }
+        if let Some((above, rate)) = self.long_context {
+            price = price.with_long_context(above, rate);
+        }
         Ok(ListedModel { price, retires: self.retires })
     }
 }
@@ -67,14 +101,14 @@ impl ModelPriceOptions {
 /// A model on the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedModel {
-    price: Price,
+    price: PriceTable,
     retires: Option<UtcTime>,
 }
 
 impl ListedModel {
     /// What its tokens cost.
     #[must_use]
-    pub const fn price(&self) -> &Price {
+    pub const fn price(&self) -> &PriceTable {
         &self.price
     }
 

@@ -6,9 +6,13 @@
 
 mod list;
 mod price;
+mod table;
 
 pub use list::{ListedModel, ModelPriceOptions, PriceError, PriceList};
 pub use price::{Price, Usage};
+pub use table::{
+    AskedPricing, PriceDimension, PriceTable, Rate, ServiceLevel, Surcharge, Unpriced, UsageExtras,
+};
 
 use crate::setting::SettingError;
 use std::fmt;

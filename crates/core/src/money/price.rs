@@ -1,6 +1,6 @@
 //! What tokens cost.
 
-use super::Money;
+use super::{Money, UsageExtras};
 
 /// The tokens that one call used. Each token is counted in exactly one of the four, because each has its own
 /// price.
@@ -8,7 +8,7 @@ use super::Money;
 /// ```
 /// use seawall_core::money::Usage;
 ///
-/// let usage = Usage { input: 10, cache_read: 200, cache_write: 30, output: 7 };
+/// let usage = Usage { input: 10, cache_read: 200, cache_write: 30, output: 7, ..Usage::default() };
 /// assert_eq!(usage.total_input(), 240);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +21,15 @@ pub struct Usage {
     pub cache_write: u64,
     /// Output.
     pub output: u64,
+    /// What else the vendor says that changes the price. It is not kept in books: they have what was posted.
+    pub extras: UsageExtras,
 }
 
 impl Usage {
+    /// No tokens at all.
+    pub const NONE: Self =
+        Self { input: 0, cache_read: 0, cache_write: 0, output: 0, extras: UsageExtras::NONE };
+
     /// From a vendor that counts cached input inside the whole prompt, as OpenAI does; Anthropic counts it beside the
     /// rest, which is how this type is. What is said to be cached and is more than the prompt is taken at its word:
     /// every token that a vendor names may be on its bill.
@@ -32,12 +38,12 @@ impl Usage {
     /// use seawall_core::money::Usage;
     ///
     /// let usage = Usage::from_whole_prompt(1_000, 800, 50, 7);
-    /// assert_eq!(usage, Usage { input: 150, cache_read: 800, cache_write: 50, output: 7 });
+    /// assert_eq!(usage, Usage { input: 150, cache_read: 800, cache_write: 50, output: 7, ..Usage::default() });
     /// ```
     #[must_use]
     pub const fn from_whole_prompt(prompt: u64, cache_read: u64, cache_write: u64, output: u64) -> Self {
         let input = prompt.saturating_sub(cache_read).saturating_sub(cache_write);
-        Self { input, cache_read, cache_write, output }
+        Self { input, cache_read, cache_write, output, extras: UsageExtras::NONE }
     }
 
     /// All input, cached or not.
@@ -91,18 +97,36 @@ impl Price {
     /// ```
     #[must_use]
     pub fn at_most(&self, input: u64, output: u64) -> Money {
-        let dearest = self.input.max(self.cache_read).max(self.cache_write);
-        Self { input: dearest, ..*self }.of(&Usage { input, output, ..Usage::default() })
+        Self { input: self.dearest_input(), ..*self }.of(&Usage { input, output, ..Usage::default() })
+    }
+
+    /// What all input and all output cost, in millionths of a nano-dollar.
+    pub(super) fn parts(&self, counts: &Usage) -> (u128, u128) {
+        let part = |price: Money, tokens: u64| u128::from(price.as_nanos()) * u128::from(tokens);
+        let input = part(self.input, counts.input)
+            .saturating_add(part(self.cache_read, counts.cache_read))
+            .saturating_add(part(self.cache_write, counts.cache_write));
+        (input, part(self.output, counts.output))
+    }
+
+    /// The dearest of the three prices of input.
+    pub(super) fn dearest_input(&self) -> Money {
+        self.input.max(self.cache_read).max(self.cache_write)
+    }
+
+    pub(super) const fn input(&self) -> Money {
+        self.input
+    }
+
+    pub(super) const fn output(&self) -> Money {
+        self.output
     }
 
     /// What these tokens cost, rounded up once at the end: we never book less than the vendor does.
     #[must_use]
     pub fn of(&self, counts: &Usage) -> Money {
-        let part = |price: Money, tokens: u64| u128::from(price.as_nanos()) * u128::from(tokens);
-        let millionths = part(self.input, counts.input)
-            .saturating_add(part(self.cache_read, counts.cache_read))
-            .saturating_add(part(self.cache_write, counts.cache_write))
-            .saturating_add(part(self.output, counts.output));
+        let (input, output) = self.parts(counts);
+        let millionths = input.saturating_add(output);
         Money::from_nanos(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }
@@ -116,8 +140,14 @@ mod tests {
     fn cached_input_is_taken_out_of_a_whole_prompt_once() {
         let usage = |prompt, read, write| Usage::from_whole_prompt(prompt, read, write, 0);
         assert_eq!(usage(10, 0, 0).input, 10);
-        assert_eq!(usage(10, 4, 6), Usage { input: 0, cache_read: 4, cache_write: 6, output: 0 });
-        assert_eq!(usage(10, 8, 8), Usage { input: 0, cache_read: 8, cache_write: 8, output: 0 });
+        assert_eq!(
+            usage(10, 4, 6),
+            Usage { input: 0, cache_read: 4, cache_write: 6, output: 0, ..Usage::default() }
+        );
+        assert_eq!(
+            usage(10, 8, 8),
+            Usage { input: 0, cache_read: 8, cache_write: 8, output: 0, ..Usage::default() }
+        );
         assert_eq!(usage(u64::MAX, u64::MAX, 1).total_input(), u64::MAX);
     }
 
@@ -145,14 +175,19 @@ mod tests {
         let haiku = Price::per_million(Money::from_nanos(250_000_000), Money::from_nanos(1_250_000_000));
         assert_eq!(haiku.of(&counts).to_string(), "$0.0006125");
         let cached = price.with_cache(Money::from_nanos(300_000_000), Money::from_nanos(3_750_000_000));
-        let counts = Usage { input: 1, cache_read: 10, cache_write: 100, output: 1_000 };
+        let counts = Usage { input: 1, cache_read: 10, cache_write: 100, output: 1_000, ..Usage::default() };
         assert_eq!(cached.of(&counts).as_nanos(), 3_000 + 3_000 + 375_000 + 15_000_000);
         assert_eq!(price.of(&counts).as_nanos(), 3_000 * 111 + 15_000_000);
         let odd = Price::per_million(Money::from_nanos(1), Money::ZERO);
         assert_eq!(odd.of(&Usage { input: 1, ..Usage::default() }), Money::from_nanos(1));
         assert_eq!(odd.of(&Usage::default()), Money::ZERO);
-        let endless =
-            Usage { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
+        let endless = Usage {
+            input: u64::MAX,
+            cache_read: u64::MAX,
+            cache_write: u64::MAX,
+            output: u64::MAX,
+            ..Usage::NONE
+        };
         assert_eq!(Price::per_million(Money::MAX, Money::MAX).of(&endless), Money::MAX);
     }
 
@@ -164,7 +199,7 @@ mod tests {
         ) {
             let [a, b, c, d] = prices.map(|nanos| Money::from_nanos(nanos.into()));
             let price = Price::per_million(a, b).with_cache(c, d);
-            let usage = Usage { input, cache_read: read, cache_write: write, output };
+            let usage = Usage { input, cache_read: read, cache_write: write, output, ..Usage::default() };
             prop_assert!(price.of(&usage) <= price.at_most(usage.total_input(), output));
         }
 

@@ -19,6 +19,9 @@ use std::net::IpAddr;
 /// Routes have no birthday; this is when the first of them could have been made.
 const SINCE: (&str, u64) = ("2026-01-01T00:00:00Z", 1_767_225_600);
 
+/// The largest body that is counted on the core of its connection, in bytes: it takes no longer than 100 µs.
+const COUNTED_AT_ONCE: usize = 8 << 10;
+
 impl Face {
     /// The routes, or one of them, as models in the words of whoever asks: one vendor's clients always name the version of
     /// its dialect.
@@ -51,17 +54,21 @@ impl Face {
         json(out, face, id)
     }
 
-    /// How many tokens a request has, as we estimate it: nobody is asked, and it costs nothing.
+    /// How many tokens a request has, as we estimate it. No model is asked, and it costs no money; it is limited like any
+    /// other request.
     pub(super) async fn count_tokens(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
         let (id, face) = (self.id(), speech::Face::AnthropicMessages);
         let (head, mut body) = request.into_parts();
         let gate = self.gate.load_full();
         let shown = shown_by(&gate, &head, peer);
         let arrived = match self.known_caller(&gate, shown).await {
-            Ok(known) => {
-                let arrived = self.arrived_body(&gate, shown, &known, &mut body).await;
-                arrived.map(|arrived| (arrived, known.caller))
-            }
+            Ok(known) => match self.arrived_body(&gate, shown, &known, &mut body).await {
+                // Not before: what is signed is proven with its body.
+                Ok(arrived) => {
+                    self.path.admit_without_model(&known.caller).await.map(|()| (arrived, known.caller))
+                }
+                Err(rejection) => Err(rejection),
+            },
             Err(rejection) => Err(rejection),
         };
         let (ArrivedBody { bytes: body, held: _held, .. }, caller) = match arrived {
@@ -71,7 +78,18 @@ impl Face {
                 return respond(face, self.path.refuse(id, face, rejection), id, None);
             }
         };
-        match self.path.with_request_limits(|limits| counted(&body, limits)) {
+        let limits = self.path.with_request_limits(|limits| *limits);
+        let counted = if body.len() <= COUNTED_AT_ONCE {
+            counted(&body, &limits)
+        } else {
+            // A large body takes milliseconds, in which this core would serve nobody.
+            let counting = tokio::task::spawn_blocking(move || counted(&body, &limits));
+            match counting.await {
+                Ok(counted) => counted,
+                Err(_) => return refuse(face, Refusal::Internal, "the gateway has made a mistake", id),
+            }
+        };
+        match counted {
             // Who mistypes a name must not learn of it only by the request that was counted.
             Ok((model, _)) if !self.path.routes(face, &caller).iter().any(|route| **route == *model) => {
                 reject(face, &Rejection::UnknownModel(model), id)

@@ -95,6 +95,7 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             );
             (Refusal::TooLarge, words, never(None))
         }
+        Rejection::UntrackedInput(message) => (Refusal::Malformed, message.clone(), never(None)),
         Rejection::SwitchedOff => {
             (Refusal::SwitchedOff, "an operator has switched models off".to_owned(), never(None))
         }

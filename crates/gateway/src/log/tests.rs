@@ -30,7 +30,7 @@ pub(super) fn record(verdict: Verdict) -> Record {
         cause: None,
         verdict,
         attempts: 2,
-        usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8 },
+        usage: Usage { input: 20, cache_read: 3, cache_write: 4, output: 8, ..Usage::default() },
         cost: Money::from_nanos(180_000),
         overrun: Money::ZERO,
         is_bounded: false,

@@ -269,7 +269,7 @@ proptest! {
                 target: &Arc::from(target),
                 tier,
                 ending,
-                usage: Usage { input, cache_read, cache_write, output },
+                usage: Usage { input, cache_read, cache_write, output, ..Usage::default() },
                 cost: Money::from_nanos(cost),
                 overrun: Money::ZERO,
                 is_bounded: false,

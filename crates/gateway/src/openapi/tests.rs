@@ -148,6 +148,7 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Conflict(Conflict::OtherRequest),
         Rejection::BudgetSpent,
         Rejection::MoreThanADay { worst: Money::from_dollars(7) },
+        Rejection::UntrackedInput("no window".to_owned()),
         Rejection::SwitchedOff,
         Rejection::Unavailable { retry_after: Some(wait), worth_waiting: true },
         Rejection::Unavailable { retry_after: Some(wait), worth_waiting: false },
@@ -194,7 +195,13 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             text: None,
             headers: match face {
                 Face::BedrockInvoke => seawall_wire::bedrock::usage_headers(
-                    seawall_core::money::Usage { input: 1, cache_read: 2, cache_write: 3, output: 4 },
+                    seawall_core::money::Usage {
+                        input: 1,
+                        cache_read: 2,
+                        cache_write: 3,
+                        output: 4,
+                        ..seawall_core::money::Usage::NONE
+                    },
                     Duration::from_millis(5),
                 ),
                 _ => Vec::new(),

@@ -3,11 +3,13 @@
 use super::call::ModelCall;
 use super::chance::Dice;
 use super::profile::Profile;
+use super::reference::Referenced;
 use super::script::{Act, Ending, Head, Script, Step};
 use super::speaker::{self, FREE, Speaker};
 use super::tokens::{count_tokens, tokens};
 use super::{speech, tool};
 use bytes::{Bytes, BytesMut};
+use seawall_core::money::UsageExtras;
 use seawall_wire::chat::{
     AnswerPart, ChatAnswer, ChatEvent, ChatRequest, FinishReason, Part, Role, ToolCall, Usage,
 };
@@ -25,6 +27,7 @@ pub(super) struct Turn<'a> {
     pub(super) call: &'a ModelCall,
     pub(super) request: &'a ChatRequest,
     pub(super) request_id: &'a str,
+    pub(super) referenced: Referenced,
 }
 
 /// A part of an answer, and what it is charged for.
@@ -47,10 +50,14 @@ pub(super) struct Speech {
 /// What the model says, without any fault.
 pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
     let profile = turn.profile;
-    let input = texts(turn.request).map(count_tokens).sum();
+    let Referenced { tokens: named, tool_uses } = turn.referenced;
+    let read: u64 = texts(turn.request).map(count_tokens).sum();
+    // Each use of a server tool has everything read once more.
+    let input = read.saturating_add(named).saturating_mul(tool_uses.saturating_add(1));
+    let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
     let most = usize::try_from(turn.request.max_output.unwrap_or(USUAL_OUTPUT)).unwrap_or(usize::MAX);
     let begins_at = profile.first_token / 2;
-    let opening = Usage { input, ..FREE };
+    let opening = Usage { input, extras, ..FREE };
     let kind = if turn.call.dialect() == Dialect::OpenAi { "chatcmpl-" } else { "msg_" };
     let id = format!("{kind}{}", turn.request_id.trim_start_matches("req_"));
     let started = ChatEvent::Started { id, model: turn.request.model.clone(), usage: opening };
@@ -77,7 +84,7 @@ pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
         Some(_) => FinishReason::ToolUse,
         None => FinishReason::EndTurn,
     };
-    let told = Usage { input, output: kept.len() as u64, ..FREE };
+    let told = Usage { input, output: kept.len() as u64, extras, ..FREE };
     let ends_at = profile.token_at(told.output);
     pieces.push(Piece { at: ends_at, charge: FREE, event: ChatEvent::Finished(finish) });
     Speech { pieces, told, ends_at, tool }
@@ -167,7 +174,9 @@ pub(super) fn plain(mut head: Head, body: Bytes, profile: Option<&'static Profil
 
 fn charge_of(speech: &Speech) -> Usage {
     let sum = |part: fn(&Usage) -> u64| speech.pieces.iter().map(|piece| part(&piece.charge)).sum();
-    Usage { input: sum(|usage| usage.input), output: sum(|usage| usage.output), ..FREE }
+    let tool_uses = sum(|usage| usage.extras.tool_uses);
+    let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
+    Usage { input: sum(|usage| usage.input), output: sum(|usage| usage.output), extras, ..FREE }
 }
 
 /// Every text of a request, which is what its tokens are counted of.

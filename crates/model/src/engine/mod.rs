@@ -10,6 +10,7 @@ mod compose;
 mod fault;
 mod period;
 mod profile;
+mod reference;
 mod schedule;
 mod script;
 mod speaker;
@@ -27,6 +28,7 @@ pub use script::{Act, Ending, Head, Script, Step};
 pub use tokens::count_tokens;
 
 use chance::Dice;
+use reference::Referenced;
 use schedule::Schedule;
 use seawall_core::setting::SettingError;
 use seawall_wire::bedrock::BedrockOperation;
@@ -129,11 +131,12 @@ impl Engine {
         // another dialect; names from the number too, so that no two answers share one.
         let names = Dice::new(self.seed).with_bytes(ask.body).with_number(ask.number);
         let request_id = format!("req_{:016x}", names.bits());
-        let (profile, request) = match understand(ask) {
+        let (profile, request, referenced) = match understand(ask) {
             Ok(understood) => understood,
             Err((refusal, message)) => return compose::refusal(ask.call, refusal, &message, &request_id),
         };
-        let turn = compose::Turn { profile, call: ask.call, request: &request, request_id: &request_id };
+        let turn =
+            compose::Turn { profile, call: ask.call, request: &request, request_id: &request_id, referenced };
         if is_count(ask.call) {
             return compose::count(&turn);
         }
@@ -158,10 +161,13 @@ fn is_count(call: &ModelCall) -> bool {
     matches!(call, ModelCall::Bedrock(call) if call.operation == BedrockOperation::CountTokens)
 }
 
-fn understand(ask: &Ask<'_>) -> Result<(&'static Profile, ChatRequest), (Refusal, String)> {
+type Understood = (&'static Profile, ChatRequest, Referenced);
+
+fn understand(ask: &Ask<'_>) -> Result<Understood, (Refusal, String)> {
     let refused = |error: RequestError| (error.refusal(), error.to_string());
-    let request = ask.call.read(ask.body).map_err(refused)?;
+    let (body, referenced) = reference::resolve(ask.body);
+    let request = ask.call.read(&body).map_err(refused)?;
     let profile = Profile::named(&request.model)
         .ok_or_else(|| (Refusal::NotFound, format!("model: {} is not simulated here", request.model)))?;
-    Ok((profile, request))
+    Ok((profile, request, referenced))
 }

@@ -20,6 +20,9 @@ pub struct Profile {
     pub output_price: u64,
 }
 
+/// Nano-dollars for a use of a server tool: ten dollars for a thousand.
+const TOOL_USE_PRICE: u64 = 10_000_000;
+
 const PROFILES: [Profile; 3] = [
     Profile {
         name: "sonnet",
@@ -64,7 +67,8 @@ impl Profile {
     #[must_use]
     pub const fn price_of(&self, usage: Usage) -> u64 {
         let input = usage.total_input().saturating_mul(self.input_price);
-        input.saturating_add(usage.output.saturating_mul(self.output_price))
+        let fees = usage.extras.tool_uses.saturating_mul(TOOL_USE_PRICE);
+        input.saturating_add(usage.output.saturating_mul(self.output_price)).saturating_add(fees)
     }
 
     /// When the token of this number, from 0, is there.

@@ -4,6 +4,7 @@ use super::call::ModelCall;
 use super::script::Head;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
+use seawall_core::money::UsageExtras;
 use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, SseToInvoke};
 use seawall_wire::chat::{ChatAnswer, ChatEvent, Usage};
 use seawall_wire::sse::SseLimits;
@@ -204,4 +205,5 @@ pub(super) fn failure() -> ChatEvent {
 }
 
 /// Nothing used.
-pub(super) const FREE: Usage = Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 };
+pub(super) const FREE: Usage =
+    Usage { input: 0, cache_read: 0, cache_write: 0, output: 0, extras: UsageExtras::NONE };

@@ -88,10 +88,11 @@ impl<R: Runtime> Walk<'_, R> {
                 return None;
             }
             let call = self.call_for(target).ok()?;
+            let bound = self.bound(target, call.body.len()).ok()?;
             target.take_turn(self.path.runtime.monotonic()).then_some(())?;
             let place = target.place(&self.path.runtime, self.slot_holder())?;
-            let money = self.hold(target, call.body.len()).ok()?;
-            Some((self.attempt(target, place, money, call.body.len(), None).ok()?, call))
+            let money = self.hold(target, &bound).ok()?;
+            Some((self.attempt(target, place, money, bound, None).ok()?, call))
         })
     }
 }

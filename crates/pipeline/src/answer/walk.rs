@@ -10,7 +10,7 @@ use crate::place::{NoPlace, Place};
 use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 use crate::settle::Tally;
-use crate::target::{GuardedTarget, most_input};
+use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{BreakerPhase, LastResort};
 use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
@@ -23,7 +23,6 @@ use seawall_core::queue::QueueRequest;
 use seawall_core::quota::ComeBackRule;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
-use seawall_core::tokens::OutputLimit;
 use seawall_provider::{Call, CallError};
 use seawall_store::{CallId, ReserveError, Unwritten};
 use seawall_wire::RequestError;
@@ -47,6 +46,8 @@ pub(super) enum Skipped {
     HeldBack(Duration),
     /// Its dialect has no words for the request.
     Untellable(RequestError),
+    /// What the request may cost there has no bound, no price or no room in any budget; the message says why.
+    Unbounded(String),
 }
 
 impl Skipped {
@@ -55,7 +56,9 @@ impl Skipped {
         match self {
             Self::Busy(wait) | Self::Open(wait) | Self::ShareTaken(_, wait) => *wait,
             Self::HeldBack(wait) => Some(*wait),
-            Self::Broke | Self::TooDear(_) | Self::NoJournal | Self::Untellable(_) => None,
+            Self::Broke | Self::TooDear(_) | Self::NoJournal | Self::Untellable(_) | Self::Unbounded(_) => {
+                None
+            }
         }
     }
 }
@@ -101,6 +104,7 @@ impl Unanswered {
             (None, Some(Skipped::ShareTaken(..))) => "concurrency_share",
             (None, Some(Skipped::HeldBack(_))) => "held_back",
             (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
+            (None, Some(Skipped::Unbounded(_))) => "untracked_input",
             (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
             (None, None) => "no_target",
         }
@@ -119,6 +123,7 @@ impl Unanswered {
             (None, Some(Skipped::TooDear(worst))) => Rejection::MoreThanADay { worst },
             (None, Some(Skipped::ShareTaken(share, _))) => Rejection::concurrency(share, self.wait),
             (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
+            (None, Some(Skipped::Unbounded(message))) => Rejection::UntrackedInput(message),
             // The provider itself has named the moment: clients may sleep until then.
             (None, Some(Skipped::HeldBack(_))) => {
                 Rejection::Unavailable { retry_after: self.wait, worth_waiting: true }
@@ -250,6 +255,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             return Err(Skipped::Open(Some(wait)));
         }
         let call = self.call_for(target)?;
+        let bound = self.bound(target, call.body.len())?;
         if target.is_paced() {
             Box::pin(self.wait_for_turn(target, others, deadline, start_limit)).await?;
         }
@@ -257,13 +263,13 @@ impl<'a, R: Runtime> Walk<'a, R> {
             Some(place) => place,
             None => Box::pin(self.wait_for_place(target, others, deadline, start_limit)).await?,
         };
-        let money = self.hold(target, call.body.len())?;
+        let money = self.hold(target, &bound)?;
         // Others may be about to write down what they hold: all of it is written at once, and only the first pays.
         if !money.is_written() {
             after_you().await;
         }
         let credit = self.credit.take();
-        Ok((self.attempt(target, place, money, call.body.len(), credit)?, call))
+        Ok((self.attempt(target, place, money, bound, credit)?, call))
     }
 
     /// The request in the target's words.
@@ -275,16 +281,23 @@ impl<'a, R: Runtime> Walk<'a, R> {
     }
 
     /// Money for an attempt, still to be written down.
-    pub(super) fn hold(&self, target: &GuardedTarget, bytes: usize) -> Result<Unwritten, Skipped> {
-        let ask = self.money(target, self.input_bytes(bytes));
-        self.path
-            .books
-            .begin(&ask, self.named(target), self.path.runtime.now())
-            .map_err(|error| no_money(&error))
+    pub(super) fn hold(&self, target: &GuardedTarget, bound: &CallBound) -> Result<Unwritten, Skipped> {
+        let ask = self.money(bound);
+        let held = self.path.books.begin(&ask, self.named(target), self.path.runtime.now());
+        held.map_err(|error| match (no_money(&error), bound.largest) {
+            (Skipped::TooDear(worst), Some((feature, tokens))) => Skipped::Unbounded(format!(
+                "this request may cost {worst}, more than a whole day's budget, because {tokens} tokens are reserved for \
+                 input by reference ({feature}); send the content itself, or an operator can set \
+                 limits.untracked_input.{feature}"
+            )),
+            (skipped, _) => skipped,
+        })
     }
 
-    fn input_bytes(&self, bytes: usize) -> u64 {
-        self.planned.request.input_bytes.max(bytes as u64)
+    /// The most that a call there can come to, with a body of so many bytes.
+    pub(super) fn bound(&self, target: &GuardedTarget, bytes: usize) -> Result<CallBound, Skipped> {
+        let request = &self.planned.request;
+        target.bound(request.input_bytes.max(bytes as u64), &request.spoken).map_err(Skipped::Unbounded)
     }
 
     /// Has the money written down and takes a permit, for an attempt that has a place.
@@ -293,11 +306,10 @@ impl<'a, R: Runtime> Walk<'a, R> {
         target: &Arc<GuardedTarget>,
         place: Place<R>,
         money: Unwritten,
-        bytes: usize,
+        bound: CallBound,
         credit: Option<Credit>,
     ) -> Result<Box<Attempt<R>>, Skipped> {
         let (path, now) = (self.path, self.path.runtime.monotonic());
-        let input_bytes = self.input_bytes(bytes);
         let hold = money.write().map_err(|error| no_money(&error))?;
         let (caller, deadline) = (self.caller(), self.planned.request.deadline);
         let permit = target.breaker.acquire_by(|breaker| match self.last_resort {
@@ -313,8 +325,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             }
         };
         let tier = self.planned.caller.tier;
-        let spoken = &self.planned.request.spoken;
-        let wanted = Wanted { input_bytes, most_output: spoken.max_output(), comes_whole: !spoken.stream() };
+        let wanted = Wanted { bound, comes_whole: !self.planned.request.spoken.stream() };
         let holdings = Holdings { wanted, tier, hold, permit, credit, place };
         Ok(Attempt::start(&path.runtime, target, holdings, self.tally, now))
     }
@@ -358,17 +369,16 @@ impl<'a, R: Runtime> Walk<'a, R> {
     }
 
     /// The most that a call can take.
-    fn money(&self, target: &GuardedTarget, input_bytes: u64) -> Ask {
+    fn money(&self, bound: &CallBound) -> Ask {
         let request = &self.planned.request;
-        let output = request.spoken.max_output();
         Ask {
             caller: self.planned.caller.id,
             tier: self.planned.caller.tier,
             session: None,
             limits: self.path.token_limits,
-            input: most_input(input_bytes),
-            output,
-            worst: target.worst(input_bytes, OutputLimit::new(output).reserved()),
+            input: bound.input,
+            output: bound.output,
+            worst: bound.worst,
             expires: request.deadline.moment() + LATEST_END,
         }
     }

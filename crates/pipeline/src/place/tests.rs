@@ -8,6 +8,7 @@ use seawall_core::money::{Money, Price};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::{QueueOptions, QueueRequest, Wants};
 use seawall_core::time::Timestamp;
+use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, OutputLimitField, Priority};
 use seawall_provider::{Call, Calling, Target, TargetDialect};
 use std::future::Future;
@@ -33,9 +34,9 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         name: "target".to_owned(),
         model: "model".to_owned(),
         grade,
-        price: Price::per_million(Money::ZERO, Money::ZERO),
+        price: Price::per_million(Money::ZERO, Money::ZERO).into(),
+        input: InputModel::of("any", None),
         output_limit_field: OutputLimitField::MaxTokens,
-        window: None,
         concurrency,
         shares: SlotShares::default(),
         queue: QueueOptions::default().check().unwrap(),

@@ -7,7 +7,7 @@ use seawall_provider::TargetDialect;
 use seawall_wire::anthropic::{self, USUAL_MAX_OUTPUT};
 use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, ConverseHead, InvokeHead};
 use seawall_wire::chat::{ChatRequest, Part};
-use seawall_wire::{RequestError, RequestLimits, openai};
+use seawall_wire::{RequestError, RequestFeatures, RequestLimits, may_have_features, openai, read_features};
 use std::sync::OnceLock;
 
 /// Stands in for the model while a request is read whose model is not in its body; each target gets its own name.
@@ -21,6 +21,8 @@ pub struct SpokenRequest {
     head: Head,
     /// The features in trial that the caller asks for in a header.
     betas: Vec<String>,
+    /// What its bytes do not bound, and what changes its price; most requests have nothing of the sort.
+    features: Option<Box<RequestFeatures>>,
     /// The request as all dialects understand it, once somebody has needed it.
     chat: OnceLock<Result<ChatRequest, RequestError>>,
 }
@@ -32,6 +34,17 @@ enum Head {
     Invoke { head: InvokeHead, model: String, stream: bool },
     Converse { head: ConverseHead, model: String, stream: bool },
     Chat(ChatRequest),
+}
+
+fn read_features_of(
+    body: &[u8],
+    limits: &RequestLimits,
+) -> Result<Option<Box<RequestFeatures>>, RequestError> {
+    if !may_have_features(body) {
+        return Ok(None);
+    }
+    let features = read_features(body, limits)?;
+    Ok(Some(features).filter(|features| *features != RequestFeatures::default()).map(Box::new))
 }
 
 impl SpokenRequest {
@@ -49,7 +62,8 @@ impl SpokenRequest {
                 Head::Converse { head, model: model.to_owned(), stream }
             }
         };
-        Ok(Self { body, limits: *limits, head, betas: Vec::new(), chat: OnceLock::new() })
+        let features = read_features_of(&body, limits)?;
+        Ok(Self { body, limits: *limits, head, betas: Vec::new(), features, chat: OnceLock::new() })
     }
 
     /// A question of our own face, whose answer is wanted as a stream or not.
@@ -57,7 +71,7 @@ impl SpokenRequest {
     pub fn of_chat(chat: ChatRequest, stream: bool) -> Self {
         let head = Head::Chat(ChatRequest { stream, stream_usage: stream, ..chat });
         let limits = RequestLimits::default();
-        Self { body: Bytes::new(), limits, head, betas: Vec::new(), chat: OnceLock::new() }
+        Self { body: Bytes::new(), limits, head, betas: Vec::new(), features: None, chat: OnceLock::new() }
     }
 
     /// The same request, whose caller named these features in trial in a header, as Anthropic Messages does.
@@ -138,6 +152,26 @@ impl SpokenRequest {
         match &self.head {
             Head::Invoke { head, .. } => &head.betas,
             Head::Messages(_) | Head::Completions(_) | Head::Converse { .. } | Head::Chat(_) => &self.betas,
+        }
+    }
+
+    /// What its bytes do not bound, and what changes its price, where there is something of the sort.
+    #[must_use]
+    pub fn features(&self) -> Option<&RequestFeatures> {
+        self.features.as_deref()
+    }
+
+    /// Whether a target of this dialect gets the fields of the request as they came. In another dialect only what both have
+    /// a word for arrives, and nothing of that changes the price.
+    #[must_use]
+    pub const fn passes_to(&self, target: TargetDialect) -> bool {
+        match self.head {
+            Head::Messages(_) | Head::Invoke { .. } => {
+                matches!(target, TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke)
+            }
+            Head::Completions(_) => matches!(target, TargetDialect::OpenAiChat),
+            Head::Converse { .. } => matches!(target, TargetDialect::BedrockConverse),
+            Head::Chat(_) => false,
         }
     }
 

@@ -27,7 +27,7 @@ pub struct WholeAnswer {
 impl WholeAnswer {
     /// An answer of our own face, which is written already.
     pub(crate) const fn of_chat(body: Bytes) -> Self {
-        let usage = Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 };
+        let usage = Usage::NONE;
         Self { usage, has_output: true, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
     }
 

@@ -29,6 +29,8 @@ mod names;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod references;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod shop;

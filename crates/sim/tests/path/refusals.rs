@@ -1,11 +1,11 @@
 //! Requests that are refused: no call, no cost, nothing held.
 
-use crate::shop::{GUEST, PRIME, Seen, Shop, body};
+use crate::shop::{GUEST, PRIME, Seen, Shop, body, inbound};
 use crate::target::{Deed, ObedientTarget};
 use seawall_core::money::Money;
 use seawall_pipeline::{Rejection, Verdict};
 use seawall_sim::World;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn shop(cap: Money, deed: Deed) -> (Shop, Arc<ObedientTarget>) {
@@ -34,6 +34,26 @@ fn what_cannot_be_understood_or_is_not_allowed_costs_nothing() {
     assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (0, Money::ZERO, 0));
     let verdicts: Vec<_> = shop.records().into_iter().map(|record| record.verdict).collect();
     assert_eq!(verdicts, ["malformed", "unknown_caller", "unknown_model"].map(Verdict::Rejected));
+}
+
+#[test]
+fn what_no_model_answers_counts_against_the_same_limits() {
+    let (shop, target) = shop(Money::from_dollars(1), Deed::Answer);
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let (path, noted) = (Arc::clone(&shop.path), Arc::clone(&outcomes));
+    shop.world.spawn(async move {
+        for _ in 0..13 {
+            let caller = path.find_caller(&inbound(0, GUEST, "").proven).await.unwrap();
+            let outcome = path.admit_without_model(&caller).await;
+            noted.lock().unwrap().push(outcome);
+        }
+    });
+    shop.world.run();
+    let outcomes = outcomes.lock().unwrap();
+    assert!(outcomes[..12].iter().all(Result::is_ok), "{outcomes:?}");
+    assert!(matches!(&outcomes[12], Err(Rejection::Limited { limit, .. }) if &**limit == "minute"));
+    assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::Limited { .. }));
+    assert_eq!(target.calls(), 0);
 }
 
 #[test]

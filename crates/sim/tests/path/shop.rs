@@ -19,6 +19,7 @@ use seawall_core::retry::{HedgeOptions, HedgePolicy};
 use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::OverheadOptions;
+use seawall_core::untracked::InputModel;
 use seawall_core::vocabulary::{Grade, Mode, OutputLimitField};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::chat::ChatPromptOptions;
@@ -78,6 +79,8 @@ pub(crate) struct Numbers {
     pub(crate) deny: Vec<String>,
     /// How many tokens all may use in a minute, if that is limited.
     pub(crate) tokens: Option<u32>,
+    /// Tokens that a model can hold, if that is known.
+    pub(crate) window: Option<u64>,
     /// Whether limits refuse or only say what they would.
     pub(crate) limits: Mode,
     /// How many of the two targets the route has.
@@ -93,6 +96,7 @@ impl Default for Numbers {
             caller_cap: None,
             deny: Vec::new(),
             tokens: None,
+            window: None,
             limits: Mode::Enforce,
             targets: 2,
         }
@@ -151,9 +155,9 @@ impl Shop {
                     model: model.to_owned(),
                     grade: if is_strong { Grade::Strong } else { Grade::Fast },
                     // Output costs five times as much as input.
-                    price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)),
+                    price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)).into(),
+                    input: InputModel::of(model, numbers.window),
                     output_limit_field: OutputLimitField::MaxTokens,
-                    window: None,
                     concurrency,
                     shares: SlotShares::default(),
                     queue: QueueOptions::default().check().unwrap(),

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
+use seawall_core::money::UsageExtras;
 use seawall_core::time::Timestamp;
 use seawall_provider::{Answer, Call, Calling, Frames, Target, TargetDialect};
 use seawall_sim::{Sleep, World};
@@ -17,7 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub(crate) const USAGE: Usage = Usage { input: 20, cache_read: 0, cache_write: 0, output: 8 };
+pub(crate) const USAGE: Usage =
+    Usage { input: 20, cache_read: 0, cache_write: 0, output: 8, extras: UsageExtras::NONE };
 
 /// What a target does with one call.
 #[derive(Clone, Copy, Debug)]

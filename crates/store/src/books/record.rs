@@ -332,6 +332,7 @@ pub(crate) fn read_usage(reader: &mut Reader<'_>) -> Option<Usage> {
         cache_read: reader.number()?,
         cache_write: reader.number()?,
         output: reader.number()?,
+        ..Usage::default()
     })
 }
 

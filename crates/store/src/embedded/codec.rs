@@ -183,7 +183,7 @@ impl<'a> Input<'a> {
     pub(super) fn usage(&mut self) -> Result<Usage, StoreError> {
         let [input, cache_read, cache_write, output] =
             [self.number()?, self.number()?, self.number()?, self.number()?];
-        Ok(Usage { input, cache_read, cache_write, output })
+        Ok(Usage { input, cache_read, cache_write, output, ..Usage::default() })
     }
 
     /// A word of this list.
@@ -265,7 +265,7 @@ mod tests {
         fn what_is_written_is_read_back(
             numbers in any::<(u8, u32, u64, u128, Option<u64>)>(), text in ".{0,20}", nanos in any::<u64>(),
         ) {
-            let usage = Usage { input: nanos, cache_read: 1, cache_write: 2, output: 3 };
+            let usage = Usage { input: nanos, cache_read: 1, cache_write: 2, output: 3, ..Usage::default() };
             let row = Output::default().byte(numbers.0).short(numbers.1).number(numbers.2).long(numbers.3)
                 .optional(numbers.4).text(&text).money(Money::from_nanos(nanos)).moment(UtcTime::from_nanos(nanos))
                 .duration(Duration::from_nanos(nanos)).usage(&usage).tier(Tier::Guest).ceiling(Some(Ceiling::Fast))

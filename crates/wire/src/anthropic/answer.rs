@@ -2,6 +2,8 @@
 
 use crate::answer_error::AnswerError;
 use crate::chat::{FinishReason, Usage, UsageReport};
+use crate::features::Served;
+use seawall_core::money::{PriceDimension, UsageExtras};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -37,6 +39,29 @@ pub(super) struct UsageFields {
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     output_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_creation: Option<CacheCreation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server_tool_use: Option<ServerToolUse>,
+    #[serde(default, skip_serializing)]
+    service_tier: Served,
+    #[serde(default, skip_serializing)]
+    speed: Served,
+    #[serde(default, skip_serializing)]
+    inference_geo: Served,
+}
+
+/// How long the tokens live that were written to the cache.
+#[derive(Deserialize, Serialize)]
+struct CacheCreation {
+    ephemeral_5m_input_tokens: Option<u64>,
+    ephemeral_1h_input_tokens: Option<u64>,
+}
+
+/// How often tools of the vendor were used. Fetching a page has no fee.
+#[derive(Deserialize, Serialize)]
+struct ServerToolUse {
+    web_search_requests: Option<u64>,
 }
 
 impl UsageFields {
@@ -56,6 +81,19 @@ impl UsageFields {
             cache_read: self.cache_read_input_tokens.unwrap_or(before.cache_read),
             cache_write: self.cache_creation_input_tokens.unwrap_or(before.cache_write),
             output: self.output_tokens.unwrap_or(before.output),
+            extras: self.extras_over(before.extras),
+        }
+    }
+
+    fn extras_over(&self, before: UsageExtras) -> UsageExtras {
+        let hour = self.cache_creation.as_ref().and_then(|creation| creation.ephemeral_1h_input_tokens);
+        let searches = self.server_tool_use.as_ref().and_then(|used| used.web_search_requests);
+        let service = self.service_tier.onto(before.service, PriceDimension::Tier);
+        let service = self.speed.onto(service, PriceDimension::Speed);
+        UsageExtras {
+            cache_write_1h: hour.or(before.cache_write_1h),
+            tool_uses: searches.unwrap_or(before.tool_uses),
+            service: self.inference_geo.onto(service, PriceDimension::Geography),
         }
     }
 }
@@ -67,6 +105,16 @@ impl From<Usage> for UsageFields {
             cache_creation_input_tokens: Some(usage.cache_write),
             cache_read_input_tokens: Some(usage.cache_read),
             output_tokens: Some(usage.output),
+            cache_creation: usage.extras.cache_write_1h.map(|hour| CacheCreation {
+                ephemeral_5m_input_tokens: Some(usage.cache_write.saturating_sub(hour)),
+                ephemeral_1h_input_tokens: Some(hour),
+            }),
+            server_tool_use: Some(usage.extras.tool_uses)
+                .filter(|uses| *uses > 0)
+                .map(|uses| ServerToolUse { web_search_requests: Some(uses) }),
+            service_tier: Served::default(),
+            speed: Served::default(),
+            inference_geo: Served::default(),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::answer_error::AnswerError;
 use crate::chat::{FinishReason, Usage, UsageReport};
+use crate::features::Served;
+use seawall_core::money::PriceDimension;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -11,7 +13,10 @@ pub fn read_answer(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerErr
         serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
     let finish = answer.choices.into_iter().next().and_then(|choice| choice.finish_reason);
     let finish = finish.map_or(FinishReason::Other, |Word(name)| finish_of(&name));
-    Ok((answer.usage.unwrap_or_default().report(), finish))
+    let mut report = answer.usage.unwrap_or_default().report();
+    let service = &mut report.usage.extras.service;
+    *service = answer.service_tier.onto(*service, PriceDimension::Tier);
+    Ok((report, finish))
 }
 
 #[derive(Deserialize)]
@@ -19,6 +24,8 @@ struct Body<'a> {
     #[serde(borrow)]
     choices: Vec<Choice<'a>>,
     usage: Option<UsageFields>,
+    #[serde(default)]
+    service_tier: Served,
 }
 
 #[derive(Deserialize)]

@@ -47,7 +47,7 @@ impl ChatWriter {
             include_usage,
             id: String::new(),
             model: String::new(),
-            usage: Usage { input: 0, cache_read: 0, cache_write: 0, output: 0 },
+            usage: Usage::NONE,
             calls: 0,
             call_has_input: None,
         }

@@ -6,9 +6,11 @@ use super::error::failure_of;
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
+use crate::features::Served;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{feed_events, parse};
 use bytes::BytesMut;
+use seawall_core::money::PriceDimension;
 use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
 use serde_json::Value;
@@ -177,6 +179,7 @@ impl Account {
         let finish = finish.map(|Word(name)| finish_of(&name));
         if finish.is_some() || chunk.usage.is_some() {
             self.finish = finish.or(self.finish);
+            let service = chunk.service_tier.onto(self.usage.extras.service, PriceDimension::Tier);
             if let Some(usage) = &chunk.usage {
                 self.usage = usage.read();
                 self.has_output = usage.has_output();
@@ -184,6 +187,7 @@ impl Account {
                     self.meter.note_counted(self.usage.output);
                 }
             }
+            self.usage.extras.service = service;
             tell(StreamEvent::Progress { usage: self.usage, finish: self.finish });
         }
         if !is_known {
@@ -198,6 +202,8 @@ struct Chunk<'a> {
     #[serde(borrow, default)]
     choices: Vec<Choice<'a>>,
     usage: Option<UsageFields>,
+    #[serde(default)]
+    service_tier: Served,
     error: Option<Value>,
 }
 

@@ -22,7 +22,7 @@ fn compare(name: &str, written: &[u8]) {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), written, "{name}");
 }
 
-const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
+const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::NONE };
 
 fn request() -> ChatRequest {
     let text = |text: &str| Part::Text(text.to_owned());

@@ -92,7 +92,10 @@ fn an_openai_answer_may_refuse_in_its_own_field() {
     let read = |message: &str, finish: &str| openai::read_chat_answer(body(message, finish).as_bytes());
     let refused = read(r#"{"role":"assistant","content":null,"refusal":"no"}"#, r#""stop""#).unwrap();
     assert_eq!((refused.parts, refused.finish), (vec![AnswerPart::Text("no".into())], FinishReason::Refusal));
-    assert_eq!(refused.usage, Usage { input: 6, cache_read: 4, cache_write: 0, output: 2 });
+    assert_eq!(
+        refused.usage,
+        Usage { input: 6, cache_read: 4, cache_write: 0, output: 2, ..Usage::default() }
+    );
     for (finish, expected) in [
         (r#""stop""#, FinishReason::EndTurn),
         (r#""length""#, FinishReason::MaxTokens),

@@ -60,6 +60,7 @@ fn usage() -> impl Strategy<Value = Usage> {
         cache_read,
         cache_write,
         output,
+        ..Usage::default()
     })
 }
 

@@ -158,7 +158,7 @@ fn a_conversation_counts_what_was_used_and_what_is_under_way() {
     assert!(refusal.to_string().ends_with("begin a new one"));
     let refusal = BudgetRefusal::SessionOutput { wanted: 21, free: 20 };
     assert_eq!(book.reserve(&in_session(40, 21), at(0)), Err(refusal));
-    let usage = Usage { input: 20, cache_read: 30, cache_write: 5, output: 12 };
+    let usage = Usage { input: 20, cache_read: 30, cache_write: 5, output: 12, ..Usage::default() };
     let _ = book.apply(&Entry::Posted { id: first, usage, cost: nanos(1) });
     let session = book.session(9);
     assert_eq!((session.input, session.output), (55, 12));

@@ -23,7 +23,7 @@ fn reply() -> ChatReply {
         reasons: vec!["level=fast".to_owned(), "cost=fast".to_owned()],
         request_id: "r-1".to_owned(),
         session: Some("s".to_owned()),
-        usage: Usage { input: 10, cache_read: 3, cache_write: 2, output: 7 },
+        usage: Usage { input: 10, cache_read: 3, cache_write: 2, output: 7, ..Usage::default() },
         cost: Money::from_nanos(1_000_000_042),
         target: Some("haiku".to_owned()),
         finish: ChatFinish::Finished,

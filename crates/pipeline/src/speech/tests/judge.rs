@@ -142,6 +142,7 @@ impl Message {
                     cache_read: count("cache_read_input_tokens"),
                     cache_write: count("cache_creation_input_tokens"),
                     output: number(&event["usage"]["output_tokens"])?,
+                    ..Usage::default()
                 });
             }
             "message_stop" => {
@@ -325,6 +326,7 @@ impl Converse {
                     cache_read: usage["cacheReadInputTokens"].as_u64().unwrap_or(0),
                     cache_write: usage["cacheWriteInputTokens"].as_u64().unwrap_or(0),
                     output: number(&usage["outputTokens"])?,
+                    ..Usage::default()
                 });
             }
             _ => return Err(format!("an unknown frame: {name}")),

@@ -14,7 +14,7 @@ use seawall_wire::{anthropic, bedrock, openai};
 use serde_json::Value;
 use std::time::Duration;
 
-const USAGE: Usage = Usage { input: 11, cache_read: 7, cache_write: 5, output: 3 };
+const USAGE: Usage = Usage { input: 11, cache_read: 7, cache_write: 5, output: 3, ..Usage::NONE };
 
 fn events() -> Vec<ChatEvent> {
     let call = |id: &str, name: &str| ChatEvent::ToolCallStarted { id: id.to_owned(), name: name.to_owned() };

@@ -31,6 +31,7 @@ fn usages() -> impl Strategy<Value = Usage> {
         cache_read,
         cache_write,
         output,
+        ..Usage::default()
     })
 }
 
@@ -165,7 +166,7 @@ fn the_bytes_of_a_call_do_not_change_between_versions() {
     let request = [[9].as_slice(), &[0; 15]].concat();
     let parts = [&[1, 8, 0xac, 2, 0xa5, 0xa2, 1][..], &hash, &[2, 1, 1], &session, &[4, 5, 6, 7], &request];
     assert_eq!(bytes, [parts.concat(), vec![0x80, 1, 1, b'm']].concat());
-    let usage = Usage { input: 1, cache_read: 2, cache_write: 3, output: 4 };
+    let usage = Usage { input: 1, cache_read: 2, cache_write: 3, output: 4, ..Usage::default() };
     let (at, cost) = (UtcTime::from_nanos(5), Money::from_nanos(6));
     let ended = JournalRecord::Ended {
         reservation: ReservationId(300),

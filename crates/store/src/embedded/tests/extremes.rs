@@ -168,7 +168,13 @@ fn a_name_of_a_model_that_is_too_long_is_refused_and_any_other_can_be_posted() {
         books.reserve(&Ask { caller: u64::MAX, session: None, ..ask(1, 1) }, attempt, noon())
     };
     assert!(reserve(4_097).is_err() && reserve(1 << 20).is_err());
-    let usage = Usage { input: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX, output: u64::MAX };
+    let usage = Usage {
+        input: u64::MAX,
+        cache_read: u64::MAX,
+        cache_write: u64::MAX,
+        output: u64::MAX,
+        ..Usage::NONE
+    };
     reserve(4_096).unwrap().post(usage, Money::MAX, Certainty::Told, noon());
     assert_eq!((books.open(), books.stats().journal_failures), (0, 0));
     drop((store, books));

@@ -109,7 +109,7 @@ pub(super) fn event(number: u64) -> UsageEvent {
         caller: number % 3,
         tier: Tier::ALL[usize::try_from(number % 3).unwrap()],
         model: ["strong", "fast"][usize::try_from(number % 2).unwrap()].into(),
-        usage: Usage { input: number, cache_read: 1, cache_write: 2, output: 3 },
+        usage: Usage { input: number, cache_read: 1, cache_write: 2, output: 3, ..Usage::default() },
         cost: Money::from_nanos(number + 1),
         certainty: Certainty::Told,
     }

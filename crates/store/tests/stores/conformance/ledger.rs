@@ -80,7 +80,13 @@ fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
         caller: small % 4,
         tier: Tier::ALL[number as usize % 3],
         model: ["strong", "fast", "漫画"][number as usize / 3 % 3].into(),
-        usage: Usage { input: small, cache_read: small * 2, cache_write: 1, output: small + 3 },
+        usage: Usage {
+            input: small,
+            cache_read: small * 2,
+            cache_write: 1,
+            output: small + 3,
+            ..Usage::default()
+        },
         cost: Money::from_nanos(small % 7 + 1),
         certainty: Certainty::ALL[number as usize % 3],
     }

@@ -24,7 +24,7 @@ fn complaint(bytes: &str) -> StreamError {
 #[test]
 fn a_complete_stream_is_read_for_its_usage_and_its_end() {
     let (events, stream) = read([COMPLETE.as_bytes()]);
-    let start = Usage { input: 25, cache_read: 4, cache_write: 3, output: 1 };
+    let start = Usage { input: 25, cache_read: 4, cache_write: 3, output: 1, ..Usage::default() };
     let end = Usage { output: 15, ..start };
     let finish = Some(FinishReason::EndTurn);
     assert_eq!(

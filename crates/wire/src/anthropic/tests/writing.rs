@@ -7,7 +7,7 @@ use crate::anthropic::{
 use crate::chat::{FinishReason, Usage, UsageReport};
 use bytes::BytesMut;
 
-const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
+const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::NONE };
 
 fn start(usage: Usage) -> AnswerStart<'static> {
     AnswerStart { id: "msg_1", model: "haiku", usage }

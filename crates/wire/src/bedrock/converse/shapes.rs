@@ -158,6 +158,7 @@ impl UsageFields {
             cache_read: self.cache_read_input_tokens.unwrap_or(0),
             cache_write: self.cache_write_input_tokens.unwrap_or(0),
             output: self.output_tokens.unwrap_or(0),
+            ..Usage::default()
         };
         // What the total has beyond its parts was used, and output is the dearest it can have been.
         let total = self.total_tokens.unwrap_or(0);

@@ -39,5 +39,6 @@ pub fn read_usage_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Optio
         output: count(OUTPUT)?,
         cache_read: count(CACHE_READ).unwrap_or(0),
         cache_write: count(CACHE_WRITE).unwrap_or(0),
+        ..Usage::default()
     })
 }

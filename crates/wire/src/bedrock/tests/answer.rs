@@ -15,7 +15,7 @@ fn answer() -> ChatAnswer {
             AnswerPart::ToolCall(ToolCall { id: "t1".to_owned(), name: "find".to_owned(), input }),
         ],
         finish: FinishReason::ToolUse,
-        usage: Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 },
+        usage: Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::default() },
     }
 }
 

@@ -24,7 +24,13 @@ fn any_piece() -> impl Strategy<Value = Vec<ChatEvent>> {
 }
 
 fn usage_of([a, b, c, d]: [u32; 4]) -> Usage {
-    Usage { input: a.into(), cache_read: b.into(), cache_write: c.into(), output: d.into() }
+    Usage {
+        input: a.into(),
+        cache_read: b.into(),
+        cache_write: c.into(),
+        output: d.into(),
+        ..Usage::default()
+    }
 }
 
 fn any_end() -> impl Strategy<Value = ChatEvent> {

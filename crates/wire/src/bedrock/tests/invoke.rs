@@ -131,7 +131,7 @@ fn bodies_move_to_anthropic_and_back_with_every_value_as_it_came() {
 
 #[test]
 fn headers_tell_usage_and_are_read_back() {
-    let usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
+    let usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::default() };
     let headers = usage_headers(usage, Duration::from_millis(412));
     let expected = [
         ("x-amzn-bedrock-input-token-count", "25"),
@@ -153,7 +153,7 @@ fn headers_tell_usage_and_are_read_back() {
 #[test]
 fn a_stream_of_anthropic_in_frames_is_read_for_its_usage_and_its_end() {
     let (events, stream) = watch([&transcoded(SSE)[..]]);
-    let start = Usage { input: 25, cache_read: 4, cache_write: 3, output: 1 };
+    let start = Usage { input: 25, cache_read: 4, cache_write: 3, output: 1, ..Usage::default() };
     let end = Usage { output: 15, ..start };
     let finish = Some(FinishReason::EndTurn);
     assert_eq!(

@@ -6,7 +6,7 @@ use crate::chat::{ChatEvent, FinishReason, StreamEvent, Usage};
 use seawall_core::failure::FailureKind;
 use std::time::Duration;
 
-const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
+const USAGE: Usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::NONE };
 
 pub(super) fn started() -> ChatEvent {
     ChatEvent::Started { id: "r1".to_owned(), model: "haiku".to_owned(), usage: Usage::default() }

@@ -23,7 +23,7 @@ fn chunk(chunk: &str) -> Vec<StreamEvent> {
 #[test]
 fn a_complete_stream_is_read_for_its_usage_and_its_end() {
     let (events, stream) = read([COMPLETE.as_bytes()]);
-    let usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15 };
+    let usage = Usage { input: 25, cache_read: 4, cache_write: 3, output: 15, ..Usage::default() };
     let finish = Some(FinishReason::ToolUse);
     let mut expected = vec![StreamEvent::Started(Usage::default())];
     expected.extend(vec![StreamEvent::Content; 7]);

@@ -1,0 +1,417 @@
+//! What tokens cost where the price depends on how, where and how much is asked.
+//!
+//! Vendors charge more for a faster tier, for a region, for cache entries that live longer and for long prompts, and a fee for
+//! tools that they run. A [`PriceTable`] has the base price and a rate for each of these that somebody has priced. A value
+//! that costs more than the base price and has no rate has no price: such a request is refused, because a budget that books
+//! it at the base price is not a wall. The *answer* says what was really done, and that is posted.
+
+use super::{Money, Price, Usage};
+use crate::vocabulary::words;
+use std::fmt;
+
+/// The usual price, in thousandths of the base price.
+const BASE: u32 = 1_000;
+
+words! {
+    /// A value of a request or an answer that changes the price.
+    pub enum Surcharge as "surcharge" {
+        /// A service tier that is served first.
+        Priority = "priority",
+        /// A service tier that is served when there is room; it never costs more.
+        Flex = "flex",
+        /// Served within a day; it never costs more.
+        Batch = "batch",
+        /// Capacity that was paid for ahead; it never costs more.
+        Scale = "scale",
+        /// Capacity that was paid for ahead, at another vendor.
+        Reserved = "reserved",
+        /// Faster output.
+        Fast = "fast",
+        /// Faster still.
+        Ultrafast = "ultrafast",
+        /// Latency-optimised inference of Bedrock.
+        Optimized = "optimized",
+        /// Inference in the United States only.
+        Us = "us",
+        /// Inference in Europe only.
+        Eu = "eu",
+    }
+}
+
+impl Surcharge {
+    /// Whether it never costs more than the base price.
+    #[must_use]
+    pub const fn is_never_dearer(self) -> bool {
+        matches!(self, Self::Flex | Self::Batch | Self::Scale | Self::Reserved)
+    }
+}
+
+words! {
+    /// What about a call changes its price.
+    pub enum PriceDimension as "price dimension" {
+        /// `service_tier`.
+        Tier = "service_tier",
+        /// `speed`.
+        Speed = "speed",
+        /// `inference_geo`.
+        Geography = "inference_geo",
+        /// `performanceConfig.latency`.
+        Latency = "latency",
+    }
+}
+
+/// How a call is served, as far as that is known: for each dimension nothing, the base price, or a surcharge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceLevel([Option<Option<Surcharge>>; PriceDimension::ALL.len()]);
+
+impl ServiceLevel {
+    /// The same with one dimension known: at the base price, or with this surcharge.
+    #[must_use]
+    pub const fn with(mut self, dimension: PriceDimension, served: Option<Surcharge>) -> Self {
+        self.0[dimension.index()] = Some(served);
+        self
+    }
+
+    /// The same, with what is not known taken from another.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at].or(other.0[at])))
+    }
+
+    fn iter(self) -> impl Iterator<Item = Surcharge> {
+        self.0.into_iter().flatten().flatten()
+    }
+}
+
+/// What an answer says beside its tokens that changes what it costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageExtras {
+    /// How many of the tokens written to the vendor's cache live for an hour, where that is told.
+    pub cache_write_1h: Option<u64>,
+    /// How often tools were used that the vendor runs and charges for.
+    pub tool_uses: u64,
+    /// How it was served.
+    pub service: ServiceLevel,
+}
+
+/// What a request asks for that changes what it costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedPricing {
+    /// How it wants to be served.
+    pub service: ServiceLevel,
+    /// Whether it may write cache entries that live for an hour.
+    pub long_cache: bool,
+    /// A value that is on no list, as `field: value`.
+    pub unknown: Option<String>,
+}
+
+impl UsageExtras {
+    /// Nothing.
+    pub const NONE: Self =
+        Self { cache_write_1h: None, tool_uses: 0, service: ServiceLevel([None; PriceDimension::ALL.len()]) };
+
+    /// The same, where what the vendor did not tell is as it was asked for.
+    #[must_use]
+    pub fn completed(self, usage_cache_write: u64, service: ServiceLevel, long_cache: bool) -> Self {
+        let asked = long_cache.then_some(usage_cache_write);
+        Self { cache_write_1h: self.cache_write_1h.or(asked), service: self.service.or(service), ..self }
+    }
+}
+
+/// A rate on the base price of input and output, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// On all input, cached or not.
+    pub input: u32,
+    /// On output.
+    pub output: u32,
+}
+
+impl Rate {
+    const ONE: Self = Self { input: BASE, output: BASE };
+
+    fn times(self, other: Self) -> Self {
+        let times = |one: u32, other: u32| {
+            u32::try_from((u64::from(one) * u64::from(other)).div_ceil(BASE.into())).unwrap_or(u32::MAX)
+        };
+        Self { input: times(self.input, other.input), output: times(self.output, other.output) }
+    }
+
+    /// The dearer of both, part by part.
+    fn or_dearer(self, other: Self) -> Self {
+        Self { input: self.input.max(other.input), output: self.output.max(other.output) }
+    }
+}
+
+/// A value that costs more than the base price and has no price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpriced(String);
+
+impl fmt::Display for Unpriced {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// What a model costs, by everything that changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriceTable {
+    base: Price,
+    cache_write_1h: Option<Money>,
+    tool_use: Option<Money>,
+    rates: [Option<Rate>; Surcharge::ALL.len()],
+    long_context: Option<(u64, Rate)>,
+}
+
+impl From<Price> for PriceTable {
+    fn from(base: Price) -> Self {
+        let rates = [None; Surcharge::ALL.len()];
+        Self { base, cache_write_1h: None, tool_use: None, rates, long_context: None }
+    }
+}
+
+impl PriceTable {
+    /// The same with a price of cache entries that live for an hour.
+    #[must_use]
+    pub const fn with_cache_write_1h(self, per_million: Option<Money>) -> Self {
+        Self { cache_write_1h: per_million, ..self }
+    }
+
+    /// The same with a fee for each use of a tool that the vendor runs.
+    #[must_use]
+    pub const fn with_tool_use(self, fee: Option<Money>) -> Self {
+        Self { tool_use: fee, ..self }
+    }
+
+    /// The same with a rate for this value.
+    #[must_use]
+    pub fn with_rate(mut self, surcharge: Surcharge, rate: Rate) -> Self {
+        self.rates[surcharge.index()] = Some(rate);
+        self
+    }
+
+    /// The same with a rate on every token of a prompt longer than this.
+    #[must_use]
+    pub const fn with_long_context(self, above: u64, rate: Rate) -> Self {
+        Self { long_context: Some((above, rate)), ..self }
+    }
+
+    /// The base price.
+    #[must_use]
+    pub const fn base(&self) -> &Price {
+        &self.base
+    }
+
+    /// What this usage costs, with all that the answer says of how it was served. What has no price here is posted at the
+    /// base price, except an hour in the cache, which every vendor charges at no more than twice the price of input.
+    #[must_use]
+    pub fn of(&self, usage: &Usage) -> Money {
+        let extras = &usage.extras;
+        let mut rate =
+            extras.service.iter().filter_map(|one| self.rates[one.index()]).fold(Rate::ONE, Rate::times);
+        if let Some((above, long)) = self.long_context
+            && usage.total_input() > above
+        {
+            rate = rate.times(long);
+        }
+        let long = extras.cache_write_1h.unwrap_or(0).min(usage.cache_write);
+        let counts = Usage { cache_write: usage.cache_write - long, ..*usage };
+        let (input, output) = self.base.parts(&counts);
+        let long = u128::from(self.long_cache_price().as_nanos()) * u128::from(long);
+        let rated = |part: u128, rate: u32| part.saturating_mul(rate.into()).div_ceil(BASE.into());
+        let millionths =
+            rated(input.saturating_add(long), rate.input).saturating_add(rated(output, rate.output));
+        let tokens = Money::from_nanos(u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX));
+        tokens.saturating_add(self.fees(extras.tool_uses))
+    }
+
+    /// The most that a call can cost that asks for this: every token of input at the dearest of its prices, and the dearest way
+    /// that it may be served.
+    pub fn at_most(
+        &self,
+        input: u64,
+        output: u64,
+        tool_uses: u64,
+        asked: Option<&AskedPricing>,
+    ) -> Result<Money, Unpriced> {
+        let is_free = self.base == Price::FREE;
+        let mut rate = Rate::ONE;
+        let mut long_cache = false;
+        if let Some(asked) = asked.filter(|_| !is_free) {
+            if let Some(unknown) = &asked.unknown {
+                return Err(Unpriced(format!("{unknown} has no price here; leave it out")));
+            }
+            for surcharge in asked.service.iter() {
+                let priced = self.rates[surcharge.index()];
+                let Some(known) = priced.or(surcharge.is_never_dearer().then_some(Rate::ONE)) else {
+                    return Err(Unpriced(format!(
+                        "{surcharge:?} has no price at this model; leave it out, or an operator can set \
+                         models.NAME.surcharges.{surcharge}",
+                        surcharge = surcharge.name()
+                    )));
+                };
+                // A vendor may serve it at the base price all the same.
+                rate = rate.times(known.or_dearer(Rate::ONE));
+            }
+            if asked.long_cache && self.cache_write_1h.is_none() {
+                return Err(Unpriced(
+                    "a cache entry with a ttl of 1h has no price at this model; leave the ttl out, or an operator can set \
+                     models.NAME.cache_write_1h"
+                        .to_owned(),
+                ));
+            }
+            long_cache = asked.long_cache;
+        }
+        if let Some((above, long)) = self.long_context
+            && input > above
+        {
+            rate = rate.times(long.or_dearer(Rate::ONE));
+        }
+        let dearest = self.base.dearest_input();
+        let dearest = if long_cache { dearest.max(self.long_cache_price()) } else { dearest };
+        let part = |price: Money, tokens: u64, rate: u32| {
+            let nanos = u128::from(price.as_nanos()).saturating_mul(tokens.into());
+            nanos.saturating_mul(rate.into()).div_ceil(BASE.into())
+        };
+        let (input, output) =
+            (part(dearest, input, rate.input), part(self.base.output(), output, rate.output));
+        let nanos = input.saturating_add(output).div_ceil(1_000_000);
+        Ok(Money::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_add(self.fees(tool_uses)))
+    }
+
+    fn long_cache_price(&self) -> Money {
+        let twice = self.base.input().saturating_add(self.base.input());
+        self.cache_write_1h.unwrap_or_else(|| twice.max(self.base.dearest_input()))
+    }
+
+    fn fees(&self, uses: u64) -> Money {
+        let fee = self.tool_use.unwrap_or_default().as_nanos();
+        Money::from_nanos(fee.saturating_mul(uses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AskedPricing, PriceDimension, PriceTable, Rate, ServiceLevel, Surcharge, UsageExtras};
+    use crate::money::{Money, Price, Usage};
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    const fn dollars(dollars: u64) -> Money {
+        Money::from_dollars(dollars)
+    }
+
+    fn opus() -> PriceTable {
+        let price = Price::per_million(dollars(5), dollars(25))
+            .with_cache(Money::from_nanos(500_000_000), dollars(6));
+        PriceTable::from(price)
+    }
+
+    fn service(surcharges: &[Surcharge]) -> ServiceLevel {
+        let each = surcharges.iter().zip(PriceDimension::ALL);
+        each.fold(ServiceLevel::default(), |level, (surcharge, at)| level.with(at, Some(*surcharge)))
+    }
+
+    fn asked(surcharge: Surcharge) -> AskedPricing {
+        AskedPricing { service: service(&[surcharge]), ..AskedPricing::default() }
+    }
+
+    fn million() -> Usage {
+        Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() }
+    }
+
+    #[test]
+    fn what_costs_more_and_has_no_price_is_refused_and_nothing_else() {
+        for surcharge in Surcharge::ALL {
+            let most = opus().at_most(1_000, 1_000, 0, Some(&asked(surcharge)));
+            assert_eq!(most.is_ok(), surcharge.is_never_dearer(), "{surcharge}");
+            let free = PriceTable::from(Price::FREE).at_most(1_000, 1_000, 0, Some(&asked(surcharge)));
+            assert_eq!(free, Ok(Money::ZERO));
+        }
+        let unknown = AskedPricing { unknown: Some("service_tier: gold".into()), ..AskedPricing::default() };
+        let error = opus().at_most(1, 1, 0, Some(&unknown)).unwrap_err();
+        assert_eq!(error.to_string(), "service_tier: gold has no price here; leave it out");
+        let hour = AskedPricing { long_cache: true, ..AskedPricing::default() };
+        assert!(
+            opus()
+                .at_most(1, 1, 0, Some(&hour))
+                .unwrap_err()
+                .to_string()
+                .contains("models.NAME.cache_write_1h")
+        );
+        let priced = opus().with_cache_write_1h(Some(dollars(10)));
+        assert_eq!(priced.at_most(1_000_000, 0, 0, Some(&hour)), Ok(dollars(10)));
+        assert_eq!(priced.at_most(1_000_000, 0, 0, None), Ok(dollars(6)));
+    }
+
+    #[test]
+    fn an_answer_costs_what_it_says_it_was_served_as() {
+        let table = opus()
+            .with_rate(Surcharge::Fast, Rate { input: 2_000, output: 2_000 })
+            .with_rate(Surcharge::Us, Rate { input: 1_100, output: 1_100 })
+            .with_rate(Surcharge::Batch, Rate { input: 500, output: 500 })
+            .with_long_context(1_000_000, Rate { input: 2_000, output: 1_500 })
+            .with_tool_use(Some(Money::from_nanos(10_000_000)));
+        let served = |surcharges: &[Surcharge]| {
+            let extras = UsageExtras { service: service(surcharges), ..UsageExtras::default() };
+            table.of(&Usage { extras, ..million() })
+        };
+        assert_eq!(served(&[]), dollars(30));
+        assert_eq!(served(&[Surcharge::Fast]), dollars(60));
+        assert_eq!(served(&[Surcharge::Fast, Surcharge::Us]), dollars(66));
+        assert_eq!(served(&[Surcharge::Batch]), dollars(15));
+        assert_eq!(served(&[Surcharge::Priority]), dollars(30));
+        assert_eq!(table.of(&Usage { input: 2_000_000, ..million() }), Money::from_nanos(57_500_000_000));
+        let extras = UsageExtras { tool_uses: 3, ..UsageExtras::default() };
+        assert_eq!(table.of(&Usage { extras, ..million() }).to_string(), "$30.03");
+    }
+
+    #[test]
+    fn an_hour_in_the_cache_costs_its_own_price() {
+        let hour = |tokens| {
+            let extras = UsageExtras { cache_write_1h: Some(tokens), ..UsageExtras::default() };
+            Usage { cache_write: 1_000_000, extras, ..Usage::default() }
+        };
+        let table = opus().with_cache_write_1h(Some(dollars(10)));
+        assert_eq!(
+            [0, 500_000, 1_000_000, u64::MAX].map(|tokens| table.of(&hour(tokens))),
+            [6, 8, 10, 10].map(dollars)
+        );
+        // What the vendor does not tell apart is as it was asked for.
+        let untold = Usage { cache_write: 1_000_000, ..Usage::default() };
+        let extras = untold.extras.completed(untold.cache_write, ServiceLevel::default(), true);
+        assert_eq!(table.of(&Usage { extras, ..untold }), dollars(10));
+        // A price that nobody gave is not less than what vendors ask.
+        assert_eq!(opus().of(&hour(1_000_000)), dollars(10));
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_costs_more_than_the_worst_of_what_was_asked(
+            counts in any::<[u16; 4]>(), prices in any::<[u16; 5]>(), rates in any::<[(u16, u16); 3]>(),
+            above in any::<u16>(), hour in any::<u16>(), uses in 0..9_u64, slack in any::<u16>(),
+        ) {
+            let nanos = |price: u16| Money::from_nanos(u64::from(price) * 1_000_000);
+            let rate = |(input, output): (u16, u16)| Rate { input: input.into(), output: output.into() };
+            let table = PriceTable::from(
+                Price::per_million(nanos(prices[0]), nanos(prices[1])).with_cache(nanos(prices[2]), nanos(prices[3])),
+            )
+            .with_cache_write_1h(Some(nanos(prices[4])))
+            .with_rate(Surcharge::Fast, rate(rates[0]))
+            .with_rate(Surcharge::Us, rate(rates[1]))
+            .with_long_context(above.into(), rate(rates[2]))
+            .with_tool_use(Some(nanos(7)));
+            let [input, cache_read, cache_write, output] = counts.map(u64::from);
+            let service = service(&[Surcharge::Fast, Surcharge::Us]);
+            let extras = UsageExtras { cache_write_1h: Some(hour.into()), tool_uses: uses, service };
+            let usage = Usage { input, cache_read, cache_write, output, extras };
+            let asked = AskedPricing { service, long_cache: true, unknown: None };
+            let bound = usage.total_input() + u64::from(slack);
+            let most = table.at_most(bound, output, uses, Some(&asked)).unwrap();
+            prop_assert!(table.of(&usage) <= most, "{} > {}", table.of(&usage), most);
+            // As it would be without any of this.
+            let plain = Usage { extras: UsageExtras::default(), ..usage };
+            let base = PriceTable::from(*table.base());
+            prop_assert_eq!(base.of(&plain), table.base().of(&plain));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Input that a request only names, surcharges, and a day's money.
+
+use crate::shop::{Numbers, PRIME, Seen, Shop, callers};
+use seawall_core::money::Money;
+use seawall_core::time::Timestamp;
+use seawall_model::engine::{Engine, ModelOptions, Pace};
+use seawall_model::shared::SharedModel;
+use seawall_pipeline::{Rejection, Tier};
+use seawall_provider::{Target, TargetDialect};
+use seawall_sim::{ModelTarget, World};
+use std::sync::Arc;
+use std::time::Duration;
+
+const STRONG: &str = "claude-3-sonnet-20240229";
+const FAST: &str = "claude-3-haiku-20240307";
+
+fn shop(cap: Money) -> (Shop, ModelTarget) {
+    let world = World::new(1);
+    let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real }).unwrap();
+    let model = SharedModel::new(engine, world.clone());
+    let target = ModelTarget::asking(model, TargetDialect::AnthropicMessages, "");
+    let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
+    let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
+    let numbers = Numbers { cap, window: Some(200_000), ..Numbers::default() };
+    (Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers), target)
+}
+
+fn asking(fields: &str, part: &str) -> String {
+    format!(
+        r#"{{"model":"manga","max_tokens":64,{fields}"messages":[{{"role":"user","content":[{part}{{"type":"text","text":"hi"}}]}}]}}"#
+    )
+}
+
+const DOCUMENT: &str = r#"{"type":"document","source":{"type":"url","url":"https://example.com/a.pdf"}},"#;
+
+#[test]
+fn sixty_documents_by_url_at_once_never_pass_the_budget() {
+    let cap = Money::from_dollars(1);
+    let (shop, model) = shop(cap);
+    let seen: Vec<_> = (0..60).map(|_| shop.ask(PRIME, &asking("", DOCUMENT), None)).collect();
+    let mut moment = Timestamp::ZERO;
+    for _ in 0..1_000 {
+        moment = moment + Duration::from_millis(100);
+        shop.world.run_until(moment);
+        let books = shop.day();
+        assert!(books.posted.saturating_add(books.held) <= cap, "{books:?}");
+    }
+    let answered =
+        seen.iter().filter(|seen| matches!(seen.lock().unwrap().as_ref(), Some(Seen::Whole(_)))).count();
+    assert!((1..60).contains(&answered), "{answered}");
+    let (posted, bill) = (shop.day().posted, Money::from_nanos(model.bill().nano_dollars()));
+    assert!(bill <= posted && posted <= cap, "billed {bill}, posted {posted}");
+    // Each document was billed as one.
+    assert!(bill >= Money::from_nanos(37_500_000).saturating_add(Money::ZERO), "{bill}");
+    assert_eq!((shop.day().held, shop.books.open()), (Money::ZERO, 0));
+}
+
+#[test]
+fn a_bound_that_no_day_can_hold_names_the_feature_and_the_setting() {
+    let (shop, model) = shop(Money::from_nanos(40_000_000));
+    let Seen::Rejected(Rejection::UntrackedInput(message)) = shop.ask_and_wait(PRIME, &asking("", DOCUMENT))
+    else {
+        panic!("not refused as it should be")
+    };
+    for part in ["200000 tokens", "(document)", "limits.untracked_input.document"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!((model.bill().nano_dollars(), shop.day().posted), (0, Money::ZERO));
+    // The same question with its text in it is answered.
+    assert!(matches!(shop.ask_and_wait(PRIME, &asking("", "")), Seen::Whole(_)));
+}
+
+#[test]
+fn what_costs_more_and_has_no_price_is_refused_before_anybody_is_asked() {
+    let (shop, model) = shop(Money::from_dollars(1));
+    for (fields, part, setting) in [
+        (r#""speed":"fast","#, "", "models.NAME.surcharges.fast"),
+        (r#""service_tier":"gold","#, "", "service_tier: gold"),
+        (
+            "",
+            r#"{"type":"text","text":"t","cache_control":{"type":"ephemeral","ttl":"1h"}},"#,
+            "models.NAME.cache_write_1h",
+        ),
+    ] {
+        let Seen::Rejected(Rejection::UntrackedInput(message)) =
+            shop.ask_and_wait(PRIME, &asking(fields, part))
+        else {
+            panic!("{fields}{part} was not refused as it should be")
+        };
+        assert!(message.contains(setting), "{message}");
+    }
+    assert_eq!(model.bill().nano_dollars(), 0);
+    for fields in ["", r#""service_tier":"auto","#, r#""service_tier":"standard_only","#] {
+        assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Whole(_)), "{fields}");
+    }
+}
+
+#[test]
+fn a_picture_in_the_request_reserves_a_picture_and_not_its_bytes() {
+    // 3 MB of base64 would be reserved at $9 as text.
+    let (shop, _) = shop(Money::from_dollars(1));
+    let mut file = vec![0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 13, b'I', b'H', b'D', b'R'];
+    file.extend([0, 0, 4, 0, 0, 0, 4, 0]);
+    file.resize(2_250_000, 0);
+    let data = base64(&file);
+    let part = format!(
+        r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}},"#
+    );
+    assert!(matches!(shop.ask_and_wait(PRIME, &asking("", &part)), Seen::Whole(_)));
+}
+
+fn base64(file: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    file.chunks(3)
+        .flat_map(|three| {
+            let number = three.iter().fold(0_usize, |number, byte| number << 8 | usize::from(*byte));
+            [18, 12, 6, 0].map(|shift| char::from(DIGITS[number >> shift & 63]))
+        })
+        .collect()
+}

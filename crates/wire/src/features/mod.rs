@@ -1,0 +1,612 @@
+//! What a request asks for that its bytes do not bound, and what changes its price.
+//!
+//! Most requests have nothing of the sort. [`may_have_features`] finds that out with one look at the names of fields, without
+//! parsing; only a body in which a name or a type stands out is read by [`read_features`]. The look may be wrong in one
+//! direction only: it never misses one. Names with escapes stand out.
+//!
+//! [`read_features`] goes by names and not by places, in all dialects alike, so that a document is found in a message, in the
+//! result of a tool or wherever else a vendor reads one. What is only data to a vendor (schemas, arguments of tools) is left
+//! out. A body that cannot be walked counts as one that names a document.
+
+use crate::fields::Fields;
+use crate::request::{READ_BEFORE, RequestLimits};
+use crate::request_error::RequestError;
+use base64_simd::STANDARD as BASE64;
+use seawall_core::media::ImageSize;
+use seawall_core::money::{AskedPricing, PriceDimension, ServiceLevel, Surcharge};
+use seawall_core::untracked::{MAX_PAGES, USUAL_TOOL_USES, UntrackedInput};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// What stands out of an ordinary request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestFeatures {
+    /// Input that its bytes do not bound.
+    pub untracked: UntrackedInput,
+    /// What changes the price.
+    pub pricing: AskedPricing,
+}
+
+/// Whether a field of this name stands out, wherever it is.
+fn stands_out(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"source"
+            | b"file_id"
+            | b"image_url"
+            | b"video_url"
+            | b"audio_url"
+            | b"file_url"
+            | b"file"
+            | b"image"
+            | b"document"
+            | b"video"
+            | b"s3Location"
+            | b"systemTool"
+            | b"previous_response_id"
+            | b"conversation"
+            | b"thread"
+            | b"prompt"
+            | b"cached_content"
+            | b"cachedContent"
+            | b"mcp_servers"
+            | b"container"
+            | b"web_search_options"
+            | b"search_parameters"
+            | b"data_sources"
+            | b"plugins"
+            | b"context_management"
+            | b"service_tier"
+            | b"serviceTier"
+            | b"speed"
+            | b"inference_geo"
+            | b"performanceConfig"
+            | b"ttl"
+            | b"extra_body"
+            | b"additionalModelRequestFields"
+    ) || name.contains(&b'\\')
+}
+
+/// Whether a thing of this type is wholly in the request.
+fn is_inline(kind: &[u8]) -> bool {
+    matches!(
+        kind,
+        b"text"
+            | b"function"
+            | b"custom"
+            | b"object"
+            | b"string"
+            | b"number"
+            | b"integer"
+            | b"boolean"
+            | b"array"
+            | b"null"
+            | b"ephemeral"
+            | b"tool_use"
+            | b"tool_result"
+            | b"thinking"
+            | b"redacted_thinking"
+            | b"enabled"
+            | b"disabled"
+            | b"adaptive"
+            | b"auto"
+            | b"any"
+            | b"tool"
+            | b"none"
+            | b"json_schema"
+            | b"json_object"
+            | b"refusal"
+            | b"input_text"
+            | b"output_text"
+            | b"input_audio"
+            | b"default"
+    )
+}
+
+/// Whether a body of JSON may have features that count. One that has some always does.
+#[must_use]
+pub fn may_have_features(json: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(quote) = json.get(at..).and_then(|rest| memchr::memchr(b'"', rest)) {
+        let Some((text, behind)) = string_at(json, at + quote + 1) else { return true };
+        at = behind;
+        let Some(value) = value_behind(json, at) else { continue };
+        if stands_out(text) {
+            return true;
+        }
+        if text == b"type" && json.get(value) == Some(&b'"') {
+            let Some((kind, behind)) = string_at(json, value + 1) else { return true };
+            if !is_inline(kind) {
+                return true;
+            }
+            at = behind;
+        }
+    }
+    false
+}
+
+/// The content of the string that begins here, and the place behind its quote.
+fn string_at(json: &[u8], start: usize) -> Option<(&[u8], usize)> {
+    let mut at = start;
+    loop {
+        let found = at + memchr::memchr2(b'"', b'\\', json.get(at..)?)?;
+        if json[found] == b'"' {
+            return Some((&json[start..found], found + 1));
+        }
+        at = found + 2;
+    }
+}
+
+/// Where the value of a field begins, if what ends here is its name.
+fn value_behind(json: &[u8], at: usize) -> Option<usize> {
+    let skip = |at: usize| {
+        let blank = json.get(at..)?.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        Some(at + blank)
+    };
+    let colon = skip(at)?;
+    if json.get(colon) != Some(&b':') {
+        return None;
+    }
+    skip(colon + 1)
+}
+
+/// Reads the features of a body, in whatever dialect it is.
+pub fn read_features(body: &[u8], limits: &RequestLimits) -> Result<RequestFeatures, RequestError> {
+    let mut features = RequestFeatures::default();
+    read_top(&Fields::read(body, limits)?, &mut features)?;
+    Ok(features)
+}
+
+fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), RequestError> {
+    let RequestFeatures { untracked, pricing } = features;
+    let has = |names: &[&str]| names.iter().any(|name| fields.has(name));
+    untracked.continues |= has(&["previous_response_id", "conversation", "thread", "prompt"]);
+    untracked.cached_context |= has(&["cached_content", "cachedContent"]);
+    for connector in
+        ["mcp_servers", "container", "web_search_options", "search_parameters", "data_sources", "plugins"]
+    {
+        if fields.has(connector) {
+            add_uses(untracked, USUAL_TOOL_USES);
+        }
+    }
+    // Compaction is one more pass over everything.
+    if fields.get("context_management").is_some_and(|raw| raw.get().contains("compact")) {
+        add_uses(untracked, 1);
+    }
+    for field in [PriceDimension::Tier, PriceDimension::Speed, PriceDimension::Geography] {
+        if let Some(value) = fields.string(field.name())? {
+            ask_for(pricing, field, &value);
+        }
+    }
+    for (field, part, dimension) in [
+        ("serviceTier", "type", PriceDimension::Tier),
+        ("performanceConfig", "latency", PriceDimension::Latency),
+    ] {
+        if let Some(value) = fields.object(field, &READ_BEFORE)? {
+            ask_for(pricing, dimension, &value.string(part)?.unwrap_or_default());
+        }
+    }
+    for (name, raw) in fields.iter() {
+        match name {
+            "additionalModelRequestFields" | "extra_body" => {
+                let Ok(inner) = Fields::of_value(raw, &READ_BEFORE) else { continue };
+                read_top(&inner, &mut *features)?;
+            }
+            _ if is_data(name) => {}
+            _ => walk(raw, name, features),
+        }
+    }
+    Ok(())
+}
+
+fn ask_for(pricing: &mut AskedPricing, dimension: PriceDimension, value: &str) {
+    match (is_base_price(value), Surcharge::parse(value)) {
+        (true, _) => pricing.service = pricing.service.with(dimension, None),
+        (false, Ok(surcharge)) => pricing.service = pricing.service.with(dimension, Some(surcharge)),
+        (false, Err(_)) => {
+            let value: String = value.chars().filter(|character| !character.is_control()).take(32).collect();
+            pricing.unknown = Some(format!("{dimension}: {value}"));
+        }
+    }
+}
+
+/// Whether a value leads to the base price.
+pub(crate) fn is_base_price(value: &str) -> bool {
+    matches!(
+        value,
+        "" | "auto" | "default" | "standard" | "standard_only" | "global" | "not_available" | "on_demand"
+    )
+}
+
+/// Whether a field of this name is only data to a vendor.
+fn is_data(name: &str) -> bool {
+    matches!(
+        name,
+        "input"
+            | "input_schema"
+            | "inputSchema"
+            | "parameters"
+            | "function"
+            | "toolSpec"
+            | "json"
+            | "metadata"
+            | "requestMetadata"
+            | "arguments"
+            | "schema"
+            | "json_schema"
+            | "response_format"
+            | "output_config"
+            | "citations"
+            | "thinking"
+            | "stop_sequences"
+            | "stop"
+            | "logit_bias"
+    )
+}
+
+fn walk(raw: &RawValue, name: &str, features: &mut RequestFeatures) {
+    let is_tool = name == "tools";
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    let value = Value { name, is_tool, features: &mut *features };
+    if value.deserialize(&mut json).is_err() {
+        features.untracked.named_documents = features.untracked.named_documents.saturating_add(1);
+    }
+}
+
+fn add_uses(untracked: &mut UntrackedInput, uses: u64) {
+    untracked.tool_uses = Some(untracked.tool_uses.unwrap_or(0).saturating_add(uses));
+}
+
+/// Any value, under the field of this name.
+struct Value<'f, 'n> {
+    name: &'n str,
+    is_tool: bool,
+    features: &'f mut RequestFeatures,
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self { name, is_tool, features } = self;
+        while list.next_element_seed(Value { name, is_tool, features: &mut *features })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { name, is_tool, features } = self;
+        let mut thing = Thing { name, ..Thing::default() };
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            let key = key.text.unwrap_or_default();
+            match &*key {
+                "type" => thing.kind = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
+                "format" => thing.format = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
+                "ttl" => {
+                    let ttl = map.next_value::<Text<'de>>()?.text;
+                    features.pricing.long_cache |= ttl.is_some_and(|ttl| ttl != "5m");
+                }
+                "max_uses" => thing.max_uses = map.next_value::<Text<'de>>()?.number,
+                "file_id" => thing.has_file_id = map.next_value::<Text<'de>>()?.text.is_some(),
+                "systemTool" => {
+                    map.next_value::<IgnoredAny>()?;
+                    add_uses(&mut features.untracked, USUAL_TOOL_USES);
+                }
+                "source" | "image_url" | "file" => {
+                    let source = map.next_value::<Source<'de>>()?;
+                    let is_image = key == "image_url";
+                    // A search result has the name of its page in the place of a source.
+                    if is_image || !source.is_text {
+                        thing.sources.push((is_image, source));
+                    }
+                }
+                "video_url" | "audio_url" | "file_url" => {
+                    map.next_value::<IgnoredAny>()?;
+                    features.untracked.named_documents += 1;
+                }
+                key if is_data(key) => drop(map.next_value::<IgnoredAny>()?),
+                key => map.next_value_seed(Value {
+                    name: key,
+                    is_tool: key == "tools",
+                    features: &mut *features,
+                })?,
+            }
+        }
+        thing.count(is_tool, &mut features.untracked);
+        Ok(())
+    }
+}
+
+/// An object that may be a picture, a document or a tool.
+#[derive(Default)]
+struct Thing<'a, 'n> {
+    name: &'n str,
+    kind: Cow<'a, str>,
+    format: Cow<'a, str>,
+    max_uses: Option<u64>,
+    has_file_id: bool,
+    sources: Vec<(bool, Source<'a>)>,
+}
+
+impl Thing<'_, '_> {
+    fn count(&self, is_tool: bool, untracked: &mut UntrackedInput) {
+        if is_tool {
+            return self.count_tool(untracked);
+        }
+        for (is_image, source) in &self.sources {
+            let is_image = *is_image || self.kind.contains("image") || self.name == "image";
+            source.count(is_image, &self.format, untracked);
+        }
+        let is_file =
+            matches!(&*self.kind, "container_upload" | "input_file" | "file" | "input_image" | "image_file");
+        if self.has_file_id && is_file {
+            untracked.named_documents = untracked.named_documents.saturating_add(1);
+        }
+    }
+
+    fn count_tool(&self, untracked: &mut UntrackedInput) {
+        let is_run_by_caller = ["bash_", "text_editor_", "computer_", "browser_", "memory_"]
+            .iter()
+            .any(|kind| self.kind.starts_with(kind));
+        match &*self.kind {
+            "" | "function" | "custom" => {}
+            _ if is_run_by_caller => untracked.vendor_tools += 1,
+            _ => add_uses(untracked, self.max_uses.unwrap_or(USUAL_TOOL_USES)),
+        }
+    }
+}
+
+/// Where a picture or a document comes from.
+#[derive(Default)]
+struct Source<'a> {
+    /// Bytes in base64 that are in the request.
+    data: Option<Cow<'a, str>>,
+    media_type: Cow<'a, str>,
+    /// Whether it is only named.
+    is_named: bool,
+    /// Whether it is a text and not an object.
+    is_text: bool,
+}
+
+impl<'de> Deserialize<'de> for Source<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(SourceVisitor)
+    }
+}
+
+struct SourceVisitor;
+
+impl<'de> Visitor<'de> for SourceVisitor {
+    type Value = Source<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a source")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Source<'de>, E> {
+        Ok(Source { is_text: true, ..Source::of_url(Cow::Borrowed(text)) })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Source<'de>, E> {
+        Ok(Source { is_text: true, ..Source::of_url(Cow::Owned(text.to_owned())) })
+    }
+
+    fn visit_unit<E>(self) -> Result<Source<'de>, E> {
+        Ok(Source::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Source<'de>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Source::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Source<'de>, A::Error> {
+        let mut source = Source::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key.text.unwrap_or_default() {
+                "data" | "bytes" => source.data = map.next_value::<Text<'de>>()?.text,
+                "url" | "file_data" => {
+                    let Some(url) = map.next_value::<Text<'de>>()?.text else { continue };
+                    let named = source.is_named;
+                    source = Source::of_url(url);
+                    source.is_named |= named;
+                }
+                "media_type" => source.media_type = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
+                "file_id" | "s3Location" | "uri" => {
+                    map.next_value::<IgnoredAny>()?;
+                    source.is_named = true;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(source)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// What a URL leads to: its own data, or something elsewhere.
+    fn of_url(url: Cow<'a, str>) -> Self {
+        let Some(rest) = url.strip_prefix("data:") else { return Self { is_named: true, ..Self::default() } };
+        let comma = rest.find(',').map_or(url.len(), |comma| comma + "data:,".len());
+        let media_type = rest.split([';', ',']).next().unwrap_or_default().to_owned().into();
+        let data = match url {
+            Cow::Borrowed(url) => Cow::Borrowed(url.get(comma..).unwrap_or_default()),
+            Cow::Owned(url) => Cow::Owned(url.get(comma..).unwrap_or_default().to_owned()),
+        };
+        Self { data: Some(data), media_type, ..Self::default() }
+    }
+
+    fn count(&self, is_image: bool, format: &str, untracked: &mut UntrackedInput) {
+        match (&self.data, is_image) {
+            _ if self.is_named && is_image => untracked.named_images += 1,
+            _ if self.is_named => untracked.named_documents += 1,
+            (None, _) => {}
+            (Some(data), true) => {
+                untracked.images.push(image_size(data));
+                untracked.media_bytes += data.len() as u64;
+            }
+            (Some(_), false) if is_text(&self.media_type, format) => {}
+            (Some(data), false) => {
+                untracked.pages = untracked.pages.saturating_add(pages(data).unwrap_or(MAX_PAGES));
+                untracked.media_bytes += data.len() as u64;
+            }
+        }
+    }
+}
+
+/// Whether a document's bytes are its text, and so no fewer than its tokens.
+fn is_text(media_type: &str, format: &str) -> bool {
+    media_type.starts_with("text/") || matches!(format, "txt" | "md" | "csv" | "html")
+}
+
+/// So much of a picture is looked at, in characters of base64: its size is near its beginning.
+const IMAGE_HEAD: usize = 64 << 10;
+
+fn image_size(base64: &str) -> Option<ImageSize> {
+    let head = base64.as_bytes();
+    let head = head.get(..IMAGE_HEAD).unwrap_or(head);
+    // Whole groups of four, of which the last may be padded.
+    let head = &head[..head.len() / 4 * 4];
+    ImageSize::read(&BASE64.decode_to_vec(head).ok()?)
+}
+
+/// The pages of a PDF, where its bytes tell them: those with compressed objects, or names with escapes, do not.
+fn pages(base64: &str) -> Option<u64> {
+    let file = BASE64.decode_to_vec(base64.as_bytes()).ok()?;
+    if !file.starts_with(b"%PDF") || memchr::memmem::find(&file, b"/ObjStm").is_some() {
+        return None;
+    }
+    let is_name_end =
+        |at: usize| file.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#');
+    let found = memchr::memmem::find_iter(&file, b"/Page").filter(|at| is_name_end(at + 5)).count() as u64;
+    let count = memchr::memmem::find_iter(&file, b"/Count").filter_map(|at| {
+        let digits = file.get(at + 6..)?.trim_ascii_start();
+        let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        str::from_utf8(&digits[..length]).ok()?.parse::<u64>().ok()
+    });
+    let pages = count.max().unwrap_or(0).max(found);
+    (1..=MAX_PAGES).contains(&pages).then_some(pages)
+}
+
+/// How an answer says it was served, in one dimension; nothing where it says nothing that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Served(Option<Option<Surcharge>>);
+
+impl<'de> Deserialize<'de> for Served {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        let Some(value) = Text::deserialize(json)?.text else { return Ok(Self(None)) };
+        let surcharge = Surcharge::parse(&value).ok();
+        Ok(Self(if is_base_price(&value) { Some(None) } else { surcharge.map(Some) }))
+    }
+}
+
+impl Served {
+    pub(crate) const fn onto(self, level: ServiceLevel, dimension: PriceDimension) -> ServiceLevel {
+        match self.0 {
+            Some(served) => level.with(dimension, served),
+            None => level,
+        }
+    }
+}
+
+/// A text, borrowed where it can be, or a whole number; nothing of anything else.
+#[derive(Default)]
+pub(crate) struct Text<'a> {
+    pub(crate) text: Option<Cow<'a, str>>,
+    number: Option<u64>,
+}
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text { text: Some(Cow::Borrowed(text)), number: None })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text { text: Some(Cow::Owned(text.to_owned())), number: None })
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
+        Ok(Text { text: None, number: Some(number) })
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text<'de>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

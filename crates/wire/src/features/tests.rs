@@ -1,0 +1,204 @@
+use super::{RequestFeatures, Text, may_have_features, read_features};
+use crate::RequestLimits;
+use base64_simd::STANDARD as BASE64;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use seawall_core::media::ImageSize;
+use seawall_core::money::{AskedPricing, PriceDimension, ServiceLevel, Surcharge};
+use seawall_core::untracked::{MAX_PAGES, UntrackedInput};
+use serde_json::{Value, json};
+
+fn features(body: &Value) -> RequestFeatures {
+    let text = body.to_string();
+    let found = read_features(text.as_bytes(), &RequestLimits::default()).unwrap();
+    // What counts is never overlooked.
+    assert!(found == RequestFeatures::default() || may_have_features(text.as_bytes()), "{text}");
+    found
+}
+
+fn untracked(body: &Value) -> UntrackedInput {
+    features(body).untracked
+}
+
+fn message(part: Value) -> Value {
+    json!({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [part, {"type": "text", "text": "hi"}]}]})
+}
+
+fn png(width: u8, height: u8) -> String {
+    let mut file = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    file.extend([0, 0, width, 0, 0, 0, height, 0, 8, 2, 0, 0, 0]);
+    BASE64.encode_to_string(file)
+}
+
+#[test]
+fn an_ordinary_request_is_looked_at_once_and_has_nothing() {
+    for body in [
+        json!({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "\"type\":\"document\" \\ 漫画"}]}),
+        json!({
+            "model": "m", "stream": true, "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
+            "thinking": {"type": "enabled", "budget_tokens": 9}, "tool_choice": {"type": "auto"},
+            "tools": [{"name": "t", "description": "d", "input_schema": {"type": "object", "properties": {"type": {"type": "string"}}}}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {"a": 1}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "r"}]}]},
+            ],
+        }),
+        json!({
+            "model": "m", "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        }),
+        json!({"messages": [{"role": "user", "content": [{"text": "hi"}]}], "inferenceConfig": {"maxTokens": 5}}),
+    ] {
+        assert!(!may_have_features(body.to_string().as_bytes()), "{body}");
+        assert_eq!(features(&body), RequestFeatures::default(), "{body}");
+    }
+}
+
+#[test]
+fn what_is_only_named_is_found_in_every_dialect() {
+    let image = UntrackedInput { named_images: 1, ..UntrackedInput::default() };
+    let document = UntrackedInput { named_documents: 1, ..UntrackedInput::default() };
+    for (part, expected) in [
+        (json!({"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}), &image),
+        (json!({"type": "image", "source": {"type": "file", "file_id": "f"}}), &image),
+        (json!({"type": "document", "source": {"type": "url", "url": "https://x/y.pdf"}}), &document),
+        (json!({"type": "document", "source": {"type": "file", "file_id": "f"}}), &document),
+        (json!({"type": "container_upload", "file_id": "f"}), &document),
+        (json!({"type": "image_url", "image_url": {"url": "https://x/y.png"}}), &image),
+        (json!({"type": "image_url", "image_url": "https://x/y.png"}), &image),
+        (json!({"type": "file", "file": {"file_id": "f"}}), &document),
+        (json!({"type": "video_url", "video_url": {"url": "https://x/y"}}), &document),
+        (json!({"image": {"format": "png", "source": {"s3Location": {"uri": "s3://x/y"}}}}), &image),
+        (
+            json!({"document": {"format": "pdf", "name": "n", "source": {"s3Location": {"uri": "s3://x/y"}}}}),
+            &document,
+        ),
+        (
+            json!({"type": "tool_result", "tool_use_id": "1", "content": [
+                {"type": "document", "source": {"type": "url", "url": "https://x/y.pdf"}},
+            ]}),
+            &document,
+        ),
+    ] {
+        assert_eq!(&untracked(&message(part.clone())), expected, "{part}");
+    }
+    let escaped = r#"{"messages":[{"role":"user","content":[{"\u0074ype":"doc\u0075ment","sourc\u0065":{"url":"https://x"}}]}]}"#;
+    assert!(may_have_features(escaped.as_bytes()));
+    assert_eq!(read_features(escaped.as_bytes(), &RequestLimits::default()).unwrap().untracked, document);
+    // One that cannot be walked names a document.
+    let broken = r#"{"messages":[{"role":"user","content":[{"type":"document","text":"\ud800"}]}]}"#;
+    assert_eq!(read_features(broken.as_bytes(), &RequestLimits::default()).unwrap().untracked, document);
+}
+
+#[test]
+fn what_is_only_data_to_a_vendor_is_left_out() {
+    let named = json!({"type": "document", "source": {"type": "url", "url": "https://x"}});
+    for part in [
+        json!({"type": "tool_use", "id": "1", "name": "t", "input": {"a": [named]}}),
+        json!({"type": "search_result", "source": "https://x", "title": "t", "content": [{"type": "text", "text": "t"}]}),
+        json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "long text"}}),
+        json!({"document": {"format": "txt", "name": "n", "source": {"bytes": "aGk="}}}),
+    ] {
+        assert_eq!(untracked(&message(part.clone())), UntrackedInput::default(), "{part}");
+    }
+}
+
+#[test]
+fn pictures_in_the_request_have_their_size_and_documents_their_pages() {
+    let data = png(2, 1);
+    let expected = UntrackedInput {
+        images: vec![Some(ImageSize { width: 512, height: 256 })],
+        media_bytes: data.len() as u64,
+        ..UntrackedInput::default()
+    };
+    for part in [
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}),
+        json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}}),
+        json!({"image": {"format": "png", "source": {"bytes": data}}}),
+    ] {
+        assert_eq!(untracked(&message(part.clone())), expected, "{part}");
+    }
+    let unreadable =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
+    assert_eq!(untracked(&message(unreadable)).images, [None]);
+    for (file, pages) in [
+        ("%PDF-1.4 /Type /Pages /Count 2 /Type /Page /Type /Page", 2),
+        ("%PDF-1.4 /Type /Pages /Count 7 /Kids [3 0 R 3 0 R] /Type /Page", 7),
+        ("%PDF-1.4 /Type/Page>>/Type/Page>>/Type/Page>>", 3),
+        ("%PDF-1.5 /Type /ObjStm /Type /Page", MAX_PAGES),
+        ("PK zip", MAX_PAGES),
+    ] {
+        let data = BASE64.encode_to_string(file);
+        let document = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}});
+        assert_eq!(untracked(&message(document)).pages, pages, "{file}");
+    }
+}
+
+#[test]
+fn tools_of_the_vendor_are_told_from_those_of_the_caller() {
+    let tools = |tools: Value| untracked(&json!({"model": "m", "messages": [], "tools": tools}));
+    assert_eq!(
+        tools(json!([{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}])).tool_uses,
+        Some(2)
+    );
+    let several = json!([{"type": "web_fetch_20250910"}, {"type": "custom", "name": "c"}, {"type": "code_execution_20250825"}]);
+    assert_eq!(tools(several).tool_uses, Some(10));
+    let own =
+        tools(json!([{"type": "bash_20250124", "name": "bash"}, {"type": "computer_toolset_20260801"}]));
+    assert_eq!((own.tool_uses, own.vendor_tools), (None, 2));
+    for body in [
+        json!({"messages": [], "mcp_servers": [{"type": "url", "url": "https://x"}]}),
+        json!({"messages": [], "web_search_options": {}}),
+        json!({"messages": [], "toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}}),
+        json!({"messages": [], "additionalModelRequestFields": {"tools": [{"type": "web_search_20250305"}]}}),
+    ] {
+        assert_eq!(untracked(&body).tool_uses, Some(5), "{body}");
+    }
+    assert!(untracked(&json!({"messages": [], "previous_response_id": "r"})).continues);
+    assert!(untracked(&json!({"messages": [], "cached_content": "c"})).cached_context);
+}
+
+#[test]
+fn what_changes_the_price_is_read_by_its_dimension() {
+    let pricing = |body: Value| features(&body).pricing;
+    let level = |dimension, served| ServiceLevel::default().with(dimension, served);
+    for (body, service) in [
+        (json!({"service_tier": "priority"}), level(PriceDimension::Tier, Some(Surcharge::Priority))),
+        (json!({"service_tier": "standard_only"}), level(PriceDimension::Tier, None)),
+        (json!({"speed": "fast"}), level(PriceDimension::Speed, Some(Surcharge::Fast))),
+        (json!({"inference_geo": "us"}), level(PriceDimension::Geography, Some(Surcharge::Us))),
+        (
+            json!({"serviceTier": {"type": "priority"}}),
+            level(PriceDimension::Tier, Some(Surcharge::Priority)),
+        ),
+        (
+            json!({"performanceConfig": {"latency": "optimized"}}),
+            level(PriceDimension::Latency, Some(Surcharge::Optimized)),
+        ),
+        (
+            json!({"additionalModelRequestFields": {"speed": "fast"}}),
+            level(PriceDimension::Speed, Some(Surcharge::Fast)),
+        ),
+    ] {
+        assert_eq!(pricing(body.clone()), AskedPricing { service, ..AskedPricing::default() }, "{body}");
+    }
+    assert_eq!(pricing(json!({"service_tier": "gold"})).unknown.as_deref(), Some("service_tier: gold"));
+    let cached = |ttl: &str| {
+        message(json!({"type": "text", "text": "t", "cache_control": {"type": "ephemeral", "ttl": ttl}}))
+    };
+    assert!(pricing(cached("1h")).long_cache && !pricing(cached("5m")).long_cache);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_looked_at_and_read_without_harm(bytes: Vec<u8>, text in any::<String>()) {
+        let _ = may_have_features(&bytes);
+        let _ = may_have_features(text.as_bytes());
+        let _ = read_features(&bytes, &RequestLimits::default());
+        let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
+        prop_assert!(!may_have_features(body.as_bytes()));
+        let quoted = json!(text).to_string();
+        let read: Text<'_> = serde_json::from_str(&quoted).unwrap();
+        prop_assert_eq!(read.text.as_deref(), Some(text.as_str()));
+    }
+}
