@@ -49,6 +49,8 @@ pub(crate) struct Books {
     /// Calls under way.
     pub(crate) in_flight: u64,
     pub(crate) decided_alone: u64,
+    /// Whether the shared store decides over limits.
+    pub(crate) is_shared: bool,
 }
 
 impl Node {
@@ -234,6 +236,7 @@ fn books_in(metrics: &str) -> Option<Books> {
         overrun: read("seawall_budget_overrun_nanodollars").unwrap_or(0),
         in_flight: read("seawall_in_flight")?,
         decided_alone: read("seawall_shared_store_decided_alone_total").unwrap_or(0),
+        is_shared: read("seawall_shared_store_here") == Some(1),
     })
 }
 
@@ -246,12 +249,12 @@ mod tests {
         let text = "# HELP x\nseawall_budget_posted_nanodollars{tier=\"prime\"} 12\n\
                     seawall_budget_posted_nanodollars{tier=\"guest\"} 3\nseawall_budget_held_nanodollars 7\n\
                     seawall_in_flight{target=\"a\"} 2\nseawall_in_flight_limit{target=\"a\"} 100\n";
-        assert_eq!(
-            books_in(text),
-            Some(Books { posted: 15, held: 7, overrun: 0, in_flight: 2, decided_alone: 0 })
-        );
+        assert_eq!(books_in(text), Some(Books { posted: 15, held: 7, in_flight: 2, ..Books::default() }));
         let text = format!("{text}seawall_shared_store_decided_alone_total 3\n");
         assert_eq!(books_in(&text).map(|books| books.decided_alone), Some(3));
+        assert!(
+            books_in(&format!("{text}seawall_shared_store_here 1\n")).is_some_and(|books| books.is_shared)
+        );
         assert_eq!(books_in("seawall_budget_posted_nanodollars 12\n"), None);
     }
 }

@@ -206,6 +206,19 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
             stage.store.kill(away).await?;
         }
         Trouble::StoreFrozen(away) => stage.store.freeze(away).await?,
+        Trouble::StoreLineLost(back_after) => {
+            stage.store.lose_connections();
+            stage.runtime.sleep_until(stage.runtime.monotonic() + back_after).await;
+            for (place, node) in stage.nodes.iter().enumerate() {
+                // One that is being started anew has nothing to say.
+                let is_alone = node.books().await.is_some_and(|books| !books.is_shared);
+                if is_alone {
+                    let misdeed =
+                        format!("node {place} still decides alone {back_after:?} after its line was lost");
+                    stage.history.seen().misdeeds.push(misdeed);
+                }
+            }
+        }
         Trouble::NodeStopped(node) => {
             stage.forget();
             stage.nodes[node].stop_and_start().await.context("a node that was stopped")?;
@@ -235,6 +248,7 @@ fn told(trouble: &Trouble) -> String {
         }
         Trouble::StoreKilled(away) => format!("redis-server killed, back empty after {away:.1?}"),
         Trouble::StoreFrozen(away) => format!("redis-server frozen for {away:.1?}"),
+        Trouble::StoreLineLost(_) => "lost Redis line: connections die without a reset".to_owned(),
         Trouble::NodeStopped(node) => format!("node {node} told to stop, and started anew"),
         Trouble::NodeKilled(node) => format!("node {node} killed, and started anew"),
         Trouble::Reload(variant) => format!("both nodes read limits {variant}"),

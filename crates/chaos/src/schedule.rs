@@ -26,6 +26,10 @@ const NODE_REST: Duration = Duration::from_secs(10);
 /// How long the shared store is left alone after it was back.
 const STORE_REST: Duration = Duration::from_secs(2);
 
+/// How long nodes may be without the shared store after their connections to it were lost: two seconds, and what a busy
+/// machine adds.
+const BACK_AFTER: Duration = Duration::from_secs(4);
+
 /// One trouble.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Trouble {
@@ -42,6 +46,8 @@ pub(crate) enum Trouble {
     StoreKilled(Duration),
     /// The shared store is stopped in its tracks for this time.
     StoreFrozen(Duration),
+    /// Connections to the shared store die without a reset, while new ones work; nodes must be back after this time.
+    StoreLineLost(Duration),
     /// A node is told to stop, and started anew when it has.
     NodeStopped(usize),
     /// A node is killed, and started anew.
@@ -81,6 +87,7 @@ enum Card {
     BothModels,
     StoreKilled,
     StoreFrozen,
+    StoreLineLost,
     NodeStopped,
     NodeKilled,
     Reload,
@@ -96,7 +103,7 @@ const OVERRUNS: usize = 0;
 /// The names of faults by which a model bills, or says that it bills, more than a request allows.
 pub(crate) const DISHONEST: [&str; 2] = ["endless output", "lying usage"];
 
-const DECK: [Card; 18] = [
+const DECK: [Card; 19] = [
     Card::Model,
     Card::Model,
     Card::Model,
@@ -105,6 +112,7 @@ const DECK: [Card; 18] = [
     Card::BothModels,
     Card::StoreKilled,
     Card::StoreFrozen,
+    Card::StoreLineLost,
     Card::NodeStopped,
     Card::NodeKilled,
     Card::Reload,
@@ -178,7 +186,7 @@ impl Dealer {
                 self.models_free.iter().all(|free| *free <= at)
             }
             Card::EndlessOutput | Card::LyingUsage => self.models_free[OVERRUNS] <= at,
-            Card::StoreKilled | Card::StoreFrozen => self.store_free <= at,
+            Card::StoreKilled | Card::StoreFrozen | Card::StoreLineLost => self.store_free <= at,
             Card::NodeStopped | Card::NodeKilled => self.nodes_free <= at,
             Card::Reload | Card::Flood => true,
         }
@@ -209,6 +217,10 @@ impl Dealer {
                 let away = self.millis(1_000, 8_000);
                 self.store_free = at + away + STORE_REST;
                 Trouble::StoreFrozen(away)
+            }
+            Card::StoreLineLost => {
+                self.store_free = at + BACK_AFTER + STORE_REST;
+                Trouble::StoreLineLost(BACK_AFTER)
             }
             Card::NodeStopped | Card::NodeKilled => {
                 self.nodes_free = at + NODE_REST;
@@ -314,6 +326,7 @@ mod tests {
             Trouble::Faults { .. } => "faults",
             Trouble::StoreKilled(_) => "store killed",
             Trouble::StoreFrozen(_) => "store frozen",
+            Trouble::StoreLineLost(_) => "lost Redis line",
             Trouble::NodeStopped(_) => "node stopped",
             Trouble::NodeKilled(_) => "node killed",
             Trouble::Reload(_) => "reload",
@@ -336,6 +349,7 @@ mod tests {
                 "faults",
                 "store killed",
                 "store frozen",
+                "lost Redis line",
                 "node stopped",
                 "node killed",
                 "reload",
@@ -368,7 +382,11 @@ mod tests {
                     }
                     Trouble::NodeStopped(node) | Trouble::NodeKilled(node) => prop_assert!(*node < NODES),
                     Trouble::Reload(variant) => prop_assert!(*variant < VARIANTS),
-                    Trouble::StoreKilled(_) | Trouble::StoreFrozen(_) | Trouble::Flood(_) | Trouble::Hostile(_) => {}
+                    Trouble::StoreKilled(_)
+                    | Trouble::StoreFrozen(_)
+                    | Trouble::StoreLineLost(_)
+                    | Trouble::Flood(_)
+                    | Trouble::Hostile(_) => {}
                 }
             }
             prop_assert_eq!(is_spoilt, [false; MODELS], "all are well at the end");

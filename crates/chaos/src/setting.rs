@@ -71,6 +71,7 @@ impl NodeSettings<'_> {
             [budget]
             day = "{day}"
             caller_day = "{caller}"
+            per_node = true
             shares = {{ prime = "55%", standard = "30%", guest = "15%" }}
 
             {tiers}

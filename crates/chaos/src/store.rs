@@ -1,4 +1,4 @@
-//! The store that the nodes share: a real `redis-server` that keeps nothing on disk.
+//! The store that the nodes share: a real `redis-server` that keeps nothing on disk, and the line that leads to it.
 
 use crate::process::{Process, Signal};
 use anyhow::{Context as _, bail};
@@ -9,8 +9,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
 
 /// Ports that no system hands out by itself, so that nobody takes ours while the server is dead.
 const PORTS: (u16, u16) = (20_000, 30_000);
@@ -19,7 +21,10 @@ const MOST_LOOKS: u32 = 500;
 
 /// A server that can be killed and frozen.
 pub(crate) struct Store {
+    /// Where nodes reach it: the beginning of the line.
     pub(crate) address: SocketAddr,
+    server: SocketAddr,
+    line: Line,
     folder: PathBuf,
     process: Mutex<Option<Process>>,
     runtime: TokioRuntime,
@@ -30,20 +35,21 @@ impl Store {
     pub(crate) async fn start(folder: &Path, runtime: TokioRuntime) -> anyhow::Result<Self> {
         let folder = folder.join("store");
         std::fs::create_dir(&folder)?;
-        let address = free_address(runtime).context("there is no free port for redis-server")?;
-        let store = Self { address, folder, process: Mutex::new(None), runtime };
+        let server = free_address(runtime).context("there is no free port for redis-server")?;
+        let line = Line::start(server).await?;
+        let store = Self { address: line.address, server, line, folder, process: Mutex::new(None), runtime };
         *store.process.lock().await = Some(store.begin().await?);
         Ok(store)
     }
 
     async fn begin(&self) -> anyhow::Result<Process> {
         let mut command = Command::new("redis-server");
-        command.args(["--port", &self.address.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--port", &self.server.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&self.folder);
         command.stdout(Stdio::null());
         let process = Process::start(&mut command, &self.folder.join("errors.txt"))?;
         for _ in 0..MOST_LOOKS {
-            if TcpStream::connect(self.address).await.is_ok() {
+            if TcpStream::connect(self.server).await.is_ok() {
                 return Ok(process);
             }
             self.runtime.sleep_until(self.runtime.monotonic() + LOOK_EVERY).await;
@@ -60,6 +66,11 @@ impl Store {
         Ok(())
     }
 
+    /// Connections that nodes have die without a reset; new ones work.
+    pub(crate) fn lose_connections(&self) {
+        self.line.lost.send_modify(|times| *times += 1);
+    }
+
     /// Has it stand still for this time.
     pub(crate) async fn freeze(&self, away: Duration) -> anyhow::Result<()> {
         let process = self.process.lock().await;
@@ -67,6 +78,51 @@ impl Store {
         running.signal(Signal::Freeze)?;
         self.runtime.sleep_until(self.runtime.monotonic() + away).await;
         running.signal(Signal::Thaw)
+    }
+}
+
+/// Forwards connections to the server, until those that there are get lost.
+struct Line {
+    address: SocketAddr,
+    lost: watch::Sender<u32>,
+    _accepting: JoinSet<()>,
+}
+
+impl Line {
+    async fn start(server: SocketAddr) -> anyhow::Result<Self> {
+        let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let address = listener.local_addr()?;
+        let (lost, watch) = watch::channel(0);
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((node, _)) = listener.accept().await {
+                let mut lost = watch.clone();
+                lost.mark_unchanged();
+                connections.spawn(async move { forward(node, server, lost).await });
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Ok(Self { address, lost, _accepting: accepting })
+    }
+}
+
+async fn forward(mut node: TcpStream, server: SocketAddr, mut lost: watch::Receiver<u32>) {
+    let Ok(mut server) = TcpStream::connect(server).await else { return };
+    tokio::select! {
+        _ = copy_bidirectional(&mut node, &mut server) => return,
+        _ = lost.changed() => {}
+    }
+    // Whatever still comes is swallowed, as by a network that has forgotten the connection: no end is told to anybody.
+    let (mut swallowed, mut nothing) = ([0; 4_096], [0; 4_096]);
+    loop {
+        let read = tokio::select! {
+            read = node.read(&mut swallowed) => read,
+            read = server.read(&mut nothing) => read,
+        };
+        if !read.is_ok_and(|bytes| bytes > 0) {
+            return;
+        }
     }
 }
 

@@ -1,12 +1,18 @@
 //! `seawall config`.
 
+use crate::serve::{made_up_key, simulated_model};
 use crate::settings::{Origins, Overrides, check_environment, colours, refused};
 use crate::{Failed, counted};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use seawall_config::{Change, Loaded, Needs, Problems, diff, profile_names, reference, schema, show};
+use seawall_config::{
+    Change, Loaded, Needs, Problems, Settings, diff, profile_names, reference, schema, show,
+};
+use seawall_gateway::{ServeOptions, TokioRuntime, preflight};
+use seawall_pipeline::Tier;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a new file holds.
 const STARTER: &str = include_str!("starter.toml");
@@ -36,6 +42,9 @@ pub(crate) struct CheckArguments {
     /// Prints what was found as JSON.
     #[arg(long)]
     json: bool,
+    /// Does not look for the secrets and files that settings name: for a machine that does not have them.
+    #[arg(long)]
+    without_secrets: bool,
 }
 
 #[derive(Args)]
@@ -98,17 +107,28 @@ fn check(arguments: &CheckArguments) -> Result<(), Failed> {
     let origins = Origins::new(arguments.file.as_deref(), &arguments.overrides);
     let name = arguments.file.as_deref().map_or("settings".into(), Path::to_string_lossy);
     let found = origins.read().and_then(|file| origins.load(file));
+    let start = match &found {
+        Ok(loaded) if !arguments.without_secrets => would_start(&loaded.settings),
+        _ => Ok(()),
+    };
     if arguments.json {
-        let problems = found.as_ref().map_or_else(Problems::to_json, |loaded| loaded.warnings.to_json());
-        let line = serde_json::json!({ "valid": found.is_ok(), "problems": problems });
-        print(&format!("{line}\n"))?;
-        return if found.is_ok() { Ok(()) } else { Err(Failed::Shown(String::new())) };
+        let mut problems = found.as_ref().map_or_else(Problems::to_json, |loaded| loaded.warnings.to_json());
+        if let (Err(problem), Some(list)) = (&start, problems.as_array_mut()) {
+            let (code, severity) = ("cannot-start", "error");
+            list.push(
+                serde_json::json!({ "code": code, "severity": severity, "message": problem, "places": [] }),
+            );
+        }
+        let is_valid = found.is_ok() && start.is_ok();
+        print(&format!("{}\n", serde_json::json!({ "valid": is_valid, "problems": problems })))?;
+        return if is_valid { Ok(()) } else { Err(Failed::Shown(String::new())) };
     }
     let loaded = found.map_err(|problems| refused(&problems))?;
     let warnings = loaded.warnings.list().len();
     if warnings > 0 {
         eprint!("{}", loaded.warnings.render(colours()));
     }
+    start.map_err(|problem| Failed::BadInput(anyhow!("{name}: {problem}")))?;
     let settings = &loaded.settings;
     print(&format!(
         "{name}: fine ({}, {}, {} a day{})\n",
@@ -117,6 +137,18 @@ fn check(arguments: &CheckArguments) -> Result<(), Failed> {
         settings.budget.limits.day_cap(0),
         if warnings > 0 { format!("; {}", counted(warnings, "warning")) } else { String::new() },
     ))
+}
+
+/// Whether `serve` would start with these settings, as far as that can be said without starting.
+fn would_start(settings: &Settings) -> Result<(), String> {
+    let said = |failed: Failed| match failed {
+        Failed::BadInput(error) | Failed::Broken(error) => format!("{error:#}"),
+        Failed::Shown(text) => text,
+    };
+    let simulated = simulated_model(settings, &TokioRuntime::new()).map_err(said)?;
+    let keys = made_up_key(settings).map_err(said)?.map(|key| (Tier::Prime, key)).into_iter().collect();
+    let options = ServeOptions { settings: Arc::new(settings.clone()), simulated, keys };
+    preflight(options).map_err(|error| error.to_string())
 }
 
 fn differences(arguments: &DiffArguments) -> Result<(), Failed> {

@@ -161,7 +161,10 @@ fn not_followed(written: &Written) -> String {
 }
 
 /// A model in this process, where some target wants one.
-fn simulated_model(settings: &Settings, runtime: &TokioRuntime) -> Result<Option<SimulatedModel>, Failed> {
+pub(crate) fn simulated_model(
+    settings: &Settings,
+    runtime: &TokioRuntime,
+) -> Result<Option<SimulatedModel>, Failed> {
     if settings.targets.values().all(|target| target.provider != Provider::Simulated) {
         return Ok(None);
     }
@@ -180,7 +183,7 @@ async fn model_server<T: Timer>(model: SharedModel<T>) -> Result<(Box<ModelServe
 }
 
 /// A key for who has not set any up, good for this run: where every model is simulated, so that nobody's money is at stake.
-fn made_up_key(settings: &Settings) -> Result<Option<String>, Failed> {
+pub(crate) fn made_up_key(settings: &Settings) -> Result<Option<String>, Failed> {
     let is_play = settings.targets.values().all(|target| target.provider == Provider::Simulated);
     if !is_play || !settings.callers.keys.is_empty() {
         return Ok(None);
@@ -226,6 +229,7 @@ impl Ready<'_> {
         };
         note(settings.server.tls.is_none(), "TLS");
         note(settings.store.kind != StoreKind::Redis, "sharing limits through Redis");
+        note(settings.budget.per_node, "one budget for all nodes");
         note(settings.admin.credential.is_none(), "a credential for operators");
         note(!settings.callers.guests, "guests");
         note(!settings.retry.hedge.enabled, "hedging");

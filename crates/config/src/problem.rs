@@ -133,6 +133,8 @@ names! {
         OpenAdmin = "open-admin",
         /// Two listeners on one address.
         SameAddress = "same-address",
+        /// A fleet whose nodes would each spend the whole daily budget, which nobody has accepted.
+        BudgetPerNode = "budget-per-node",
         /// A store without what it needs.
         IncompleteStore = "incomplete-store",
         /// Hours that begin when they end.

@@ -326,6 +326,8 @@ pub struct DeadlineSettings {
 pub struct BudgetSettings {
     /// Who may spend what.
     pub limits: BudgetLimits,
+    /// Whether every node of a fleet enforces them on its own; always so where Redis is the store.
+    pub per_node: bool,
     /// When to warn.
     pub cost: CostSettings,
     /// What a node keeps in hand.
@@ -423,14 +425,18 @@ pub struct StoreSettings {
 pub struct RedisSettings {
     /// Where it is reached.
     pub url: String,
+    /// The file with the authorities that may vouch for it by TLS, if not those of the machine.
+    pub ca_file: Option<String>,
     /// Its password.
     pub password: Option<SecretReference>,
     /// How long one operation may take.
     pub operation_time: Duration,
     /// Whether it is a cluster.
     pub cluster: bool,
-    /// What every key begins with.
+    /// What every key begins with; no braces and no control characters.
     pub prefix: String,
+    /// The least number of nodes that share its limits; at least one.
+    pub fleet_size: Option<u32>,
 }
 
 /// What is brought in by degrees.

@@ -170,25 +170,8 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let pools = if matches!(shape, Shape::PerCore(_)) { cores } else { 1 };
     let runtime = TokioRuntime::new();
     let around = Surroundings { cores: pools, runtime, simulated };
-    let retry_budget =
-        (settings.retry.budget.clone(), Arc::new(RetryBudget::new(settings.retry.budget.clone())?));
-    let hedge = (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?));
-    let shelf = MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
-    let chat = ChatState::new(&settings, Arc::new(shelf))?;
-    let targets = Targets::default();
     let directory = Arc::<LateDirectory>::default();
-    let callers = Arc::new(Callers::new(caller_options(&settings, &keys, None)));
-    let nothing = Made {
-        grace: Duration::ZERO,
-        targets,
-        encryption: None,
-        credential: None,
-        retry_budget,
-        hedge,
-        chat,
-        callers,
-        directory: Arc::clone(&directory),
-    };
+    let nothing = Made::nothing(&settings, &keys, Arc::clone(&directory))?;
     let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
     let Keeping { books, kept, keeper, store } = keeper::open(&settings, runtime)?;
     if let Some(store) = &store {
@@ -204,7 +187,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let (recent, observer) = (observer.recent(), Arc::new(observer));
     let (limits, shared) = match (&settings.store.redis, settings.store.kind) {
         (Some(redis), StoreKind::Redis) => {
-            let (limits, thread) = shared::start(redis, &rules.limits, runtime)?;
+            let (limits, thread) = shared::start(redis, &settings.store.folder, &rules.limits, runtime)?;
             (Limits::Shared(Box::new(limits)), Some(thread))
         }
         _ => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
@@ -243,6 +226,30 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     };
     let (address, admin) = (settings.server.listen, settings.admin.listen);
     Ok(Gateway { address, shape, admin, sight, live }.start()?)
+}
+
+/// Whether a gateway of these settings would start: every secret and file that they name is read, and every part is made
+/// that can be made without listening, without a thread that stays and without touching the state directory.
+pub fn preflight(options: ServeOptions) -> Result<(), ServeError> {
+    let ServeOptions { settings, simulated, keys } = options;
+    let runtime = TokioRuntime::new();
+    let around = Surroundings { cores: 1, runtime, simulated };
+    let nothing = Made::nothing(&settings, &keys, Arc::default())?;
+    let mut problems = Vec::new();
+    match nothing.renewed(&settings, &keys, &around) {
+        Ok((_, rules)) => {
+            let limits = Limits::local(rules.limits.groups(), 0).map_err(ServeError::from);
+            problems.extend(limits.err());
+            problems.extend(rules.check().map_err(ServeError::from).err());
+        }
+        Err(ServeError::Several(several)) => problems.extend(several),
+        Err(problem) => problems.push(problem),
+    }
+    problems.extend(Gate::preflight(&settings, runtime).map_err(ServeError::from).err());
+    if let (Some(redis), StoreKind::Redis) = (&settings.store.redis, settings.store.kind) {
+        problems.extend(shared::check(redis, runtime).map_err(ServeError::from).err());
+    }
+    ServeError::of(problems)
 }
 
 impl Live {
@@ -287,6 +294,28 @@ impl Live {
 }
 
 impl Made {
+    /// What there is before the first settings are followed.
+    fn nothing(
+        settings: &Settings,
+        keys: &[(Tier, String)],
+        directory: Arc<LateDirectory>,
+    ) -> Result<Self, ServeError> {
+        let retry_budget = settings.retry.budget.clone();
+        let shelf =
+            MemoryAnswers::of_rule(settings.cache.ages, settings.cache.storing, crate::chat::MOST_KEPT);
+        Ok(Self {
+            grace: Duration::ZERO,
+            targets: Targets::default(),
+            encryption: None,
+            credential: None,
+            retry_budget: (retry_budget.clone(), Arc::new(RetryBudget::new(retry_budget)?)),
+            hedge: (settings.retry.hedge, Arc::new(HedgePolicy::new(settings.retry.hedge)?)),
+            chat: ChatState::new(settings, Arc::new(shelf))?,
+            callers: Arc::new(Callers::new(caller_options(settings, keys, None))),
+            directory,
+        })
+    }
+
     /// The rules of these settings, with as much as possible of what was made before.
     fn renewed(
         &self,

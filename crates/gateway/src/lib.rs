@@ -35,6 +35,7 @@ mod chat;
 mod conversation;
 mod digits;
 mod face;
+mod fleet_memory;
 pub mod identity;
 mod keeper;
 mod late_directory;
@@ -53,7 +54,7 @@ mod target;
 mod tls;
 mod unread;
 
-pub use assemble::{ServeError, ServeOptions, serve};
+pub use assemble::{ServeError, ServeOptions, preflight, serve};
 pub use keeper::{KeepError, Kept};
 pub use listen::{ListenError, Listening, Shape};
 pub use log::AccessLog;

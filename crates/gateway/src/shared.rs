@@ -2,14 +2,19 @@
 //!
 //! **When it acts.** Each request is decided by one script, or by this node's own share while the store is away. What is
 //! to be put right afterwards goes through a bounded line to a task of its own: no request waits for it. Once a second
-//! this node tells that it lives, counts the others, and looks for a store that was away.
+//! this node tells that it lives and counts the others; while the store does not answer it is looked for five times a
+//! second, and a connection that has gone silent is replaced. The size of the fleet is kept in the state directory, so
+//! that a node which starts without the store knows its share.
 //!
 //! **What it will not do.** It keeps no request waiting longer than the store may take, and refuses none because it is
 //! away. A settlement that finds the line full, or that a slow store has not taken some seconds after the end, is dropped and
 //! counted: what was reserved stays charged.
 
+use crate::fleet_memory::FleetMemory;
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use seawall_config::RedisSettings;
 use seawall_core::breaker::NodeId;
 use seawall_core::deadline::Deadline;
@@ -24,6 +29,7 @@ use seawall_store::{
     Spent, Standing,
 };
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +47,8 @@ const TOGETHER: usize = 64;
 const LAST_SETTLING: Duration = Duration::from_secs(3);
 /// How often this node tells that it lives and looks for the store.
 const EVERY: Duration = Duration::from_secs(1);
+/// How often a store is looked for that did not answer.
+const SEARCH_EVERY: Duration = Duration::from_millis(200);
 /// A node that has not been heard of for so long is not counted.
 const LIVES: Duration = Duration::from_secs(5);
 
@@ -56,9 +64,33 @@ pub enum SharedError {
     /// The password is not where it should be.
     #[error("store.redis.password: {0}")]
     Secret(#[from] SecretError),
+    /// The file with the authorities for TLS cannot be read.
+    #[error("store.redis.ca_file: {0}: {1}")]
+    CaFile(String, std::io::Error),
+    /// There is no certificate in it.
+    #[error("store.redis.ca_file: {0}: there is no certificate in PEM in it")]
+    NoCertificate(String),
     /// The thread cannot be started.
     #[error("cannot start the thread for redis: {0}")]
     Thread(std::io::Error),
+}
+
+/// A runtime that may be dropped anywhere, inside of another one, too: it does not wait for its tasks then.
+struct Background(Option<tokio::runtime::Runtime>);
+
+impl Background {
+    fn new() -> Result<Self, SharedError> {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Ok(Self(Some(tokio.map_err(SharedError::Thread)?)))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(tokio) = self.0.take() {
+            tokio.shutdown_background();
+        }
+    }
 }
 
 /// Limits in Redis.
@@ -78,6 +110,7 @@ pub(crate) struct SharedKeeper {
     runtime: TokioRuntime,
     line: mpsc::Receiver<(Receipt, Spent, Now)>,
     dropped: Arc<AtomicU64>,
+    fleet: FleetMemory,
 }
 
 /// How the shared store stands, for who operates the gateway.
@@ -129,17 +162,18 @@ impl Drop for SharedThread {
 /// Begins to connect, and keeps shared limits going until it is dropped.
 pub(crate) fn start(
     settings: &RedisSettings,
+    folder: &str,
     rules: &LimitRules,
     runtime: TokioRuntime,
 ) -> Result<(RedisLimits, SharedThread), SharedError> {
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let tokio = tokio.map_err(SharedError::Thread)?;
+    let mut tokio = Background::new()?;
     let (limits, keeper, status) = {
-        let _inside = tokio.enter();
-        open(settings, rules, runtime)?
+        let _inside = tokio.0.as_ref().map(tokio::runtime::Runtime::enter);
+        open(settings, folder, rules, runtime)?
     };
     let (stop, mut stopped) = watch::channel(false);
     let thread = std::thread::Builder::new().name("redis".to_owned()).spawn(move || {
+        let Some(tokio) = tokio.0.take() else { return };
         tokio.block_on(keeper.run(async move {
             // An error means that who could tell is gone, which is an end as well.
             let _ = stopped.wait_for(|is_told| *is_told).await;
@@ -149,23 +183,38 @@ pub(crate) fn start(
     Ok((limits, SharedThread { stop, thread, status }))
 }
 
-fn open(
-    settings: &RedisSettings,
-    rules: &LimitRules,
-    runtime: TokioRuntime,
-) -> Result<(RedisLimits, SharedKeeper, SharedStatus), SharedError> {
-    let options = RedisOptions {
-        servers: settings
-            .url
-            .split(',')
-            .map(|url| with_password(url.trim(), settings))
-            .collect::<Result<_, _>>()?,
+/// Whether these settings lead to a store, as far as that can be said without asking it.
+pub(crate) fn check(settings: &RedisSettings, runtime: TokioRuntime) -> Result<(), SharedError> {
+    let tokio = Background::new()?;
+    let _inside = tokio.0.as_ref().map(tokio::runtime::Runtime::enter);
+    RedisLink::new(&redis_options(settings)?, runtime)?;
+    Ok(())
+}
+
+fn redis_options(settings: &RedisSettings) -> Result<RedisOptions, SharedError> {
+    let read = |path: &String| {
+        let pem = std::fs::read(path).map_err(|error| SharedError::CaFile(path.clone(), error))?;
+        let mut certificates = CertificateDer::pem_slice_iter(&pem);
+        let is_some = certificates.next().is_some_and(|certificate| certificate.is_ok());
+        if is_some { Ok(pem) } else { Err(SharedError::NoCertificate(path.clone())) }
+    };
+    Ok(RedisOptions {
+        servers: vec![with_password(&settings.url, settings)?],
+        ca_certificates: settings.ca_file.as_ref().map(read).transpose()?,
         cluster: settings.cluster,
         prefix: settings.prefix.clone(),
         answer_within: settings.operation_time,
         ..RedisOptions::default()
-    };
-    let link = RedisLink::new(&options, runtime)?;
+    })
+}
+
+fn open(
+    settings: &RedisSettings,
+    folder: &str,
+    rules: &LimitRules,
+    runtime: TokioRuntime,
+) -> Result<(RedisLimits, SharedKeeper, SharedStatus), SharedError> {
+    let link = RedisLink::new(&redis_options(settings)?, runtime)?;
     let groups = rules.groups();
     let at_home = |group: &QuotaGroup| {
         rules.tiers.iter().chain(&rules.by_address).any(|own| own.name() == group.name())
@@ -175,10 +224,11 @@ fn open(
         .map(|group| (group.clone(), if at_home(group) { Placement::Home } else { Placement::Fleet }));
     let quotas = RedisQuotas::new(link.clone(), placed.collect())?;
     let node = NodeId(runtime.draw().bits());
+    let fleet = FleetMemory::read(Path::new(folder), settings.fleet_size);
     let away = AwayOptions {
         node,
         answer_within: settings.operation_time,
-        fleet_size: 1,
+        fleet_size: fleet.nodes(),
         seed: runtime.draw().bits(),
     };
     let store = Arc::new(SharedQuotas::new(quotas, groups.clone(), away, runtime, Box::new(Told))?);
@@ -191,7 +241,8 @@ fn open(
         dropped: Arc::clone(&dropped),
     };
     let status = SharedStatus { store: Arc::clone(&store), dropped: Arc::clone(&dropped) };
-    let keeper = SharedKeeper { store, board: RedisBoard::new(link), node, runtime, line: waiting, dropped };
+    let board = RedisBoard::new(link);
+    let keeper = SharedKeeper { store, board, node, runtime, line: waiting, dropped, fleet };
     Ok((limits, keeper, status))
 }
 
@@ -239,8 +290,8 @@ impl SharedKeeper {
                 () = &mut stop => break,
                 () = self.runtime.sleep_until(due) => {
                     sequence += 1;
-                    self.tell(sequence).await;
-                    due = self.runtime.monotonic() + EVERY;
+                    let wait = if self.tell(sequence).await { EVERY } else { SEARCH_EVERY };
+                    due = self.runtime.monotonic() + wait;
                 }
                 1.. = self.line.recv_many(&mut some, TOGETHER) => {
                     settle(&self.store, std::mem::take(&mut some)).await;
@@ -256,16 +307,21 @@ impl SharedKeeper {
         let _ = self.board.leave(self.node, now).await;
     }
 
-    async fn tell(&self, sequence: u64) {
+    /// Returns whether the store answered.
+    async fn tell(&mut self, sequence: u64) -> bool {
         let now = self.runtime.now();
-        self.store.tick(now).await;
+        if !self.store.tick(now).await {
+            return false;
+        }
         self.store.store().give_back_chunks(now).await;
         let view = NodeView { sequence, ..NodeView::default() };
         if self.board.publish(self.node, &view, LIVES, now).await.is_ok()
             && let Ok(fleet) = self.board.read(now).await
         {
-            self.store.set_fleet_size(u32::try_from(fleet.len()).unwrap_or(u32::MAX));
+            let nodes = u32::try_from(fleet.len()).unwrap_or(u32::MAX);
+            self.store.set_fleet_size(self.fleet.counted(nodes, now.monotonic));
         }
+        true
     }
 }
 

@@ -5,13 +5,14 @@
 
 use crate::callers::Callers;
 use crate::chat_rules::ChatRules;
+use crate::limit_name::{LimitName, LimitScope, policy_item};
 use crate::limits::Limits;
 use crate::target::Route;
 use seawall_core::credit::RetryBudget;
 use seawall_core::deadline::TimeLimits;
 use seawall_core::evaluator::Posture;
 use seawall_core::money::Money;
-use seawall_core::quota::{CalendarPeriod, ComeBackRule, GroupId, LimitId, Quota, QuotaGroup, QuotaKind};
+use seawall_core::quota::{ComeBackRule, GroupId, LimitId, QuotaGroup};
 use seawall_core::retry::{HedgePolicy, RetryPolicy};
 use seawall_core::setting::SettingError;
 use seawall_core::vocabulary::Tier;
@@ -85,7 +86,7 @@ pub struct RuleOptions {
 
 impl RuleOptions {
     /// Everything that can be wrong with rules whose limits were taken.
-    pub(crate) fn check(&self) -> Result<(), SettingError> {
+    pub fn check(&self) -> Result<(), SettingError> {
         if self.routes.is_empty() {
             return Err(SettingError::new("routes", "there is none, so nobody could be answered"));
         }
@@ -161,22 +162,9 @@ impl Rules {
     }
 }
 
-/// Seconds.
-const DAY: u64 = 86_400;
-
 /// The limits of a group, each as its name, how many it lets through, and in how many seconds.
 fn policy(group: &QuotaGroup) -> Arc<str> {
-    let one = |quota: &Quota| {
-        let (most, seconds) = match quota.kind() {
-            // What may come at once is back when all of it has dripped in.
-            QuotaKind::Rate { unit, burst } => (burst, unit.saturating_mul(burst).as_secs().max(1)),
-            QuotaKind::Sliding { slice, limit } => (limit, slice.saturating_mul(60).as_secs()),
-            QuotaKind::Calendar { period: CalendarPeriod::Day, limit } => (limit, DAY),
-            QuotaKind::Calendar { period: CalendarPeriod::Month, limit } => (limit, 30 * DAY),
-        };
-        format!("\"{}\";q={most};w={seconds}", quota.name())
-    };
-    group.quotas().iter().map(one).collect::<Vec<_>>().join(", ").into()
+    group.quotas().iter().map(policy_item).collect::<Vec<_>>().join(", ").into()
 }
 
 /// Where each limit is kept.
@@ -186,18 +174,30 @@ pub(crate) struct Groups {
     pub(crate) by_address: Option<GroupId>,
     routes: BTreeMap<Box<str>, GroupId>,
     /// What limits are called, by group and number: told with every answer, so that it is not asked for then.
-    names: BTreeMap<LimitId, Arc<str>>,
+    names: BTreeMap<LimitId, Arc<LimitName>>,
 }
 
 /// No group has more limits, of those it has or ever had, whose names are worth remembering.
 const MOST_NUMBERS: usize = 64;
 
-fn names(limits: &Limits, wanted: &LimitRules) -> BTreeMap<LimitId, Arc<str>> {
-    let groups = wanted.groups();
-    let groups = groups.iter().filter_map(|group| limits.group(group.name()));
-    let numbers = |group| (0..MOST_NUMBERS).map(move |quota| LimitId { group, quota });
-    let named = |limit: LimitId| Some((limit, Arc::from(limits.name(limit)?)));
-    groups.flat_map(numbers).filter_map(named).collect()
+fn names(limits: &Limits, wanted: &LimitRules) -> BTreeMap<LimitId, Arc<LimitName>> {
+    let tiers = Tier::ALL.into_iter().zip(&wanted.tiers).map(|(tier, group)| (LimitScope::Tier(tier), group));
+    let everybody = (LimitScope::Global, &wanted.everybody);
+    let by_address = wanted.by_address.iter().map(|group| (LimitScope::Address, group));
+    let routes = wanted.routes.iter().map(|(name, group)| (LimitScope::Route(name.as_str().into()), group));
+    let mut names = BTreeMap::new();
+    for (scope, group) in tiers.chain([everybody]).chain(by_address).chain(routes) {
+        let Some(id) = limits.group(group.name()) else { continue };
+        for limit in (0..MOST_NUMBERS).map(|quota| LimitId { group: id, quota }) {
+            let Some(name) = limits.name(limit) else { continue };
+            // A limit that settings no longer have may still hold somebody's counts.
+            let quota = group.quotas().iter().find(|quota| quota.name() == &*name);
+            let named =
+                quota.map_or_else(|| LimitName::unknown(&name), |quota| LimitName::new(quota, scope.clone()));
+            names.insert(limit, Arc::new(named));
+        }
+    }
+    names
 }
 
 impl Groups {
@@ -219,7 +219,12 @@ impl Groups {
 
     /// What a limit is called.
     pub(crate) fn name(&self, limit: LimitId) -> Arc<str> {
-        self.names.get(&limit).cloned().unwrap_or_else(|| "limit".into())
+        self.names.get(&limit).map_or_else(|| "limit".into(), |named| Arc::clone(&named.name))
+    }
+
+    /// All that there is to say of a limit.
+    pub(crate) fn named(&self, limit: LimitId) -> Arc<LimitName> {
+        self.names.get(&limit).cloned().unwrap_or_else(|| Arc::new(LimitName::unknown("limit")))
     }
 
     pub(crate) fn of(&self, tier: Tier) -> GroupId {

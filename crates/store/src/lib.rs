@@ -42,8 +42,8 @@ mod usage;
 
 pub use answers::{Answers, StoredAnswer};
 pub use away::{
-    Admitted, AwayCounts, AwayObserver, AwayOptions, AwayReport, SharedQuotas, SharedReceipt, SharedStore,
-    Standing,
+    Admitted, AwayCounts, AwayObserver, AwayOptions, AwayReport, FleetSize, SharedQuotas, SharedReceipt,
+    SharedStore, Standing,
 };
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
 pub use books::{

@@ -36,7 +36,7 @@ fn every_example_can_be_used_without_a_warning() -> anyhow::Result<()> {
     let examples = examples()?;
     assert!(examples.len() >= 5, "{examples:?}");
     for path in examples {
-        let said = config(&["check", &path.to_string_lossy()])?;
+        let said = config(&["check", "--without-secrets", &path.to_string_lossy()])?;
         assert_eq!(
             (said.code, said.err.as_str()),
             (Some(0), ""),
@@ -99,6 +99,67 @@ fn mistakes_are_shown_all_at_once_for_people_and_for_programs() -> anyhow::Resul
         (&2.into(), &"error".into()),
         "{found}"
     );
+    Ok(())
+}
+
+/// What `config check` accepts starts, and what it refuses ends `serve` with the same code and words.
+#[test]
+fn whatever_would_keep_serve_from_starting_is_found_by_check() -> anyhow::Result<()> {
+    let redis = |more: &str| {
+        format!(
+            "budget.per_node = true\n[store]\nkind = \"redis\"\nfolder = \"nowhere\"\n[store.redis]\n{more}\n"
+        )
+    };
+    let unset = "password = \"env:SEAWALL_TEST_NOT_SET\"";
+    let cases = [
+        (
+            redis(&format!("url = \"redis://127.0.0.1:1\"\n{unset}")),
+            "store.redis.password: env:SEAWALL_TEST_NOT_SET: this variable is not set",
+        ),
+        (redis(&format!("url = \"rediss://127.0.0.1:1\"\n{unset}")), "this variable is not set"),
+        (
+            redis("url = \"rediss://127.0.0.1:1\"\nca_file = \"no/such/file\""),
+            "store.redis.ca_file: no/such/file",
+        ),
+        (
+            redis("url = \"rediss://127.0.0.1:1\"\nca_file = \"/dev/null\""),
+            "store.redis.ca_file: /dev/null: there is no certificate",
+        ),
+        (redis("url = \"redis://127.0.0.1:1\"\nprefix = \"{a}\""), "store.redis.prefix: must hold no braces"),
+        (redis("url = \"redis://127.0.0.1:1/many\""), "number of a database"),
+        (
+            "admin.credential = \"env:SEAWALL_TEST_NOT_SET\"\n".to_owned(),
+            "admin.credential: env:SEAWALL_TEST_NOT_SET",
+        ),
+        ("callers.master_secret = \"env:SEAWALL_TEST_NOT_SET\"\n".to_owned(), "callers.master_secret: env:"),
+        (
+            "callers.guest_secret = \"file:no/such/file\"\n".to_owned(),
+            "callers.guest_secret: file:no/such/file",
+        ),
+        (
+            "[server.tls]\ncertificate = \"no/such/file\"\nkey = \"env:PATH\"\n".to_owned(),
+            "server.tls.certificate: no/such/file",
+        ),
+    ];
+    for (number, (text, words)) in cases.iter().enumerate() {
+        let state = crate::running::folder(&format!("would-start-{number}"))?;
+        let text = format!("profile = \"demo\"\n{text}").replace("nowhere", &state.to_string_lossy());
+        let path = file(&format!("would-start-{number}.toml"), &text)?;
+        let name = path.to_string_lossy().into_owned();
+        let said = config(&["check", &name])?;
+        assert_eq!(said.code, Some(2), "{text}: {}{}", said.out, said.err);
+        assert!(said.err.contains(words), "{text}: {}", said.err);
+        let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+        let data = state.to_string_lossy().into_owned();
+        let served = seawall(&["serve", "--config", &name, "--data-dir", &data]).args(listen).output()?;
+        let error = String::from_utf8(served.stderr)?;
+        assert_eq!(served.status.code(), Some(2), "{text}: {error}");
+        assert!(error.contains(words) && !error.contains("panicked"), "{text}: {error}");
+        let json = config(&["check", "--json", &name])?;
+        let found: Value = serde_json::from_str(&json.out)?;
+        assert_eq!((json.code, &found["valid"]), (Some(2), &Value::from(false)), "{found}");
+        assert!(found["problems"].to_string().contains(words), "{found}");
+    }
     Ok(())
 }
 

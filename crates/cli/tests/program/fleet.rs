@@ -28,6 +28,13 @@ impl Store {
         Ok(store)
     }
 
+    /// Kills it; nothing answers on its port any more.
+    fn kill(&self) -> anyhow::Result<()> {
+        let status = Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status()?;
+        anyhow::ensure!(status.success(), "cannot kill redis-server");
+        wait_until("the store is gone", || Ok(TcpStream::connect(("127.0.0.1", self.port)).is_err()))
+    }
+
     /// The lines of the answer to a command that has so many of them.
     fn lines(&self, command: &str, count: Option<usize>) -> anyhow::Result<Vec<String>> {
         let mut connection = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
@@ -70,6 +77,7 @@ fn start(test: &str, store: &Store, model: &Running, more: &str) -> anyhow::Resu
             let redis = format!("{{ url = \"{url}\", operation_time = \"2s\" }}");
             let shared =
                 format!("store = {{ kind = \"redis\", folder = '{}', redis = {redis} }}", own.display());
+            let shared = format!("budget.per_node = true\n{shared}");
             settings.replace("store.kind = \"memory\"", &shared)
         })
     };
@@ -79,6 +87,69 @@ fn start(test: &str, store: &Store, model: &Running, more: &str) -> anyhow::Resu
         Ok(here.collect::<anyhow::Result<Vec<_>>>()? == [1, 1])
     })?;
     Ok(gateways)
+}
+
+/// A gateway of a fleet whose store nobody has started.
+fn alone(
+    test: &str,
+    port: u16,
+    state: &std::path::Path,
+    model: &Running,
+    more: &str,
+) -> anyhow::Result<Running> {
+    let limit = "limits.tiers.prime = { minute = \"50/min\", burst = 10 }\n";
+    Running::gateway_with(test, &model.url, ["instant", "instant"], limit, |settings| {
+        let redis = format!("{{ url = \"redis://127.0.0.1:{port}\"{more} }}");
+        let store =
+            format!("store = {{ kind = \"redis\", folder = '{}', redis = {redis} }}", state.display());
+        settings.replace("store.kind = \"memory\"", &format!("budget.per_node = true\n{store}"))
+    })
+}
+
+fn admitted(gateways: &[Running], requests: usize) -> anyhow::Result<usize> {
+    let ask = |number: usize| Ok(gateways[number % gateways.len()].ask(KEY, &question(1, false))?.status);
+    let statuses = at_once(requests, ask)?;
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 429)), "{statuses:?}");
+    Ok(statuses.iter().filter(|status| **status == 200).count())
+}
+
+#[test]
+fn nodes_that_start_without_their_store_admit_no_more_than_the_limit() -> anyhow::Result<()> {
+    let model = Running::model("fleet-alone", "[]")?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let start = |number: u32| {
+        let test = format!("fleet-alone-{number}");
+        alone(&test, port, &folder(&format!("{test}-state"))?, &model, ", fleet_size = 3")
+    };
+    let gateways = [start(1)?, start(2)?, start(3)?];
+    // Any minute: 50 and a burst of 10, by three nodes.
+    assert_eq!(admitted(&gateways, 180)?, 60);
+    Ok(())
+}
+
+#[test]
+fn a_node_remembers_how_many_there_were_when_it_starts_without_the_store() -> anyhow::Result<()> {
+    let store = Store::start()?;
+    let model = Running::model("fleet-remembers", "[]")?;
+    let states = [folder("fleet-remembers-1-state")?, folder("fleet-remembers-2-state")?];
+    let start = |more: &str| -> anyhow::Result<Vec<Running>> {
+        let one = |(number, state): (usize, &std::path::PathBuf)| {
+            alone(&format!("fleet-remembers-{number}"), store.port, state, &model, more)
+        };
+        states.iter().enumerate().map(one).collect()
+    };
+    let gateways = start(", operation_time = \"2s\"")?;
+    wait_until("both know of each other", || {
+        let sizes =
+            states.iter().map(|state| std::fs::read_to_string(state.join("fleet-size")).unwrap_or_default());
+        Ok(sizes.collect::<Vec<_>>() == ["2\n", "2\n"])
+    })?;
+    for gateway in gateways {
+        gateway.end_with("-TERM")?;
+    }
+    store.kill()?;
+    assert_eq!(admitted(&start("")?, 120)?, 60);
+    Ok(())
 }
 
 fn named(gateway: &Running, name: &str, max_tokens: u32) -> anyhow::Result<Answer> {
@@ -136,5 +207,20 @@ fn what_one_gateway_lets_through_the_other_knows() -> anyhow::Result<()> {
         let left = store.lines(&format!("PTTL {key}"), Some(0))?;
         assert_ne!(left, [":-1"], "{key} is kept for ever");
     }
+    Ok(())
+}
+
+#[test]
+fn the_chat_answers_a_caller_whose_day_is_spent() -> anyhow::Result<()> {
+    let store = Store::start()?;
+    let model = Running::model("fleet-spent", "[]")?;
+    let spent = "budget.caller_day = \"$0.000001/day\"\n";
+    let gateways = start("fleet-spent", &store, &model, &format!("{NO_LIMITS}{spent}"))?;
+    let refused = gateways[0].ask(KEY, &question(5, false))?;
+    assert_ne!(refused.status, 200);
+    let answer = gateways[0].chat(KEY, &serde_json::json!({ "message": "hello" }))?;
+    assert_eq!((&answer["rung"], &answer["cost"]), (&"apology".into(), &"0.000000000".into()), "{answer}");
+    assert!(answer["reasons"].to_string().contains("budget_spent"), "{answer}");
+    assert_eq!(model.calls()?.len(), 0);
     Ok(())
 }

@@ -100,6 +100,7 @@ pub(crate) fn all(
     let deadlines = resilience::deadlines(&raw.deadlines, checker);
     let queue = resilience::queue(&raw.queue, checker);
     let budget = spending::budget(&raw.budget, checker);
+    spending::fleet_budget(raw, checker);
     let tokens = spending::tokens(&raw.tokens, checker);
     let degradation = service::degradation(&raw.degradation, checker);
     let classifier = service::classifier(&raw.classifier, checker);

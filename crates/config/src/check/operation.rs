@@ -57,15 +57,15 @@ pub(super) fn store(store: &raw::Store, checker: &mut Checker<'_>) -> StoreSetti
     let redis = store.redis.as_ref().and_then(|redis| {
         checker.positive(redis, "operation_time", &redis.operation_time);
         let url = redis.url.as_ref()?;
-        if !url.value.starts_with("redis://") && !url.value.starts_with("rediss://") {
-            checker.impossible(redis, "url", url, "must begin with redis:// or rediss://");
-        }
+        check_redis(redis, url, checker);
         Some(RedisSettings {
             url: url.value.clone(),
+            ca_file: text(&redis.ca_file),
             password: redis.password.as_ref().map(|secret| secret.value.clone()),
             operation_time: redis.operation_time.value,
             cluster: redis.cluster.value,
             prefix: redis.prefix.value.clone(),
+            fleet_size: redis.fleet_size.as_ref().map(|size| size.value),
         })
     });
     if store.session.turns.value == 0 {
@@ -79,6 +79,42 @@ pub(super) fn store(store: &raw::Store, checker: &mut Checker<'_>) -> StoreSetti
         session_turns: store.session.turns.value,
         session_keep_for: store.session.keep_for.value,
     }
+}
+
+/// What the client of the server would refuse at the start.
+fn check_redis(redis: &raw::Redis, url: &Located<String>, checker: &mut Checker<'_>) {
+    let rest = url.value.strip_prefix("redis://").or_else(|| url.value.strip_prefix("rediss://"));
+    let Some(rest) = rest else {
+        return checker.impossible(redis, "url", url, "must begin with redis:// or rediss://");
+    };
+    // A path is the number of a database, of which a cluster has only the first.
+    match rest.split_once('/').map(|(_, database)| database).filter(|database| !database.is_empty()) {
+        Some(database) if !is_database(database) => {
+            checker.impossible(
+                redis,
+                "url",
+                url,
+                "what follows the host must be the number of a database, such as /0",
+            );
+        }
+        Some(database) if redis.cluster.value && database.bytes().any(|digit| digit != b'0') => {
+            checker.impossible(redis, "url", url, "a cluster has no database but 0");
+        }
+        _ => {}
+    }
+    if let Some(ca_file) = redis.ca_file.as_ref().filter(|_| !url.value.starts_with("rediss://")) {
+        checker.impossible(redis, "ca_file", ca_file, "is only used with a rediss:// URL");
+    }
+    if redis.prefix.value.contains(['{', '}']) || redis.prefix.value.chars().any(char::is_control) {
+        checker.impossible(redis, "prefix", &redis.prefix, "must hold no braces and no control characters");
+    }
+    if let Some(size) = redis.fleet_size.as_ref().filter(|size| size.value == 0) {
+        checker.impossible(redis, "fleet_size", size, "must be at least 1");
+    }
+}
+
+fn is_database(text: &str) -> bool {
+    text.bytes().all(|digit| digit.is_ascii_digit()) && text.parse::<i64>().is_ok()
 }
 
 pub(super) fn protections(

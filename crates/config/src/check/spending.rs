@@ -1,7 +1,7 @@
 //! Money and tokens.
 
 use super::Checker;
-use crate::kind::{Date, Kind as _};
+use crate::kind::{Date, Kind as _, StoreKind};
 use crate::problem::{Code, Problem};
 use crate::raw;
 use crate::settings::{BudgetSettings, TokenSettings};
@@ -31,7 +31,21 @@ pub(super) fn budget(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<
         margin: budget.lease.margin.value,
     };
     let lease = checker.checked(&[&budget.lease], lease.check());
-    Some(BudgetSettings { limits: limits?, cost: cost?, lease: lease? })
+    let per_node = budget.per_node.value;
+    Some(BudgetSettings { limits: limits?, per_node, cost: cost?, lease: lease? })
+}
+
+/// Nodes that share limits through Redis do not share the daily budget: whoever runs several must have accepted that
+/// each of them may spend all of it.
+pub(super) fn fleet_budget(raw: &raw::Raw, checker: &mut Checker<'_>) {
+    if raw.store.kind.value != StoreKind::Redis || raw.budget.per_node.value {
+        return;
+    }
+    let message = "store.kind: nodes that share Redis do not share budget.day, so that N nodes may spend N times as much";
+    let help = "divide budget.day by the number of nodes and set budget.per_node = true, \
+                or run one node with store.kind = \"embedded\"";
+    let problem = Problem::error(Code::BudgetPerNode, message, raw.store.kind.origin);
+    checker.add(problem.also(raw.budget.day.origin, "the budget of each node").help(help));
 }
 
 fn limits(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<BudgetLimits> {

@@ -10,7 +10,7 @@ mod spending;
 
 pub(crate) use limits::{Concurrency, Everybody, Limits, TierLimits};
 pub(crate) use models::{Model, Route, Target};
-pub(crate) use operation::{Assistant, Modes, RampSection, Rollout, Store, Switches, Telemetry};
+pub(crate) use operation::{Assistant, Modes, RampSection, Redis, Rollout, Store, Switches, Telemetry};
 pub(crate) use resilience::{Breaker, Deadlines, Pressure, Queue, Retry, RetryBudget};
 pub(crate) use server::{Admin, ApiKey, Callers, Issuer, Server, Tls};
 pub(crate) use service::{Cache, Classifier, Degradation, EveningPeak, Framing, OffPeak, Router};

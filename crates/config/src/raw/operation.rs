@@ -66,8 +66,10 @@ section! {
 section! {
     /// The Redis of a fleet.
     pub(crate) struct Redis {
-        /// Where it is reached, such as `redis://cache:6379`.
+        /// Where it is reached, such as `redis://cache:6379`, or `rediss://cache:6379` for TLS.
         url: Option<Url> [restart],
+        /// The file with the authorities that may vouch for it by TLS, in PEM; without it those of the machine.
+        ca_file: Option<FilePath> [restart],
         /// Its password.
         password: Option<Secret> [restart],
         /// How long one operation may take.
@@ -76,6 +78,9 @@ section! {
         cluster: Flag [restart] = "false",
         /// What every key begins with.
         prefix: Text [restart] = "\"seawall\"",
+        /// The least number of nodes that share its limits. A node that has never reached Redis decides by its part of every
+        /// limit; without this setting it knows only the fleet size that it last saw, kept in `store.folder`, or itself.
+        fleet_size: Option<Small> [restart],
     }
 }
 

@@ -1,7 +1,7 @@
 //! Money and tokens.
 
 use crate::field::Named;
-use crate::kind::{Count, Date, DayAmount, Number, Percent, Span};
+use crate::kind::{Count, Date, DayAmount, Flag, Number, Percent, Span};
 use crate::section::section;
 
 section! {
@@ -13,6 +13,9 @@ section! {
         shares: Shares,
         /// What one caller may spend on one day.
         caller_day: DayAmount,
+        /// Whether every node of a fleet enforces `day` and `shares` on its own: N nodes may then spend N times as much.
+        /// `store.kind = "redis"` needs `true`, because Redis never holds the only copy of money.
+        per_node: Flag,
         /// Tokens of input that one session may use.
         session_input: Count,
         /// Tokens of output that one session may use.

@@ -182,6 +182,7 @@ fn what_is_written_is_what_comes_out() {
     let settings = accepted(
         "[callers.keys.shop]\nhash = \"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"\ntier = \"prime\"\nroutes = [\"manga\"]\n\
          [routes.manga]\nrequests = \"1,000/min\"\ntokens = \"5,000,000/day\"\n\
+         [budget]\nper_node = true\n\
          [store]\nkind = \"redis\"\nredis = { url = \"redis://cache:6379\", cluster = true }\n\
          [switches]\nguest_lite_pipeline_enabled = false\n\
          [rollout]\nguest_lite = \"10%\"\nlimits = { from = 2.0, to = 1, starts = 2026-11-01, lasts = \"28d\" }\n",

@@ -133,6 +133,24 @@ impl Gate {
         Self::made(settings, self.runtime, Some(self), &self.issuers)
     }
 
+    /// Whether these settings can become a gate, without a thread and without the secret in the state directory.
+    pub fn preflight(settings: &Settings, runtime: TokioRuntime) -> Result<(), GateError> {
+        let callers = &settings.callers;
+        let master = match &callers.master_secret {
+            Some(_) => MasterSecret::of(settings, None)?,
+            None => MasterSecret::new(vec![0; 32])?,
+        };
+        if callers.guests {
+            guests(settings, &master)?;
+        }
+        let one = |(name, issuer): (&String, &IssuerSettings)| {
+            MadeIssuer::new(name, issuer, &[], runtime).map(|made| made.issuer)
+        };
+        let issuers = callers.issuers.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let nobody = Issuers::new(Vec::new()).map_err(GateError::Issuers)?;
+        nobody.renewed(issuers).map(|_| ()).map_err(GateError::Issuers)
+    }
+
     fn made(
         settings: &Settings,
         runtime: TokioRuntime,

@@ -15,11 +15,19 @@ const SHARDS_A_TIME: usize = 4;
 const REPORTS_A_TIME: usize = 2 * MOST_HOMES;
 
 impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
-    /// Looks for the store, tells it what it has missed, and tidies up. Call it once a second.
-    pub async fn tick(&self, now: Now) {
+    /// Looks for the store, tells it what it has missed, and tidies up. Returns whether the store answered. Call it once a
+    /// second, and more often after it did not: a store that is back is asked again at the next call that finds it.
+    pub async fn tick(&self, now: Now) -> bool {
         let found = within(&self.runtime, self.deadline(), self.store.life(now)).await;
         self.sweep(now);
-        let Some(Ok(life)) = found else { return };
+        let life = match found {
+            Some(Ok(life)) => life,
+            Some(Err(error)) => {
+                lock(&self.state).cause = Some(error.to_string());
+                return false;
+            }
+            None => return false,
+        };
         let emptied = {
             let mut state = lock(&self.state);
             state.store_life.replace(life).is_some_and(|before| before != life)
@@ -29,13 +37,14 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
             self.learn(now.monotonic, "it was emptied");
         }
         if !self.tell_all(now).await {
-            return;
+            return false;
         }
         let overflowed = lock(&self.state).pending.take_overflow();
         if overflowed {
             self.learn(now.monotonic, "more was admitted without it than could be remembered");
         }
         self.come_back(now.monotonic);
+        true
     }
 
     /// Sends what is to be told, one report after the other. Whether all of it has arrived.

@@ -15,6 +15,7 @@
 //! for that no longer than its limit.
 
 mod comeback;
+mod fleet_size;
 mod pending;
 mod report;
 mod share;
@@ -22,5 +23,6 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+pub use fleet_size::FleetSize;
 pub use report::{Admitted, AwayReport, SharedStore};
 pub use shared::{AwayCounts, AwayObserver, AwayOptions, SharedQuotas, SharedReceipt, Standing};

@@ -74,6 +74,8 @@ pub(super) struct State {
     pub(super) unconfirmed: Option<super::AwayReport>,
     pub(super) counts: AwayCounts,
     pub(super) next_shard: usize,
+    /// What the store, or the way to it, reported last; for whoever reads why it is away.
+    pub(super) cause: Option<String>,
 }
 
 /// Quotas in a store that a fleet shares; see the [module](crate::away) for what happens while it is away.
@@ -126,6 +128,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
             unconfirmed: None,
             counts: AwayCounts::default(),
             next_shard: 0,
+            cause: None,
         };
         let life = runtime.draw().bits();
         let breaker = Mutex::new(closed_breaker()?);
@@ -175,7 +178,8 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         if permit.is_err() {
             let mut state = lock(&self.state);
             if state.standing != Standing::Away {
-                self.change_standing(&mut state, Standing::Away, "it does not answer");
+                let cause = state.cause.take().unwrap_or_else(|| "it does not answer".to_owned());
+                self.change_standing(&mut state, Standing::Away, &cause);
             }
         }
         permit.ok()
@@ -195,8 +199,14 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
                 let seen = Outcome::Succeeded { first_content_after: now - began };
                 (Some(answer), seen)
             }
-            Some(Err(StoreError::Away { .. })) => (None, failed(FailureKind::Unreachable)),
-            Some(Err(StoreError::Broken { .. })) => (None, failed(FailureKind::ServerFault)),
+            Some(Err(error)) => {
+                lock(&self.state).cause = Some(error.to_string());
+                let kind = match error {
+                    StoreError::Away { .. } => FailureKind::Unreachable,
+                    StoreError::Broken { .. } => FailureKind::ServerFault,
+                };
+                (None, failed(kind))
+            }
             None => (None, failed(FailureKind::TimedOut)),
         };
         permit.report(&seen, now);

@@ -22,6 +22,7 @@ mod quotas;
 mod script;
 mod sentinel;
 mod sessions;
+mod silence;
 
 pub use answers::RedisAnswers;
 pub use board::RedisBoard;

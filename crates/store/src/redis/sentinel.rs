@@ -54,6 +54,11 @@ impl Sentinels {
         lock(&self.found).is_doubted = true;
     }
 
+    /// The connection to the master is lost: the next use finds the master and connects anew, even to the same one.
+    pub(super) fn forget(&self) {
+        lock(&self.found).master = None;
+    }
+
     fn undoubted(&self) -> Option<ConnectionManager> {
         let found = lock(&self.found);
         let (_, manager) = found.master.as_ref().filter(|_| !found.is_doubted)?;
@@ -97,8 +102,14 @@ impl Sentinels {
             return Ok(manager.clone());
         }
         let first = self.clients.first().ok_or_else(nobody)?;
-        let to = ConnectionAddr::Tcp(address.0.clone(), address.1);
-        // User and password are those of the sentinels.
+        let (host, port) = address.clone();
+        // User, password and encryption are those of the sentinels.
+        let to = match first.get_connection_info().addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
         let client = Client::open(first.get_connection_info().clone().set_addr(to))?;
         let manager = ConnectionManager::new_lazy_with_config(client, self.config.clone())?;
         found.master = Some((address, manager.clone()));

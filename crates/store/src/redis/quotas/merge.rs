@@ -23,6 +23,7 @@ return life";
 
 impl<R: Runtime> SharedStore for RedisQuotas<R> {
     async fn life(&self, _now: Now) -> Result<u64, StoreError> {
+        self.link.mend();
         let proposed = format!("{:012x}", self.link.runtime().draw().bits() >> 16);
         let script = StoreScript::new(LIFE);
         let keys = [format!("{}:life", key::VERSION)];

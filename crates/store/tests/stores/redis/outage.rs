@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<(Standing, Standing)>>>);
+pub(super) struct Log(Arc<Mutex<Vec<(Standing, Standing)>>>);
 
 impl AwayObserver for Log {
     fn changed(&self, from: Standing, to: Standing, _: &str) {

@@ -27,6 +27,39 @@ impl Server {
         server
     }
 
+    /// One that is reached by TLS alone, and the certificate that vouches for it.
+    pub(crate) async fn start_with_tls() -> (Self, String) {
+        let mut server = Self::prepared(false);
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (server.folder.join("certificate.pem"), server.folder.join("key.pem"));
+        std::fs::write(&certificate, cert.pem()).unwrap();
+        std::fs::write(&key, signing_key.serialize_pem()).unwrap();
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--port",
+            "0",
+            "--tls-port",
+            &server.port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+        ]);
+        command.arg("--tls-cert-file").arg(&certificate).arg("--tls-key-file").arg(&key);
+        command.arg("--tls-ca-cert-file").arg(&certificate).args(["--tls-auth-clients", "no"]);
+        command.args(["--appendonly", "no", "--loglevel", "warning", "--dir"]).arg(&server.folder);
+        server.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let world = World::new();
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", server.port)).is_ok() {
+                return (server, cert.pem());
+            }
+            world.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("redis-server with TLS does not listen on port {}", server.port);
+    }
+
     fn prepared(cluster: bool) -> Self {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("seawall-redis-{}-{number}", std::process::id()));

@@ -1,0 +1,80 @@
+//! Connections that die without a reset, and servers that are reached by TLS.
+
+use super::outage::Log;
+use super::proxy::Proxy;
+use super::server::{Server, patient};
+use super::world::World;
+use super::{at_home, is_granted, minute, try_one};
+use seawall_core::breaker::NodeId;
+use seawall_core::handle::{Runtime as _, Timer as _};
+use seawall_store::redis::{RedisLink, RedisOptions};
+use seawall_store::{AwayOptions, SharedQuotas, Standing};
+use std::time::Duration;
+
+/// Looks for a store that did not answer as often as the gateway does.
+const SEARCH_EVERY: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port).await;
+    let world = World::new();
+    // A busy machine must not look like a dead connection.
+    let answer_within = Duration::from_millis(50);
+    let servers = vec![format!("redis://127.0.0.1:{}", proxy.port)];
+    let link =
+        RedisLink::new(&RedisOptions { servers, answer_within, ..RedisOptions::default() }, world.clone());
+    let store = at_home(link.unwrap(), vec![minute(10_000)]);
+    let options = AwayOptions { node: NodeId(1), answer_within, fleet_size: 1, seed: 1 };
+    let log = Log::default();
+    let node = SharedQuotas::new(store, vec![minute(10_000)], options, world.clone(), Box::new(log)).unwrap();
+    while !node.tick(world.now()).await {
+        world.sleep(Duration::from_millis(20)).await;
+    }
+    // It has had its time to connect.
+    world.sleep(Duration::from_millis(1_100)).await;
+    for turn in 1..=2 {
+        assert!(is_granted(&node, 1, &world).await && node.standing() == Standing::Here);
+        proxy.forget_connections();
+        for _ in 0..40 {
+            assert!(is_granted(&node, 1, &world).await);
+        }
+        assert_eq!(node.standing(), Standing::Away, "turn {turn}");
+        let began = world.monotonic();
+        while !node.tick(world.now()).await {
+            assert!(world.monotonic() - began < Duration::from_secs(20), "nobody connects anew");
+            world.sleep(SEARCH_EVERY).await;
+        }
+        let took = world.monotonic() - began;
+        println!("turn {turn}: back {took:?} after the node had gone on alone");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert_eq!((node.standing(), node.waiting_to_merge()), (Standing::Here, 0));
+        world.sleep(Duration::from_millis(1_100)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_reached_by_tls_and_only_if_somebody_vouches_for_it() {
+    let (server, authority) = Server::start_with_tls().await;
+    let world = World::new();
+    let link = |ca_certificates: Option<Vec<u8>>| {
+        let servers = vec![format!("rediss://localhost:{}", server.port)];
+        let options = RedisOptions { servers, ca_certificates, ..patient() };
+        at_home(RedisLink::new(&options, world.clone()).unwrap(), vec![minute(3)])
+    };
+    let trusting = link(Some(authority.into_bytes()));
+    let mut granted = 0;
+    for _ in 0..5 {
+        granted += u32::from(is_granted(&trusting, 1, &world).await);
+    }
+    assert_eq!(granted, 3);
+    // Nobody on this machine has vouched for it.
+    let error = try_one(&link(None), 2, &world).await.unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+    let wrong = RedisOptions {
+        servers: vec!["rediss://localhost:1".to_owned()],
+        ca_certificates: Some(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec()),
+        ..patient()
+    };
+    assert!(RedisLink::new(&wrong, world.clone()).is_err());
+}
