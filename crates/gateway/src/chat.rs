@@ -5,7 +5,7 @@ use seawall_core::cache_policy::FlightOptions;
 use seawall_core::setting::SettingError;
 use seawall_core::strategy::Language;
 use seawall_pipeline::chat::ChatPromptOptions;
-use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
+use seawall_pipeline::guardrail::{DenyList, Guardrails};
 use seawall_pipeline::{ChatRules, FlightBoard, Shelf};
 use std::sync::Arc;
 
@@ -46,11 +46,6 @@ impl ChatState {
             max_output: u32::try_from(settings.tokens.limits.output(None)).unwrap_or(u32::MAX),
             history_turns: settings.store.session_turns as usize,
         };
-        let guardrails: Vec<Arc<dyn Guardrail>> = if assistant.deny.is_empty() {
-            Vec::new()
-        } else {
-            vec![Arc::new(DenyList::new(&assistant.deny)?)]
-        };
         Ok(Some(Arc::new(ChatRules {
             route: route.clone(),
             model: model.map(|target| target.model.clone()).unwrap_or_default(),
@@ -59,7 +54,7 @@ impl ChatState {
             overhead: settings.tokens.overhead,
             prompt_version: assistant.prompt_version.clone(),
             catalogue_version: assistant.catalogue_version.clone(),
-            guardrails: Guardrails(guardrails),
+            guardrails: Guardrails(DenyList::both(&assistant.deny)?),
             ages: settings.cache.ages,
             reserves: settings.deadlines.reserves.clone(),
             shelf: Arc::clone(&self.shelf),

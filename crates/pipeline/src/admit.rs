@@ -5,6 +5,7 @@
 use crate::attempt::LATEST_END;
 use crate::callers::Caller;
 use crate::identify::IdentifiedRequest;
+use crate::limit_name::LimitScope;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::{Conflict, Rejection};
@@ -28,6 +29,8 @@ pub(crate) struct AdmittedRequest {
     pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
+    /// Whether the caller has no money left for models today.
+    pub(crate) is_day_spent: bool,
 }
 
 pub(crate) async fn admit<R: Runtime>(
@@ -49,8 +52,13 @@ pub(crate) async fn admit<R: Runtime>(
     };
     let mut decision = path.limits.reserve(ask(Cost::tokens(tokens)), request.received).await;
     // Limits that are only being tried say what they would have done. Money and names hold all the same.
-    let is_refused = matches!(decision, AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. });
-    if is_refused && !is_enforced(&request) {
+    let refused_by = match &decision {
+        AdmitDecision::RetryAfter(refusal) => Some(refusal.binding.limit),
+        AdmitDecision::TooLarge { limit, .. } => Some(*limit),
+        _ => None,
+    };
+    closing.record.limit = refused_by.map(|limit| request.rules.groups.named(limit));
+    if refused_by.is_some() && !is_enforced(&request) {
         closing.record.would_limit = true;
         let uncounted = ask(Cost::NOTHING);
         if uncounted.money.is_some() || uncounted.claim.is_some() {
@@ -58,22 +66,35 @@ pub(crate) async fn admit<R: Runtime>(
         }
     }
     let is_counted = !closing.record.would_limit;
+    let is_day_spent = matches!(decision, AdmitDecision::DaySpent { .. }) && request.chat.is_some();
+    if is_day_spent {
+        // Our own face answers from the lower rungs, which cost nothing. Limits and names hold all the same.
+        decision =
+            path.limits.reserve(QuotaAsk { money: None, ..ask(Cost::REQUEST) }, request.received).await;
+    }
     match decision {
         AdmitDecision::Granted { receipt, tightest } => {
             closing.tightest = Some(tightest);
             closing.taking = receipt.map(|taking| (taking, Arc::clone(&path.limits)));
             closing.is_counted = is_counted;
-            Ok(AdmittedRequest { request, caller, route })
+            Ok(AdmittedRequest { request, caller, route, is_day_spent })
         }
         AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_counted => {
-            Ok(AdmittedRequest { request, caller, route })
+            Ok(AdmittedRequest { request, caller, route, is_day_spent })
         }
-        AdmitDecision::RetryAfter(refusal) => Err(Rejection::Limited {
-            limit: request.rules.groups.name(refusal.binding.limit),
-            come_back: request.rules.come_back.hint(refusal.wait, path.runtime.draw()),
-        }),
+        AdmitDecision::RetryAfter(refusal) => {
+            let limit = request.rules.groups.named(refusal.binding.limit);
+            closing.tightest = Some(refusal.binding);
+            closing.record.limit = Some(Arc::clone(&limit));
+            closing.policy = Some(match limit.scope {
+                LimitScope::Tier(tier) => request.rules.policy(tier),
+                _ => Arc::clone(&limit.policy),
+            });
+            let come_back = request.rules.come_back.hint(refusal.wait, path.runtime.draw());
+            Err(Rejection::Limited { limit, come_back })
+        }
         AdmitDecision::TooLarge { limit, .. } => {
-            Err(Rejection::TooLargeForLimit(request.rules.groups.name(limit)))
+            Err(Rejection::TooLargeForLimit(request.rules.groups.named(limit)))
         }
         AdmitDecision::DaySpent { .. } => Err(Rejection::BudgetSpent),
         AdmitDecision::InProgress => Err(Rejection::Conflict(Conflict::InProgress)),

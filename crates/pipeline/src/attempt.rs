@@ -277,6 +277,9 @@ impl<R: Runtime> Attempt<R> {
             Outcome::Failed(failure) => AttemptEnding::Failed(failure.kind),
             Outcome::Abandoned => AttemptEnding::Abandoned,
         };
+        if let Some(status) = self.target.credential.note(outcome) {
+            self.tally.credential_changed(&self.target.name, status);
+        }
         let mut gauges = self.target.gauges();
         // An attempt that was waited for in vain took at least as long as it was waited for.
         let waited_in_vain =

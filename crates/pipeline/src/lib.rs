@@ -14,11 +14,13 @@ pub mod callers;
 pub mod chat;
 mod chat_rules;
 mod count;
+mod credential;
 mod flight;
 pub mod guardrail;
 #[cfg(test)]
 mod hand;
 mod identify;
+mod limit_name;
 mod limits;
 mod output;
 mod output_history;
@@ -40,7 +42,9 @@ mod usual;
 
 pub use callers::{Caller, Callers, NotKnown, ProofKind, Proven, TierOrigin};
 pub use chat_rules::ChatRules;
+pub use credential::CredentialStatus;
 pub use flight::FlightBoard;
+pub use limit_name::{LimitName, LimitScope};
 pub use limits::{Decided, Deciding, Limits, SharedLimits, SharedTaking};
 pub use pacing::PacingStatus;
 pub use path::{Path, PathOptions};

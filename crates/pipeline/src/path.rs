@@ -4,6 +4,7 @@ use crate::admit::admit;
 use crate::answer::{Answered, Begun, Content, Said, Telling, answer, answer_chat};
 use crate::attempt::Attempt;
 use crate::chat::apology;
+use crate::guardrail::check_texts;
 use crate::identify::identify;
 use crate::limits::Limits;
 use crate::plan::{PlannedRequest, plan};
@@ -89,6 +90,12 @@ impl<R: Runtime> Path<R> {
     pub fn arrival(&self) -> (usize, ArrivalLimits) {
         let rules = self.rules.load();
         (rules.request.body, rules.arrival)
+    }
+
+    /// What our own face speaks to who has not said anything yet; English where there is no such face.
+    #[must_use]
+    pub fn chat_language(&self) -> Language {
+        self.rules.load().chat.as_ref().map_or(Language::English, |chat| chat.language)
     }
 
     /// Where limits are kept.
@@ -198,10 +205,13 @@ impl<R: Runtime> Path<R> {
         closing: &mut Closing<R>,
     ) -> Result<PlannedRequest, Rejection> {
         let received = receive(self, inbound)?;
+        closing.language = received.chat.as_ref().map(|question| question.ask.language());
         let identified = identify(self, received).await?;
         let caller = &identified.caller;
         closing.record.caller = Some((caller.id, caller.tier, caller.origin));
-        plan(admit(self, identified, closing).await?)
+        let planned = plan(admit(self, identified, closing).await?)?;
+        check_texts(&planned)?;
+        Ok(planned)
     }
 
     /// What is known when an answer begins.
@@ -305,12 +315,20 @@ fn notes<R: Runtime>(closing: &Closing<R>) -> Notes {
         level: None,
         tightest: None,
         policy: None,
+        limit_resets: None,
+        language: None,
     }
 }
 
 fn rejected<R: Runtime>(mut closing: Closing<R>, rejection: Rejection) -> Reply<R> {
     closing.record.verdict = Verdict::Rejected(rejection.label());
     closing.record.cause = rejection.cause();
-    let notes = Notes { cost: Some(closing.tally.cost()), ..notes(&closing) };
+    let mut notes = Notes { cost: Some(closing.tally.cost()), ..notes(&closing) };
+    notes.language = closing.language;
+    if let Rejection::Limited { limit, come_back } = &rejection {
+        notes.tightest = closing.tightest.map(|view| (view, Arc::clone(&limit.name)));
+        notes.policy = closing.policy.take();
+        notes.limit_resets = Some(come_back.after);
+    }
     Reply { content: ReplyContent::Rejected(rejection), notes }
 }

@@ -14,10 +14,12 @@ pub(crate) struct PlannedRequest {
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
     pub(crate) plan: Plan,
+    /// Whether the caller has no money left for models today, by the store that a fleet shares.
+    pub(crate) is_day_spent: bool,
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller, route } = admitted;
+    let AdmittedRequest { request, caller, route, is_day_spent } = admitted;
     let situation = PlanSituation {
         face: if request.chat.is_some() { Treatment::Chat } else { Treatment::Api },
         is_clamped: caller.is_clamped,
@@ -27,5 +29,5 @@ pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejectio
     if plan.rungs.is_empty() {
         return Err(Rejection::SwitchedOff);
     }
-    Ok(PlannedRequest { request, caller, route, plan })
+    Ok(PlannedRequest { request, caller, route, plan, is_day_spent })
 }

@@ -1,5 +1,6 @@
 //! What goes back to the caller.
 
+use crate::limit_name::LimitName;
 use crate::relay::ReplyStream;
 use crate::speech::WholeAnswer;
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use seawall_core::failure::Failure;
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
 use seawall_core::quota::{ComeBack, ComeBackRule, LimitView};
+use seawall_core::strategy::Language;
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,11 +43,11 @@ pub enum Rejection {
     /// No route has this name.
     UnknownModel(String),
     /// It is larger than this limit ever lets through.
-    TooLargeForLimit(Arc<str>),
+    TooLargeForLimit(Arc<LimitName>),
     /// A limit has no room.
     Limited {
         /// Which.
-        limit: Arc<str>,
+        limit: Arc<LimitName>,
         /// When to come back.
         come_back: ComeBack,
     },
@@ -60,6 +62,11 @@ pub enum Rejection {
     },
     /// What it may cost has no bound or no price, or a bound that no budget holds; the message says what and why.
     UntrackedInput(String),
+    /// A guardrail stands before one of its texts.
+    Blocked {
+        /// The rule, never the text that it looks for.
+        rule: Box<str>,
+    },
     /// An operator has switched models off.
     SwitchedOff,
     /// Every target's breaker is open or every place is taken.
@@ -124,7 +131,7 @@ pub enum Conflict {
 
 impl Rejection {
     /// Every word that a refusal has for logs and metrics.
-    pub const LABELS: [&'static str; 21] = [
+    pub const LABELS: [&'static str; 22] = [
         "malformed",
         "too_large",
         "body_memory",
@@ -141,6 +148,7 @@ impl Rejection {
         "budget_spent",
         "more_than_a_day",
         "untracked_input",
+        "blocked",
         "switched_off",
         "unavailable",
         "concurrency",
@@ -204,6 +212,7 @@ impl Rejection {
             Self::BudgetSpent => "budget_spent",
             Self::MoreThanADay { .. } => "more_than_a_day",
             Self::UntrackedInput(_) => "untracked_input",
+            Self::Blocked { .. } => "blocked",
             Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
             Self::Concurrency { .. } => "concurrency",
@@ -232,8 +241,13 @@ pub struct Notes {
     pub level: Option<Level>,
     /// The limit with the least left, and what it is called.
     pub tightest: Option<(LimitView, Arc<str>)>,
-    /// All limits of the caller's tier, as a header of answers has them.
+    /// The limits that it belongs to, as a header of answers has them: those of the caller's tier, or the one of another
+    /// scope that refused.
     pub policy: Option<Arc<str>>,
+    /// When the limit with the least left has room again, where it refused.
+    pub limit_resets: Option<Duration>,
+    /// What we speak to this caller, where our own face knows it.
+    pub language: Option<Language>,
 }
 
 /// What a face writes out.
@@ -259,6 +273,7 @@ pub enum ReplyContent<R: crate::Runtime> {
 #[cfg(test)]
 mod tests {
     use super::{BodyScope, Conflict, Rejection, SOON};
+    use crate::limit_name::LimitName;
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::in_flight::SlotRefusal;
     use seawall_core::money::Money;
@@ -297,12 +312,13 @@ mod tests {
             Rejection::Revoked,
             Rejection::Forbidden,
             Rejection::UnknownModel(String::new()),
-            Rejection::TooLargeForLimit("minute".into()),
-            Rejection::Limited { limit: "minute".into(), come_back },
+            Rejection::TooLargeForLimit(LimitName::unknown("minute").into()),
+            Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back },
             Rejection::Conflict(Conflict::Done),
             Rejection::BudgetSpent,
             Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::UntrackedInput(String::new()),
+            Rejection::Blocked { rule: "deny_list.1".into() },
             Rejection::SwitchedOff,
             Rejection::Unavailable { retry_after: None, worth_waiting: true },
             Rejection::concurrency(SlotRefusal::CallerShare, None),

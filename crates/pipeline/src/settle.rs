@@ -1,11 +1,14 @@
 //! The last stage: what it took and what it cost.
 
 use crate::callers::TierOrigin;
+use crate::credential::CredentialStatus;
+use crate::limit_name::LimitName;
 use crate::limits::{Limits, Taking};
 use seawall_core::failure::FailureKind;
 use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{Cost, LimitView};
+use seawall_core::strategy::Language;
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Rung, Tier};
 use seawall_store::Spent;
@@ -43,6 +46,8 @@ pub struct Record {
     pub target: Option<Arc<str>>,
     /// Whether a limit would have refused it that is not enforced.
     pub would_limit: bool,
+    /// The limit that refused it, or would have.
+    pub limit: Option<Arc<LimitName>>,
     /// How it ended.
     pub verdict: Verdict,
     /// More about why it was refused than the caller was told.
@@ -128,6 +133,11 @@ impl Tally {
         self.observer.attempted(attempt);
     }
 
+    /// Tells that a vendor has begun to reject our key, or to accept it.
+    pub(crate) fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
+        self.observer.credential_changed(target, status);
+    }
+
     pub(crate) fn count_attempt(&self) {
         self.attempts.fetch_add(1, Ordering::Relaxed);
     }
@@ -182,6 +192,10 @@ pub(crate) struct Closing<R: Runtime> {
     pub(crate) record: Record,
     /// The limit with the least left.
     pub(crate) tightest: Option<LimitView>,
+    /// The limits of the caller's tier, as a header of answers has them; for refusals.
+    pub(crate) policy: Option<Arc<str>>,
+    /// What we speak to this caller, where our own face knows it.
+    pub(crate) language: Option<Language>,
     /// What is to be put right at the end, and where.
     pub(crate) taking: Option<(Taking, Arc<Limits>)>,
     /// Whether limits have counted it.
@@ -200,6 +214,7 @@ impl<R: Runtime> Closing<R> {
             rung: None,
             target: None,
             would_limit: false,
+            limit: None,
             verdict: Verdict::Abandoned,
             cause: None,
             attempts: 0,
@@ -218,6 +233,8 @@ impl<R: Runtime> Closing<R> {
             tally: Arc::new(Tally::new(observer)),
             record,
             tightest: None,
+            policy: None,
+            language: None,
             taking: None,
             is_counted: true,
             ended: None,
@@ -261,6 +278,9 @@ pub trait Observer: Send + Sync {
 
     /// A try on a target is over. Comes before the end of its request, unless that ends in mid-air.
     fn attempted(&self, _attempt: &AttemptRecord<'_>) {}
+
+    /// A target's vendor has begun to reject our key, or accepts it again.
+    fn credential_changed(&self, _target: &Arc<str>, _status: CredentialStatus) {}
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How things stand, for who operates the gateway. Looking changes nothing.
 
 use crate::callers::{Caller, Proven};
+use crate::credential::CredentialStatus;
 use crate::pacing::PacingStatus;
 use crate::path::Path;
 use crate::speech::Face;
@@ -33,6 +34,8 @@ pub struct TargetStatus {
     pub routes: Vec<Arc<str>>,
     /// How its breaker would answer now.
     pub breaker: BreakerPeek,
+    /// Whether its vendor accepts our key.
+    pub credential: CredentialStatus,
     /// How hard it struggles.
     pub pressure: Pressure,
     /// Calls that passed its breaker although it blocked, because it was only slow and no other could be asked.
@@ -63,6 +66,7 @@ impl TargetStatus {
             breaker,
             panic_calls,
             pacing: target.pacing_status(now),
+            credential: target.credential.status(),
             in_flight: (in_flight.in_flight(), in_flight.limit(), in_flight.peak()),
             queue: target.line.stats(now),
             starts: (starts.count(), starts.quantile(0.5), starts.quantile(0.95)),

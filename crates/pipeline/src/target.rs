@@ -1,5 +1,6 @@
 //! Where requests can go: targets with what protects them, and the names that callers use for them.
 
+use crate::credential::CredentialHealth;
 use crate::output_history::OutputHistory;
 use crate::pacing::{Gauges, Pacing};
 use crate::place::Line;
@@ -71,6 +72,8 @@ pub struct GuardedTarget {
     pub(crate) breaker: SharedBreaker,
     pub(crate) gauges: Arc<Mutex<Gauges>>,
     pub(crate) pacing: Arc<Pacing>,
+    /// Whether the vendor accepts our key.
+    pub(crate) credential: Arc<CredentialHealth>,
     pub(crate) upstream: Arc<dyn Target>,
     protection: Protection,
 }
@@ -121,6 +124,7 @@ impl GuardedTarget {
             breaker: SharedBreaker::new(Breaker::new(breaker.clone())),
             gauges: Arc::new(Mutex::new(gauges)),
             pacing: Arc::default(),
+            credential: Arc::default(),
             upstream,
             protection: Protection { concurrency, shares, breaker, pressure },
         })
@@ -162,6 +166,12 @@ impl GuardedTarget {
             breaker: self.breaker.clone(),
             gauges: Arc::clone(&self.gauges),
             pacing: Arc::clone(&self.pacing),
+            // Another way there may have another key.
+            credential: if Arc::ptr_eq(&self.upstream, &upstream) {
+                Arc::clone(&self.credential)
+            } else {
+                Arc::default()
+            },
             upstream,
             protection: Protection { concurrency, shares, breaker, pressure },
         })

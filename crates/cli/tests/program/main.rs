@@ -66,3 +66,4 @@ mod through;
 mod tokens;
 #[cfg(test)]
 mod told;
+mod told_why;

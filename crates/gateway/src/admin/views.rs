@@ -91,6 +91,7 @@ fn target(target: &TargetStatus) -> Value {
         "routes": target.routes.iter().map(|route| &**route).collect::<Vec<&str>>(),
         "breaker": breaker(&target.breaker),
         "panic_calls": target.panic_calls,
+        "credential": target.credential.label(),
         "pressure": target.pressure.label(),
         "pacing": {
             "held_back_ms": millis(target.pacing.held_for),

@@ -7,10 +7,13 @@ use crate::body::ReplyBody;
 use crate::identity::Shown;
 use crate::stopping::Cut;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use hyper::header::{
+    ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
+};
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 use seawall_core::body_memory::HeldBytes;
+use seawall_core::strategy::Language;
 use seawall_pipeline::callers::Caller;
 use seawall_pipeline::speech::{self, content_type, stream_headers};
 use seawall_pipeline::{Arriving, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _};
@@ -37,8 +40,7 @@ impl Face {
             biased;
             inbound = self.inbound(id, &head, &mut body, arriving, peer) => inbound,
             () = cut.told() => {
-                let reply = self.path.refuse(id, face, Rejection::Stopping);
-                return respond(face, reply, id, None);
+                return self.refused(id, face, Rejection::Stopping, &head.headers);
             }
         };
         let Inbound { request, held, set_cookie } = match inbound {
@@ -48,14 +50,36 @@ impl Face {
                 return *response;
             }
         };
-        let reply = self.path.serve_until(request, cut.told()).await;
+        let mut reply = self.path.serve_until(request, cut.told()).await;
         // A stream goes on without the request.
         drop(held);
+        self.note_language(face, &mut reply, &head.headers);
         let mut response = respond(face, reply, id, Some(&cut));
         if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
         response
+    }
+
+    /// A refusal before the request has gone anywhere.
+    fn refused(
+        &self,
+        id: u64,
+        face: speech::Face,
+        rejection: Rejection,
+        headers: &HeaderMap,
+    ) -> Response<ReplyBody> {
+        let mut reply = self.path.refuse(id, face, rejection);
+        self.note_language(face, &mut reply, headers);
+        respond(face, reply, id, None)
+    }
+
+    /// What a refusal of our own face is written in, where the question itself could not be read.
+    fn note_language(&self, face: speech::Face, reply: &mut Reply<crate::TokioRuntime>, headers: &HeaderMap) {
+        let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
+        if face == speech::Face::Chat && is_refused && reply.notes.language.is_none() {
+            reply.notes.language = accepted_language(headers).or_else(|| Some(self.path.chat_language()));
+        }
     }
 
     /// The request, once its caller is known and it is here.
@@ -68,7 +92,7 @@ impl Face {
         peer: IpAddr,
     ) -> Result<Inbound, Box<Response<ReplyBody>>> {
         let face = arriving.face();
-        let rejected = |rejection| Box::new(respond(face, self.path.refuse(id, face, rejection), id, None));
+        let rejected = |rejection| Box::new(self.refused(id, face, rejection, &head.headers));
         let gate = self.gate.load_full();
         let headers = &head.headers;
         let shown = shown_by(&gate, head, peer);
@@ -151,7 +175,9 @@ pub(crate) fn respond(
             answered(face, true, body)
         }
         ReplyContent::Pieces(pieces) => answered(face, true, ReplyBody::Whole(Some(pieces))),
-        ReplyContent::Rejected(rejection) => reject(face, &rejection, id),
+        ReplyContent::Rejected(rejection) => {
+            reject(face, &rejection, id, notes.language.unwrap_or(Language::English))
+        }
     };
     told::tell(response.headers_mut(), face, &notes, id);
     response
@@ -176,6 +202,16 @@ fn accepts_events(headers: &HeaderMap) -> bool {
         .get_all(ACCEPT)
         .iter()
         .any(|value| value.to_str().is_ok_and(|value| value.contains("text/event-stream")))
+}
+
+/// The first language of ours that a caller's program says its user reads.
+fn accepted_language(headers: &HeaderMap) -> Option<Language> {
+    let accepted = headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?;
+    accepted.split(',').find_map(|range| match range.trim().get(..2)?.to_ascii_lowercase().as_str() {
+        "ja" => Some(Language::Japanese),
+        "en" => Some(Language::English),
+        _ => None,
+    })
 }
 
 /// The features in trial that a caller names, in one header or several.

@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
+use seawall_core::strategy::Language;
 use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
 use seawall_pipeline::Rejection;
 use seawall_pipeline::speech;
@@ -44,7 +45,7 @@ impl Face {
         let mut out = BytesMut::new();
         match (only, is_anthropic) {
             (Some(name), _) if !names.clone().any(|route: &str| route == name) => {
-                return reject(face, &Rejection::UnknownModel(name), id);
+                return reject(face, &Rejection::UnknownModel(name), id, Language::English);
             }
             (Some(name), true) => anthropic::write_model(&mut out, &anthropic(&name)),
             (Some(name), false) => openai::write_model(&mut out, &openai(&name)),
@@ -92,7 +93,7 @@ impl Face {
         match counted {
             // Who mistypes a name must not learn of it only by the request that was counted.
             Ok((model, _)) if !self.path.routes(face, &caller).iter().any(|route| **route == *model) => {
-                reject(face, &Rejection::UnknownModel(model), id)
+                reject(face, &Rejection::UnknownModel(model), id, Language::English)
             }
             Ok((_, tokens)) => {
                 let mut out = BytesMut::new();

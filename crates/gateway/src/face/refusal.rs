@@ -4,17 +4,19 @@ use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use seawall_core::failure::Failure;
-use seawall_pipeline::speech::{self, Face};
+use seawall_core::strategy::Language;
+use seawall_pipeline::chat::ChatRefusal;
+use seawall_pipeline::speech::{self, Face, RefusalReply};
 use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON, request_name};
 use seawall_wire::{Refusal, RetryAdvice};
+use std::time::Duration;
 
 /// A refusal without advice.
 pub(super) fn refuse(face: Face, refusal: Refusal, words: &str, id: u64) -> Response<ReplyBody> {
-    written(face, refusal, words, id, RetryAdvice::default())
+    written(speech::refusal(face, refusal, words, &request_name(id), RetryAdvice::default()))
 }
 
-fn written(face: Face, refusal: Refusal, words: &str, id: u64, advice: RetryAdvice) -> Response<ReplyBody> {
-    let reply = speech::refusal(face, refusal, words, &request_name(id), advice);
+fn written(reply: RefusalReply) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Whole(Some(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in reply.headers {
@@ -27,10 +29,25 @@ fn written(face: Face, refusal: Refusal, words: &str, id: u64, advice: RetryAdvi
     response
 }
 
-/// A refusal of the path in the caller's dialect.
-pub(super) fn reject(face: Face, rejection: &Rejection, id: u64) -> Response<ReplyBody> {
+/// A refusal of the path in the caller's dialect. Our own face has readers: its message is in their language, and what
+/// exactly is wrong stands beside it in English, for whoever writes the caller's program.
+pub(super) fn reject(face: Face, rejection: &Rejection, id: u64, language: Language) -> Response<ReplyBody> {
     let (refusal, words, advice) = told(rejection);
-    written(face, refusal, &words, id, advice)
+    let id = request_name(id);
+    if face != Face::Chat {
+        return written(speech::refusal(face, refusal, &words, &id, advice));
+    }
+    let limit = match rejection {
+        Rejection::Limited { limit, .. } | Rejection::TooLargeForLimit(limit) => Some(&*limit.name),
+        _ => None,
+    };
+    let chat = ChatRefusal { refusal, language, detail: Some(&words), limit, request_id: &id, advice };
+    written(chat.reply())
+}
+
+/// Seconds, rounded up: never sooner than a limit has room.
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
@@ -66,10 +83,12 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             (Refusal::NotFound, format!("no route is named {}", quoted(model)), RetryAdvice::default())
         }
         Rejection::TooLargeForLimit(limit) => {
-            (Refusal::TooLarge, format!("the request is larger than its limit a {limit}"), never(None))
+            let words = format!("this request alone needs more than the rate limit admits: {limit}");
+            (Refusal::TooLarge, words, never(None))
         }
         Rejection::Limited { limit, come_back } => {
-            let words = format!("the limit of requests a {limit} is reached");
+            let seconds = whole_seconds(come_back.after);
+            let words = format!("rate limit exceeded: {limit}; retry in {seconds} s");
             let advice = if come_back.worth_waiting { after } else { never };
             (Refusal::Throttled, words, advice(Some(come_back.after)))
         }
@@ -96,6 +115,10 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
             (Refusal::TooLarge, words, never(None))
         }
         Rejection::UntrackedInput(message) => (Refusal::Malformed, message.clone(), never(None)),
+        Rejection::Blocked { rule } => {
+            let words = format!("a text of this request is blocked by the guardrail ({rule})");
+            (Refusal::Malformed, words, never(None))
+        }
         Rejection::SwitchedOff => {
             (Refusal::SwitchedOff, "an operator has switched models off".to_owned(), never(None))
         }
@@ -148,7 +171,9 @@ mod tests {
     use super::told;
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
-    use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON};
+    use seawall_core::quota::{ComeBack, Quota, Unit};
+    use seawall_core::vocabulary::Tier;
+    use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, LimitName, LimitScope, Rejection, SOON};
     use seawall_wire::Refusal;
     use std::time::Duration;
 
@@ -160,6 +185,16 @@ mod tests {
             assert_eq!((refusal, advice.should_retry), (Refusal::Overloaded, Some(false)));
             assert_eq!(told, format!("no model answered {words}"));
         }
+    }
+
+    #[test]
+    fn a_refusal_by_a_limit_names_the_limit_whom_it_counts_and_the_wait() {
+        let quota = Quota::sliding("minute", Unit::Request, 30, Duration::from_secs(60), 0).unwrap();
+        let limit = LimitName::new(&quota, LimitScope::Tier(Tier::Standard)).into();
+        let come_back = ComeBack { after: Duration::from_millis(11_200), worth_waiting: true };
+        let (refusal, words, advice) = told(&Rejection::Limited { limit, come_back });
+        assert_eq!((refusal, advice.should_retry), (Refusal::Throttled, None));
+        assert_eq!(words, "rate limit exceeded: 30 requests per minute (tier standard); retry in 12 s");
     }
 
     #[test]

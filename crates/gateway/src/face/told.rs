@@ -1,5 +1,6 @@
 //! What an answer's headers say of how it came about.
 
+use super::refusal::whole_seconds;
 use crate::digits::{decimal, padded};
 use bytes::{BufMut as _, BytesMut};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -58,6 +59,10 @@ pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) 
         text.0.put_slice(name.as_bytes());
         text.0.put_slice(b"\";r=");
         text.number(view.remaining.into());
+        if let Some(resets) = notes.limit_resets {
+            text.0.put_slice(b";t=");
+            text.number(whole_seconds(resets));
+        }
         text.tell(headers, LIMIT);
     }
     if let Some(policy) = &notes.policy {

@@ -32,6 +32,10 @@ pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
     if let Some(cause) = record.cause {
         word(line, "cause", cause);
     }
+    if let Some(limit) = &record.limit {
+        name(line, "limit", &limit.name);
+        word(line, "limit_scope", limit.scope.label());
+    }
     if record.would_limit {
         line.push_str(",\"would_limit\":true");
     }

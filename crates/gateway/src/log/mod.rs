@@ -17,7 +17,7 @@ pub(crate) use recent::{Recent, SHOWN};
 
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
-use seawall_pipeline::{AttemptRecord, Observer, Record, Runtime as _};
+use seawall_pipeline::{AttemptRecord, CredentialStatus, Observer, Record, Runtime as _};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +77,17 @@ impl Observer for AccessLog {
 
     fn attempted(&self, attempt: &AttemptRecord<'_>) {
         self.metrics.attempted(attempt);
+    }
+
+    fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
+        match status {
+            CredentialStatus::Rejected => {
+                eprintln!("seawall: target {target}: the vendor rejects its key; check targets.{target}.key");
+            }
+            CredentialStatus::Accepted | CredentialStatus::Unknown => {
+                eprintln!("seawall: target {target}: the vendor accepts its key again");
+            }
+        }
     }
 }
 

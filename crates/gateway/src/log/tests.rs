@@ -27,6 +27,7 @@ pub(super) fn record(verdict: Verdict) -> Record {
         rung: Some(Rung::StrongModel),
         target: Some("str\"ong".into()),
         would_limit: false,
+        limit: None,
         cause: None,
         verdict,
         attempts: 2,

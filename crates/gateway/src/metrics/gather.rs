@@ -11,7 +11,7 @@ use seawall_core::pressure::Pressure;
 use seawall_core::queue::QueueStats;
 use seawall_core::retry::StopReason;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{DaySpend, Path, TargetStatus};
+use seawall_pipeline::{CredentialStatus, DaySpend, LimitScope, Path, TargetStatus};
 use std::time::Duration;
 
 /// How a gateway stands beside what its path knows.
@@ -40,6 +40,14 @@ impl Metrics {
         write_budget(&mut page, &path.spend());
         page.value(&table::JOURNAL_FAILURES, &[], path.books_stats().journal_failures);
         page.value(&table::DIRECTORY_FALLBACKS, &[], self.directory_fallbacks.get(0));
+        for (place, limit) in words::LIMITS.iter().enumerate() {
+            for (scope, word) in LimitScope::LABELS.iter().enumerate() {
+                let count = self.limited.get(place * LimitScope::LABELS.len() + scope);
+                if count > 0 {
+                    page.value(&table::LIMITED, &[limit, word], count);
+                }
+            }
+        }
         page.value(&table::WOULD_LIMIT, &[], self.would_limit.get(0));
         if let Some(shared) = standing.shared {
             page.value(&table::SHARED_HERE, &[], u8::from(shared.is_here));
@@ -131,10 +139,11 @@ fn write_retries<R: Runtime>(page: &mut Page, path: &Path<R>) {
 type Reads = fn(&TargetStatus) -> u64;
 
 pub(super) fn write_targets(page: &mut Page, targets: &[TargetStatus]) {
-    let gauges: [(&'static Metric, Reads); 10] = [
+    let gauges: [(&'static Metric, Reads); 11] = [
         (&table::BREAKER, |target| phase(target.breaker.phase)),
         (&table::OPEN_FOR_ONE, |target| u64::from(target.breaker.is_open_for_one)),
         (&table::PANIC_CALLS, |target| target.panic_calls),
+        (&table::CREDENTIAL_REJECTED, |target| u64::from(target.credential == CredentialStatus::Rejected)),
         (&table::PRESSURE, |target| pressure(target.pressure)),
         (&table::IN_FLIGHT, |target| target.in_flight.0.into()),
         (&table::IN_FLIGHT_LIMIT, |target| target.in_flight.1.into()),

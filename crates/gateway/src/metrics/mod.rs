@@ -33,7 +33,7 @@ pub use reference::metrics_reference;
 use arc_swap::ArcSwap;
 use cells::{Cells, Durations};
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptRecord, Record, TierOrigin};
+use seawall_pipeline::{AttemptRecord, LimitScope, Record, TierOrigin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use words::{ENDINGS, FACES, OUTCOMES, TIERS};
@@ -71,6 +71,8 @@ pub struct Metrics {
     /// Lines of the log that were lost.
     lines_lost: Cells<1>,
     directory_fallbacks: Cells<1>,
+    /// By limit and scope.
+    limited: Cells<{ words::LIMITS.len() * LimitScope::LABELS.len() }>,
     would_limit: Cells<1>,
 }
 
@@ -115,6 +117,7 @@ impl Default for Metrics {
             faces: std::array::from_fn(face),
             lines_lost: Cells::default(),
             directory_fallbacks: Cells::default(),
+            limited: Cells::default(),
             would_limit: Cells::default(),
         }
     }
@@ -157,6 +160,9 @@ impl Metrics {
         }
         if matches!(record.caller, Some((_, _, TierOrigin::Fallback))) {
             self.directory_fallbacks.add(0, 1);
+        }
+        if let Some(limit) = &record.limit {
+            self.limited.add(words::limited(&limit.name, &limit.scope), 1);
         }
         if record.would_limit {
             self.would_limit.add(0, 1);

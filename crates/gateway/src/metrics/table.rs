@@ -100,6 +100,8 @@ metrics! {
         "1 while a target's breaker is open for one caller, who provoked the failures, and not for others; else 0.";
     PANIC_CALLS: Counter "seawall_panic_calls_total" ["target"]
         "Calls that were sent to a target although its breaker blocked, because it was only slow and no other could be asked.";
+    CREDENTIAL_REJECTED: Gauge "seawall_target_credential_rejected" ["target"]
+        "1 while a target's vendor rejects our key, else 0.";
     PRESSURE: Gauge "seawall_pressure" ["target"]
         "How hard a target struggles: 0 normal, 1 slight, 2 high, 3 recovery, 4 open.";
     HELD_BACK: Gauge "seawall_held_back_seconds" ["target"]
@@ -142,6 +144,8 @@ metrics! {
         "Entries of the books that could not be written to the journal.";
     DIRECTORY_FALLBACKS: Counter "seawall_directory_fallbacks_total" []
         "Requests whose caller's tier nobody could be asked for, so that the least was given.";
+    LIMITED: Counter "seawall_limited_total" ["limit", "scope"]
+        "Requests that a limit refused, or would have refused if it were enforced, by limit and by whose requests it counts.";
     WOULD_LIMIT: Counter "seawall_would_limit_total" []
         "Requests that a limit would have refused that is tried and not enforced.";
     SHARED_HERE: Gauge "seawall_shared_store_here" []

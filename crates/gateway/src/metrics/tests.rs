@@ -106,6 +106,7 @@ fn record(verdict: Verdict) -> Record {
         rung: None,
         target: None,
         would_limit: false,
+        limit: None,
         cause: None,
         verdict,
         attempts: 1,

@@ -2,7 +2,7 @@
 
 use seawall_core::failure::FailureKind;
 use seawall_core::vocabulary::Tier;
-use seawall_pipeline::{AttemptEnding, Rejection, Verdict};
+use seawall_pipeline::{AttemptEnding, LimitScope, Rejection, Verdict};
 
 /// What stands for a word that is on no list: whoever made it has forgotten to put it there.
 const OTHER: &str = "other";
@@ -77,6 +77,17 @@ pub(super) fn outcome_word(place: usize) -> &'static str {
 fn place(list: &[&str], word: &str) -> usize {
     let last = if list.last() == Some(&OTHER) { list.len() - 1 } else { list.len() };
     list.iter().position(|known| *known == word).unwrap_or(last)
+}
+
+/// The names of limits. Settings choose their numbers, not their names.
+pub(super) const LIMITS: [&str; 8] =
+    ["second", "minute", "hour", "day", "month", "requests", "tokens", OTHER];
+
+/// The place of a limit and its scope.
+pub(super) fn limited(limit: &str, scope: &LimitScope) -> usize {
+    let scopes = LimitScope::LABELS;
+    let scope = scopes.iter().position(|name| *name == scope.label()).unwrap_or_default();
+    place(&LIMITS, limit) * scopes.len() + scope
 }
 
 #[cfg(test)]

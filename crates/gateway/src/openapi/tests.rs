@@ -10,7 +10,7 @@ use seawall_core::money::Money;
 use seawall_core::quota::{ComeBack, GroupId, LimitId, LimitView};
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use seawall_pipeline::speech::{Face, WholeAnswer, request_id_header};
-use seawall_pipeline::{Arriving, Conflict, Notes, Rejection, Reply, ReplyContent};
+use seawall_pipeline::{Arriving, Conflict, LimitName, Notes, Rejection, Reply, ReplyContent};
 use seawall_wire::chat::FinishReason;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -128,6 +128,8 @@ fn notes() -> Notes {
         level: Some(Level::HighLoad),
         tightest: Some((LimitView { limit, capacity: 70, remaining: 69 }, "minute".into())),
         policy: Some("\"minute\";q=70;w=60, \"hour\";q=500;w=3600".into()),
+        limit_resets: None,
+        language: None,
     }
 }
 
@@ -142,7 +144,8 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Revoked,
         Rejection::Forbidden,
         Rejection::UnknownModel("novel".to_owned()),
-        Rejection::TooLargeForLimit("minute".into()),
+        Rejection::TooLargeForLimit(LimitName::unknown("minute").into()),
+        Rejection::Blocked { rule: "deny_list.1".into() },
         Rejection::Conflict(Conflict::InProgress),
         Rejection::Conflict(Conflict::Done),
         Rejection::Conflict(Conflict::OtherRequest),
@@ -156,7 +159,7 @@ fn rejections() -> Vec<Rejection> {
     ];
     for worth_waiting in [true, false] {
         let come_back = ComeBack { after: wait, worth_waiting };
-        all.push(Rejection::Limited { limit: "minute".into(), come_back });
+        all.push(Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back });
     }
     for kind in FailureKind::ALL {
         let failure = Failure { retry_after: Some(wait), ..Failure::of(kind) };
@@ -212,9 +215,14 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
         for content in contents {
             let reply: Reply<TokioRuntime> = Reply { content, notes: notes() };
             let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
-            // A refusal knows no rung and no limit.
+            let is_limited = matches!(reply.content, ReplyContent::Rejected(Rejection::Limited { .. }));
+            // A refusal knows no rung, and no limit but the one that refused.
             let reply = if is_refused {
-                let notes = Notes { attempts: 3, cost: Some(Money::ZERO), ..Notes::default() };
+                let known = if is_limited { notes() } else { Notes::default() };
+                let Notes { tightest, policy, .. } = known;
+                let limit_resets = is_limited.then_some(Duration::from_secs(2));
+                let (attempts, cost) = (3, Some(Money::ZERO));
+                let notes = Notes { attempts, cost, tightest, policy, limit_resets, ..Notes::default() };
                 Reply { notes, ..reply }
             } else {
                 reply

@@ -22,6 +22,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::handle::{Runtime, within};
 use seawall_core::money::{Money, Usage};
 use seawall_core::vocabulary::{Grade, Rung};
+use seawall_wire::chat::FinishReason;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -125,12 +126,20 @@ pub(crate) async fn answer_chat<R: Runtime>(
         reasons: planned.plan.reasons.iter().map(ToString::to_string).collect(),
         retry_after: None,
     };
-    if let GuardrailDecision::Block { rule } = rules.guardrails.check_question(&question.ask.message) {
+    // What was said before is part of what a model is asked.
+    let texts = question.ask.history.iter().map(|turn| &turn.text).chain([&question.ask.message]);
+    let mut decisions = texts.map(|text| rules.guardrails.check_question(text));
+    if let Some(GuardrailDecision::Block { rule }) = decisions.find(|it| *it != GuardrailDecision::Pass) {
         talk.reasons.push(format!("guardrail:{rule}"));
         return talk.redirect();
     }
     for rung in &planned.plan.rungs {
         let said = match rung {
+            Rung::StrongModel | Rung::FastModel if planned.is_day_spent => {
+                let grade = if *rung == Rung::StrongModel { Grade::Strong } else { Grade::Fast };
+                talk.reasons.push(format!("{grade}:budget_spent"));
+                None
+            }
             Rung::FreshCache => talk.look_at_shelf(true).await,
             Rung::StrongModel => talk.ask_models(Grade::Strong).await,
             Rung::FastModel => talk.ask_models(Grade::Fast).await,
@@ -192,6 +201,16 @@ impl<R: Runtime> Talk<'_, R> {
         let mut reply = self.reply(Rung::Apology, words.to_owned());
         reply.finish = ChatFinish::Blocked;
         Self::ready(reply)
+    }
+
+    /// The same for a model, or its vendor, that declined. No other model is asked: it would answer what was blocked.
+    fn declined(&mut self, usage: Option<Usage>) -> Said<R> {
+        self.reasons.push("guardrail:vendor".to_owned());
+        let words = ChatText::Redirect.words(self.question.ask.language());
+        let mut reply = self.reply(Rung::Apology, words.to_owned());
+        reply.finish = ChatFinish::Refused;
+        reply.usage = usage.unwrap_or_default();
+        Said::Whole(Box::new(reply), usage)
     }
 
     fn apology(&self) -> Said<R> {
@@ -260,6 +279,9 @@ impl<R: Runtime> Talk<'_, R> {
                 if let Some(lead) = lead {
                     lead.failed();
                 }
+                if unanswered.is_filtered() {
+                    return Some(self.declined(None));
+                }
                 self.note(grade, &unanswered);
                 None
             }
@@ -282,7 +304,7 @@ impl<R: Runtime> Talk<'_, R> {
     async fn begun(
         &mut self,
         attempt: Box<Attempt<R>>,
-        begun: Begun,
+        mut begun: Begun,
         grade: Grade,
         lead: Option<Lead<R>>,
     ) -> Option<Said<R>> {
@@ -292,7 +314,7 @@ impl<R: Runtime> Talk<'_, R> {
         };
         let mut reply = self.reply(rung, String::new());
         reply.target = Some(attempt.target.name.as_ref().to_owned());
-        let telling = Telling {
+        let mut telling = Telling {
             reply,
             ask_language: self.question.ask.language(),
             text: String::new(),
@@ -302,7 +324,13 @@ impl<R: Runtime> Talk<'_, R> {
             grade,
             lead,
         };
+        telling.add(&begun.stream.take_text());
         if self.question.ask.stream {
+            // Nothing was said yet, so that our own words can take its place.
+            if is_declined(&begun) && telling.text.is_empty() {
+                telling.fail();
+                return Some(self.declined(Some(attempt.usage)));
+            }
             return Some(Said::Begun(Box::new(begun), attempt, Box::new(telling)));
         }
         self.collected(attempt, begun, telling, grade).await
@@ -351,6 +379,9 @@ impl<R: Runtime> Talk<'_, R> {
                 let usage = attempt.usage;
                 let end = (begun.stream.finish(), begun.stream.is_stopped());
                 telling.finish(runtime, end, usage, self.tally.cost());
+                if is_declined(&begun) {
+                    return Some(self.declined(Some(usage)));
+                }
                 telling.reply.answer = std::mem::take(&mut telling.text);
                 Some(Said::Whole(Box::new(telling.reply), Some(usage)))
             }
@@ -369,6 +400,11 @@ impl<R: Runtime> Talk<'_, R> {
             }
         }
     }
+}
+
+/// Whether a stream has ended with the vendor's, or the model's own, refusal.
+fn is_declined(begun: &Begun) -> bool {
+    begun.stream.is_finished() && begun.stream.finish() == Some(FinishReason::Refusal)
 }
 
 /// An answer in one piece has at most so many bytes of text. More is kept for nobody, and is no answer to who wants it whole.

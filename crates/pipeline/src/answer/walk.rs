@@ -15,7 +15,7 @@ use seawall_core::breaker::{BreakerPhase, LastResort};
 use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
-use seawall_core::failure::Retryability;
+use seawall_core::failure::{FailureKind, Retryability};
 use seawall_core::handle::{Runtime, after_you};
 use seawall_core::in_flight::{SlotHolder, SlotRefusal};
 use seawall_core::money::Money;
@@ -108,6 +108,11 @@ impl Unanswered {
             (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
             (None, None) => "no_target",
         }
+    }
+
+    /// Whether the vendor's guardrail stood before it.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.failure.as_ref().is_some_and(|error| error.failure.kind == FailureKind::Filtered)
     }
 
     /// When to come back, where that is known.

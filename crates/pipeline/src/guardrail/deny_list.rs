@@ -1,5 +1,6 @@
 //! Texts that must not occur.
 
+use super::disguise::{Disguise, undisguised};
 use super::fold::{Folding, folded};
 use super::{AnswerWatch, Guardrail, GuardrailDecision, WatchDecision};
 use aho_corasick::Anchored;
@@ -19,11 +20,16 @@ const PADDING: u64 = 4_096;
 const PADDED: &str = "deny_list.padded";
 
 /// Texts that must not occur, in whatever case and width, with whatever unseen characters between, and however an answer is
-/// split. All are looked for at once, in one pass; what they are is never told.
+/// split. All are looked for at once, in one pass; what they are is never told. [`DenyList::undisguising`] also finds
+/// them dressed up.
 #[derive(Clone)]
 pub struct DenyList(Arc<Patterns>);
 
 struct Patterns {
+    /// Whether text is compared as it is meant, rather than as it is written.
+    undisguises: bool,
+    /// By pattern of the automaton: its place in the list, from 1.
+    rules: Vec<usize>,
     automaton: NFA,
     start: StateID,
     /// By state: how many bytes before it could become part of a match.
@@ -33,6 +39,14 @@ struct Patterns {
 }
 
 impl DenyList {
+    /// Everything that a list of texts needs: them as they are written, and as they are meant. Nothing for no texts.
+    pub fn both(patterns: &[String]) -> Result<Vec<Arc<dyn Guardrail>>, SettingError> {
+        if patterns.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Arc::new(Self::new(patterns)?), Arc::new(Self::undisguising(patterns)?)])
+    }
+
     /// Refuses a pattern of which nothing is left to be seen, and one of more than 1,000 characters. Rules are named by their
     /// place in the list, from 1.
     pub fn new(patterns: &[String]) -> Result<Self, SettingError> {
@@ -48,15 +62,30 @@ impl DenyList {
             }
             all.push(pattern);
         }
+        let rules = (1..=all.len()).collect();
+        Self::of(&all, rules, false)
+    }
+
+    /// The same texts as they are meant: accents, letters of other scripts, separators and kana of the other kind hide
+    /// nothing. Patterns of which too little would be left, such as `C++`, are left to [`DenyList::new`].
+    pub fn undisguising(patterns: &[String]) -> Result<Self, SettingError> {
+        let meant = |(place, pattern): (usize, &String)| Some((place + 1, undisguised(pattern)?));
+        let meant = patterns.iter().enumerate().filter_map(meant);
+        let (rules, all): (Vec<usize>, Vec<String>) =
+            meant.filter(|(_, pattern)| pattern.chars().count() <= LONGEST).unzip();
+        Self::of(&all, rules, true)
+    }
+
+    fn of(all: &[String], rules: Vec<usize>, undisguises: bool) -> Result<Self, SettingError> {
         let unusable = |_| SettingError::new(SETTING, "is too large");
-        let automaton = NFA::new(&all).map_err(unusable)?;
+        let automaton = NFA::new(all).map_err(unusable)?;
         let start =
             automaton.start_state(Anchored::No).map_err(|_| SettingError::new(SETTING, "is unusable"))?;
-        let depths = depths(&automaton, start, &all);
+        let depths = depths(&automaton, start, all);
         let longest = all.iter().map(String::len).max().unwrap_or_default() as u64;
         // A character of four bytes may be compared as one of a single byte.
         let most_held = longest.saturating_mul(4).saturating_add(PADDING);
-        Ok(Self(Arc::new(Patterns { automaton, start, depths, most_held })))
+        Ok(Self(Arc::new(Patterns { undisguises, rules, automaton, start, depths, most_held })))
     }
 
     fn begin(&self) -> DenyWatch {
@@ -66,7 +95,12 @@ impl DenyList {
             held: VecDeque::new(),
             blocked: None,
         };
-        DenyWatch { search, folding: Folding::new(), length: 0 }
+        let folding = if self.0.undisguises {
+            Compared::AsMeant(Disguise::default())
+        } else {
+            Compared::AsWritten(Folding::new())
+        };
+        DenyWatch { search, folding, length: 0 }
     }
 }
 
@@ -106,9 +140,38 @@ impl fmt::Debug for DenyList {
     }
 }
 
+/// How text becomes what is compared.
+enum Compared {
+    AsWritten(Folding),
+    AsMeant(Disguise),
+}
+
+impl Compared {
+    fn take(&mut self, character: char, at: u64, give: &mut impl FnMut(char, u64)) {
+        match self {
+            Self::AsWritten(folding) => folding.take(character, at, give),
+            Self::AsMeant(disguise) => disguise.take(character, at, give),
+        }
+    }
+
+    fn end(&mut self, give: &mut impl FnMut(char, u64)) {
+        match self {
+            Self::AsWritten(folding) => folding.end(give),
+            Self::AsMeant(disguise) => disguise.end(give),
+        }
+    }
+
+    fn pending_from(&self) -> Option<u64> {
+        match self {
+            Self::AsWritten(folding) => folding.pending_from(),
+            Self::AsMeant(disguise) => disguise.pending_from(),
+        }
+    }
+}
+
 /// Looks at one answer. It keeps places, never text, and no more of them than the longest pattern has bytes.
 struct DenyWatch {
-    folding: Folding,
+    folding: Compared,
     search: Search,
     /// Bytes that have come.
     length: u64,
@@ -163,7 +226,7 @@ impl Search {
         if self.blocked.is_some() {
             return;
         }
-        let Patterns { automaton, depths, .. } = &*self.patterns;
+        let Patterns { automaton, depths, rules, .. } = &*self.patterns;
         for byte in character.encode_utf8(&mut [0; 4]).bytes() {
             self.state = automaton.next_state(Anchored::No, self.state, byte);
             let depth = depths.get(self.state.as_usize()).copied().unwrap_or_default() as usize;
@@ -173,8 +236,8 @@ impl Search {
         if automaton.is_match(self.state) {
             // Of several that end here, the first of the list.
             let matches = 0..automaton.match_len(self.state);
-            let rules = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
-            let rule = rules.min().unwrap_or_default() + 1;
+            let places = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
+            let rule = places.filter_map(|place| rules.get(place)).min().copied().unwrap_or_default();
             let harmless = self.held.front().copied().unwrap_or(at);
             self.blocked = Some((format!("{SETTING}.{rule}").into(), harmless));
         }

@@ -100,11 +100,11 @@ pub(super) const fn is_invisible(character: char) -> bool {
 }
 
 /// Down, up and down again, so that what shares a small letter or a capital with another is the same.
-fn without_case(character: char) -> impl Iterator<Item = char> {
+pub(super) fn without_case(character: char) -> impl Iterator<Item = char> {
     character.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 
-fn in_usual_width(character: char) -> char {
+pub(super) fn in_usual_width(character: char) -> char {
     let code = u32::from(character);
     match code {
         0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0).unwrap_or(character),

@@ -3,7 +3,8 @@
 //! A [`Guardrail`] looks at a question before any model is asked, and at an answer while it comes. [`DenyList`] is the one
 //! that is built in: texts that must not occur, however they are spelled. [`Guardrails`] are several that must all agree.
 //!
-//! **When it acts.** On a whole question at once. On an answer with every piece: an [`AnswerWatch`] says how much of all text
+//! **When it acts.** On every text of a request at once, whichever face of its route it came in at: at our own face the
+//! message and what was said before, at vendors' faces every string of the body. On an answer of our own face with every piece: an [`AnswerWatch`] says how much of all text
 //! so far may be released, and [`GuardedText`] keeps the rest back until it is decided. What was released stays released;
 //! after a block nothing follows.
 //!
@@ -24,14 +25,17 @@
 
 mod all;
 mod deny_list;
+mod disguise;
 mod fold;
 mod guarded_text;
+mod request;
 #[cfg(test)]
 mod tests;
 
 pub use all::Guardrails;
 pub use deny_list::DenyList;
 pub use guarded_text::GuardedText;
+pub(crate) use request::check_texts;
 
 /// The rule by which a watch is blocked that could not decide.
 const FAILED: &str = "failed";

@@ -328,3 +328,119 @@ fn a_watch_that_fails_or_says_what_cannot_be_blocks() {
     assert_eq!(all.check_answer("abc"), GuardrailDecision::Block { rule: "failed".into() });
     assert_eq!(Judged::of(release(3), 3, 3, true).release, 3);
 }
+
+/// The two lists that a gateway has, as one.
+fn whole(patterns: &[&str]) -> Guardrails {
+    let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+    Guardrails(DenyList::both(&patterns).unwrap())
+}
+
+#[test]
+fn however_it_is_spelled_it_is_the_same_text() {
+    let list = whole(&["Forbidden fruit", "ガラスの靴", "kabuki"]);
+    let spellings = [
+        "forbidden fruit",
+        "FoRbIdDeN FRUIT",
+        "ｆｏｒｂｉｄｄｅｎ　ｆｒｕｉｔ",
+        "for\u{200B}bidden fruit",
+        "for\u{200D}bid\u{2060}den fruit",
+        "for\u{AD}bidden fruit",
+        "for\u{202E}bidden\u{202C} fruit",
+        "\u{2066}forbidden\u{2069} fr\u{200F}uit",
+        "fоrbiddеn fruit", // Cyrillic о and е
+        "fοrbιdden frυit", // Greek ο, ι and υ
+        "FОRВIDDЕN FRUIТ", // Cyrillic capitals
+        "fօrbidden fruit", // Armenian օ
+        "f-o-r-b-i-d-d-e-n f-r-u-i-t",
+        "f.o.r.b.i.d.d.e.n f.r.u.i.t",
+        "f*o*r*b*i*d*d*e*n fruit",
+        "for_bid_den fruit",
+        "forbidden, fruit",
+        "fórbíddèn früit",
+        "fo\u{301}rbi\u{308}dden fruit",
+        "f̶o̶r̶b̶i̶d̶d̶e̶n̶ fruit",
+        "𝐟𝐨𝐫𝐛𝐢𝐝𝐝𝐞𝐧 𝐟𝐫𝐮𝐢𝐭",
+        "ⓕⓞⓡⓑⓘⓓⓓⓔⓝ ⓕⓡⓤⓘⓣ",
+        "𝒻ℴ𝓇𝒷𝒾𝒹𝒹ℯ𝓃 𝒻𝓇𝓊𝒾𝓉",
+        "forbıdden fruit",
+        "forbid\u{FE0F}den fruit",
+        "for\u{E0062}bidden fruit",
+        "forbidden\n\tfruit",
+        "k a b u k i",
+        "K. A. B. U. K. I.",
+        "k🍎a🍎b🍎u🍎k🍎i",
+        "ガラスの靴",
+        "ｶﾞﾗｽの靴",
+        "カ\u{3099}ラスの靴",
+        "がらすの靴",
+        "ガ・ラ・ス・の・靴",
+        "が ら す の 靴",
+    ];
+    assert!(spellings.len() >= 27);
+    let missed: Vec<&str> = spellings
+        .into_iter()
+        .filter(|text| list.check_question(&format!("Tell me of {text} now")) == GuardrailDecision::Pass)
+        .collect();
+    assert!(missed.is_empty(), "{missed:?}");
+    for text in spellings {
+        let text = format!("Tell me of {text} now");
+        // In the answer, too, and however that is split.
+        let pieces = text.split_inclusive(|_: char| true);
+        let (released, rule) = play(list.watch(), pieces);
+        assert!(rule.is_some() && text.starts_with(&released) && !released.contains("now"), "{text}");
+    }
+}
+
+#[test]
+fn what_only_resembles_it_passes() {
+    let list = whole(&["ass", "kabuki", "C++", "ガラス", "нет"]);
+    let harmless = [
+        "He has some time",
+        "Is it as simple as that?",
+        "I was reading a b c today",
+        "The letter C is harmless, and so is a plus.",
+        "カラスの歌",
+        "k4buki", // digits are not read as letters
+        "kabki",
+        "The hen went home.",
+        "a, b, c, d and e",
+        "-----------------------------------------------------------------",
+        "",
+    ];
+    for text in harmless {
+        assert_eq!(list.check_question(text), GuardrailDecision::Pass, "{text}");
+        assert_eq!(
+            play(list.watch(), text.split_inclusive(|_: char| true)),
+            (text.to_owned(), None),
+            "{text}"
+        );
+    }
+    for text in ["I like c++.", "нет!", "a.s.s", "pass"] {
+        assert_ne!(list.check_question(text), GuardrailDecision::Pass, "{text}");
+    }
+    // A line of dashes behind what could become a match is no padding.
+    let rule = "-".repeat(10_000);
+    assert_eq!(list.check_question(&format!("kabu{rule}la")), GuardrailDecision::Pass);
+    assert_eq!(list.check_question(&format!("kabu{}la", "\n".repeat(3_000))), GuardrailDecision::Pass);
+}
+
+const DISGUISES: [&str; 24] = [
+    "a", "A", "á", "а", "b", "β", "c", " ", "　", "-", ".", "\u{200B}", "\u{301}", "か", "が", "ｶ", "ガ", "ﾞ",
+    "\u{3099}", "は", "゜", "ﬁ", "x", "\n",
+];
+
+proptest! {
+    #[test]
+    fn how_an_answer_is_split_changes_nothing_of_what_is_found_in_it(
+        patterns in vec(vec(select(&DISGUISES[..]), 3..7), 0..5),
+        text in vec(select(&DISGUISES[..]), 0..40), places: Vec<Index>,
+    ) {
+        let patterns: Vec<String> = patterns.into_iter().map(|letters| letters.concat()).collect();
+        let (list, text) = (DenyList::undisguising(&patterns).unwrap(), text.concat());
+        let (released, rule) = play(list.watch(), split(&text, &places));
+        prop_assert!(text.starts_with(&released));
+        prop_assert_eq!(released == text, rule.is_none());
+        prop_assert_eq!(is_blocked(&list, &text), rule.is_some());
+        prop_assert_eq!(play(list.watch(), [text.as_str()]), (released, rule));
+    }
+}

@@ -71,7 +71,7 @@ fn a_guest_gets_its_twelve_and_is_told_when_to_come_back() {
         .collect();
     assert_eq!((refused.len(), target.calls()), (1, 12));
     let (limit, come_back) = &refused[0];
-    assert_eq!(&**limit, "minute");
+    assert_eq!(limit.to_string(), "12 requests per minute (tier guest)");
     assert!(come_back.after > Duration::from_secs(60) && !come_back.worth_waiting);
 }
 

@@ -70,7 +70,7 @@ fn who_leaves_an_answer_has_used_its_tokens() {
     }
     let third = shop.ask_and_wait(PRIME, &body(true));
     assert!(
-        matches!(&third, Seen::Rejected(Rejection::Limited { limit, .. }) if &**limit == "tokens"),
+        matches!(&third, Seen::Rejected(Rejection::Limited { limit, .. }) if &*limit.name == "tokens"),
         "{third:?}"
     );
 }
