@@ -126,7 +126,13 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),
         retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default())?),
-        arrival: ArrivalLimits { head: minute, body: minute, guest_body: 1 << 18 },
+        arrival: ArrivalLimits {
+            head: minute,
+            body: minute,
+            idle: minute,
+            send: minute,
+            guest_body: 1 << 18,
+        },
     };
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;

@@ -44,6 +44,17 @@ pub(crate) struct Life {
     pub(crate) memory: (Option<u64>, u64),
 }
 
+/// What became of a node while strangers were at it.
+#[derive(Clone, Debug)]
+pub(crate) struct StrangersSeen {
+    pub(crate) node: usize,
+    /// Bytes of memory that it had more than before.
+    pub(crate) grown: u64,
+    /// How often somebody with a key asked, and how it was not answered.
+    pub(crate) asked: u32,
+    pub(crate) unanswered: Vec<String>,
+}
+
 /// Everything that was seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
@@ -71,6 +82,8 @@ pub(crate) struct Seen {
     pub(crate) overdrawn: Vec<String>,
     /// From when on a node's money may have been too little for the dearer model.
     pub(crate) tight: [Option<Timestamp>; NODES],
+    /// What became of nodes while strangers were at them.
+    pub(crate) strangers: Vec<StrangersSeen>,
     /// What programs did that they must not.
     pub(crate) misdeeds: Vec<String>,
 }

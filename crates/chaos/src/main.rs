@@ -13,7 +13,7 @@
 //! | `schedule`, `traffic` | what goes wrong and what is asked, from the seed |
 //! | `process`, `node`, `model`, `store` | the programs |
 //! | `setting` | what a node is told |
-//! | `caller` | how a caller asks |
+//! | `caller`, `strangers` | how a caller asks, and how nobody in particular does |
 //! | `history`, `ledger` | what happened, and what was written down of it |
 //! | `law` | what must hold |
 //! | `run`, `show` | the run, and what is seen of it |
@@ -30,6 +30,7 @@ mod schedule;
 mod setting;
 mod show;
 mod store;
+mod strangers;
 mod traffic;
 
 use anyhow::{Context as _, anyhow, ensure};

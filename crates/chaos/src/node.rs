@@ -190,6 +190,11 @@ impl Node {
         process.as_ref().map_or(Ok(()), |running| running.signal(Signal::Reread))
     }
 
+    /// The number of its process; nothing while it is being started or ended.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.process.try_lock().ok()?.as_ref().map(Process::id)
+    }
+
     /// What its books say; nothing while it is being started.
     pub(crate) async fn books(&self) -> Option<Books> {
         let late = Deadline::after(self.runtime.monotonic(), READ_WITHIN);

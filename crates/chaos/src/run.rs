@@ -1,7 +1,7 @@
 //! The run itself: starts everything, lets it go wrong, and looks at what is left.
 
 use crate::caller::ask;
-use crate::history::{Asked, History, Span};
+use crate::history::{Asked, History, Span, StrangersSeen};
 use crate::law::{Evidence, Law, judged};
 use crate::ledger::{priced, written};
 use crate::model::Model;
@@ -11,6 +11,7 @@ use crate::schedule::{DISHONEST, MODELS, NODES, Planned, Trouble, schedule, spoi
 use crate::setting::NodeSettings;
 use crate::show::Screen;
 use crate::store::Store;
+use crate::strangers::strangers;
 use crate::traffic::{Arrival, arrivals};
 use anyhow::Context as _;
 use seawall_core::chance::SeededChance;
@@ -234,6 +235,11 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
                 node.reread().await?;
             }
         }
+        Trouble::Strangers(lasts) => {
+            let at = |number: usize| strangers(&stage.nodes[number], number, lasts, stage.runtime);
+            let seen: [Option<StrangersSeen>; NODES] = tokio::join!(at(0), at(1)).into();
+            stage.history.seen().strangers.extend(seen.into_iter().flatten());
+        }
         // It is among the questions.
         Trouble::Flood(_) | Trouble::Hostile(_) => {}
     }
@@ -252,6 +258,7 @@ fn told(trouble: &Trouble) -> String {
         Trouble::NodeStopped(node) => format!("node {node} told to stop, and started anew"),
         Trouble::NodeKilled(node) => format!("node {node} killed, and started anew"),
         Trouble::Reload(variant) => format!("both nodes read limits {variant}"),
+        Trouble::Strangers(lasts) => format!("unfinished, idle and unread connections for {lasts:.1?}"),
         Trouble::Flood(lasts) => format!("one caller floods for {lasts:.1?}"),
         Trouble::Hostile(lasts) => format!("one caller provokes failures for {lasts:.1?}"),
     }

@@ -58,6 +58,8 @@ pub(crate) enum Trouble {
     Flood(Duration),
     /// One caller provokes failures that nobody else sees, for this time.
     Hostile(Duration),
+    /// Clients that nobody knows, do not finish and do not read, at every node for this time.
+    Strangers(Duration),
 }
 
 /// Both models answer as they should, late.
@@ -96,6 +98,7 @@ enum Card {
     Hostile,
     EndlessOutput,
     LyingUsage,
+    Strangers,
 }
 
 /// The model that passes its limits: three times in ten minutes set a target aside, and the other one has to be there.
@@ -103,7 +106,7 @@ const OVERRUNS: usize = 0;
 /// The names of faults by which a model bills, or says that it bills, more than a request allows.
 pub(crate) const DISHONEST: [&str; 2] = ["endless output", "lying usage"];
 
-const DECK: [Card; 19] = [
+const DECK: [Card; 20] = [
     Card::Model,
     Card::Model,
     Card::Model,
@@ -123,6 +126,7 @@ const DECK: [Card; 19] = [
     Card::Hostile,
     Card::EndlessOutput,
     Card::LyingUsage,
+    Card::Strangers,
 ];
 
 /// Everything that will go wrong in a run of this length, the earliest first.
@@ -188,7 +192,7 @@ impl Dealer {
             Card::EndlessOutput | Card::LyingUsage => self.models_free[OVERRUNS] <= at,
             Card::StoreKilled | Card::StoreFrozen | Card::StoreLineLost => self.store_free <= at,
             Card::NodeStopped | Card::NodeKilled => self.nodes_free <= at,
-            Card::Reload | Card::Flood => true,
+            Card::Reload | Card::Flood | Card::Strangers => true,
         }
     }
 
@@ -247,6 +251,7 @@ impl Dealer {
                 (0..MODELS).for_each(|model| self.go_wrong(model, HOSTILE_CALLER, rule.clone(), at, until));
                 Trouble::Hostile(lasts)
             }
+            Card::Strangers => Trouble::Strangers(self.millis(2_000, 4_000)),
         };
         self.planned.push(Planned { at, trouble });
     }
@@ -332,6 +337,7 @@ mod tests {
             Trouble::Reload(_) => "reload",
             Trouble::Flood(_) => "flood",
             Trouble::Hostile(_) => "hostile",
+            Trouble::Strangers(_) => "strangers",
         }
     }
 
@@ -355,6 +361,7 @@ mod tests {
                 "reload",
                 "flood",
                 "hostile",
+                "strangers",
             ] {
                 assert!(planned.iter().any(|one| kind(one) == wanted), "seed {seed} has no {wanted}");
             }
@@ -386,7 +393,8 @@ mod tests {
                     | Trouble::StoreFrozen(_)
                     | Trouble::StoreLineLost(_)
                     | Trouble::Flood(_)
-                    | Trouble::Hostile(_) => {}
+                    | Trouble::Hostile(_)
+                    | Trouble::Strangers(_) => {}
                 }
             }
             prop_assert_eq!(is_spoilt, [false; MODELS], "all are well at the end");

@@ -114,6 +114,14 @@ pub struct ServerSettings {
     pub header_time: Duration,
     /// How long its body may take.
     pub body_time: Duration,
+    /// Connections of callers at once.
+    pub max_connections: u64,
+    /// Connections of one address at once.
+    pub max_connections_per_address: u64,
+    /// How long an HTTP/2 connection may be open without a request.
+    pub idle_timeout: Duration,
+    /// How long an answer may wait for its caller to read on.
+    pub send_timeout: Duration,
     /// How long requests may take to finish at the end.
     pub drain_time: Duration,
     /// Proxies whose word on where a request came from is believed.

@@ -2,6 +2,7 @@
 
 use crate::admin::{Credential, Guard};
 use crate::chat::ChatState;
+use crate::connections::{Connections, raise_file_limit};
 use crate::identity::{Gate, GateError, caller_options};
 use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
 use crate::late_directory::LateDirectory;
@@ -159,6 +160,7 @@ struct Made {
 /// Starts a gateway.
 pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let ServeOptions { settings, simulated, keys } = options;
+    raise_file_limit();
     let cores = match settings.server.cores {
         CoresValue::Some(cores) => usize::try_from(cores).unwrap_or(usize::MAX),
         CoresValue::All => std::thread::available_parallelism().map_or(1, Into::into),
@@ -203,6 +205,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
         recent,
         kept: kept.clone(),
         body_memory: BodyMemory::new(body_memory(&settings))?,
+        connections: Connections::new(&settings),
         is_draining: AtomicBool::new(false),
         serves_metrics: MetricsListeners::new(&settings.telemetry),
         written: Default::default(),
@@ -288,6 +291,7 @@ impl Live {
         *made = renewed;
         self.path.set_budget(settings.budget.limits.clone());
         self.sight.body_memory.change(body_memory(settings))?;
+        self.sight.connections.change(settings);
         self.sight.serves_metrics.set(&settings.telemetry);
         Ok(changes)
     }
@@ -382,6 +386,8 @@ impl Made {
             arrival: ArrivalLimits {
                 head: server.header_time,
                 body: server.body_time,
+                idle: server.idle_timeout,
+                send: server.send_timeout,
                 guest_body: size(server.guest_body_limit),
             },
             posture: Posture {

@@ -1,12 +1,16 @@
 //! What goes out: a reply in one piece, or piece by piece.
+//!
+//! A large answer goes out in pieces although all of it is here, so that it can be seen whether its caller reads it
+//! ([`unread`](crate::unread)), and so that little of it is copied before it is sent.
 
+use crate::conversation::RequestInUse;
 use crate::runtime::TokioRuntime;
 use crate::stopping::Cut;
-use crate::unread::Watched;
+use crate::unread::{ReadPace, Watched};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use seawall_core::body_memory::HeldBytes;
 use seawall_pipeline::ReplyStream;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -14,32 +18,106 @@ use std::task::{Context, Poll};
 /// The body of a response. Dropped by the server when the caller goes away, and with it the way upstream.
 pub(crate) enum ReplyBody {
     Whole(Option<Bytes>),
+    Large(Arc<LargeAnswer>),
     Stream(Arc<Reading>),
+    /// Any of these, on a connection that counts what is under way.
+    Counted {
+        body: Box<ReplyBody>,
+        _in_use: RequestInUse,
+    },
 }
 
+/// Answers above this are watched.
+const LARGE: usize = 64 << 10;
+/// They go out in pieces of this.
+const PIECE: usize = 64 << 10;
+
+/// The answer was given up because nobody read it.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody read the answer for too long")]
+pub(crate) struct Unread;
+
 /// A stream that is read, and looked at by others when it is not.
-pub(crate) struct Reading(Mutex<Box<ReplyStream<TokioRuntime>>>);
+pub(crate) struct Reading(Mutex<(Box<ReplyStream<TokioRuntime>>, ReadPace)>);
 
 impl Reading {
-    fn stream(&self) -> MutexGuard<'_, Box<ReplyStream<TokioRuntime>>> {
+    fn stream(&self) -> MutexGuard<'_, (Box<ReplyStream<TokioRuntime>>, ReadPace)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watched for Reading {
-    fn look(&self) {
-        self.stream().look();
+    fn look(&self, max_unread: u32) {
+        let (stream, pace) = &mut *self.stream();
+        stream.look();
+        if pace.look(max_unread) {
+            stream.abandon();
+        }
     }
 
     fn stop(&self) {
-        self.stream().stop();
+        self.stream().0.stop();
     }
 }
 
+/// An answer that is all here and is read bit by bit.
+pub(crate) struct LargeAnswer(Mutex<Unsent>);
+
+struct Unsent {
+    /// Nothing once it was given up.
+    bytes: Option<Bytes>,
+    pace: ReadPace,
+    /// The memory that it takes of its caller's.
+    held: Option<HeldBytes>,
+}
+
+impl LargeAnswer {
+    fn unsent(&self) -> MutexGuard<'_, Unsent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts it to its caller, instead of the body that it answers.
+    pub(crate) fn hold(&self, body: HeldBytes) {
+        let mut unsent = self.unsent();
+        let length = unsent.bytes.as_ref().map_or(0, Bytes::len);
+        unsent.held = Some(body.into_answer(length as u64));
+    }
+
+    fn next(&self) -> Option<Result<Bytes, Unread>> {
+        let mut unsent = self.unsent();
+        let Some(bytes) = &mut unsent.bytes else { return Some(Err(Unread)) };
+        let piece = bytes.split_to(bytes.len().min(PIECE));
+        unsent.pace.asked(true);
+        (!piece.is_empty()).then_some(Ok(piece))
+    }
+}
+
+impl Watched for LargeAnswer {
+    fn look(&self, max_unread: u32) {
+        let mut unsent = self.unsent();
+        if unsent.pace.look(max_unread) {
+            (unsent.bytes, unsent.held) = (None, None);
+        }
+    }
+
+    /// It has had its time to be read when the gateway ends, as any answer.
+    fn stop(&self) {}
+}
+
 impl ReplyBody {
+    /// An answer that is all here. `cut` looks after those that are large.
+    pub(crate) fn whole(bytes: Bytes, cut: Option<&Cut>) -> Self {
+        let Some(cut) = cut.filter(|_| bytes.len() > LARGE) else { return Self::Whole(Some(bytes)) };
+        let unsent = Unsent { bytes: Some(bytes), pace: ReadPace::default(), held: None };
+        let answer = Arc::new(LargeAnswer(Mutex::new(unsent)));
+        let watched: Weak<LargeAnswer> = Arc::downgrade(&answer);
+        cut.streams().add(watched);
+        Self::Large(answer)
+    }
+
     /// A stream that is told by `cut` when its time is over.
     pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, cut: &Cut) -> Self {
-        let stream = Arc::new(Reading(Mutex::new(stream)));
+        let stream = Arc::new(Reading(Mutex::new((stream, ReadPace::default()))));
         let watched: Weak<Reading> = Arc::downgrade(&stream);
         cut.streams().add(watched);
         // The end may have come while it began.
@@ -52,28 +130,43 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Unread;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Unread>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Large(answer) => Poll::Ready(answer.next().map(|next| next.map(Frame::data))),
             Self::Stream(stream) => {
-                stream.stream().poll_frame(context).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+                let (stream, pace) = &mut *stream.stream();
+                let polled = stream.poll_frame(context);
+                pace.asked(polled.is_ready());
+                polled.map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
             }
+            Self::Counted { body, .. } => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Large(answer) => answer.unsent().bytes.as_ref().is_some_and(Bytes::is_empty),
+            Self::Stream(_) => false,
+            Self::Counted { body, .. } => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Large(answer) => {
+                let length = answer.unsent().bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(length as u64)
+            }
             Self::Stream(_) => SizeHint::default(),
+            Self::Counted { body, .. } => body.size_hint(),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
 //! | `chat` | from settings to what our own face goes by |
+//! | `connections` | how many connections there may be |
 //! | `conversation` | one connection, from its first byte to its last |
 //! | `digits` | numbers written by hand |
 //! | `keeper` | what outlives the process |
@@ -32,6 +33,7 @@ mod admin;
 mod assemble;
 mod body;
 mod chat;
+mod connections;
 mod conversation;
 mod digits;
 mod face;

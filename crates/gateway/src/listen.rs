@@ -14,7 +14,7 @@ use crate::face::Face;
 use crate::keeper::Kept;
 use crate::runtime::TokioRuntime;
 use crate::sight::Sight;
-use crate::stopping::Cut;
+use crate::stopping::{ConnectionPatience, Cut};
 use crate::tls::Door;
 use seawall_config::{Settings, Written};
 use seawall_core::quota::LimitChange;
@@ -38,6 +38,10 @@ const ASKS_AGAIN: Duration = Duration::from_millis(5);
 
 /// How often streams are looked at whose callers may not read them.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a connection may ask nothing while nearly all connections are taken. One of HTTP/1.1 that has asked before may do
+/// so for its usual time.
+const SCARCE_IDLE: Duration = Duration::from_secs(5);
 
 /// How long it may take to tell callers that no more will come.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -246,7 +250,17 @@ async fn look_after(cut: Cut, face: Arc<Face>) {
     let runtime = face.runtime;
     loop {
         runtime.sleep_until(runtime.monotonic() + LOOKS_EVERY).await;
-        cut.look(runtime.monotonic(), face.path.arrival().1.head);
+        let arrival = face.path.arrival().1;
+        let connections = &face.sight.connections;
+        let looks = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
+        // Where nearly all connections are taken, who asks nothing makes room.
+        let longest = if connections.are_scarce() { SCARCE_IDLE } else { Duration::MAX };
+        let patience = ConnectionPatience {
+            head: arrival.head.min(longest),
+            max_idle: looks(arrival.idle.min(longest)),
+            max_unread: looks(arrival.send),
+        };
+        cut.look(runtime.monotonic(), &patience, connections);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What there is to see of a gateway: shared by the faces, which count and tell that they are ready, and by operators, who
 //! look.
 
+use crate::connections::{ConnectionEnd, Connections};
 use crate::identity::Gate;
 use crate::keeper::Kept;
 use crate::log::Recent;
@@ -25,6 +26,8 @@ pub(crate) struct Sight {
     pub(crate) kept: Kept,
     /// How much of request bodies may be in memory.
     pub(crate) body_memory: BodyMemory,
+    /// The connections of callers.
+    pub(crate) connections: Arc<Connections>,
     /// Whether it takes no new work because it is about to end.
     pub(crate) is_draining: AtomicBool,
     pub(crate) serves_metrics: MetricsListeners,
@@ -84,6 +87,8 @@ impl Sight {
             uptime: self.uptime(),
             is_draining: self.is_draining(),
             shared,
+            connections: self.connections.open(),
+            ended: ConnectionEnd::ALL.map(|reason| (reason.name(), self.connections.ended(reason))),
             body_memory: (self.body_memory.held(), self.body_memory.capacity()),
         };
         self.metrics.text(&self.path, standing)

@@ -3,6 +3,7 @@
 //! Requests look at a flag whenever they are polled, which costs nothing; the tasks that they run on are known here, and
 //! are woken when there is something to hear. So a request sets up nothing to be able to be stopped.
 
+use crate::connections::Connections;
 use crate::conversation::{Conversation, Word};
 use crate::unread::OpenStreams;
 use seawall_core::time::Timestamp;
@@ -12,6 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+/// How long connections may do nothing, in looks of one second each where no moment is named.
+pub(crate) struct ConnectionPatience {
+    /// Until the first request has come.
+    pub(crate) head: Duration,
+    /// Without a request under way.
+    pub(crate) max_idle: u32,
+    /// Without anything of what was sent being read.
+    pub(crate) max_unread: u32,
+}
 
 /// Tells when requests under way have had their time. Clones tell alike.
 #[derive(Clone, Default)]
@@ -76,12 +87,18 @@ impl Cut {
         .await
     }
 
-    /// Ends what has had its time although nobody was told to stop, and forgets what is gone.
-    pub(crate) fn look(&self, now: Timestamp, head_limit: Duration) {
-        self.0.streams.look();
+    /// Ends what has had its time although nobody was told to stop, and forgets what is gone. To be called once a second.
+    pub(crate) fn look(&self, now: Timestamp, patience: &ConnectionPatience, connections: &Connections) {
+        self.0.streams.look(patience.max_unread);
         for conversation in self.conversations() {
-            if !conversation.has_asked() && now - conversation.since >= head_limit {
+            if !conversation.has_asked() && now - conversation.since >= patience.head {
                 conversation.tell(Word::Leave);
+            }
+            if let Some((word, reason)) = conversation.look(patience)
+                && conversation.tell(word)
+                && let Some(reason) = reason
+            {
+                connections.count(reason);
             }
         }
         drop(present(&self.0.tasks));

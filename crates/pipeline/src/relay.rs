@@ -22,6 +22,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 const INTERRUPTED: &str = "the model's answer broke off; what came before is not complete";
+const UNREAD: &str = "nobody read the answer for too long; what came before is not complete";
 const STOPPING: &str = "the gateway is being restarted; what came before is not complete";
 
 /// How long to wait for the end behind a whole answer. Vendors send it right behind; a new connection would cost more
@@ -138,6 +139,14 @@ impl<R: Runtime> ReplyStream<R> {
             // There was more to read: the target is not to blame, or who does not read could have it left alone.
             self.give_up(FailureKind::TimedOut, INTERRUPTED);
         }
+    }
+
+    /// Gives up a stream that nobody has read for too long, and gives back what it held.
+    pub fn abandon(&mut self) {
+        if self.frames.is_some() && !self.stream.is_finished() {
+            self.give_up(FailureKind::TimedOut, UNREAD);
+        }
+        self.frames = None;
     }
 
     /// Says that no more will come, and why. What is ready goes out before it. Nothing changes where the answer has ended.

@@ -28,6 +28,10 @@ pub struct ArrivalLimits {
     pub head: Duration,
     /// Its body.
     pub body: Duration,
+    /// How long a connection may be open without a request under way.
+    pub idle: Duration,
+    /// How long an answer may wait for its caller to read on.
+    pub send: Duration,
     /// The largest body of a guest's request, in bytes.
     pub guest_body: usize,
 }

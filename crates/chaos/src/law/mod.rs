@@ -26,6 +26,10 @@ const MORE_DESCRIPTORS: u64 = 12;
 /// How much more memory than after a fifth of the run a node may have at the end: a quarter, and this.
 const MORE_MEMORY: u64 = 8 << 20;
 
+/// How much more memory a node may have while strangers are at it: what it needs for their connections and for its other
+/// callers, and not what they send.
+const STRANGERS_MEMORY: u64 = 48 << 20;
+
 /// Everything that laws are judged by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
@@ -87,6 +91,7 @@ pub(crate) fn judged(evidence: &Evidence) -> Vec<Law> {
     laws.push(ledgers_agree(evidence));
     laws.push(exact_prices(evidence));
     laws.push(memory(evidence));
+    laws.push(strangers(evidence));
     laws.push(descriptors(evidence));
     laws.push(programs(evidence));
     laws
@@ -190,6 +195,18 @@ fn memory(evidence: &Evidence) -> Law {
     }
     let counts = if counts.is_empty() { "no process was old enough".to_owned() } else { counts.join("; ") };
     Law::new("memory does not grow", counts, against)
+}
+
+fn strangers(evidence: &Evidence) -> Law {
+    let seen = &evidence.seen.strangers;
+    let most = seen.iter().map(|seen| seen.grown >> 20).max().unwrap_or(0);
+    let asked: u32 = seen.iter().map(|seen| seen.asked).sum();
+    let counts = format!("{} times, at most {most} MiB; {asked} answers meanwhile", seen.len());
+    let mut against: Vec<String> = seen.iter().flat_map(|seen| seen.unanswered.clone()).collect();
+    for seen in seen.iter().filter(|seen| seen.grown > STRANGERS_MEMORY) {
+        against.push(format!("node {} grew by {} MiB", seen.node, seen.grown >> 20));
+    }
+    Law::new("strangers take no memory and keep nobody waiting", counts, against)
 }
 
 fn descriptors(evidence: &Evidence) -> Law {

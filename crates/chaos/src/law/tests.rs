@@ -2,7 +2,7 @@
 
 use super::{Evidence, Law, judged};
 use crate::caller::{End, Got};
-use crate::history::{Asked, Life, Span};
+use crate::history::{Asked, Life, Span, StrangersSeen};
 use crate::ledger::{Priced, Written};
 use crate::model::Billed;
 use crate::setting::minute;
@@ -280,6 +280,18 @@ fn processes_give_back_what_they_took_and_behave() {
     let name = "no program panics, dies or refuses to stop";
     assert_eq!(broken_by(|evidence| evidence.seen.misdeeds.push("died".to_owned())), [name]);
     assert_eq!(broken_by(|evidence| evidence.said.push("x\nthread 'a' panicked at b".to_owned())), [name]);
+}
+
+#[test]
+fn strangers_cost_next_to_nothing_and_nobody_waits_for_them() {
+    let name = "strangers take no memory and keep nobody waiting";
+    let seen = |grown, unanswered: Vec<String>| {
+        let seen = StrangersSeen { node: 1, grown, asked: 4, unanswered };
+        broken_by(|evidence| evidence.seen.strangers.push(seen))
+    };
+    assert!(seen(48 << 20, Vec::new()).is_empty());
+    assert_eq!(seen((48 << 20) + 1, Vec::new()), [name]);
+    assert_eq!(seen(0, vec!["node 1 answered 503".to_owned()]), [name]);
 }
 
 #[test]

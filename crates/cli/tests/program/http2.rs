@@ -58,6 +58,8 @@ impl Http2 {
                 let is_of_all = head[5..9] == [0; 4];
                 match (head[3], payload.first_chunk::<4>()) {
                     (1, _) => drop(answers.fetch_add(1, Ordering::SeqCst)),
+                    // Before they are acknowledged, the smaller windows of the beginning hold.
+                    (4, _) if head[4] == 0 => drop(connection.write_all(&frame(4, 1, 0, &[]))),
                     (8, Some(more)) if is_of_all => {
                         granted.fetch_add(u32::from_be_bytes(*more).into(), Ordering::SeqCst);
                     }

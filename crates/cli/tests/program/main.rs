@@ -67,3 +67,5 @@ mod tokens;
 #[cfg(test)]
 mod told;
 mod told_why;
+#[cfg(test)]
+mod unread_answers;

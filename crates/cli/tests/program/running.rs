@@ -150,7 +150,8 @@ impl Running {
         Self::started(seawall(arguments))
     }
 
-    fn started(mut command: Command) -> anyhow::Result<Self> {
+    /// The same for a command that runs the program.
+    pub(crate) fn started(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start seawall")?;
         let stdout = child.stdout.take().context("seawall has no output")?;
         let mut running = Self {

@@ -13,7 +13,12 @@ const LARGEST_BODY: u64 = 256 << 20;
 const SMALLEST_BODY_MEMORY: u64 = 1 << 20;
 
 pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<ServerSettings> {
-    for (key, span) in [("header_time", &server.header_time), ("body_time", &server.body_time)] {
+    for (key, span) in [
+        ("header_time", &server.header_time),
+        ("body_time", &server.body_time),
+        ("idle_timeout", &server.idle_timeout),
+        ("send_timeout", &server.send_timeout),
+    ] {
         checker.positive(server, key, span);
     }
     if !(1_024..=LARGEST_BODY).contains(&server.body_limit.value) {
@@ -37,6 +42,8 @@ pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<
         ("nesting", &server.nesting, 128),
         ("fields", &server.fields, 10_000),
         ("members", &server.members, 1_000_000),
+        ("max_connections", &server.max_connections, 1_000_000),
+        ("max_connections_per_address", &server.max_connections_per_address, 1_000_000),
     ] {
         if !(1..=most).contains(&count.value) {
             checker.impossible(server, key, count, &format!("must be between 1 and {most}"));
@@ -61,6 +68,10 @@ pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<
         members: server.members.value,
         header_time: server.header_time.value,
         body_time: server.body_time.value,
+        max_connections: server.max_connections.value,
+        max_connections_per_address: server.max_connections_per_address.value,
+        idle_timeout: server.idle_timeout.value,
+        send_timeout: server.send_timeout.value,
         drain_time: server.drain_time.value,
         trusted_proxies: server.trusted_proxies.value.iter().map(|range| range.value).collect(),
         tls,

@@ -38,6 +38,15 @@ section! {
         header_time: Span,
         /// How long the body of a request may take to arrive.
         body_time: Span,
+        /// How many callers may be connected at once. Fewer where the system has fewer files: some are kept for targets,
+        /// the store and operators.
+        max_connections: Count,
+        /// How many connections one address may have, at most half of all. Trusted proxies have no such limit.
+        max_connections_per_address: Count,
+        /// How long an HTTP/2 connection may be open without a request under way. For HTTP/1.1 see `header_time`.
+        idle_timeout: Span,
+        /// How long an answer may wait for its caller to read on before it is given up.
+        send_timeout: Span,
         /// How long requests under way may take to finish once it is told to stop.
         drain_time: Span,
         /// Proxies in front of us whose word on where a request came from is believed, as ranges of addresses.

@@ -169,8 +169,10 @@ fn the_usual_models_server_and_store_are_those_that_are_documented() {
     assert_eq!((server.guest_body_limit, server.body_memory), (256 << 10, None));
     let shares = [server.body_memory_per_caller, server.body_memory_per_address];
     assert_eq!(shares.map(|share| share.of(100)), [50, 50]);
-    let times = [server.header_time, server.body_time, server.drain_time];
-    assert_eq!(times.map(|time| time.as_secs()), [60, 30, 120]);
+    let times =
+        [server.header_time, server.body_time, server.idle_timeout, server.send_timeout, server.drain_time];
+    assert_eq!(times.map(|time| time.as_secs()), [60, 30, 60, 30, 120]);
+    assert_eq!([server.max_connections, server.max_connections_per_address], [10_000, 1_000]);
     assert_eq!((settings.store.kind, settings.store.session_turns), (StoreKind::Embedded, 10));
     assert_eq!(settings.callers.tier_cache, Duration::from_secs(10));
     assert_eq!(settings.callers.directory_time, Duration::from_millis(50));

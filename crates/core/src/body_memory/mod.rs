@@ -272,6 +272,14 @@ impl HeldBytes {
         Ok(())
     }
 
+    /// Gives the body back, and counts the answer to it instead, which waits to be read.
+    pub fn into_answer(self, bytes: u64) -> Self {
+        let account = Arc::clone(&self.account);
+        let mut answer = Self { account, of: self.of, bytes: 0, shared: 0, answer: 0 };
+        answer.add_answer(bytes);
+        answer
+    }
+
     /// Counts an answer that waits to be read.
     pub fn add_answer(&mut self, bytes: u64) {
         let share = self.account.limits.caller.load(Ordering::Relaxed);

@@ -43,6 +43,10 @@ fn who_does_not_read_its_answers_asks_nothing_more() {
     assert!(memory.hold_whole(of(2, 1), 10).is_ok(), "others are not concerned");
     assert_eq!(memory.held(), 0, "answers are not of the account");
     drop(unread);
+    let body = memory.hold_whole(of(1, 1), 10).unwrap();
+    let answer = body.into_answer(900);
+    assert_eq!((memory.held(), memory.hold_whole(of(1, 1), 10).err()), (0, Some(BodyRefusal::CallerShare)));
+    drop(answer);
     assert!(memory.hold_whole(of(1, 1), 10).is_ok());
 }
 

@@ -51,10 +51,13 @@ impl Face {
             }
         };
         let mut reply = self.path.serve_until(request, cut.told()).await;
-        // A stream goes on without the request.
-        drop(held);
         self.note_language(face, &mut reply, &head.headers);
         let mut response = respond(face, reply, id, Some(&cut));
+        match response.body() {
+            ReplyBody::Large(answer) => answer.hold(held),
+            // Small answers are not worth counting, and a stream goes on without the request.
+            _ => drop(held),
+        }
         if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
@@ -162,7 +165,7 @@ pub(crate) fn respond(
     let Reply { content, notes } = reply;
     let mut response = match content {
         ReplyContent::Whole(answer) => {
-            let mut response = answered(face, false, ReplyBody::Whole(Some(answer.body)));
+            let mut response = answered(face, false, ReplyBody::whole(answer.body, cut));
             for (name, value) in answer.headers {
                 if let Ok(value) = HeaderValue::from_str(&value) {
                     response.headers_mut().insert(HeaderName::from_static(name), value);

@@ -4,6 +4,7 @@ use super::page::{Page, Seconds};
 use super::table::Metric;
 use super::words::{self, ENDINGS, FACES, OUTCOMES, TIERS};
 use super::{Metrics, place_of_request, process, table};
+use crate::connections::ConnectionEnd;
 use crate::shared::SharedStanding;
 use seawall_core::breaker::BreakerPhase;
 use seawall_core::handle::Runtime;
@@ -20,6 +21,10 @@ pub(crate) struct Standing {
     pub(crate) uptime: Duration,
     pub(crate) is_draining: bool,
     pub(crate) shared: Option<SharedStanding>,
+    /// Connections of callers, and how many there may be.
+    pub(crate) connections: (usize, usize),
+    /// Connections that were refused or closed, by why.
+    pub(crate) ended: [(&'static str, u64); ConnectionEnd::ALL.len()],
     /// Bytes of request bodies in memory, and how many may be.
     pub(crate) body_memory: (u64, u64),
 }
@@ -53,6 +58,11 @@ impl Metrics {
             page.value(&table::SHARED_HERE, &[], u8::from(shared.is_here));
             page.value(&table::SHARED_ALONE, &[], shared.decided_alone);
             page.value(&table::SHARED_UNSETTLED, &[], shared.unsettled);
+        }
+        page.value(&table::CONNECTIONS, &[], standing.connections.0 as u64);
+        page.value(&table::CONNECTIONS_LIMIT, &[], standing.connections.1 as u64);
+        for (reason, count) in standing.ended {
+            page.value(&table::CONNECTIONS_ENDED, &[reason], count);
         }
         page.value(&table::BODY_MEMORY, &[], standing.body_memory.0);
         page.value(&table::BODY_MEMORY_LIMIT, &[], standing.body_memory.1);

@@ -154,6 +154,12 @@ metrics! {
         "Requests that this node decided without the store that a fleet shares.";
     SHARED_UNSETTLED: Counter "seawall_shared_store_unsettled_total" []
         "Settlements that did not reach the store that a fleet shares.";
+    CONNECTIONS: Gauge "seawall_connections" []
+        "Connections of callers that are open.";
+    CONNECTIONS_LIMIT: Gauge "seawall_connections_limit" []
+        "How many connections of callers may be open at once, as far as the system has files.";
+    CONNECTIONS_ENDED: Counter "seawall_connections_ended_total" ["reason"]
+        "Connections that were refused (max_connections, max_connections_per_address) or closed (idle_timeout, send_timeout).";
     BODY_MEMORY: Gauge "seawall_body_memory_bytes" []
         "Bytes of request bodies that are in memory.";
     BODY_MEMORY_LIMIT: Gauge "seawall_body_memory_limit_bytes" []

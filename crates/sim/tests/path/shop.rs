@@ -214,7 +214,13 @@ impl Shop {
             time: TimeLimitOptions::default().check().unwrap(),
             request: RequestLimits::default(),
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
-            arrival: ArrivalLimits { head: minute, body: minute, guest_body: 1 << 18 },
+            arrival: ArrivalLimits {
+                head: minute,
+                body: minute,
+                idle: minute,
+                send: minute,
+                guest_body: 1 << 18,
+            },
         };
         let limits = Limits::local(rules.limits.groups(), 1).unwrap();
         let options =
