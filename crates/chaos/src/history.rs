@@ -60,6 +60,8 @@ pub(crate) struct StrangersSeen {
 pub(crate) struct Seen {
     pub(crate) asked: Vec<Asked>,
     pub(crate) lives: Vec<Life>,
+    /// What the gateway that is killed again and again has admitted: when it was asked, and when the answer began.
+    pub(crate) lone: Vec<(Timestamp, Timestamp)>,
     /// Nodes that were told to stop, and killed.
     pub(crate) stops: Vec<(usize, Span)>,
     pub(crate) kills: Vec<(usize, Span)>,

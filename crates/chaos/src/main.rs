@@ -11,7 +11,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `schedule`, `traffic` | what goes wrong and what is asked, from the seed |
-//! | `process`, `node`, `model`, `store` | the programs |
+//! | `process`, `node`, `lone`, `model`, `store` | the programs |
 //! | `setting` | what a node is told |
 //! | `caller`, `strangers` | how a caller asks, and how nobody in particular does |
 //! | `history`, `ledger` | what happened, and what was written down of it |
@@ -22,6 +22,7 @@ mod caller;
 mod history;
 mod law;
 mod ledger;
+mod lone;
 mod model;
 mod node;
 mod process;

@@ -4,6 +4,7 @@ use crate::caller::ask;
 use crate::history::{Asked, History, Span, StrangersSeen};
 use crate::law::{Evidence, Law, judged};
 use crate::ledger::{priced, written};
+use crate::lone::Lone;
 use crate::model::Model;
 use crate::node::Node;
 use crate::process::descriptors;
@@ -48,6 +49,7 @@ struct Stage {
     whole: Duration,
     cents: u64,
     store: Store,
+    lone: Lone,
     models: Vec<Model>,
     nodes: Vec<Node>,
     history: History,
@@ -73,6 +75,11 @@ pub(crate) async fn run(
             Ok(())
         });
     }
+    let asked = (Arc::clone(&stage), is_over.clone());
+    around.spawn(async move {
+        asked.0.lone.ask(&asked.0.history, asked.1).await;
+        Ok(())
+    });
     let playing = Arc::clone(&stage);
     let lines = screen.clone();
     around.spawn(async move { make_trouble(&playing, troubles, &lines).await });
@@ -98,6 +105,7 @@ async fn set_up(
 ) -> anyhow::Result<Stage> {
     let history = History::default();
     let store = Store::start(folder, runtime).await?;
+    let lone = Lone::start(options, folder, runtime).await?;
     let mut models = Vec::new();
     for number in 0..MODELS {
         let seed = options.seed.wrapping_add(number as u64);
@@ -105,8 +113,17 @@ async fn set_up(
     }
     let mut chance = SeededChance::new(options.seed ^ 0x006d_6f6e_6579);
     let cents = u64::from(options.minutes) * (12 + chance.draw().below(140));
-    let mut stage =
-        Stage { runtime, zero: runtime.monotonic(), whole, cents, store, models, nodes: Vec::new(), history };
+    let mut stage = Stage {
+        runtime,
+        zero: runtime.monotonic(),
+        whole,
+        cents,
+        store,
+        lone,
+        models,
+        nodes: Vec::new(),
+        history,
+    };
     for number in 0..NODES {
         let node = Node::new(number, folder, &options.program, runtime, stage.history.clone())?;
         node.write(&stage.settings(&node, 0))?;
@@ -124,7 +141,7 @@ impl Stage {
         NodeSettings {
             listen: node.address(),
             folder: &node.folder,
-            store: self.store.address,
+            store: Some(self.store.address),
             models: [address(0), address(1)],
             cents: self.cents,
             variant,
@@ -228,6 +245,7 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
             stage.forget();
             stage.nodes[node].kill_and_start().await.context("a node that was killed")?;
         }
+        Trouble::LoneKilled(times) => stage.lone.kill(times).await.context("the gateway of its own")?,
         Trouble::Reload(variant) => {
             stage.history.seen().variants.push((stage.runtime.monotonic(), variant));
             for node in &stage.nodes {
@@ -257,6 +275,7 @@ fn told(trouble: &Trouble) -> String {
         Trouble::StoreLineLost(_) => "lost Redis line: connections die without a reset".to_owned(),
         Trouble::NodeStopped(node) => format!("node {node} told to stop, and started anew"),
         Trouble::NodeKilled(node) => format!("node {node} killed, and started anew"),
+        Trouble::LoneKilled(times) => format!("the gateway of its own killed {times} times"),
         Trouble::Reload(variant) => format!("both nodes read limits {variant}"),
         Trouble::Strangers(lasts) => format!("unfinished, idle and unread connections for {lasts:.1?}"),
         Trouble::Flood(lasts) => format!("one caller floods for {lasts:.1?}"),
@@ -320,6 +339,7 @@ async fn evidence(stage: &Stage, books: Vec<Option<(u64, u64)>>) -> anyhow::Resu
     for node in &stage.nodes {
         node.stop().await?;
     }
+    stage.lone.stop().await?;
     let mut evidence = Evidence {
         books,
         seen: stage.history.seen().clone(),

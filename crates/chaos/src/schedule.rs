@@ -52,6 +52,8 @@ pub(crate) enum Trouble {
     NodeStopped(usize),
     /// A node is killed, and started anew.
     NodeKilled(usize),
+    /// The gateway that keeps its own limits is killed so often in a row.
+    LoneKilled(u32),
     /// Both nodes are told to read other limits.
     Reload(u64),
     /// One caller asks for much, for this time.
@@ -92,6 +94,7 @@ enum Card {
     StoreLineLost,
     NodeStopped,
     NodeKilled,
+    LoneKilled,
     Reload,
     Flood,
     SlowModels,
@@ -106,7 +109,7 @@ const OVERRUNS: usize = 0;
 /// The names of faults by which a model bills, or says that it bills, more than a request allows.
 pub(crate) const DISHONEST: [&str; 2] = ["endless output", "lying usage"];
 
-const DECK: [Card; 20] = [
+const DECK: [Card; 21] = [
     Card::Model,
     Card::Model,
     Card::Model,
@@ -118,6 +121,7 @@ const DECK: [Card; 20] = [
     Card::StoreLineLost,
     Card::NodeStopped,
     Card::NodeKilled,
+    Card::LoneKilled,
     Card::Reload,
     Card::Reload,
     Card::Flood,
@@ -137,6 +141,7 @@ pub(crate) fn schedule(whole: Duration, seed: u64) -> Vec<Planned> {
         planned: Vec::new(),
         models_free: [Duration::ZERO; MODELS],
         nodes_free: Duration::ZERO,
+        lone_free: Duration::ZERO,
         store_free: Duration::ZERO,
         variant: 0,
     };
@@ -156,6 +161,7 @@ struct Dealer {
     planned: Vec<Planned>,
     models_free: [Duration; MODELS],
     nodes_free: Duration,
+    lone_free: Duration,
     store_free: Duration,
     variant: u64,
 }
@@ -192,6 +198,7 @@ impl Dealer {
             Card::EndlessOutput | Card::LyingUsage => self.models_free[OVERRUNS] <= at,
             Card::StoreKilled | Card::StoreFrozen | Card::StoreLineLost => self.store_free <= at,
             Card::NodeStopped | Card::NodeKilled => self.nodes_free <= at,
+            Card::LoneKilled => self.lone_free <= at,
             Card::Reload | Card::Flood | Card::Strangers => true,
         }
     }
@@ -230,6 +237,10 @@ impl Dealer {
                 self.nodes_free = at + NODE_REST;
                 let node = self.below(NODES);
                 if card == Card::NodeStopped { Trouble::NodeStopped(node) } else { Trouble::NodeKilled(node) }
+            }
+            Card::LoneKilled => {
+                self.lone_free = at + NODE_REST;
+                Trouble::LoneKilled(1 + u32::try_from(self.below(4)).unwrap_or(0))
             }
             Card::Reload => {
                 self.variant = (self.variant + 1 + self.chance.draw().below(VARIANTS - 1)) % VARIANTS;
@@ -334,6 +345,7 @@ mod tests {
             Trouble::StoreLineLost(_) => "lost Redis line",
             Trouble::NodeStopped(_) => "node stopped",
             Trouble::NodeKilled(_) => "node killed",
+            Trouble::LoneKilled(_) => "lone killed",
             Trouble::Reload(_) => "reload",
             Trouble::Flood(_) => "flood",
             Trouble::Hostile(_) => "hostile",
@@ -358,6 +370,7 @@ mod tests {
                 "lost Redis line",
                 "node stopped",
                 "node killed",
+                "lone killed",
                 "reload",
                 "flood",
                 "hostile",
@@ -388,6 +401,7 @@ mod tests {
                         prop_assert!(read_faults(rules.to_string().as_bytes()).is_ok(), "{}", rules);
                     }
                     Trouble::NodeStopped(node) | Trouble::NodeKilled(node) => prop_assert!(*node < NODES),
+                    Trouble::LoneKilled(times) => prop_assert!((1..=4).contains(times)),
                     Trouble::Reload(variant) => prop_assert!(*variant < VARIANTS),
                     Trouble::StoreKilled(_)
                     | Trouble::StoreFrozen(_)

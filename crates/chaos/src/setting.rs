@@ -16,7 +16,8 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) struct NodeSettings<'a> {
     pub(crate) listen: SocketAddr,
     pub(crate) folder: &'a Path,
-    pub(crate) store: SocketAddr,
+    /// The shared store; without one it keeps its limits itself.
+    pub(crate) store: Option<SocketAddr>,
     pub(crate) models: [SocketAddr; MODELS],
     pub(crate) cents: u64,
     /// Which set of limits.
@@ -50,7 +51,7 @@ impl NodeSettings<'_> {
             server = {{ listen = "{listen}", cores = 2, drain_time = "{drain}s" }}
             admin.listen = "127.0.0.1:0"
             telemetry.access_log = {log}
-            store = {{ kind = "redis", folder = {state}, redis.url = "redis://{store}" }}
+            store = {store}
             models.sonnet = {{ input = "$3/M", output = "$15/M", window = 200000 }}
             models.haiku = {{ input = "$0.25/M", output = "$1.25/M", window = 200000 }}
             targets.sonnet = {{ provider = "anthropic", url = "http://{strong}", model = "sonnet", region = "none", key = "env:PATH" }}
@@ -81,8 +82,13 @@ impl NodeSettings<'_> {
             listen = self.listen,
             drain = DRAIN.as_secs(),
             log = path("access.log"),
-            state = path("state"),
-            store = self.store,
+            store = self.store.map_or_else(
+                || format!("{{ kind = \"embedded\", folder = {} }}", path("state")),
+                |store| {
+                    let state = path("state");
+                    format!("{{ kind = \"redis\", folder = {state}, redis.url = \"redis://{store}\" }}")
+                },
+            ),
             day = dollars(self.cents),
             caller = dollars(self.cents.div_ceil(2)),
         )
@@ -121,7 +127,7 @@ mod tests {
             let text = NodeSettings {
                 listen: address,
                 folder: Path::new("/tmp/a 'folder'"),
-                store: address,
+                store: (variant > 0).then_some(address),
                 models: [address; 2],
                 cents,
                 variant,

@@ -71,6 +71,22 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
+    /// A plain question of this caller, answered in one piece.
+    pub(crate) fn whole(who: Who) -> Self {
+        Self {
+            at: Duration::ZERO,
+            who,
+            node: 0,
+            dialect: Dialect::Messages,
+            is_streamed: false,
+            question: QUESTIONS[0].to_owned(),
+            most_tokens: 20,
+            names_document: false,
+            leaves_after: None,
+            is_hostile: false,
+        }
+    }
+
     /// Where it goes, and what is sent.
     pub(crate) fn written(&self) -> (&'static str, String) {
         let (text, most, stream) = (&self.question, self.most_tokens, self.is_streamed);

@@ -171,11 +171,13 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     };
     let pools = if matches!(shape, Shape::PerCore(_)) { cores } else { 1 };
     let runtime = TokioRuntime::new();
+    let started = runtime.monotonic();
     let around = Surroundings { cores: pools, runtime, simulated };
     let directory = Arc::<LateDirectory>::default();
     let nothing = Made::nothing(&settings, &keys, Arc::clone(&directory))?;
     let (made, rules) = nothing.renewed(&settings, &keys, &around)?;
-    let Keeping { books, kept, keeper, store } = keeper::open(&settings, runtime)?;
+    let Keeping { books, kept, keeper, quotas, store } =
+        keeper::open(&settings, rules.limits.groups(), runtime)?;
     if let Some(store) = &store {
         directory.found(Arc::clone(store));
     }
@@ -192,7 +194,10 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
             let (limits, thread) = shared::start(redis, &settings.store.folder, &rules.limits, runtime)?;
             (Limits::Shared(Box::new(limits)), Some(thread))
         }
-        _ => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
+        _ => match quotas {
+            Some(quotas) => (Limits::Local(Box::new(quotas)), None),
+            None => (Limits::local(rules.limits.groups(), runtime.draw().below(u64::MAX))?, None),
+        },
     };
     let path = Arc::new(Path::new(runtime, PathOptions { rules, limits, books, observer })?);
     keeper.sweep(&path);
@@ -201,6 +206,7 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let sight = Arc::new(Sight {
         path: Arc::clone(&path),
         runtime,
+        started,
         metrics,
         recent,
         kept: kept.clone(),
@@ -282,7 +288,11 @@ impl Live {
         }
         // Before the first request that may use a new name.
         self.sight.metrics.know(settings.routes.keys(), settings.targets.keys());
+        let groups = rules.limits.groups();
         let changes = self.path.change(rules)?;
+        if let Some(store) = &self.sight.store {
+            store.set_groups(groups);
+        }
         gate.take_effect();
         self.gate.store(Arc::new(gate));
         renewed.targets.take_effect(self.runtime.monotonic())?;

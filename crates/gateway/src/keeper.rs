@@ -3,9 +3,10 @@
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
 use seawall_core::budget::BudgetBook;
+use seawall_core::quota::QuotaGroup;
 use seawall_pipeline::{Path, Runtime as _, Timer as _};
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError, OpenReport, Opened};
-use seawall_store::{Books, NoJournal};
+use seawall_store::{Books, MemoryQuotas, NoJournal};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -67,24 +68,33 @@ pub(crate) struct Keeping {
     pub(crate) books: Books,
     pub(crate) kept: Kept,
     pub(crate) keeper: Keeper,
+    /// The limits as they were left, where the folder keeps them.
+    pub(crate) quotas: Option<MemoryQuotas>,
     /// The folder, where there is one. Whoever holds it keeps it open.
     pub(crate) store: Option<Arc<EmbeddedStore>>,
 }
 
 /// The books of these settings, and who keeps them.
-pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<Keeping, KeepError> {
+pub(crate) fn open(
+    settings: &Settings,
+    groups: Vec<QuotaGroup>,
+    runtime: TokioRuntime,
+) -> Result<Keeping, KeepError> {
     let (limits, seed) = (settings.budget.limits.clone(), runtime.draw().below(u64::MAX));
-    let (books, kept, store) = match settings.store.kind {
+    let (books, kept, store, quotas) = match settings.store.kind {
         StoreKind::Memory => {
             let book = BudgetBook::new(limits).seeded(seed);
-            (Books::with_book(book, NoJournal), Kept::Memory, None)
+            (Books::with_book(book, NoJournal), Kept::Memory, None, None)
         }
         StoreKind::Embedded | StoreKind::Redis => {
             let path = PathBuf::from(&settings.store.folder);
-            let options = EmbeddedOptions::new(limits);
-            let Opened { store, book, journal, report } = EmbeddedStore::open(&path, options, runtime.now())?;
+            // Limits that a fleet shares are kept there.
+            let groups = (settings.store.kind == StoreKind::Embedded).then_some(groups);
+            let options = EmbeddedOptions { groups, seed, ..EmbeddedOptions::new(limits) };
+            let opened = EmbeddedStore::open(&path, options, runtime.now())?;
+            let Opened { store, book, journal, quotas, report } = opened;
             let kept = Kept::Folder { path, report: Box::new(report) };
-            (Books::with_book(book.seeded(seed), journal), kept, Some(Arc::new(store)))
+            (Books::with_book(book.seeded(seed), journal), kept, Some(Arc::new(store)), quotas)
         }
     };
     let (stop, stopped) = watch::channel(false);
@@ -100,13 +110,15 @@ pub(crate) fn open(settings: &Settings, runtime: TokioRuntime) -> Result<Keeping
         drop(held);
     });
     let thread = Some(thread.map_err(KeepError::Thread)?);
-    Ok(Keeping { books, kept, keeper: Keeper { stop, thread, swept }, store })
+    Ok(Keeping { books, kept, keeper: Keeper { stop, thread, swept }, quotas, store })
 }
 
 /// Keeps the books in order. A folder learns from its journal which calls have ended. Books in memory remember them for
 /// somebody, and nobody wants them.
 async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime, swept: &Swept) {
+    let mut was_failing = false;
     for part in 0_usize.. {
+        was_failing = look_at_journal(books, was_failing);
         if let Some(path) = swept.get().and_then(Weak::upgrade) {
             (0..PARTS).for_each(|more| {
                 path.limits().sweep(part.wrapping_mul(PARTS).wrapping_add(more), runtime.now());
@@ -119,6 +131,23 @@ async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioR
             _ = stopped.changed() => return,
             () = runtime.sleep_until(runtime.monotonic() + EVERY) => {}
         }
+    }
+}
+
+/// Tries a journal again that could not be written, and tells operators once when it fails and once when it works again.
+/// Returns whether it fails.
+fn look_at_journal(books: &Books, was_failing: bool) -> bool {
+    books.retry_journal();
+    match (books.journal_error(), was_failing) {
+        (Some(error), false) => {
+            eprintln!("seawall: {error}: no model is asked until the journal can be written; check the disk");
+            true
+        }
+        (None, true) => {
+            eprintln!("seawall: the journal is written again");
+            false
+        }
+        (error, _) => error.is_some(),
     }
 }
 

@@ -8,8 +8,11 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time counts from when it was made; clones count alike.
-#[derive(Clone, Copy, Debug, Default)]
+/// Clones count alike.
+///
+/// Its clock starts at the time of the calendar and then goes its own way: what was counted before a restart lies behind the
+/// start, and has a place there.
+#[derive(Clone, Copy, Debug)]
 pub struct TokioRuntime(TokioTimer);
 
 thread_local! {
@@ -21,7 +24,7 @@ impl TokioRuntime {
     /// A clock that starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self(TokioTimer::new())
+        Self(TokioTimer::starting_at(Timestamp::from_nanos(calendar().as_nanos())))
     }
 
     /// Its clock, for who needs no more.
@@ -42,10 +45,8 @@ impl Timer for TokioRuntime {
 }
 
 impl Runtime for TokioRuntime {
-    #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
     fn now(&self) -> Now {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now::new(self.monotonic(), UtcTime::from_nanos(0) + since_epoch)
+        Now::new(self.monotonic(), calendar())
     }
 
     fn draw(&self) -> Draw {
@@ -56,6 +57,18 @@ impl Runtime for TokioRuntime {
             draw
         })
     }
+}
+
+impl Default for TokioRuntime {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
+fn calendar() -> UtcTime {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UtcTime::from_nanos(0) + since_epoch
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one real source of chance")]

@@ -11,7 +11,8 @@ use crate::shared::SharedStatus;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use seawall_config::{TelemetrySettings, Written};
 use seawall_core::body_memory::BodyMemory;
-use seawall_pipeline::{Path, Timer as _};
+use seawall_core::time::Timestamp;
+use seawall_pipeline::{CredentialStatus, Path, Timer as _};
 use seawall_store::embedded::EmbeddedStore;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,8 @@ use std::time::Duration;
 pub(crate) struct Sight {
     pub(crate) path: Arc<Path<TokioRuntime>>,
     pub(crate) runtime: TokioRuntime,
+    /// When the gateway was made.
+    pub(crate) started: Timestamp,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<Recent>,
     pub(crate) kept: Kept,
@@ -76,8 +79,31 @@ impl Sight {
     }
 
     pub(crate) fn uptime(&self) -> Duration {
-        // Its clock began to count when the gateway was made.
-        Duration::from_nanos(self.runtime.monotonic().as_nanos())
+        self.runtime.monotonic() - self.started
+    }
+
+    /// Whether this node can answer, and what an operator should know of its state.
+    pub(crate) fn readiness(&self) -> (bool, String) {
+        if self.is_draining() {
+            return (false, "draining\n".to_owned());
+        }
+        if let Some(error) = self.path.journal_error() {
+            // Without a journal nothing is reserved, so that no model is asked.
+            return (false, format!("journal unavailable: {error}\n"));
+        }
+        let untaken = self.store.as_ref().map_or(0, |store| store.untaken_segments());
+        if untaken > 0 {
+            let problem = "journal segments could not be taken into the books; check the disk and restart";
+            return (true, format!("ready\n{untaken} {problem}\n"));
+        }
+        (true, "ready\n".to_owned() + &self.rejected_keys())
+    }
+
+    /// A line for each target whose vendor rejects our key. That is the same on every node, so it makes none unready.
+    fn rejected_keys(&self) -> String {
+        let targets = self.path.targets();
+        let rejected = targets.iter().filter(|target| target.credential == CredentialStatus::Rejected);
+        rejected.map(|target| format!("target {}: the vendor rejects its key\n", target.name)).collect()
     }
 
     /// The page of metrics.

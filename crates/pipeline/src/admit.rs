@@ -11,8 +11,10 @@ use crate::receive::ReceivedRequest;
 use crate::reply::{Conflict, Rejection};
 use crate::rules::Groups;
 use crate::settle::Closing;
+use crate::shortage::BudgetShortage;
 use crate::target::{CallBound, GuardedTarget, Route};
 use arrayvec::ArrayVec;
+use seawall_core::budget::DayShortage;
 use seawall_core::evaluator::Protection;
 use seawall_core::handle::Runtime;
 use seawall_core::quota::{Cost, QuotaKey, Scope};
@@ -66,7 +68,7 @@ pub(crate) async fn admit<R: Runtime>(
         }
     }
     let is_counted = !closing.record.would_limit;
-    let is_day_spent = matches!(decision, AdmitDecision::DaySpent { .. }) && request.chat.is_some();
+    let is_day_spent = matches!(decision, AdmitDecision::DayShort(_)) && request.chat.is_some();
     if is_day_spent {
         // Our own face answers from the lower rungs, which cost nothing. Limits and names hold all the same.
         decision =
@@ -75,7 +77,13 @@ pub(crate) async fn admit<R: Runtime>(
     match decision {
         AdmitDecision::Granted { receipt, tightest } => {
             closing.tightest = Some(tightest);
-            closing.taking = receipt.map(|taking| (taking, Arc::clone(&path.limits)));
+            if path.keeps_counts {
+                let lasts = request.deadline.remaining(request.received.monotonic);
+                if let Some(mark) = path.limits.mark(&receipt, lasts, request.received) {
+                    closing.tally.set_mark(path.books.clone(), mark);
+                }
+            }
+            closing.taking = Some((receipt, Arc::clone(&path.limits)));
             closing.is_counted = is_counted;
             Ok(AdmittedRequest { request, caller, route, is_day_spent })
         }
@@ -96,9 +104,10 @@ pub(crate) async fn admit<R: Runtime>(
         AdmitDecision::TooLarge { limit, .. } => {
             Err(Rejection::TooLargeForLimit(request.rules.groups.named(limit)))
         }
-        AdmitDecision::DaySpent { .. } => Err(Rejection::BudgetSpent),
+        AdmitDecision::DayShort(day) => Err(too_dear_for_day(path, &request, &route, &day)),
         AdmitDecision::InProgress => Err(Rejection::Conflict(Conflict::InProgress)),
         AdmitDecision::Done => Err(Rejection::Conflict(Conflict::Done)),
+        AdmitDecision::OutcomeUnknown => Err(Rejection::Conflict(Conflict::OutcomeUnknown)),
         AdmitDecision::OtherRequest => Err(Rejection::Conflict(Conflict::OtherRequest)),
     }
 }
@@ -153,9 +162,23 @@ fn bounds(request: &ReceivedRequest, route: &Route) -> impl Iterator<Item = Call
 /// What it may cost its caller's day, where a shared store keeps that.
 fn worst_money(request: &ReceivedRequest, caller: &Caller, route: &Route) -> Option<MoneyAsk> {
     let cap = request.rules.shared_caller_day?;
-    let worst = bounds(request, route).map(|bound| bound.worst).max();
+    let worst = bounds(request, route).map(|bound| bound.worst).max().unwrap_or_default();
     let lasts = request.deadline.remaining(request.received.monotonic).saturating_add(LATEST_END);
-    Some(MoneyAsk { caller: caller.id, worst: worst.unwrap_or_default(), cap, lasts })
+    Some(MoneyAsk { caller: caller.id, worst, cap, lasts })
+}
+
+/// Why the caller's day, which a shared store keeps, does not pay for it.
+fn too_dear_for_day<R: Runtime>(
+    path: &Path<R>,
+    request: &ReceivedRequest,
+    route: &Route,
+    day: &DayShortage,
+) -> Rejection {
+    let worst =
+        |output| bounds(request, route).map(|bound| bound.worst_with(output)).max().unwrap_or_default();
+    let output = request.spoken.max_output();
+    let shortage = BudgetShortage::of(day, output, path.books.typical_hold(), worst);
+    Rejection::of_shortage(shortage, &request.rules.come_back, path.runtime.draw())
 }
 
 fn claim<'a>(name: &'a str, request: &ReceivedRequest, caller: &Caller) -> ClaimAsk<'a> {

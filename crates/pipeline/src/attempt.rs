@@ -49,6 +49,8 @@ pub(crate) struct Attempt<R: Runtime> {
     tally: Arc<Tally>,
     tier: Tier,
     ending: AttemptEnding,
+    /// It failed before a byte of it was sent.
+    was_never_sent: bool,
     /// What was posted, and by how much that is more than was reserved.
     posted: Option<(Charge, Money)>,
 }
@@ -102,6 +104,7 @@ impl<R: Runtime> Attempt<R> {
             tally: Arc::clone(tally),
             tier,
             ending: AttemptEnding::Abandoned,
+            was_never_sent: false,
             posted: None,
         })
     }
@@ -215,6 +218,7 @@ impl<R: Runtime> Attempt<R> {
             self.tally.add_wait(now.monotonic - self.started);
         }
         self.report(&Outcome::Failed(*failure), now.monotonic);
+        self.was_never_sent = failure.not_executed && is_before_sending(failure.kind);
         let answered_with_error = self.received_bytes == 0 && is_answer(failure.kind);
         if failure.not_executed || answered_with_error {
             if let Some(hold) = self.hold.take() {
@@ -319,12 +323,17 @@ const fn is_answer(kind: FailureKind) -> bool {
     )
 }
 
+/// Whether a failure of this kind, where nothing was executed, is one of connecting: a vendor that answers has been reached.
+const fn is_before_sending(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Unreachable | FailureKind::NotStarted)
+}
+
 impl<R: Runtime> Drop for Attempt<R> {
     fn drop(&mut self) {
         // The caller went away: the permit says nothing about the target, the money is owed all the same.
         self.post();
         let (usage, cost) = self.posted.map(|(charge, _)| (charge.usage, charge.cost)).unwrap_or_default();
-        self.tally.attempted(&AttemptRecord {
+        let record = AttemptRecord {
             target: &self.target.name,
             tier: self.tier,
             ending: self.ending,
@@ -332,6 +341,7 @@ impl<R: Runtime> Drop for Attempt<R> {
             cost,
             overrun: self.posted.map_or(Money::ZERO, |(_, overrun)| overrun),
             is_bounded: self.posted.is_some_and(|(charge, _)| charge.is_bounded),
-        });
+        };
+        self.tally.attempted(&record, !self.was_never_sent);
     }
 }

@@ -28,11 +28,11 @@ impl<R: Runtime> Path<R> {
         let is_enforced = rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce;
         match self.limits.reserve(ask, now).await {
             AdmitDecision::RetryAfter(refusal) if is_enforced => Err(Rejection::Limited {
-                limit: rules.groups.name(refusal.binding.limit),
+                limit: rules.groups.named(refusal.binding.limit),
                 come_back: rules.come_back.hint(refusal.wait, self.runtime.draw()),
             }),
             AdmitDecision::TooLarge { limit, .. } if is_enforced => {
-                Err(Rejection::TooLargeForLimit(rules.groups.name(limit)))
+                Err(Rejection::TooLargeForLimit(rules.groups.named(limit)))
             }
             _ => Ok(()),
         }

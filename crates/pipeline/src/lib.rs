@@ -35,6 +35,7 @@ mod reply;
 mod rules;
 mod settle;
 mod shelf;
+mod shortage;
 pub mod speech;
 mod status;
 mod target;

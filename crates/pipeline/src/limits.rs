@@ -3,9 +3,10 @@
 use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, Scope};
 use seawall_core::setting::SettingError;
 use seawall_core::time::Now;
-use seawall_store::{AdmitDecision, MemoryQuotas, MemoryReceipt, QuotaAsk, Spent};
+use seawall_store::{AdmitDecision, CountMark, MemoryQuotas, MemoryReceipt, QuotaAsk, Spent};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// What was taken in a shared store, to be settled once.
 pub trait SharedTaking: Send {
@@ -49,10 +50,28 @@ pub enum Limits {
     Shared(Box<dyn SharedLimits>),
 }
 
-/// What a request has taken and is to be settled at its end.
-pub(crate) enum Taking {
+/// What a request has taken.
+pub(crate) struct Taking {
+    what: Taken,
+    /// Whether there is something to put right at the end even if the request was made: a request stays one request, but
+    /// tokens, money and names are known only then.
+    is_settled: bool,
+}
+
+enum Taken {
     Local(Box<MemoryReceipt>),
     Shared(Box<dyn SharedTaking>),
+}
+
+impl Taking {
+    /// Whether what was taken is put right at the end of a request that was made.
+    pub(crate) const fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    fn local(receipt: MemoryReceipt, is_settled: bool) -> Self {
+        Self { what: Taken::Local(Box::new(receipt)), is_settled }
+    }
 }
 
 impl Limits {
@@ -61,29 +80,48 @@ impl Limits {
         Ok(Self::Local(Box::new(MemoryQuotas::new(groups, seed)?)))
     }
 
-    /// Takes everything or nothing. What is taken is told only where it is to be settled: requests stay taken, tokens and
-    /// names are put right.
-    pub(crate) async fn reserve(&self, ask: QuotaAsk<'_>, now: Now) -> AdmitDecision<Option<Taking>> {
+    /// Takes everything or nothing.
+    pub(crate) async fn reserve(&self, ask: QuotaAsk<'_>, now: Now) -> AdmitDecision<Taking> {
         let is_settled = ask.cost.tokens > 0 || ask.claim.is_some() || ask.money.is_some();
         match self {
             Self::Local(quotas) => match quotas.reserve_now(&ask, now) {
-                Ok(decision) => decision.map(|receipt| is_settled.then(|| Taking::Local(Box::new(receipt)))),
+                Ok(decision) => decision.map(|receipt| Taking::local(receipt, is_settled)),
                 // A question that these limits cannot understand is answered carefully.
                 Err(_) => AdmitDecision::TooLarge { limit: NO_LIMIT, capacity: 0 },
             },
             Self::Shared(shared) => {
                 let decision = shared.reserve(ask, now).await;
-                decision.map(|taking| is_settled.then_some(Taking::Shared(taking)))
+                decision.map(|taking| Taking { what: Taken::Shared(taking), is_settled })
             }
         }
     }
 
+    /// What is to be written down of this, so that it outlives the process. A shared store keeps that itself.
+    pub(crate) fn mark(&self, taking: &Taking, lasts: Duration, now: Now) -> Option<CountMark> {
+        match (self, &taking.what) {
+            (Self::Local(quotas), Taken::Local(receipt)) => Some(quotas.mark(receipt, lasts, now)),
+            _ => None,
+        }
+    }
+
+    /// Puts the truth about a request that was made in the place of what was taken for it.
     pub(crate) fn settle(&self, taking: Taking, spent: Spent, now: Now) {
-        match (self, taking) {
-            (Self::Local(quotas), Taking::Local(receipt)) => quotas.settle_now(*receipt, spent, now),
-            (_, Taking::Shared(taking)) => taking.settle(spent, now),
+        if taking.is_settled {
+            self.correct(taking.what, spent, now);
+        }
+    }
+
+    /// Gives everything back: the request was never made.
+    pub(crate) fn refund(&self, taking: Taking, now: Now) {
+        self.correct(taking.what, Spent::default(), now);
+    }
+
+    fn correct(&self, taken: Taken, spent: Spent, now: Now) {
+        match (self, taken) {
+            (Self::Local(quotas), Taken::Local(receipt)) => quotas.settle_now(*receipt, spent, now),
+            (_, Taken::Shared(taking)) => taking.settle(spent, now),
             // Taken from limits that are gone.
-            (Self::Shared(_), Taking::Local(_)) => {}
+            (Self::Shared(_), Taken::Local(_)) => {}
         }
     }
 

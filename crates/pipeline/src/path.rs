@@ -48,6 +48,8 @@ pub struct Path<R> {
     pub(crate) rules: ArcSwap<Rules>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) books: Books,
+    /// Whether the books keep what requests take of limits and names.
+    pub(crate) keeps_counts: bool,
     pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
     pub(crate) observer: Arc<dyn Observer>,
@@ -69,6 +71,7 @@ impl<R: Runtime> Path<R> {
             runtime,
             rules: ArcSwap::from_pointee(Rules::new(rules, &limits)?),
             limits: Arc::new(limits),
+            keeps_counts: books.keeps_counts(),
             books,
             token_limits: no_limits().check()?,
             counters: RetryCounters::new(),

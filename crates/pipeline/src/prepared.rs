@@ -19,7 +19,10 @@ use std::time::Duration;
 /// Whether our own words may stand in the place of this refusal: not where the caller is to mend something or to slow down.
 pub(crate) const fn may_replace(rejection: &Rejection) -> bool {
     match rejection {
-        Rejection::BudgetSpent | Rejection::SwitchedOff | Rejection::Unavailable { .. } => true,
+        Rejection::BudgetSpent { .. }
+        | Rejection::BudgetHeld { .. }
+        | Rejection::SwitchedOff
+        | Rejection::Unavailable { .. } => true,
         Rejection::Exhausted { failure, .. } => !matches!(failure.kind.origin(), FaultOrigin::Caller),
         _ => false,
     }

@@ -2,13 +2,16 @@
 
 use crate::limit_name::LimitName;
 use crate::relay::ReplyStream;
+use crate::shortage::BudgetShortage;
 use crate::speech::WholeAnswer;
 use bytes::Bytes;
+use seawall_core::chance::Draw;
 use seawall_core::failure::Failure;
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
 use seawall_core::quota::{ComeBack, ComeBackRule, LimitView};
 use seawall_core::strategy::Language;
+use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +56,25 @@ pub enum Rejection {
     },
     /// Another request has the name that its caller gave it.
     Conflict(Conflict),
-    /// The day's money is spent.
-    BudgetSpent,
+    /// The day's money is spent: what is left does not pay for one token of an answer.
+    BudgetSpent {
+        /// What is left.
+        left: Money,
+        /// When there will be more.
+        resets: UtcTime,
+    },
+    /// The day's money is held by calls under way, and may come back when they have settled.
+    BudgetHeld {
+        /// When to come back.
+        come_back: ComeBack,
+    },
+    /// There is money, and the request may cost more than that.
+    ExceedsRemainingBudget {
+        /// What is left.
+        left: Money,
+        /// With so many tokens of output at most it would fit.
+        max_tokens: u64,
+    },
     /// It alone may cost more than a whole day has.
     MoreThanADay {
         /// What it may cost.
@@ -125,13 +145,15 @@ pub enum Conflict {
     InProgress,
     /// The same request has been done.
     Done,
+    /// The same request was being worked on when the gateway ended; nobody knows what became of it.
+    OutcomeUnknown,
     /// Another request has this name.
     OtherRequest,
 }
 
 impl Rejection {
     /// Every word that a refusal has for logs and metrics.
-    pub const LABELS: [&'static str; 22] = [
+    pub const LABELS: [&'static str; 24] = [
         "malformed",
         "too_large",
         "body_memory",
@@ -146,6 +168,8 @@ impl Rejection {
         "limited",
         "conflict",
         "budget_spent",
+        "budget_held",
+        "exceeds_remaining_budget",
         "more_than_a_day",
         "untracked_input",
         "blocked",
@@ -183,6 +207,19 @@ impl Rejection {
         Self::Unauthenticated { told: told.to_owned(), cause: "guest_not_admitted" }
     }
 
+    /// The day's money does not pay for it; the rule and the draw say when to come back for money that is held.
+    pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &ComeBackRule, draw: Draw) -> Self {
+        match shortage {
+            BudgetShortage::Spent { left, resets } => Self::BudgetSpent { left, resets },
+            BudgetShortage::Held { settles_in } => {
+                Self::BudgetHeld { come_back: rule.hint(settles_in, draw) }
+            }
+            BudgetShortage::TooLarge { left, max_tokens } => {
+                Self::ExceedsRemainingBudget { left, max_tokens }
+            }
+        }
+    }
+
     /// More than the caller is told, for the log.
     #[must_use]
     pub const fn cause(&self) -> Option<&'static str> {
@@ -209,7 +246,9 @@ impl Rejection {
             Self::TooLargeForLimit(_) => "too_large_for_limit",
             Self::Limited { .. } => "limited",
             Self::Conflict(_) => "conflict",
-            Self::BudgetSpent => "budget_spent",
+            Self::BudgetSpent { .. } => "budget_spent",
+            Self::BudgetHeld { .. } => "budget_held",
+            Self::ExceedsRemainingBudget { .. } => "exceeds_remaining_budget",
             Self::MoreThanADay { .. } => "more_than_a_day",
             Self::UntrackedInput(_) => "untracked_input",
             Self::Blocked { .. } => "blocked",
@@ -278,6 +317,7 @@ mod tests {
     use seawall_core::in_flight::SlotRefusal;
     use seawall_core::money::Money;
     use seawall_core::quota::{ComeBack, ComeBackRule};
+    use seawall_core::time::UtcTime;
     use std::time::Duration;
 
     #[test]
@@ -315,7 +355,9 @@ mod tests {
             Rejection::TooLargeForLimit(LimitName::unknown("minute").into()),
             Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back },
             Rejection::Conflict(Conflict::Done),
-            Rejection::BudgetSpent,
+            Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::start_of_day(1) },
+            Rejection::BudgetHeld { come_back },
+            Rejection::ExceedsRemainingBudget { left: Money::ZERO, max_tokens: 1 },
             Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::UntrackedInput(String::new()),
             Rejection::Blocked { rule: "deny_list.1".into() },

@@ -9,11 +9,11 @@ use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::{Cost, LimitView};
 use seawall_core::strategy::Language;
-use seawall_core::time::Timestamp;
+use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::{Rung, Tier};
-use seawall_store::Spent;
-use std::sync::Arc;
+use seawall_store::{Books, CountMark, Spent};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a request ended.
@@ -106,6 +106,10 @@ pub enum AttemptEnding {
 pub(crate) struct Tally {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
+    /// What it has taken of limits and names, where that outlives the process.
+    mark: OnceLock<Box<(Books, CountMark)>>,
+    /// Whether any attempt reached a vendor.
+    was_sent: AtomicBool,
     cost_nanos: AtomicU64,
     overrun_nanos: AtomicU64,
     is_bounded: AtomicBool,
@@ -120,6 +124,8 @@ impl Tally {
         Self {
             observer: Arc::clone(observer),
             attempts: AtomicU32::new(0),
+            mark: OnceLock::new(),
+            was_sent: AtomicBool::new(false),
             cost_nanos: AtomicU64::new(0),
             overrun_nanos: AtomicU64::new(0),
             is_bounded: AtomicBool::new(false),
@@ -128,14 +134,33 @@ impl Tally {
         }
     }
 
-    /// Tells of an attempt that is over.
-    pub(crate) fn attempted(&self, attempt: &AttemptRecord<'_>) {
+    /// Tells of an attempt that is over, and whether anything of it reached a vendor.
+    pub(crate) fn attempted(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
+        if was_sent {
+            self.was_sent.store(true, Ordering::Relaxed);
+        }
         self.observer.attempted(attempt);
     }
 
     /// Tells that a vendor has begun to reject our key, or to accept it.
     pub(crate) fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
         self.observer.credential_changed(target, status);
+    }
+
+    /// This is to be written down with the first reservation, in these books.
+    pub(crate) fn set_mark(&self, books: Books, mark: CountMark) {
+        // A request is let in once.
+        let _ = self.mark.set(Box::new((books, mark)));
+    }
+
+    pub(crate) fn mark(&self) -> Option<&CountMark> {
+        self.mark.get().map(|marked| &marked.1)
+    }
+
+    fn settle_mark(&self, spent: Spent, now: Now) {
+        if let Some((books, mark)) = self.mark.get().map(Box::as_ref) {
+            books.settle_mark(mark, spent, now);
+        }
     }
 
     pub(crate) fn count_attempt(&self) {
@@ -257,6 +282,17 @@ impl<R: Runtime> Drop for Closing<R> {
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
         record.took = record.ended - self.began;
         if let Some((taking, limits)) = self.taking.take() {
+            // A refusal is free, whatever it was for, unless a vendor has worked on the request before. Who goes away by
+            // itself has been let in all the same: otherwise leaving early would be a way around limits.
+            let is_free = matches!(record.verdict, Verdict::Rejected(_))
+                && !self.tally.was_sent.load(Ordering::Relaxed);
+            if is_free {
+                let now = self.runtime.now();
+                self.tally.settle_mark(Spent::default(), now);
+                limits.refund(taking, now);
+                self.tally.observer.settled(record);
+                return;
+            }
             // All that the books have, also of attempts that failed and of answers that nobody read to their end, where a
             // vendor has told of the use: who leaves in time must not have used nothing.
             let used = u32::try_from(self.tally.tokens()).unwrap_or(u32::MAX);
@@ -265,7 +301,12 @@ impl<R: Runtime> Drop for Closing<R> {
                 money: record.cost,
                 done: record.verdict == Verdict::Answered,
             };
-            limits.settle(taking, spent, self.runtime.now());
+            let now = self.runtime.now();
+            if let Some(mark) = self.tally.mark() {
+                let cost = if taking.is_settled() { spent.cost } else { mark.cost() };
+                self.tally.settle_mark(Spent { cost, ..spent }, now);
+            }
+            limits.settle(taking, spent, now);
         }
         self.tally.observer.settled(record);
     }

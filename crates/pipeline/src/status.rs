@@ -15,7 +15,7 @@ use seawall_core::queue::QueueStats;
 use seawall_core::quota::{LimitView, QuotaKey, Scope};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::{Grade, Level, Tier};
-use seawall_store::{BooksStats, CorrectError};
+use seawall_store::{BooksStats, CorrectError, StoreError};
 use seawall_wire::RequestLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,6 +112,12 @@ impl<R: Runtime> Path<R> {
     #[must_use]
     pub fn books_stats(&self) -> BooksStats {
         self.books.stats()
+    }
+
+    /// Why the journal cannot be written, while it cannot.
+    #[must_use]
+    pub fn journal_error(&self) -> Option<StoreError> {
+        self.books.journal_error()
     }
 
     /// How the day's money stands.

@@ -254,6 +254,11 @@ impl CallBound {
         self.input_cost.saturating_add(Money::from_nanos(u64::try_from(part).unwrap_or(u64::MAX)))
     }
 
+    /// What it may cost if the request allowed this many tokens of output.
+    pub(crate) fn worst_with(&self, output: u64) -> Money {
+        self.cost_with(OutputLimit::new(output).reserved())
+    }
+
     /// What the vendor tells it used. How it was served is as it was asked for, where that is not told.
     pub(crate) fn completed(&self, usage: Usage) -> Usage {
         let extras = usage.extras.completed(usage.cache_write, self.service, self.long_cache);

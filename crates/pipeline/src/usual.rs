@@ -55,12 +55,10 @@ impl GuardedTarget {
     pub(crate) fn first_byte_limit(&self, comes_whole: bool, all: Duration) -> FirstByteLimit {
         let gauges = self.gauges();
         let starts = if comes_whole { &gauges.usual.whole_times } else { &gauges.usual.stream_starts };
-        let limit = match starts.p99(SOME_STARTS) {
-            Some(p99) => FIRST_BYTE_FLOOR.max(p99.saturating_mul(FIRST_BYTE_FACTOR)),
-            // A whole answer may well take longer than that: as long as nothing is known, half of the time is its own.
-            None if comes_whole => FIRST_BYTE_FLOOR.max(all / 2),
-            None => FIRST_BYTE_FLOOR,
-        };
+        // How long a whole answer takes depends on its length, which the last ones say nothing of: half of the time is its own.
+        let floor = if comes_whole { FIRST_BYTE_FLOOR.max(all / 2) } else { FIRST_BYTE_FLOOR };
+        let usual = starts.p99(SOME_STARTS).unwrap_or_default();
+        let limit = floor.max(usual.saturating_mul(FIRST_BYTE_FACTOR));
         FirstByteLimit { limit: limit.min(all), is_well_known: starts.p99(MANY_STARTS).is_some() }
     }
 }

@@ -35,6 +35,8 @@ pub enum ClaimDecision<C> {
     InProgress,
     /// It has been done.
     Done,
+    /// Somebody was, and ended before it could say what became of it.
+    OutcomeUnknown,
     /// Another request has this name.
     OtherRequest,
 }

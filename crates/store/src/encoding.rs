@@ -31,6 +31,11 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
+    #[cfg(feature = "embedded")]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;

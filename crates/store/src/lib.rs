@@ -47,8 +47,8 @@ pub use away::{
 };
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
 pub use books::{
-    Attempt, Books, BooksStats, CorrectError, Hold, Journal, JournalRecord, NoJournal, NoRecord, Noted,
-    ReserveError, Unwritten,
+    Attempt, Books, BooksStats, Charge, CorrectError, CountMark, Hold, Journal, JournalRecord, NameMark,
+    NoJournal, NoRecord, Noted, ReserveError, Unwritten,
 };
 pub use claims::{ClaimAsk, ClaimDecision, Claims};
 pub use directory::{AddDecision, CallerRecord, CredentialHash, Directory};

@@ -7,10 +7,11 @@
 use crate::StoreError;
 use crate::claims::ClaimAsk;
 use arrayvec::ArrayVec;
+use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{Cost, LimitId, LimitView, QuotaGroup, Refusal, Scope};
 use seawall_core::setting::SettingError;
-use seawall_core::time::{Now, UtcTime};
+use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
 
@@ -67,17 +68,14 @@ pub enum AdmitDecision<R> {
         /// Its size.
         capacity: u32,
     },
-    /// The caller's day is spent.
-    DaySpent {
-        /// What is left of it.
-        free: Money,
-        /// When there will be more.
-        resets: UtcTime,
-    },
+    /// The caller's day has less left than the request may cost.
+    DayShort(DayShortage),
     /// A request of this name is being worked on.
     InProgress,
     /// A request of this name has been done.
     Done,
+    /// A request of this name was being worked on by a process that has ended; nobody knows what became of it.
+    OutcomeUnknown,
     /// Another request has this name.
     OtherRequest,
 }
@@ -91,9 +89,10 @@ impl<R> AdmitDecision<R> {
             }
             Self::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
             Self::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-            Self::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
+            Self::DayShort(shortage) => AdmitDecision::DayShort(shortage),
             Self::InProgress => AdmitDecision::InProgress,
             Self::Done => AdmitDecision::Done,
+            Self::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
             Self::OtherRequest => AdmitDecision::OtherRequest,
         }
     }

@@ -17,10 +17,16 @@ pub enum Refusal {
     TooLarge,
     /// Another request has its name.
     Conflict,
+    /// Nobody knows what became of the request that has its name.
+    OutcomeUnknown,
     /// The caller is too fast.
     Throttled,
     /// The caller's money is spent.
     OutOfBudget,
+    /// The caller's money is held by calls under way, and may come back.
+    BudgetHeld,
+    /// There is money, and less than this request may cost.
+    ExceedsBudget,
     /// An operator has switched this off.
     SwitchedOff,
     /// No model can answer now.
@@ -33,15 +39,18 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal, in a fixed order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::Forbidden,
         Self::NotFound,
         Self::TooLarge,
         Self::Conflict,
+        Self::OutcomeUnknown,
         Self::Throttled,
         Self::OutOfBudget,
+        Self::BudgetHeld,
+        Self::ExceedsBudget,
         Self::SwitchedOff,
         Self::Overloaded,
         Self::TimedOut,

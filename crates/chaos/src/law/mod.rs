@@ -5,6 +5,7 @@
 
 mod limits;
 mod requests;
+mod restarts;
 #[cfg(test)]
 mod tests;
 
@@ -84,6 +85,7 @@ impl fmt::Display for Law {
 pub(crate) fn judged(evidence: &Evidence) -> Vec<Law> {
     let mut laws = requests::laws(evidence);
     laws.push(limits::law(evidence));
+    laws.push(restarts::law(evidence));
     laws.push(within_the_cap(evidence));
     laws.push(nothing_held(evidence));
     laws.push(all_billed_is_posted(evidence));

@@ -107,6 +107,93 @@ fn a_folder_has_one_gateway_and_what_is_not_ours_is_left_alone() -> anyhow::Resu
     Ok(())
 }
 
+/// Asks with a name for the request. Returns the status and the whole answer.
+fn ask_named(gateway: &Running, name: &str) -> anyhow::Result<(u16, String)> {
+    let headers = format!("x-api-key: {KEY}\r\nidempotency-key: {name}\r\n");
+    let answer = gateway.send("POST", "/v1/messages", &headers, ASK.as_bytes())?;
+    Ok((answer.status, answer.head + &String::from_utf8_lossy(&answer.body)))
+}
+
+#[test]
+fn a_limit_holds_however_often_the_gateway_is_killed() -> anyhow::Result<()> {
+    let (model, folder) = (Running::model("restart-limits", "[]")?, folder("restart-limits-state")?);
+    let start = || {
+        Running::gateway_with(
+            "restart-limits",
+            &model.url,
+            ["instant", "instant"],
+            &in_folder(&folder),
+            |text| {
+                text.replace("store.kind = \"memory\"", "store.kind = \"embedded\"")
+                    .replace("tier = \"prime\"", "tier = \"standard\"")
+            },
+        )
+    };
+    let began = now();
+    let (mut admitted, mut refused) = (0, 0);
+    for round in 0..8 {
+        let gateway = start()?;
+        for _ in 0..7 {
+            let answer = ask(&gateway)?;
+            if answer.contains(" 200 ") {
+                admitted += 1;
+            } else {
+                assert!(answer.contains(" 429 "), "{answer}");
+                refused += 1;
+            }
+        }
+        // Not even a moment to write anything down behind our back; once in a while an end as it should be.
+        gateway.end_with(if round == 4 { "-TERM" } else { "-KILL" })?;
+    }
+    // Thirty a minute and five at once: what was let in before a kill counts after it.
+    let minutes = 1 + began.elapsed().as_secs() / 60;
+    assert!(admitted <= 35 * minutes, "{admitted} in {minutes} minutes, {refused} refused");
+    assert!(admitted >= 35, "nobody is refused for what nobody knows: {admitted}");
+    Ok(())
+}
+
+#[test]
+fn a_request_of_the_same_name_is_not_done_again_by_the_next_process() -> anyhow::Result<()> {
+    let (model, folder) = (Running::model("restart-names", "[]")?, folder("restart-names-state")?);
+    let gateway = start("restart-names", &model, ["instant", "instant"], &in_folder(&folder))?;
+    assert_eq!(ask_named(&gateway, "order-1")?.0, 200);
+    gateway.end_with("-TERM")?;
+    let billed = model.bill("instant")?["nano_dollars"].as_u64();
+    for signal in ["-KILL", "-TERM", "-TERM"] {
+        let gateway = start("restart-names", &model, ["instant", "instant"], &in_folder(&folder))?;
+        let (status, answer) = ask_named(&gateway, "order-1")?;
+        assert!(status == 409 && answer.contains("has been answered"), "{answer}");
+        gateway.end_with(signal)?;
+    }
+    assert_eq!(model.bill("instant")?["nano_dollars"].as_u64(), billed, "no model was asked again");
+    Ok(())
+}
+
+#[test]
+fn a_request_that_was_under_way_when_the_gateway_was_killed_has_an_unknown_outcome() -> anyhow::Result<()> {
+    let (model, folder) = (Running::model("restart-unknown", "[]")?, folder("restart-unknown-state")?);
+    let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &in_folder(&folder))?;
+    let mut connection = std::net::TcpStream::connect(gateway.url.trim_start_matches("http://"))?;
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\nidempotency-key: order-2\r\n\
+         content-length: {}\r\n\r\n{ASK}",
+        ASK.len()
+    );
+    std::io::Write::write_all(&mut connection, head.as_bytes())?;
+    while gateway.counter("seawall_budget_held_nanodollars")? == 0 {}
+    gateway.end_with("-KILL")?;
+    let gateway = start("restart-unknown", &model, ["haiku", "haiku"], &in_folder(&folder))?;
+    let (status, answer) = ask_named(&gateway, "order-2")?;
+    assert!(status == 409 && answer.contains("outcome_unknown"), "{answer}");
+    assert!(answer.to_lowercase().contains("x-should-retry: false"), "{answer}");
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is shown here takes real time")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 #[expect(clippy::disallowed_methods, reason = "what is shown here takes real time")]
 fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(100));

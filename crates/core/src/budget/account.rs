@@ -24,6 +24,12 @@ impl Account {
         cap.saturating_sub(self.committed())
     }
 
+    /// What could be held under `cap` if nothing were held.
+    #[must_use]
+    pub const fn unspent(&self, cap: Money) -> Money {
+        cap.saturating_sub(self.posted)
+    }
+
     /// How far more has been spent than `cap`: calls that cost more than their worst case, or a cap that was lowered.
     /// It is paid back by refusing, not by forgetting.
     #[must_use]

@@ -133,7 +133,8 @@ pub enum CorrectionRefusal {
     OnLeases,
 }
 
-/// Why a request may not be made, by the narrowest limit that it does not fit.
+/// Why a request may not be made, by the narrowest limit that it does not fit. Of the day's limits it is the one with the
+/// least unspent: what is held of the others may come back, and would not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetRefusal {
     /// The request is too large.
@@ -179,6 +180,8 @@ pub enum BudgetRefusal {
         wanted: Money,
         /// What is left.
         free: Money,
+        /// What would be left if nothing were held by calls under way.
+        unspent: Money,
         /// When there will be more.
         resets: UtcTime,
     },
@@ -191,6 +194,8 @@ pub enum BudgetRefusal {
         wanted: Money,
         /// What is left.
         free: Money,
+        /// What would be left if nothing were held by calls under way.
+        unspent: Money,
         /// When there will be more.
         resets: UtcTime,
     },
@@ -201,6 +206,8 @@ pub enum BudgetRefusal {
         wanted: Money,
         /// What is left.
         free: Money,
+        /// What would be left if nothing were held by calls under way.
+        unspent: Money,
         /// When there will be more.
         resets: UtcTime,
     },
@@ -212,6 +219,31 @@ pub enum BudgetRefusal {
         /// What the narrowest of the day's limits allows when nothing is spent.
         most: Money,
     },
+}
+
+/// The money of a day that a request does not fit into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayShortage {
+    /// What can be reserved now.
+    pub free: Money,
+    /// What could be if nothing were held by calls under way: a request that fits this may be retried when they have
+    /// settled, any other can only be made smaller.
+    pub unspent: Money,
+    /// When there will be more.
+    pub resets: UtcTime,
+}
+
+impl BudgetRefusal {
+    /// What is left of the day, if a day is what the request does not fit into.
+    #[must_use]
+    pub const fn shortage(&self) -> Option<DayShortage> {
+        match *self {
+            Self::CallerDay { free, unspent, resets, .. }
+            | Self::TierDay { free, unspent, resets, .. }
+            | Self::GlobalDay { free, unspent, resets, .. } => Some(DayShortage { free, unspent, resets }),
+            _ => None,
+        }
+    }
 }
 
 /// One caller has spent more of the day's money than one caller should. Told once a day for each.

@@ -76,8 +76,8 @@ pub use book::{BudgetBook, BudgetSource};
 pub use cost::{CostCause, CostChange, CostDecision, CostMachine, CostOptions, CostReading, CostSettings};
 pub use day::HeldLease;
 pub use entry::{
-    ApplyDecision, Ask, BudgetRefusal, Correction, CorrectionRefusal, Entry, Reservation, ReservationId,
-    SourceAlarm,
+    ApplyDecision, Ask, BudgetRefusal, Correction, CorrectionRefusal, DayShortage, Entry, Reservation,
+    ReservationId, SourceAlarm,
 };
 pub use lease::{LeaseBook, LentBooks};
 pub use lease_id::{Lease, LeaseDecision, LeaseId, LeaseReport, LeaseState, Recall, ReconcileDecision};

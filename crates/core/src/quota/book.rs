@@ -233,6 +233,20 @@ impl QuotaBook {
         Ok(())
     }
 
+    /// Has this done behind the lock of a scope's shard, with the hash of its key and how others are hashed.
+    pub(super) fn with_shard(
+        &self,
+        scope: Scope,
+        work: impl FnOnce(&mut Shard, u64, &dyn Fn(QuotaKey) -> u64),
+    ) {
+        let Some(group) = self.groups.get(scope.group) else { return };
+        let hash = self.hash(scope.key);
+        let mut shard = lock(&group.shards[shard_of(hash)]);
+        if shard.rules().is_some() {
+            work(&mut shard, hash, &|key| self.hash(key));
+        }
+    }
+
     fn hash(&self, key: QuotaKey) -> u64 {
         self.hasher.hash_one(key.0)
     }

@@ -67,6 +67,22 @@ impl PeriodUse {
     }
 }
 
+impl PeriodUse {
+    pub(super) const fn numbers(self) -> (u32, u32) {
+        (self.period, self.units)
+    }
+
+    /// Adds units that were used in a period. Those of an earlier one are gone.
+    pub(super) fn join(&mut self, period: u32, units: u32) {
+        if period > self.period {
+            *self = Self { period, units: 0 };
+        }
+        if period == self.period {
+            self.units = self.units.saturating_add(units);
+        }
+    }
+}
+
 impl CalendarRule {
     pub(super) fn check(&self, used: PeriodUse, utc: UtcTime, units: u32) -> Check {
         if units > self.limit {

@@ -131,6 +131,19 @@ pub struct Reservation {
     pub(super) marks: ArrayVec<u64, MOST_LIMITS>,
 }
 
+impl Reservation {
+    /// What was taken.
+    #[must_use]
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Where it was taken from.
+    pub fn scopes(&self) -> impl Iterator<Item = Scope> {
+        self.scopes.iter().map(|taken| Scope { group: taken.group, key: taken.key })
+    }
+}
+
 /// A scope that units were taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {

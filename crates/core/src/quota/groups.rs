@@ -3,6 +3,7 @@
 use super::decision::GroupId;
 use super::rule::QuotaGroup;
 use super::rules::{Limit, Rules};
+use super::saving::group_tag;
 use super::shard::Shard;
 use crate::sync::{Mutex, lock};
 use crate::time::Now;
@@ -15,6 +16,7 @@ pub(super) const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: Box<str>,
+    pub(super) tag: u64,
     pub(super) shards: Box<[Mutex<Shard>]>,
     standing: Mutex<Standing>,
 }
@@ -34,7 +36,8 @@ impl Group {
         let rules = Arc::new(Rules::new(standing.limits(wanted), 0));
         standing.rules = Some(Arc::clone(&rules));
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new(Arc::clone(&rules)))).collect();
-        Self { name: wanted.name().into(), shards, standing: Mutex::new(standing) }
+        let (name, tag) = (wanted.name().into(), group_tag(wanted.name()));
+        Self { name, tag, shards, standing: Mutex::new(standing) }
     }
 
     /// The limits that were asked for last; none if the group is gone.

@@ -30,6 +30,7 @@ mod rate;
 mod ring;
 mod rule;
 mod rules;
+mod saving;
 mod shard;
 mod sliding;
 
@@ -46,4 +47,5 @@ pub use decision::{
 pub use hint::{ComeBack, ComeBackRule};
 pub(crate) use ring::SliceRing;
 pub use rule::{Quota, QuotaGroup, QuotaKind, Unit};
+pub use saving::{SavedGroup, SavedQuota, group_tag};
 pub(crate) use sliding::SlidingRule;

@@ -37,6 +37,11 @@ impl Backlog {
         Self(u64::from(words[1]) << 32 | u64::from(words[0]))
     }
 
+    /// How far it lies ahead of this moment.
+    pub(super) const fn owed(self, now: Timestamp) -> u64 {
+        self.0.saturating_sub(now.as_nanos())
+    }
+
     pub(super) fn write(self, words: &mut [u32]) {
         let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         words[0] = half(self.0);
@@ -60,6 +65,32 @@ impl RateRule {
             return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
         }
         Ok(Self { unit_nanos, per_nanos: nanos(per), burst })
+    }
+
+    /// Of one unit, and of the period.
+    pub(super) const fn nanos(&self) -> [u64; 2] {
+        [self.unit_nanos, self.per_nanos]
+    }
+
+    pub(super) fn of_nanos([unit_nanos, per_nanos]: [u64; 2], burst: u32) -> Result<Self, SettingError> {
+        at_least_one("burst", burst.into())?;
+        at_least_one("unit", unit_nanos)?;
+        if unit_nanos.checked_mul(u64::from(burst)).is_none() {
+            return Err(SettingError::new("burst", format!("{burst} would last longer than can be counted")));
+        }
+        Ok(Self { unit_nanos, per_nanos, burst })
+    }
+
+    /// The moment by which units that are taken now will have been used up if they are the first to be.
+    pub(super) const fn used_up_at(&self, now: Timestamp, units: u32) -> u64 {
+        now.as_nanos().saturating_add(self.unit_nanos.saturating_mul(units as u64))
+    }
+
+    /// Adds what is still owed at this moment.
+    pub(super) fn owe(backlog: &mut Backlog, owed: u64, now: Timestamp) {
+        if owed > 0 {
+            backlog.0 = backlog.0.max(now.as_nanos()).saturating_add(owed);
+        }
     }
 
     pub(super) const fn kind(&self) -> QuotaKind {

@@ -6,6 +6,7 @@ use super::packed;
 use super::pool::Pool;
 use super::rate::{self, Backlog, RateRule, RateScale};
 use super::ring::SliceRing;
+use super::saving::{self, Clocks, SavedQuota};
 use super::sliding::SlidingRule;
 use crate::setting::{SettingError, at_least_one};
 use crate::time::Now;
@@ -229,6 +230,81 @@ impl Quota {
     pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now) {
         if let Rule::Sliding(rule) = &self.rule {
             rule.compact(words, rings, now.monotonic);
+        }
+    }
+}
+
+/// A limit and its counts as plain numbers, and back.
+impl Quota {
+    pub(super) fn saved(&self) -> SavedQuota {
+        let (kind, nanos, most) = match &self.rule {
+            Rule::Rate(rule) => (0, rule.nanos(), rule.burst()),
+            Rule::Sliding(rule) => (1, [rule.slice_nanos(), 0], rule.limit()),
+            Rule::Calendar(rule) => match rule.period {
+                CalendarPeriod::Day => (2, [0; 2], rule.limit),
+                CalendarPeriod::Month => (3, [0; 2], rule.limit),
+            },
+        };
+        SavedQuota { name: self.name().to_owned(), unit: self.unit, kind, nanos, most }
+    }
+
+    pub(super) fn of_saved(saved: &SavedQuota) -> Result<Self, SettingError> {
+        let SavedQuota { name, unit, kind, nanos, most } = saved;
+        let rule = match kind {
+            0 => Rule::Rate(RateRule::of_nanos(*nanos, *most)?),
+            1 => Rule::Sliding(SlidingRule::of_slice(nanos[0], *most)?),
+            2 => return Self::calendar(name, *unit, *most, CalendarPeriod::Day),
+            3 => return Self::calendar(name, *unit, *most, CalendarPeriod::Month),
+            _ => return Err(SettingError::new("kind", format!("{kind} is no kind of limit"))),
+        };
+        Ok(Self::new(name, *unit, rule))
+    }
+
+    /// Where units are that were taken at this moment.
+    pub(super) fn mark_at(&self, at: Now, cost: Cost) -> u64 {
+        match &self.rule {
+            Rule::Rate(rule) => rule.used_up_at(at.monotonic, cost.units(self.unit)),
+            Rule::Sliding(rule) => rule.number_at(at.monotonic).into(),
+            Rule::Calendar(rule) => rule.period.number(at.utc).into(),
+        }
+    }
+
+    pub(super) fn save(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now, numbers: &mut Vec<u64>) {
+        match &self.rule {
+            Rule::Rate(_) => saving::save_rate(Backlog::read(words), now.monotonic, numbers),
+            Rule::Sliding(rule) => rule.save(words, rings, now.monotonic, numbers),
+            Rule::Calendar(_) => {
+                let (period, units) = PeriodUse::read(words).numbers();
+                numbers.extend([period, units].map(u64::from));
+            }
+        }
+    }
+
+    /// Charges the first of these numbers; those behind them are of other limits. None if they are not of this one.
+    pub(super) fn restore<'a>(
+        &self,
+        words: &mut [u32],
+        rings: &mut Pool<SliceRing>,
+        numbers: &'a [u64],
+        clock: Clocks,
+    ) -> Option<&'a [u64]> {
+        let (first, rest) = numbers.split_first()?;
+        match &self.rule {
+            Rule::Rate(_) => {
+                change(words, |backlog| saving::restore_rate(backlog, *first, clock));
+                Some(rest)
+            }
+            Rule::Sliding(rule) => {
+                let length = usize::try_from(*first).ok()?.checked_mul(2)?;
+                let (slices, rest) = rest.split_at_checked(length)?;
+                rule.restore(words, rings, slices, clock).then_some(rest)
+            }
+            Rule::Calendar(_) => {
+                let (units, rest) = rest.split_first()?;
+                let (period, units) = (u32::try_from(*first).ok()?, u32::try_from(*units).ok()?);
+                change_period(words, |used| used.join(period, units));
+                Some(rest)
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use super::pool::Pool;
 use super::ring::SliceRing;
 use super::rule::{Carry, Check, Quota};
 use super::rules::{KEY_WORDS, Limit, Origin, Rules};
+use super::saving::Clocks;
 use crate::time::Now;
 use std::sync::Arc;
 
@@ -146,6 +147,45 @@ impl Shard {
         for_each_limit(record, &rules.limits, |quota, words| {
             quota.settle(words, rings, now, marks.next().flatten(), change);
         });
+    }
+
+    /// Corrects what was charged at this moment under any rules: where it was taken from is told by the present ones.
+    pub(super) fn correct(&mut self, slot: Slot, charged_at: Now, change: (Cost, Cost), now: Now) {
+        let Self { rules: Some(rules), records, rings, .. } = self else { return };
+        let record = records.record_mut(slot, rules.words);
+        for_each_limit(record, &rules.limits, |quota, words| {
+            let mark = quota.mark_at(charged_at, change.0);
+            quota.settle(words, rings, now, Some(mark), change);
+        });
+    }
+
+    /// Hands over every caller with something left in a window, and who writes its numbers.
+    pub(super) fn each_use(&self, now: Now, mut each: impl FnMut(QuotaKey, &dyn Fn(&mut Vec<u64>))) {
+        let Some(rules) = self.rules() else { return };
+        for slot in self.index.slots() {
+            let record = self.records.record(slot, rules.words);
+            let words = |place| rules.words_of(record, place);
+            let mut limits = rules.limits.iter().enumerate();
+            if limits.all(|(place, limit)| limit.quota.is_idle(words(place), &self.rings, now)) {
+                continue;
+            }
+            each(self.records.key(slot, rules.words), &|numbers| {
+                for (place, limit) in rules.limits.iter().enumerate() {
+                    limit.quota.save(words(place), &self.rings, now, numbers);
+                }
+            });
+        }
+    }
+
+    /// Charges the numbers of a caller. Whether they were of these limits.
+    pub(super) fn restore(&mut self, slot: Slot, numbers: &[u64], clock: Clocks) -> bool {
+        let Self { rules: Some(rules), records, rings, .. } = self else { return false };
+        let record = records.record_mut(slot, rules.words);
+        let mut rest = Some(numbers);
+        for_each_limit(record, &rules.limits, |quota, words| {
+            rest = rest.and_then(|numbers| quota.restore(words, rings, numbers, clock));
+        });
+        rest.is_some_and(<[u64]>::is_empty)
     }
 
     /// Forgets callers who have nothing left in any window, and takes room from those who calmed down.

@@ -48,6 +48,32 @@ impl SlidingRule {
         Ok(Self { slice_nanos, limit })
     }
 
+    pub(super) const fn slice_nanos(&self) -> u64 {
+        self.slice_nanos
+    }
+
+    pub(super) fn of_slice(slice_nanos: u64, limit: u32) -> Result<Self, SettingError> {
+        at_least_one("limit", limit.into())?;
+        at_least_one("slice", slice_nanos)?;
+        if slice_nanos.checked_mul(u64::from(SLICES)).is_none() {
+            return Err(SettingError::new(
+                "slice",
+                format!("{slice_nanos} ns are longer than can be counted"),
+            ));
+        }
+        Ok(Self { slice_nanos, limit })
+    }
+
+    /// The number of the slice of a moment.
+    pub(super) fn number_at(&self, at: Timestamp) -> u32 {
+        self.present(at, None).slice
+    }
+
+    /// The number of the slice of this moment for who has used these, which is never before the newest.
+    pub(super) fn slice_at(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> u32 {
+        self.present(now, packed::newest(words, rings)).slice
+    }
+
     pub(super) const fn kind(&self) -> QuotaKind {
         QuotaKind::Sliding { slice: Duration::from_nanos(self.slice_nanos), limit: self.limit }
     }

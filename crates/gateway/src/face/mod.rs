@@ -27,7 +27,7 @@ use arc_swap::ArcSwap;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
-use seawall_pipeline::{CredentialStatus, Path, Runtime as _};
+use seawall_pipeline::{Path, Runtime as _};
 use seawall_wire::Refusal;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -84,23 +84,15 @@ impl Face {
             Wanted::Model(name) => self.models(request, peer, Some(name)).await,
             Wanted::CountTokens => self.count_tokens(request, peer).await,
             Wanted::Alive => plain(StatusCode::OK, "ok\n".into()),
-            Wanted::Ready if self.sight.is_draining() => {
-                plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n".into())
+            Wanted::Ready => {
+                let (is_ready, body) = self.sight.readiness();
+                let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                plain(status, body.into())
             }
-            Wanted::Ready => plain(StatusCode::OK, self.readiness()),
             Wanted::OpenApi => text("application/json", openapi()),
             Wanted::Metrics => text(metrics::CONTENT_TYPE, self.sight.metrics()),
             Wanted::Nothing { face, problem, refusal } => refusal::refuse(face, refusal, problem, self.id()),
         }
-    }
-
-    /// Ready, and what an operator should know all the same. A vendor that rejects our key does so for the whole fleet: no
-    /// other node would do better, so that the status stays good.
-    fn readiness(&self) -> String {
-        let targets = self.path.targets();
-        let rejected = targets.iter().filter(|target| target.credential == CredentialStatus::Rejected);
-        let lines = rejected.map(|target| format!("target {}: the vendor rejects its key\n", target.name));
-        std::iter::once("ready\n".to_owned()).chain(lines).collect()
     }
 
     /// A name for a request that nobody can foresee and that seldom comes twice.

@@ -4,7 +4,9 @@ use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use seawall_core::failure::Failure;
+use seawall_core::money::Money;
 use seawall_core::strategy::Language;
+use seawall_core::time::UtcTime;
 use seawall_pipeline::chat::ChatRefusal;
 use seawall_pipeline::speech::{self, Face, RefusalReply};
 use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON, request_name};
@@ -99,13 +101,41 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
         Rejection::Conflict(Conflict::Done) => {
             (Refusal::Conflict, "a request of this name has been answered".to_owned(), never(None))
         }
+        Rejection::Conflict(Conflict::OutcomeUnknown) => {
+            let words = "a request of this name was under way when the gateway ended, and may have been answered and \
+                         billed; use another idempotency-key to send it again"
+                .to_owned();
+            (Refusal::OutcomeUnknown, words, never(None))
+        }
         Rejection::Conflict(Conflict::OtherRequest) => {
             let words = "another request has this name: give each its own idempotency-key".to_owned();
             (Refusal::Conflict, words, never(None))
         }
-        Rejection::BudgetSpent => {
-            let words = "the day's budget is spent; it is renewed at midnight UTC".to_owned();
+        Rejection::BudgetSpent { left, resets } => {
+            let words = if *left == Money::ZERO {
+                format!("the daily budget is spent; it is renewed at {}", moment(*resets))
+            } else {
+                format!(
+                    "the daily budget has {left} left, which does not pay for this request whatever its max_tokens; \
+                     it is renewed at {}",
+                    moment(*resets)
+                )
+            };
             (Refusal::OutOfBudget, words, never(None))
+        }
+        Rejection::BudgetHeld { come_back } => {
+            let words =
+                "the rest of the daily budget is held by calls under way; retry when they have settled"
+                    .to_owned();
+            let advice = if come_back.worth_waiting { after } else { never };
+            (Refusal::BudgetHeld, words, advice(Some(come_back.after)))
+        }
+        Rejection::ExceedsRemainingBudget { left, max_tokens } => {
+            let words = format!(
+                "this request may cost more than the {left} left of the daily budget; \
+                 with max_tokens of at most {max_tokens} it fits"
+            );
+            (Refusal::ExceedsBudget, words, never(None))
         }
         Rejection::MoreThanADay { worst } => {
             let words = format!(
@@ -160,6 +190,13 @@ fn exhausted(failure: &Failure) -> RetryAdvice {
     RetryAdvice { wait: failure.retry_after, should_retry }
 }
 
+/// A moment of the calendar, to the minute: budgets are renewed at midnight.
+fn moment(at: UtcTime) -> String {
+    let (year, month, day) = at.civil();
+    let minutes = at.as_nanos() / 60_000_000_000 % 1_440;
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
 /// What a caller wrote, safe to show: shortened, and with nothing in it that steers a terminal.
 fn quoted(text: &str) -> String {
     let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
@@ -172,6 +209,7 @@ mod tests {
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
     use seawall_core::quota::{ComeBack, Quota, Unit};
+    use seawall_core::time::UtcTime;
     use seawall_core::vocabulary::Tier;
     use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, LimitName, LimitScope, Rejection, SOON};
     use seawall_wire::Refusal;
@@ -241,6 +279,33 @@ mod tests {
         assert!(words.contains("$7") && words.contains("max_tokens"), "{words}");
     }
 
+    fn spent(left: Money) -> Rejection {
+        Rejection::BudgetSpent { left, resets: UtcTime::from_civil(2026, 11, 17) }
+    }
+
+    #[test]
+    fn a_spent_a_held_and_a_small_budget_are_three_refusals() {
+        let (refusal, words, advice) = told(&spent(Money::ZERO));
+        assert_eq!((refusal, advice.wait, advice.should_retry), (Refusal::OutOfBudget, None, Some(false)));
+        assert_eq!(words, "the daily budget is spent; it is renewed at 2026-11-17 00:00 UTC");
+        let (_, words, _) = told(&spent(Money::from_dollars(1)));
+        assert!(words.contains("$1.00 left") && words.ends_with("2026-11-17 00:00 UTC"), "{words}");
+        let after = Duration::from_secs(3);
+        for (worth_waiting, should_retry) in [(true, None), (false, Some(false))] {
+            let (refusal, words, advice) =
+                told(&Rejection::BudgetHeld { come_back: ComeBack { after, worth_waiting } });
+            assert_eq!(
+                (refusal, advice.wait, advice.should_retry),
+                (Refusal::BudgetHeld, Some(after), should_retry)
+            );
+            assert!(words.contains("held") && !words.contains("spent"), "{words}");
+        }
+        let left = Money::from_nanos(810_000_000);
+        let (refusal, words, advice) = told(&Rejection::ExceedsRemainingBudget { left, max_tokens: 42 });
+        assert_eq!((refusal, advice.should_retry), (Refusal::ExceedsBudget, Some(false)));
+        assert!(words.contains("$0.81") && words.contains("max_tokens of at most 42"), "{words}");
+    }
+
     #[test]
     fn whoever_is_refused_for_no_fault_of_the_request_is_told_about_coming_back() {
         let failure = Failure::of(FailureKind::TimedOut);
@@ -249,7 +314,9 @@ mod tests {
             Rejection::BodyMemory(BodyScope::All),
             Rejection::Conflict(Conflict::InProgress),
             Rejection::Conflict(Conflict::Done),
-            Rejection::BudgetSpent,
+            Rejection::Conflict(Conflict::OutcomeUnknown),
+            spent(Money::ZERO),
+            Rejection::ExceedsRemainingBudget { left: Money::ZERO, max_tokens: 1 },
             Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::SwitchedOff,
             Rejection::Unavailable { retry_after: None, worth_waiting: true },

@@ -44,6 +44,7 @@ impl Metrics {
         write_targets(&mut page, &path.targets());
         write_budget(&mut page, &path.spend());
         page.value(&table::JOURNAL_FAILURES, &[], path.books_stats().journal_failures);
+        page.value(&table::JOURNAL_UP, &[], u8::from(path.journal_error().is_none()));
         page.value(&table::DIRECTORY_FALLBACKS, &[], self.directory_fallbacks.get(0));
         for (place, limit) in words::LIMITS.iter().enumerate() {
             for (scope, word) in LimitScope::LABELS.iter().enumerate() {

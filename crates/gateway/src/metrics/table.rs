@@ -142,6 +142,8 @@ metrics! {
         "What this day's calls have cost beyond what was reserved for them; part of what is posted.";
     JOURNAL_FAILURES: Counter "seawall_journal_failures_total" []
         "Entries of the books that could not be written to the journal.";
+    JOURNAL_UP: Gauge "seawall_journal_up" []
+        "1 while the journal can be written, 0 while it cannot: then nothing is reserved and no model is asked.";
     DIRECTORY_FALLBACKS: Counter "seawall_directory_fallbacks_total" []
         "Requests whose caller's tier nobody could be asked for, so that the least was given.";
     LIMITED: Counter "seawall_limited_total" ["limit", "scope"]

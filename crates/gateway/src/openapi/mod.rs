@@ -184,8 +184,17 @@ const fn meaning(refusal: Refusal) -> &'static str {
         Refusal::Conflict => {
             "A request with the same idempotency-key is under way, has been answered, or was another one."
         }
+        Refusal::OutcomeUnknown => {
+            "A request with the same idempotency-key was under way when the gateway ended; it may have been answered."
+        }
         Refusal::Throttled => "A limit is reached, ours or the vendor's. The headers say when to come back.",
-        Refusal::OutOfBudget => "The day's money is spent. Trying again today does not help.",
+        Refusal::OutOfBudget => "The day's budget is spent. Trying again before it is renewed does not help.",
+        Refusal::BudgetHeld => {
+            "The day's budget is held by calls under way. The headers say when to come back."
+        }
+        Refusal::ExceedsBudget => {
+            "The day's budget has less left than the request may cost; the message says which max_tokens would fit."
+        }
         Refusal::SwitchedOff => "An operator has switched models off.",
         Refusal::Overloaded => "No model can take the request now, or the gateway is being restarted.",
         Refusal::TimedOut => "No model answered in time.",

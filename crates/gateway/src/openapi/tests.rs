@@ -8,6 +8,7 @@ use hyper::Method;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::quota::{ComeBack, GroupId, LimitId, LimitView};
+use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
 use seawall_pipeline::speech::{Face, WholeAnswer, request_id_header};
 use seawall_pipeline::{Arriving, Conflict, LimitName, Notes, Rejection, Reply, ReplyContent};
@@ -148,8 +149,10 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Blocked { rule: "deny_list.1".into() },
         Rejection::Conflict(Conflict::InProgress),
         Rejection::Conflict(Conflict::Done),
+        Rejection::Conflict(Conflict::OutcomeUnknown),
         Rejection::Conflict(Conflict::OtherRequest),
-        Rejection::BudgetSpent,
+        Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::from_nanos(0) },
+        Rejection::ExceedsRemainingBudget { left: Money::from_dollars(1), max_tokens: 7 },
         Rejection::MoreThanADay { worst: Money::from_dollars(7) },
         Rejection::UntrackedInput("no window".to_owned()),
         Rejection::SwitchedOff,
@@ -160,6 +163,7 @@ fn rejections() -> Vec<Rejection> {
     for worth_waiting in [true, false] {
         let come_back = ComeBack { after: wait, worth_waiting };
         all.push(Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back });
+        all.push(Rejection::BudgetHeld { come_back });
     }
     for kind in FailureKind::ALL {
         let failure = Failure { retry_after: Some(wait), ..Failure::of(kind) };

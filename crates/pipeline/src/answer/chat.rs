@@ -5,7 +5,8 @@
 //! which breaks off is replaced by the next rung.
 
 use super::try_once::{Begun, Content, read_frame};
-use super::walk::{Unanswered, Walk, soonest};
+use super::unanswered::{Unanswered, soonest};
+use super::walk::Walk;
 use crate::attempt::Attempt;
 use crate::chat::{ChatAsk, ChatFinish, ChatReply, ChatText, apology};
 use crate::chat_rules::ChatRules;

@@ -1,7 +1,8 @@
 //! Asking targets that are blocked or held back, because nobody else has answered.
 
 use super::try_once::Content;
-use super::walk::{Unanswered, Walk};
+use super::unanswered::Unanswered;
+use super::walk::Walk;
 use crate::attempt::Attempt;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::LastResort;

@@ -7,6 +7,7 @@
 //! | `chat` | down the rungs, for our own face |
 //! | `turn` | how long to wait for a target that throttles or does not begin |
 //! | `last_resort` | asks those that were passed by, because nobody else has answered |
+//! | `unanswered` | why nobody answered, and what the caller is told of it |
 //! | `hedge` | a second attempt beside one that is slow to begin |
 
 mod chat;
@@ -14,6 +15,7 @@ mod hedge;
 mod last_resort;
 mod try_once;
 mod turn;
+mod unanswered;
 mod walk;
 
 pub(crate) use chat::{ChatQuestion, Said, Telling, answer_chat};
@@ -51,6 +53,9 @@ pub(crate) async fn answer<R: Runtime>(
             };
             Ok(Answered { attempt, content, rung })
         }
-        Err(unanswered) => Err(unanswered.into_rejection(tally.attempts(), &planned.request.rules.come_back)),
+        Err(unanswered) => {
+            let (rule, draw) = (&planned.request.rules.come_back, path.runtime.draw());
+            Err(unanswered.into_rejection(tally.attempts(), rule, draw))
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! How long to wait for a target: one that throttles, and one that does not begin.
 
 use super::try_once::StartLimits;
-use super::walk::{Skipped, Walk};
+use super::unanswered::Skipped;
+use super::walk::Walk;
 use crate::attempt::Attempt;
 use crate::callers::TierOrigin;
 use crate::target::GuardedTarget;

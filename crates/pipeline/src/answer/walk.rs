@@ -4,141 +4,27 @@
 //! and where to try again is the word of [`Retries`]; its state belongs to the request and lasts over all targets.
 
 use super::try_once::{Content, Tried, try_once};
+use super::unanswered::{Skipped, Unanswered};
 use crate::attempt::{Attempt, Holdings, LATEST_END, Wanted};
 use crate::path::Path;
 use crate::place::{NoPlace, Place};
 use crate::plan::PlannedRequest;
-use crate::reply::Rejection;
 use crate::settle::Tally;
+use crate::shortage::BudgetShortage;
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::breaker::{BreakerPhase, LastResort};
 use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
-use seawall_core::failure::{FailureKind, Retryability};
 use seawall_core::handle::{Runtime, after_you};
 use seawall_core::in_flight::{SlotHolder, SlotRefusal};
-use seawall_core::money::Money;
 use seawall_core::queue::QueueRequest;
-use seawall_core::quota::ComeBackRule;
 use seawall_core::retry::{Retries, RetryDecision, RetrySituation};
 use seawall_core::time::Timestamp;
 use seawall_provider::{Call, CallError};
 use seawall_store::{CallId, ReserveError, Unwritten};
-use seawall_wire::RequestError;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Why a target was not even tried.
-#[derive(Debug, PartialEq)]
-pub(super) enum Skipped {
-    /// All places are taken; when to come back, where that is known.
-    Busy(Option<Duration>),
-    /// Places are left, and not for this caller: its own calls, or those of guests, have their share.
-    ShareTaken(SlotRefusal, Option<Duration>),
-    Broke,
-    /// A day has less money than the call may cost, which is this much.
-    TooDear(Money),
-    /// What it may cost could not be written down.
-    NoJournal,
-    Open(Option<Duration>),
-    /// It throttles, and has said for how long still.
-    HeldBack(Duration),
-    /// Its dialect has no words for the request.
-    Untellable(RequestError),
-    /// What the request may cost there has no bound, no price or no room in any budget; the message says why.
-    Unbounded(String),
-}
-
-impl Skipped {
-    /// When it may be tried again, where that is known.
-    const fn wait(&self) -> Option<Duration> {
-        match self {
-            Self::Busy(wait) | Self::Open(wait) | Self::ShareTaken(_, wait) => *wait,
-            Self::HeldBack(wait) => Some(*wait),
-            Self::Broke | Self::TooDear(_) | Self::NoJournal | Self::Untellable(_) | Self::Unbounded(_) => {
-                None
-            }
-        }
-    }
-}
-
-/// The shorter of two waits, as far as they are known.
-pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
-}
-
-/// Nobody answered.
-#[derive(Default)]
-pub(super) struct Unanswered {
-    /// How the last attempt failed.
-    failure: Option<CallError>,
-    /// Why the last target that was not tried was not. One that is known to come back is remembered before others.
-    skipped: Option<Skipped>,
-    /// When the first of those that were not tried may be.
-    wait: Option<Duration>,
-}
-
-impl Unanswered {
-    fn skip(&mut self, reason: Skipped) {
-        // As long as one target is known to come back, the request is not hopeless, whatever holds for the others.
-        if reason.wait().is_some() || self.wait.is_none() {
-            self.wait = soonest(self.wait, reason.wait());
-            self.skipped = Some(reason);
-        }
-    }
-
-    /// Whether another attempt could still help.
-    pub(super) fn is_worth_another(&self) -> bool {
-        self.failure.as_ref().is_none_or(|error| error.failure.retryability != Retryability::Nowhere)
-    }
-
-    /// The word for why.
-    pub(super) fn label(&self) -> &'static str {
-        match (&self.failure, &self.skipped) {
-            (Some(error), _) => error.failure.kind.label(),
-            (None, Some(Skipped::Broke)) => "budget_spent",
-            (None, Some(Skipped::TooDear(_))) => "more_than_a_day",
-            (None, Some(Skipped::Open(_))) => "breaker_open",
-            (None, Some(Skipped::Busy(_))) => "busy",
-            (None, Some(Skipped::ShareTaken(..))) => "concurrency_share",
-            (None, Some(Skipped::HeldBack(_))) => "held_back",
-            (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
-            (None, Some(Skipped::Unbounded(_))) => "untracked_input",
-            (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
-            (None, None) => "no_target",
-        }
-    }
-
-    /// Whether the vendor's guardrail stood before it.
-    pub(super) fn is_filtered(&self) -> bool {
-        self.failure.as_ref().is_some_and(|error| error.failure.kind == FailureKind::Filtered)
-    }
-
-    /// When to come back, where that is known.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        self.failure.as_ref().map_or(self.wait, |error| error.failure.retry_after)
-    }
-
-    /// What its caller is told; the rule says how long clients may sleep.
-    pub(super) fn into_rejection(self, attempts: u32, rule: &ComeBackRule) -> Rejection {
-        match (self.failure, self.skipped) {
-            (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
-            (None, Some(Skipped::Broke)) => Rejection::BudgetSpent,
-            (None, Some(Skipped::TooDear(worst))) => Rejection::MoreThanADay { worst },
-            (None, Some(Skipped::ShareTaken(share, _))) => Rejection::concurrency(share, self.wait),
-            (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
-            (None, Some(Skipped::Unbounded(message))) => Rejection::UntrackedInput(message),
-            // The provider itself has named the moment: clients may sleep until then.
-            (None, Some(Skipped::HeldBack(_))) => {
-                Rejection::Unavailable { retry_after: self.wait, worth_waiting: true }
-            }
-            (None, Some(Skipped::Open(_) | Skipped::Busy(_) | Skipped::NoJournal) | None) => {
-                Rejection::unavailable(self.wait, rule)
-            }
-        }
-    }
-}
 
 /// One request on its way along the targets.
 pub(super) struct Walk<'a, R: Runtime> {
@@ -288,15 +174,33 @@ impl<'a, R: Runtime> Walk<'a, R> {
     /// Money for an attempt, still to be written down.
     pub(super) fn hold(&self, target: &GuardedTarget, bound: &CallBound) -> Result<Unwritten, Skipped> {
         let ask = self.money(bound);
-        let held = self.path.books.begin(&ask, self.named(target), self.path.runtime.now());
-        held.map_err(|error| match (no_money(&error), bound.largest) {
-            (Skipped::TooDear(worst), Some((feature, tokens))) => Skipped::Unbounded(format!(
-                "this request may cost {worst}, more than a whole day's budget, because {tokens} tokens are reserved for \
-                 input by reference ({feature}); send the content itself, or an operator can set \
-                 limits.untracked_input.{feature}"
-            )),
-            (skipped, _) => skipped,
-        })
+        let held =
+            self.path.books.begin(&ask, self.named(target), self.tally.mark(), self.path.runtime.now());
+        held.map_err(|error| self.no_money(&error, bound))
+    }
+
+    /// Why there is no money for a call of this bound.
+    fn no_money(&self, error: &ReserveError, bound: &CallBound) -> Skipped {
+        match error {
+            ReserveError::Refused(BudgetRefusal::MoreThanADay { wanted, .. }) => match bound.largest {
+                Some((feature, tokens)) => Skipped::Unbounded(format!(
+                    "this request may cost {wanted}, more than a whole day's budget, because {tokens} tokens are reserved \
+                     for input by reference ({feature}); send the content itself, or an operator can set \
+                     limits.untracked_input.{feature}"
+                )),
+                None => Skipped::TooDear(*wanted),
+            },
+            ReserveError::Refused(refusal) => match refusal.shortage() {
+                Some(day) => {
+                    let settles_in = self.path.books.typical_hold();
+                    let worst = |output| bound.worst_with(output);
+                    Skipped::Unaffordable(BudgetShortage::of(&day, bound.output, settles_in, worst))
+                }
+                // A path has neither sessions nor limits of one request's tokens in its books.
+                None => Skipped::NoJournal,
+            },
+            ReserveError::Journal(_) => Skipped::NoJournal,
+        }
     }
 
     /// The most that a call there can come to, with a body of so many bytes.
@@ -315,7 +219,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
         credit: Option<Credit>,
     ) -> Result<Box<Attempt<R>>, Skipped> {
         let (path, now) = (self.path, self.path.runtime.monotonic());
-        let hold = money.write().map_err(|error| no_money(&error))?;
+        // All that can fail now is writing it down.
+        let hold = money.write().map_err(|_| Skipped::NoJournal)?;
         let (caller, deadline) = (self.caller(), self.planned.request.deadline);
         let permit = target.breaker.acquire_by(|breaker| match self.last_resort {
             Some(allowed) => breaker.acquire_last_resort(caller, now, deadline, allowed),
@@ -440,69 +345,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
     }
 }
 
-fn no_money(error: &ReserveError) -> Skipped {
-    match error {
-        ReserveError::Refused(BudgetRefusal::MoreThanADay { wanted, .. }) => Skipped::TooDear(*wanted),
-        ReserveError::Refused(_) => Skipped::Broke,
-        ReserveError::Journal(_) => Skipped::NoJournal,
-    }
-}
-
 enum Next {
     Same,
     Other,
     Nobody,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Skipped, Unanswered, soonest};
-    use crate::reply::Rejection;
-    use seawall_core::money::Money;
-    use seawall_core::quota::ComeBackRule;
-    use std::time::Duration;
-
-    const SHORT: Duration = Duration::from_secs(3);
-    const LONG: Duration = Duration::from_secs(15);
-
-    fn told(reasons: impl IntoIterator<Item = Skipped>) -> Rejection {
-        let mut unanswered = Unanswered::default();
-        reasons.into_iter().for_each(|reason| unanswered.skip(reason));
-        unanswered.into_rejection(0, &ComeBackRule::default())
-    }
-
-    #[test]
-    fn the_hint_is_the_soonest_of_all_that_were_not_tried() {
-        let soon = Rejection::Unavailable { retry_after: Some(SHORT), worth_waiting: true };
-        for reasons in [
-            vec![Skipped::Open(Some(SHORT)), Skipped::Open(Some(LONG))],
-            vec![Skipped::Open(Some(LONG)), Skipped::Open(Some(SHORT))],
-            vec![Skipped::Busy(Some(SHORT)), Skipped::Open(Some(LONG)), Skipped::Busy(None)],
-            vec![Skipped::Open(Some(SHORT)), Skipped::Broke],
-            vec![Skipped::Broke, Skipped::NoJournal, Skipped::Busy(Some(SHORT))],
-        ] {
-            let names = format!("{reasons:?}");
-            assert_eq!(told(reasons), soon, "{names}");
-        }
-        assert_eq!(told([Skipped::Busy(None), Skipped::Broke]), Rejection::BudgetSpent);
-        let unknown = Rejection::Unavailable { retry_after: None, worth_waiting: true };
-        assert_eq!(told([Skipped::Broke, Skipped::Open(None)]), unknown);
-        assert_eq!(told([]), unknown);
-    }
-
-    #[test]
-    fn a_call_that_no_day_has_room_for_is_not_told_that_the_day_is_spent() {
-        let worst = Money::from_dollars(7);
-        assert_eq!(told([Skipped::TooDear(worst)]), Rejection::MoreThanADay { worst });
-        let mut unanswered = Unanswered::default();
-        unanswered.skip(Skipped::TooDear(worst));
-        assert_eq!((unanswered.label(), unanswered.retry_after()), ("more_than_a_day", None));
-    }
-
-    #[test]
-    fn an_unknown_wait_is_longer_than_any_known_one() {
-        assert_eq!(soonest(None, None), None);
-        assert_eq!([soonest(None, Some(LONG)), soonest(Some(LONG), None)], [Some(LONG); 2]);
-        assert_eq!([soonest(Some(SHORT), Some(LONG)), soonest(Some(LONG), Some(SHORT))], [Some(SHORT); 2]);
-    }
 }

@@ -13,6 +13,10 @@ pub enum ChatText {
     LimitReached,
     /// The money for models is spent.
     BudgetSpent,
+    /// The money for models is held by answers that are being written.
+    BudgetHeld,
+    /// The money that is left does not pay for so long an answer.
+    BudgetTooSmall,
     /// The message is too long.
     TooLong,
     /// The answer broke off.
@@ -31,10 +35,12 @@ pub enum ChatText {
 
 impl ChatText {
     /// Every text, in a fixed order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Redirect,
         Self::LimitReached,
         Self::BudgetSpent,
+        Self::BudgetHeld,
+        Self::BudgetTooSmall,
         Self::TooLong,
         Self::BrokeOff,
         Self::NotUnderstood,
@@ -48,13 +54,15 @@ impl ChatText {
     #[must_use]
     pub const fn of_refusal(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Malformed | Refusal::Conflict => Self::NotUnderstood,
+            Refusal::Malformed | Refusal::Conflict | Refusal::OutcomeUnknown => Self::NotUnderstood,
             Refusal::Unauthenticated => Self::SignIn,
             Refusal::Forbidden => Self::NotAllowed,
             Refusal::NotFound => Self::NotFound,
             Refusal::TooLarge => Self::TooLong,
             Refusal::Throttled => Self::LimitReached,
             Refusal::OutOfBudget => Self::BudgetSpent,
+            Refusal::BudgetHeld => Self::BudgetHeld,
+            Refusal::ExceedsBudget => Self::BudgetTooSmall,
             Refusal::SwitchedOff | Refusal::Overloaded | Refusal::TimedOut | Refusal::Internal => {
                 Self::Unavailable
             }
@@ -73,6 +81,14 @@ impl ChatText {
             Self::BudgetSpent => (
                 "本日ご利用いただけるアシスタントの回数に達しました。作品の検索やよくあるご質問は引き続きご利用いただけます。",
                 "The assistant has reached what it can do for today. Search and frequent questions still work as usual.",
+            ),
+            Self::BudgetHeld => (
+                "ただいま多くのご質問にお答えしています。少し時間をおいて、もう一度お送りください。",
+                "Many questions are being answered at the moment. Please send yours again in a little while.",
+            ),
+            Self::BudgetTooSmall => (
+                "本日お答えできる残りの量に対して、ご質問が長すぎます。内容を短くしてお送りください。",
+                "This is more than the assistant can still answer today. Please send a shorter message.",
             ),
             Self::TooLong => (
                 "メッセージが長すぎます。内容を短くするか、いくつかに分けてお送りください。",

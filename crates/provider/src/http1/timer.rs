@@ -9,21 +9,29 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Tokio's clock and timer. Its moments count from when it was made; clones count alike.
+/// Tokio's clock and timer; clones count alike.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioTimer {
     origin: Instant,
+    /// What the clock showed then.
+    first: Timestamp,
 }
 
 /// Moments beyond this are never reached: thirty years on.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl TokioTimer {
-    /// A timer whose clock starts now.
+    /// A timer whose clock starts now, at its origin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::starting_at(Timestamp::ZERO)
+    }
+
+    /// A timer whose clock starts now and shows this.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
-    pub fn new() -> Self {
-        Self { origin: Instant::now() }
+    pub fn starting_at(first: Timestamp) -> Self {
+        Self { origin: Instant::now(), first }
     }
 }
 
@@ -36,12 +44,12 @@ impl Default for TokioTimer {
 impl Timer for TokioTimer {
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
     fn monotonic(&self) -> Timestamp {
-        Timestamp::ZERO + Instant::now().saturating_duration_since(self.origin)
+        self.first + Instant::now().saturating_duration_since(self.origin)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real timer")]
     fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> + Send + 'static {
-        let at = self.origin.checked_add((at - Timestamp::ZERO).min(FAR)).unwrap_or(self.origin);
+        let at = self.origin.checked_add((at - self.first).min(FAR)).unwrap_or(self.origin);
         tokio::time::sleep_until(at)
     }
 }

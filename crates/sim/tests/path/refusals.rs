@@ -51,7 +51,7 @@ fn what_no_model_answers_counts_against_the_same_limits() {
     shop.world.run();
     let outcomes = outcomes.lock().unwrap();
     assert!(outcomes[..12].iter().all(Result::is_ok), "{outcomes:?}");
-    assert!(matches!(&outcomes[12], Err(Rejection::Limited { limit, .. }) if &**limit == "minute"));
+    assert!(matches!(&outcomes[12], Err(Rejection::Limited { limit, .. }) if &*limit.name == "minute"));
     assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::Limited { .. }));
     assert_eq!(target.calls(), 0);
 }
@@ -93,7 +93,14 @@ fn two_hundred_at_once_never_pass_a_tiny_budget() {
         assert_eq!((shop.day().held, shop.books.open()), (Money::ZERO, 0), "{deed:?}");
         assert_eq!(shop.records().len(), 200, "every request is settled once");
         let spent = seen.iter().filter(|seen| {
-            matches!(seen.lock().unwrap().as_ref(), Some(Seen::Rejected(Rejection::BudgetSpent)))
+            matches!(
+                seen.lock().unwrap().as_ref(),
+                Some(Seen::Rejected(
+                    Rejection::BudgetSpent { .. }
+                        | Rejection::BudgetHeld { .. }
+                        | Rejection::ExceedsRemainingBudget { .. }
+                ))
+            )
         });
         assert!(spent.count() > 0, "{deed:?}");
     }
@@ -122,4 +129,87 @@ fn with_every_target_down_it_says_so_and_soon_without_asking() {
     let again = rejected(shop.ask_and_wait(PRIME, &body(false)));
     assert!(matches!(again, Rejection::Unavailable { retry_after: Some(_), .. }), "{again:?}");
     assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (calls, Money::ZERO, 0));
+}
+
+/// The most that a request to the first target may cost.
+fn worst() -> Money {
+    let (shop, _) = shop(Money::from_dollars(1), Deed::Hang);
+    shop.ask(PRIME, &body(false), None);
+    shop.world.run_until(seawall_core::time::Timestamp::ZERO + Duration::from_millis(50));
+    shop.day().held
+}
+
+#[test]
+fn who_finds_all_money_held_is_told_to_wait_and_gets_it_when_it_is_back() {
+    // Enough for one at a time.
+    let cap = Money::from_nanos(worst().as_nanos() * 5 / 4 * 2);
+    let (shop, target) = shop(cap, Deed::Answer);
+    let first = shop.ask(PRIME, &body(false), None);
+    shop.world.run_until(seawall_core::time::Timestamp::ZERO + Duration::from_millis(50));
+    let told = shop.ask(PRIME, &body(false), None);
+    shop.world.run();
+    let told = rejected(told.lock().unwrap().take().unwrap());
+    assert!(
+        matches!(told, Rejection::BudgetHeld { come_back } if come_back.worth_waiting),
+        "with money that is only held: {told:?}"
+    );
+    assert!(matches!(first.lock().unwrap().take(), Some(Seen::Whole(_))));
+    assert!(matches!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(_)));
+    assert_eq!(target.calls(), 2);
+    let told =
+        shop.records().into_iter().map(|record| record.verdict).find(|verdict| *verdict != Verdict::Answered);
+    assert_eq!(told, Some(Verdict::Rejected("budget_held")));
+}
+
+#[test]
+fn who_asks_for_more_than_is_left_is_told_what_would_fit_until_nothing_does() {
+    let cap = Money::from_nanos(worst().as_nanos() * 5 / 4 * 2);
+    let (shop, _) = shop(cap, Deed::Answer);
+    let (mut max_tokens, mut offers) = (100, 0);
+    for _ in 0..60 {
+        match shop.ask_and_wait(PRIME, &body(false).replace("100", &max_tokens.to_string())) {
+            Seen::Rejected(Rejection::ExceedsRemainingBudget { max_tokens: fits, left }) => {
+                assert!(fits < max_tokens && left > Money::ZERO, "{fits} {left}");
+                (max_tokens, offers) = (fits, offers + 1);
+            }
+            Seen::Rejected(told) => {
+                assert!(matches!(told, Rejection::BudgetSpent { .. }), "{told:?}");
+                assert!(offers > 0, "the day is spent before anybody was offered less");
+                return;
+            }
+            // What was offered was true.
+            _ => {}
+        }
+    }
+    panic!("the day is never spent");
+}
+
+#[test]
+fn a_refusal_costs_none_of_the_limits_whatever_it_was_for() {
+    // A guest has twelve a minute. No money, no model, no place: none of that uses them up.
+    let (broke, target) = shop(Money::from_nanos(1_000), Deed::Answer);
+    for _ in 0..40 {
+        let told = rejected(broke.ask_and_wait(GUEST, &body(false)));
+        assert!(matches!(told, Rejection::MoreThanADay { .. }), "{told:?}");
+    }
+    assert_eq!(target.calls(), 0);
+    let (down, target) = shop(Money::from_dollars(1), Deed::Status(500));
+    while !matches!(rejected(down.ask_and_wait(PRIME, &body(false))), Rejection::Unavailable { .. }) {}
+    let calls = target.calls();
+    for _ in 0..40 {
+        let told = rejected(down.ask_and_wait(GUEST, &body(false)));
+        assert!(matches!(told, Rejection::Unavailable { .. }), "{told:?}");
+    }
+    assert_eq!(target.calls(), calls);
+}
+
+#[test]
+fn a_request_that_a_vendor_was_asked_for_counts_even_if_it_failed() {
+    let (shop, target) = shop(Money::from_dollars(1), Deed::Status(400));
+    for _ in 0..12 {
+        let told = rejected(shop.ask_and_wait(GUEST, &body(false)));
+        assert!(matches!(told, Rejection::Exhausted { .. }), "{told:?}");
+    }
+    assert!(matches!(rejected(shop.ask_and_wait(GUEST, &body(false))), Rejection::Limited { .. }));
+    assert_eq!(target.calls(), 12);
 }

@@ -360,9 +360,10 @@ fn refused<A, B>(decision: &AdmitDecision<A>) -> AdmitDecision<B> {
     match *decision {
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-        AdmitDecision::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
+        AdmitDecision::DayShort(shortage) => AdmitDecision::DayShort(shortage),
         AdmitDecision::InProgress | AdmitDecision::Granted { .. } => AdmitDecision::InProgress,
         AdmitDecision::Done => AdmitDecision::Done,
+        AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
         AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
     }
 }

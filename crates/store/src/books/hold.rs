@@ -5,7 +5,7 @@ use crate::lock;
 use crate::usage::{Certainty, UsageEvent};
 use seawall_core::budget::{Entry, Reservation};
 use seawall_core::money::{Money, Usage};
-use seawall_core::time::{Now, UtcTime};
+use seawall_core::time::{Now, Timestamp, UtcTime};
 
 /// Money that is held for one call. Dropped without a word, it is charged at its worst: the call may have cost that, and
 /// nobody can say.
@@ -14,13 +14,19 @@ use seawall_core::time::{Now, UtcTime};
 pub struct Hold {
     books: Books,
     reservation: Reservation,
+    began: Timestamp,
     /// None once it has ended.
     attempt: Option<Attempt>,
 }
 
 impl Hold {
-    pub(super) const fn new(books: Books, reservation: Reservation, attempt: Attempt) -> Self {
-        Self { books, reservation, attempt: Some(attempt) }
+    pub(super) const fn new(
+        books: Books,
+        reservation: Reservation,
+        attempt: Attempt,
+        began: Timestamp,
+    ) -> Self {
+        Self { books, reservation, began, attempt: Some(attempt) }
     }
 
     /// What is held.
@@ -48,6 +54,7 @@ impl Hold {
         let mut desk = lock(&self.books.0);
         if let Some(now) = now {
             desk.hear(now);
+            desk.learn_hold(now.monotonic - self.began);
         }
         let at = now.map_or(desk.heard, |now: Now| -> UtcTime { now.utc });
         desk.settle(&JournalRecord::Ended { reservation, at, usage, cost, certainty });

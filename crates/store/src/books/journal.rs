@@ -11,17 +11,27 @@ pub trait Journal: Send {
     /// Writes these down, behind all that was noted.
     fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError>;
 
-    /// Takes this down in its turn, with the next write or some milliseconds later. For what a crash may take back
+    /// Takes these down in their turn, with the next write or some milliseconds later. For what a crash may take back
     /// without harm: the end of a call, which is charged at its worst if nobody remembers it; and the beginning of one that
     /// is not made before [`write_noted`](Self::write_noted) has returned.
-    fn note(&mut self, record: &JournalRecord) -> Result<Noted, StoreError> {
-        self.write(std::slice::from_ref(record))?;
+    fn note(&mut self, records: &[JournalRecord]) -> Result<Noted, StoreError> {
+        self.write(records)?;
         Ok(Noted::WRITTEN)
     }
 
     /// Writes what was noted up to here, and all behind it, unless somebody has done so since.
     fn write_noted(&mut self, _: Noted) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Writes what is waiting, if anything is: tries again what has failed.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Whether it keeps what requests take of limits and names.
+    fn keeps_counts(&self) -> bool {
+        false
     }
 
     /// Whether the ledger learns from this journal which calls have ended. If so, nobody else need be told.

@@ -13,6 +13,7 @@
 //! **What they will not do.** They move no message and start no task. A hold that is never dropped is charged at its worst
 //! when its time has passed; the call itself is told of when the hold ends.
 
+mod counted;
 mod hold;
 mod journal;
 mod record;
@@ -20,6 +21,8 @@ mod spool;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use counted::MOST_CHARGED;
+pub use counted::{Charge, CountMark, NameMark};
 pub use hold::{Hold, Unwritten};
 pub use journal::{Journal, NoJournal, Noted};
 pub use record::{JournalRecord, NoRecord};
@@ -133,9 +136,13 @@ struct Desk {
     spool: Spool,
     alarms: Vec<SourceAlarm>,
     journal_failures: u64,
+    /// Why the last write failed, unless one has succeeded since.
+    journal_error: Option<StoreError>,
     /// The latest moment of the calendar that anybody has told: who drops a hold tells none.
     heard: UtcTime,
     next_look: Timestamp,
+    /// How long calls that were posted have held their money: an average in which the last sixteen or so count.
+    typical_hold: Duration,
 }
 
 impl Books {
@@ -160,18 +167,27 @@ impl Books {
             spool: Spool::default(),
             alarms: Vec::new(),
             journal_failures: 0,
+            journal_error: None,
             heard: UtcTime::default(),
             next_look: Timestamp::ZERO,
+            typical_hold: Duration::ZERO,
         })))
     }
 
     /// Holds the most that a call can cost, if every limit has room for it and it can be written down.
     pub fn reserve(&self, ask: &Ask, attempt: Attempt, now: Now) -> Result<Hold, ReserveError> {
-        self.begin(ask, attempt, now)?.write()
+        self.begin(ask, attempt, None, now)?.write()
     }
 
-    /// Holds the most that a call can cost, if every limit has room for it. It is still to be written down.
-    pub fn begin(&self, ask: &Ask, attempt: Attempt, now: Now) -> Result<Unwritten, ReserveError> {
+    /// Holds the most that a call can cost, if every limit has room for it. It is still to be written down, and what its
+    /// request has taken of limits with it, where nobody has noted that.
+    pub fn begin(
+        &self,
+        ask: &Ask,
+        attempt: Attempt,
+        mark: Option<&CountMark>,
+        now: Now,
+    ) -> Result<Unwritten, ReserveError> {
         let mut desk = lock(&self.0);
         desk.hear(now);
         if now.monotonic >= desk.next_look {
@@ -190,12 +206,18 @@ impl Books {
         };
         // With the name of the call: if it never ends, it is told of all the same.
         let begun = JournalRecord::Begun { reservation, id: attempt.id, model: Arc::clone(&attempt.model) };
-        let noted = desk.journal.note(&begun);
+        let noted = match mark.and_then(CountMark::unnoted) {
+            Some(counted) => desk.journal.note(&[counted, begun]),
+            None => desk.journal.note(std::slice::from_ref(&begun)),
+        };
         desk.count(&noted);
         let noted = noted.map_err(ReserveError::Journal)?;
+        if let Some(mark) = mark {
+            mark.set_noted();
+        }
         desk.apply(&entry);
         drop(desk);
-        Ok(Unwritten::new(Hold::new(self.clone(), reservation, attempt), noted))
+        Ok(Unwritten::new(Hold::new(self.clone(), reservation, attempt, now.monotonic), noted))
     }
 
     /// Charges what has passed its time at its worst. Requests do it now and then; where there are few, somebody should
@@ -278,6 +300,30 @@ impl Books {
         lock(&self.0).book.open()
     }
 
+    /// How long a call holds its money, as calls have done lately: when money that is held now may be expected back.
+    #[must_use]
+    pub fn typical_hold(&self) -> Duration {
+        lock(&self.0).typical_hold
+    }
+
+    /// Why the journal cannot be written, while it cannot: nothing is reserved then.
+    #[must_use]
+    pub fn journal_error(&self) -> Option<StoreError> {
+        lock(&self.0).journal_error.clone()
+    }
+
+    /// Tries a journal again that could not be written, for when nobody else does. Somebody should every second or so.
+    pub fn retry_journal(&self) {
+        let mut desk = lock(&self.0);
+        if desk.journal_error.is_some() {
+            let written = desk.journal.flush();
+            desk.count(&written);
+            if written.is_ok() {
+                desk.journal_error = None;
+            }
+        }
+    }
+
     /// What went wrong so far.
     #[must_use]
     pub fn stats(&self) -> BooksStats {
@@ -338,21 +384,37 @@ impl Desk {
         self.heard = self.heard.max(now.utc);
     }
 
+    fn learn_hold(&mut self, lasted: Duration) {
+        self.typical_hold = if self.typical_hold.is_zero() {
+            lasted
+        } else {
+            (self.typical_hold.saturating_mul(15).saturating_add(lasted)) / 16
+        };
+    }
+
     fn write(&mut self, records: &[JournalRecord]) -> Result<(), StoreError> {
         let written = self.journal.write(records);
-        self.count(&written);
+        self.count_write(&written);
         written
     }
 
     fn write_noted(&mut self, noted: Noted) -> Result<(), StoreError> {
         let written = self.journal.write_noted(noted);
-        self.count(&written);
+        self.count_write(&written);
         written
     }
 
-    const fn count<T>(&mut self, written: &Result<T, StoreError>) {
-        if written.is_err() {
+    fn count_write(&mut self, written: &Result<(), StoreError>) {
+        self.count(written);
+        if written.is_ok() {
+            self.journal_error = None;
+        }
+    }
+
+    fn count<T>(&mut self, written: &Result<T, StoreError>) {
+        if let Err(error) = written {
             self.journal_failures = self.journal_failures.saturating_add(1);
+            self.journal_error = Some(error.clone());
         }
     }
 
@@ -389,7 +451,7 @@ impl Desk {
     /// Ends a reservation, in the journal and in the books.
     fn settle(&mut self, record: &JournalRecord) {
         // What a journal lost is charged at its worst when it is read back.
-        let noted = self.journal.note(record);
+        let noted = self.journal.note(std::slice::from_ref(record));
         self.count(&noted);
         if let Some(entry) = record.entry() {
             self.apply(&entry);

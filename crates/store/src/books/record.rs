@@ -8,10 +8,13 @@
 #[cfg(test)]
 mod tests;
 
+use super::counted::{Charge, NameMark};
 use crate::encoding::{Reader, put_number, put_text};
 use crate::usage::{CallId, Certainty, UsageEvent};
+use arrayvec::ArrayVec;
 use seawall_core::budget::{Correction, Entry, LeaseId, Reservation, ReservationId};
 use seawall_core::money::{Money, Usage};
+use seawall_core::quota::Cost;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 use std::sync::Arc;
@@ -28,6 +31,10 @@ const ATTEMPT: u8 = 7;
 const BEGUN: u8 = 8;
 const ENDED: u8 = 9;
 const CORRECTED: u8 = 16;
+const COUNTED: u8 = 20;
+const RECOUNTED: u8 = 21;
+const DONE: u8 = 22;
+const RELEASED: u8 = 23;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +74,26 @@ pub enum JournalRecord {
         /// How sure that is.
         certainty: Certainty,
     },
+    /// A request was let in: what it has taken of limits, and the name it has.
+    Counted {
+        /// Of limits.
+        charge: Charge,
+        /// The name, where its caller gave it one.
+        name: Option<NameMark>,
+    },
+    /// A request has truly taken something else than it was charged.
+    Corrected {
+        /// What was charged.
+        charge: Charge,
+        /// When it was put right.
+        at: UtcTime,
+        /// What it has taken.
+        actual: Cost,
+    },
+    /// A request of this name has been answered.
+    Done(NameMark),
+    /// A request of this name was not answered: the name is free.
+    Released([u8; 32]),
 }
 
 /// Bytes that are no record.
@@ -84,7 +111,12 @@ impl JournalRecord {
             Self::Ended { reservation, usage, cost, .. } => {
                 Some(Entry::Posted { id: *reservation, usage: *usage, cost: *cost })
             }
-            Self::Event(_) | Self::Attempt { .. } => None,
+            Self::Event(_)
+            | Self::Attempt { .. }
+            | Self::Counted { .. }
+            | Self::Corrected { .. }
+            | Self::Done(_)
+            | Self::Released(_) => None,
         }
     }
 
@@ -151,6 +183,28 @@ impl JournalRecord {
                 put_number(bytes, cost.as_nanos());
                 bytes.push(certainty_byte(*certainty));
             }
+            Self::Counted { charge, name } => {
+                bytes.push(COUNTED);
+                put_charge(bytes, charge);
+                bytes.push(u8::from(name.is_some()));
+                if let Some(name) = name {
+                    put_name(bytes, name);
+                }
+            }
+            Self::Corrected { charge, at, actual } => {
+                bytes.push(RECOUNTED);
+                put_charge(bytes, charge);
+                put_number(bytes, at.as_nanos());
+                put_cost(bytes, *actual);
+            }
+            Self::Done(name) => {
+                bytes.push(DONE);
+                put_name(bytes, name);
+            }
+            Self::Released(name) => {
+                bytes.push(RELEASED);
+                bytes.extend_from_slice(name);
+            }
         }
     }
 
@@ -191,6 +245,17 @@ fn read(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<JournalRec
             cost: read_money(reader)?,
             certainty: read_certainty(reader)?,
         },
+        COUNTED => JournalRecord::Counted {
+            charge: read_charge(reader)?,
+            name: if reader.flag()? { Some(read_name(reader)?) } else { None },
+        },
+        RECOUNTED => JournalRecord::Corrected {
+            charge: read_charge(reader)?,
+            at: UtcTime::from_nanos(reader.number()?),
+            actual: read_cost(reader)?,
+        },
+        DONE => JournalRecord::Done(read_name(reader)?),
+        RELEASED => JournalRecord::Released(reader.array()?),
         _ => JournalRecord::Entry(read_entry(kind, reader)?),
     };
     reader.end()?;
@@ -264,6 +329,52 @@ fn read_reservation(reader: &mut Reader<'_>) -> Option<Reservation> {
         worst: read_money(reader)?,
         expires: Timestamp::from_nanos(reader.number()?),
     })
+}
+
+fn put_charge(bytes: &mut Vec<u8>, Charge { at, cost, scopes }: &Charge) {
+    put_number(bytes, at.as_nanos());
+    put_cost(bytes, *cost);
+    put_number(bytes, scopes.len() as u64);
+    for (tag, key) in scopes {
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        // What belongs to everybody has no key.
+        bytes.push(u8::from(*key != 0));
+        if *key != 0 {
+            bytes.extend_from_slice(&key.to_le_bytes());
+        }
+    }
+}
+
+fn read_charge(reader: &mut Reader<'_>) -> Option<Charge> {
+    let (at, cost) = (UtcTime::from_nanos(reader.number()?), read_cost(reader)?);
+    let mut scopes = ArrayVec::new();
+    for _ in 0..reader.number()? {
+        let tag = read_hash(reader)?;
+        let key = if reader.flag()? { read_hash(reader).filter(|key| *key != 0)? } else { 0 };
+        scopes.try_push((tag, key)).ok()?;
+    }
+    Some(Charge { at, cost, scopes })
+}
+
+fn put_cost(bytes: &mut Vec<u8>, Cost { requests, tokens }: Cost) {
+    put_number(bytes, requests.into());
+    put_number(bytes, tokens.into());
+}
+
+fn read_cost(reader: &mut Reader<'_>) -> Option<Cost> {
+    let mut number = || u32::try_from(reader.number()?).ok();
+    Some(Cost { requests: number()?, tokens: number()? })
+}
+
+fn put_name(bytes: &mut Vec<u8>, NameMark { name, fingerprint, until }: &NameMark) {
+    bytes.extend_from_slice(name);
+    bytes.extend_from_slice(&fingerprint.to_le_bytes());
+    put_number(bytes, until.as_nanos());
+}
+
+fn read_name(reader: &mut Reader<'_>) -> Option<NameMark> {
+    let (name, fingerprint) = (reader.array()?, read_hash(reader)?);
+    Some(NameMark { name, fingerprint, until: UtcTime::from_nanos(reader.number()?) })
 }
 
 fn put_event(bytes: &mut Vec<u8>, event: &UsageEvent) {

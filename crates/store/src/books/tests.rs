@@ -104,8 +104,12 @@ fn the_cap_is_a_wall_and_the_refusal_says_what_is_left() {
     let held = books.reserve(&ask(7), attempt(0), now()).unwrap();
     assert_eq!((held.amount(), books.open()), (nanos(7), 1));
     let refusal = books.reserve(&ask(4), attempt(1), now()).unwrap_err();
-    let (tier, wanted, free, resets) = (Tier::Prime, nanos(4), nanos(3), UtcTime::start_of_day(DAY + 1));
-    assert_eq!(refusal, ReserveError::Refused(BudgetRefusal::TierDay { tier, wanted, free, resets }));
+    let (tier, wanted, free, unspent) = (Tier::Prime, nanos(4), nanos(3), nanos(10));
+    let resets = UtcTime::start_of_day(DAY + 1);
+    assert_eq!(
+        refusal,
+        ReserveError::Refused(BudgetRefusal::TierDay { tier, wanted, free, unspent, resets })
+    );
     let rest = books.reserve(&ask(3), attempt(2), now()).unwrap();
     held.post(usage(), nanos(5), Certainty::Told, now());
     assert_eq!((books.day(DAY), books.tier(DAY, Tier::Prime)), (account(5, 3), account(5, 3)));

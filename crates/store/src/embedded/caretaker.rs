@@ -1,6 +1,6 @@
 //! The thread that looks after the end of the journal.
 //!
-//! Every few milliseconds it has written what was noted, and at every third look it has the journal made durable. As long as
+//! Every few milliseconds it has written what was noted, and at every fourth look it has the journal made durable. As long as
 //! there is something to look after it looks by itself; then it waits to be called. It works beside the writer, whose
 //! transactions take as long as they take.
 
@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long what was noted waits at most until it is written.
-const LOOK_AFTER: Duration = Duration::from_millis(16);
+const LOOK_AFTER: Duration = Duration::from_millis(10);
 /// At which look in a row the journal is made durable, which costs a hundred times as much as writing to it.
-const SYNC_AT: u32 = 3;
+const SYNC_AT: u32 = 4;
 
 /// The thread. Dropped, it looks once more and ends.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! from which segment on the journal is to be read. Before that is durable nothing is deleted; afterwards what is left over
 //! is deleted whenever it is found. Opening a folder is a checkpoint, too, after which nothing is open.
 
+use super::counts::Counts;
 use super::folder::{Folder, FoundBooks, put_header};
 use super::intake::Intake;
 use super::refusal::OpenError;
@@ -12,8 +13,8 @@ use super::segment::{self, SegmentText, segment_path};
 use super::shadow::Shadow;
 use super::writer::begin;
 use super::{EmbeddedOptions, Shared};
-use crate::StoreError;
 use crate::usage::UsageEvent;
+use crate::{StoreError, lock};
 use redb::Database;
 use seawall_core::budget::BudgetBook;
 use seawall_core::time::UtcTime;
@@ -29,7 +30,7 @@ const TOGETHER: usize = 4_096;
 pub(super) fn order(shared: &Shared, next: u64) {
     let folder = shared.folder.path().to_path_buf();
     let gone = folder.clone();
-    let options = shared.options.clone();
+    let options = EmbeddedOptions { groups: lock(&shared.groups).clone(), ..shared.options.clone() };
     let untaken = Arc::clone(&shared.untaken);
     let reply = move |outcome: Result<(), StoreError>| {
         if outcome.is_ok() {
@@ -67,7 +68,7 @@ fn take_in(
     }
     intake.add(batch, &mut events)?;
     intake.write(batch)?;
-    shadow.save(batch, next)
+    shadow.save(batch, next, None)
 }
 
 /// Deletes segments that have been taken into the books. One that stays is deleted the next time.
@@ -139,6 +140,12 @@ impl Recovery {
         for number in numbers.rev() {
             let path = segment_path(folder.path(), number);
             let text = segment::read(&path, number, is_last)?;
+            // The segment that the books go on with was whole before they spoke of it.
+            if number == self.shadow.first_segment() && !text.has_header() {
+                let reason = "the books go on with this segment of the journal, and it has been emptied: what was \
+                              reserved since they were last brought up to date is lost";
+                return Err(OpenError::damaged(&path, reason));
+            }
             is_last &= text.frames().next().is_none();
             texts.push((path, text));
         }
@@ -160,19 +167,19 @@ impl Recovery {
 
     /// Makes all of it durable. Before that, opening the folder again comes to the same; after it, there is nothing left
     /// to do.
-    pub(super) fn commit(&mut self, database: &Database, next: u64) -> Result<(), StoreError> {
+    pub(super) fn commit(&mut self, database: &Database, next: u64, now: UtcTime) -> Result<(), StoreError> {
         let transaction = begin(database)?;
         let mut batch = Batch::new(&transaction);
         put_header(&mut batch)?;
         let mut intake = Intake::new(&mut batch, next)?;
         intake.add(&mut batch, &mut self.events)?;
         intake.write(&mut batch)?;
-        self.shadow.save(&mut batch, next)?;
+        self.shadow.save(&mut batch, next, Some(now))?;
         drop(batch);
         transaction.commit().map_err(failure)
     }
 
-    pub(super) fn into_book(self) -> BudgetBook {
-        self.shadow.into_book()
+    pub(super) fn into_parts(self) -> (BudgetBook, Counts) {
+        self.shadow.into_parts()
     }
 }

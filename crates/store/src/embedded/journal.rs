@@ -277,10 +277,10 @@ impl Journal for EmbeddedJournal {
         Ok(())
     }
 
-    fn note(&mut self, record: &JournalRecord) -> Result<Noted, StoreError> {
+    fn note(&mut self, records: &[JournalRecord]) -> Result<Noted, StoreError> {
         let mut tail = lock(&self.tail);
         tail.check()?;
-        tail.put_after_notes(std::slice::from_ref(record))?;
+        tail.put_after_notes(records)?;
         tail.noted += 1;
         self.watch(&mut tail);
         Ok(Noted(tail.noted))
@@ -297,6 +297,24 @@ impl Journal for EmbeddedJournal {
         }
         let kept = tail.frame.len();
         tail.flush(kept)
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let mut tail = lock(&self.tail);
+        tail.check()?;
+        if tail.length >= self.shared.options.segment {
+            Self::rotate(&self.shared, &mut self.number, &mut tail)?;
+        }
+        if tail.has_notes() {
+            let kept = tail.frame.len();
+            tail.flush(kept)?;
+            self.watch(&mut tail);
+        }
+        Ok(())
+    }
+
+    fn keeps_counts(&self) -> bool {
+        self.shared.options.groups.is_some()
     }
 
     /// The calls of a node that is alone come into this folder's ledger. A fleet has its ledger elsewhere.

@@ -21,6 +21,7 @@ mod caretaker;
 mod checkpoint;
 mod claims;
 mod codec;
+mod counts;
 mod directory;
 mod folder;
 mod intake;
@@ -45,14 +46,17 @@ pub use journal::EmbeddedJournal;
 pub use refusal::OpenError;
 
 use crate::StoreError;
+use crate::memory::MemoryQuotas;
 use crate::usage::UsageEvent;
 use answer::Answer;
-use folder::{Folder, FoundBooks};
+use folder::{BOOKS, Folder, FoundBooks};
 use redb::Database;
 use rows::{Batch, View, guarded};
 use seawall_core::budget::{BudgetBook, BudgetLimits, BudgetSource};
+use seawall_core::quota::QuotaGroup;
 use seawall_core::time::Now;
 use shelf::Shelf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -69,13 +73,17 @@ pub struct EmbeddedOptions {
     pub cache: usize,
     /// From which length on a segment of the journal is followed by the next, in bytes.
     pub segment: u64,
+    /// The limits whose counts are kept here; none where they are kept elsewhere. Counts that are here already stay.
+    pub groups: Option<Vec<QuotaGroup>>,
+    /// What spreads callers over the parts of the limits.
+    pub seed: u64,
 }
 
 impl EmbeddedOptions {
     /// The usual, for a node that is alone and may spend these.
     #[must_use]
     pub const fn new(limits: BudgetLimits) -> Self {
-        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 16 << 20 }
+        Self { limits, source: BudgetSource::Caps, cache: 2 << 20, segment: 16 << 20, groups: None, seed: 0 }
     }
 }
 
@@ -101,6 +109,9 @@ pub struct Opened {
     pub book: BudgetBook,
     /// Where they are to be written down from now on.
     pub journal: EmbeddedJournal,
+    /// What requests have taken of limits and names, where that is kept here. A name whose request was under way has an
+    /// unknown outcome.
+    pub quotas: Option<MemoryQuotas>,
     /// What was found.
     pub report: OpenReport,
 }
@@ -119,6 +130,8 @@ struct Shared {
     database: Arc<Database>,
     shelf: Arc<Mutex<Shelf>>,
     options: EmbeddedOptions,
+    /// The limits by which counts are kept from now on.
+    groups: Mutex<Option<Vec<QuotaGroup>>>,
     /// How many segments of the journal in a row could not be taken into the books.
     untaken: Arc<AtomicU64>,
     folder: Folder,
@@ -127,6 +140,12 @@ struct Shared {
 impl EmbeddedStore {
     /// Opens a folder, and makes it where there is none.
     pub fn open(folder: &Path, options: EmbeddedOptions, now: Now) -> Result<Opened, OpenError> {
+        // The database panics over some damage, when it reads a file and even when it closes one that was refused.
+        let opened = catch_unwind(AssertUnwindSafe(|| Self::open_checked(folder, options, now)));
+        opened.unwrap_or_else(|_| Err(OpenError::damaged(&folder.join(BOOKS), "its pages make no sense")))
+    }
+
+    fn open_checked(folder: &Path, options: EmbeddedOptions, now: Now) -> Result<Opened, OpenError> {
         let folder = Folder::take(folder)?;
         let segments = segment::list(folder.path())?;
         let books = folder.books(options.cache, !segments.is_empty())?;
@@ -145,13 +164,32 @@ impl EmbeddedStore {
             .map_err(|error| OpenError::unusable(&segment::segment_path(folder.path(), number), &error))?;
         let unusable =
             |error: StoreError| OpenError::Unusable { path: path.clone(), reason: error.to_string().into() };
-        guarded(|| recovery.commit(&database, number)).map_err(unusable)?;
+        guarded(|| recovery.commit(&database, number, now.utc)).map_err(&unusable)?;
         checkpoint::delete_before(folder.path(), number);
         let (database, shelf) = (Arc::new(database), Arc::new(Mutex::new(shelf)));
         let writer = Writer::start(Arc::clone(&database), Arc::clone(&shelf));
-        let shared = Arc::new(Shared { writer, database, shelf, options, untaken: Arc::default(), folder });
+        let (seed, is_counting) = (options.seed, options.groups.is_some());
+        let groups = Mutex::new(options.groups.clone());
+        let shared =
+            Arc::new(Shared { writer, database, shelf, options, groups, untaken: Arc::default(), folder });
         let journal = EmbeddedJournal::new(&shared, segment, number);
-        Ok(Opened { store: Self { shared }, book: recovery.into_book(), journal, report })
+        let (book, counts) = recovery.into_parts();
+        let quotas = if is_counting { counts.into_quotas(seed, now).map_err(unusable)? } else { None };
+        Ok(Opened { store: Self { shared }, book, journal, quotas, report })
+    }
+
+    /// How many segments of the journal in a row could not be taken into the books. More than none stays until the folder
+    /// is opened again.
+    #[must_use]
+    pub fn untaken_segments(&self) -> u64 {
+        self.shared.untaken.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Counts are kept by these limits from now on, if any are kept.
+    pub fn set_groups(&self, groups: Vec<QuotaGroup>) {
+        if let Some(kept) = &mut *crate::lock(&self.shared.groups) {
+            *kept = groups;
+        }
     }
 
     /// Has this done by the writer, and waits until it is durable.

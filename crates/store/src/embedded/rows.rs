@@ -53,10 +53,12 @@ pub(super) enum Kind {
     Blocks,
     /// Day, rank of the cost (the highest first), caller: nothing.
     Ranks,
+    /// What requests have taken of limits and names.
+    Counts,
 }
 
 impl Kind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Header,
         Self::Leases,
         Self::Events,
@@ -76,6 +78,7 @@ impl Kind {
         Self::Books,
         Self::Blocks,
         Self::Ranks,
+        Self::Counts,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -99,6 +102,7 @@ impl Kind {
             Self::Books => "books",
             Self::Blocks => "blocks",
             Self::Ranks => "ranks",
+            Self::Counts => "counts",
         }
     }
 

@@ -14,8 +14,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"SEAWALLJ";
-/// The format that this program writes, and the newest that it reads. Since 2 there are records of whole calls.
-const FORMAT: u32 = 2;
+/// The format that this program writes, and the newest that it reads. Since 2 there are records of whole calls, since 3 of
+/// what requests take of limits and names.
+const FORMAT: u32 = 3;
 /// Magic, format, number, checksum.
 pub(super) const HEADER: usize = 24;
 /// Length and checksum of a frame.
@@ -97,6 +98,11 @@ pub(super) struct SegmentText {
 }
 
 impl SegmentText {
+    /// Whether it is more than the beginning of a segment that was being made.
+    pub(super) const fn has_header(&self) -> bool {
+        self.bytes.len() >= HEADER
+    }
+
     /// What the frames carry, in order.
     pub(super) fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().map(|&(start, end)| &self.bytes[start..end])

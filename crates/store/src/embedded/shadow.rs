@@ -9,6 +9,7 @@
 
 use super::EmbeddedOptions;
 use super::codec::STORE;
+use super::counts::Counts;
 use super::refusal::OpenError;
 use super::rows::{Batch, Kind, Rows};
 use super::snapshot::{Saved, SavedCall};
@@ -59,6 +60,7 @@ pub(super) struct Shadow {
     next: u64,
     /// What those of them that have ended come to.
     spent: Table<Purse, Spent>,
+    counts: Counts,
 }
 
 /// Whose money it was: calls that have all of this in common are one to the books.
@@ -108,6 +110,7 @@ impl Shadow {
         let sessions = sessions.into_iter().collect();
         let (last_model, next, spent) = (UNNAMED.into(), snapshot.next, Table::default());
         let first_fresh = next;
+        let counts = Counts::load(rows, options.groups.as_deref())?;
         Ok(Self {
             book,
             source,
@@ -120,6 +123,7 @@ impl Shadow {
             first_fresh,
             next,
             spent,
+            counts,
         })
     }
 
@@ -150,9 +154,9 @@ impl Shadow {
         self.first_segment
     }
 
-    pub(super) fn into_book(mut self) -> BudgetBook {
+    pub(super) fn into_parts(mut self) -> (BudgetBook, Counts) {
         self.settle_up();
-        self.book
+        (self.book, self.counts)
     }
 
     /// Applies what a frame of the journal says, and collects its calls. Returns how many records it has.
@@ -174,6 +178,7 @@ impl Shadow {
     }
 
     fn apply(&mut self, record: JournalRecord, events: &mut Vec<UsageEvent>) {
+        self.counts.apply(&record);
         let ended = record.entry().and_then(|entry| self.enter(&entry));
         match record {
             JournalRecord::Attempt { reservation, id, model }
@@ -192,7 +197,11 @@ impl Shadow {
                 events.extend(ended.map(told));
             }
             JournalRecord::Event(event) => events.push(event),
-            JournalRecord::Entry(_) => {}
+            JournalRecord::Entry(_)
+            | JournalRecord::Counted { .. }
+            | JournalRecord::Corrected { .. }
+            | JournalRecord::Done(_)
+            | JournalRecord::Released(_) => {}
         }
     }
 
@@ -303,9 +312,15 @@ impl Shadow {
         untold.into_iter().map(|(reservation, name)| worst(&reservation, name, now)).collect()
     }
 
-    /// Writes a snapshot: the journal is to be read from `next` on.
-    pub(super) fn save(&mut self, batch: &mut Batch<'_>, next: u64) -> Result<(), StoreError> {
+    /// Writes a snapshot: the journal is to be read from `next` on. Who has no clock is at the last moment of the journal.
+    pub(super) fn save(
+        &mut self,
+        batch: &mut Batch<'_>,
+        next: u64,
+        now: Option<UtcTime>,
+    ) -> Result<(), StoreError> {
         self.first_segment = next;
+        self.counts.save(batch, now)?;
         self.settle_up();
         self.forget();
         let mut snapshot = self.book.snapshot();

@@ -1,9 +1,10 @@
 //! Claims in memory.
 
 use super::fading::Fading;
+use crate::books::NameMark;
 use crate::claims::{ClaimAsk, ClaimDecision, Claims};
 use crate::{StoreError, lock};
-use seawall_core::time::{Now, Timestamp};
+use seawall_core::time::{Now, Timestamp, UtcTime};
 use sha2::{Digest, Sha256};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,6 +17,8 @@ enum State {
     /// Somebody is at work; by the number of the claim.
     Taken(u64),
     Done,
+    /// A process that has ended was at work; nobody knows what became of it.
+    Unknown,
 }
 
 #[derive(Debug)]
@@ -58,6 +61,7 @@ impl ClaimTable {
             _ if entry.fingerprint != fingerprint => ClaimDecision::OtherRequest,
             State::Taken(_) => ClaimDecision::InProgress,
             State::Done => ClaimDecision::Done,
+            State::Unknown => ClaimDecision::OutcomeUnknown,
         })
     }
 
@@ -68,6 +72,12 @@ impl ClaimTable {
         let &ClaimAsk { fingerprint, lasts, keep, .. } = ask;
         self.entries.insert(name, Entry { fingerprint, state: State::Taken(number) }, now + lasts);
         MemoryClaim { name, number, fingerprint, keep }
+    }
+
+    /// Remembers a name of a process that has ended.
+    pub(super) fn restore(&mut self, name: Name, fingerprint: u64, is_done: bool, dies: Timestamp) {
+        let state = if is_done { State::Done } else { State::Unknown };
+        self.entries.insert(name, Entry { fingerprint, state }, dies);
     }
 
     pub(super) fn finish(&mut self, claim: &MemoryClaim, now: Timestamp) {
@@ -89,6 +99,17 @@ impl ClaimTable {
 
     fn is_held(&self, claim: &MemoryClaim, now: Timestamp) -> bool {
         self.entries.get(&claim.name, now).is_some_and(|entry| entry.state == State::Taken(claim.number))
+    }
+}
+
+impl MemoryClaim {
+    pub(super) const fn keep(&self) -> Duration {
+        self.keep
+    }
+
+    /// What is to be remembered of it.
+    pub(super) const fn mark(&self, until: UtcTime) -> NameMark {
+        NameMark { name: self.name, fingerprint: self.fingerprint, until }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::claims::{ClaimTable, MemoryClaim, hash_name};
 use super::fading::Fading;
+use crate::books::{Charge, CountMark, MOST_CHARGED};
 use crate::claims::ClaimDecision;
 use crate::quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
 use crate::{StoreError, lock};
 use arrayvec::ArrayVec;
+use seawall_core::budget::{Account, DayShortage};
 use seawall_core::money::Money;
 use seawall_core::quota::{LimitView, QuotaBook, QuotaDecision, QuotaGroup, Reservation, Scope, ScopeError};
 use seawall_core::setting::SettingError;
@@ -50,41 +52,48 @@ struct Taken {
     worst: Money,
 }
 
-/// What callers have spent and may still spend on a day: held and posted are one sum here, because both count the same
-/// until the truth is known. So nothing needs to happen when a request has passed its time: it is charged at its worst
-/// from the beginning.
+/// What callers have spent and may still spend on a day. Both count the same until the truth is known, so that nothing needs
+/// to happen when a request has passed its time: it is charged at its worst from the beginning.
 #[derive(Debug)]
-struct CallerDays(Fading<(u64, u64), Money>);
+struct CallerDays(Fading<(u64, u64), Account>);
 
 impl CallerDays {
-    fn committed(&self, day: u64, caller: u64, now: Timestamp) -> Money {
+    fn account(&self, day: u64, caller: u64, now: Timestamp) -> Account {
         self.0.get(&(day, caller), now).copied().unwrap_or_default()
     }
 
-    fn free(&self, ask: &MoneyAsk, now: Now) -> Money {
-        ask.cap.saturating_sub(self.committed(now.utc.day(), ask.caller, now.monotonic))
+    /// Why the day has no room for this, if it has none.
+    fn shortage(&self, ask: &MoneyAsk, now: Now) -> Option<DayShortage> {
+        let day = now.utc.day();
+        let account = self.account(day, ask.caller, now.monotonic);
+        let (free, unspent) = (account.free(ask.cap), account.unspent(ask.cap));
+        let resets = UtcTime::start_of_day(day.saturating_add(1));
+        (ask.worst > free).then_some(DayShortage { free, unspent, resets })
     }
 
     fn take(&mut self, ask: &MoneyAsk, now: Now) -> Taken {
         let taken = Taken { day: now.utc.day(), caller: ask.caller, worst: ask.worst };
-        let committed = self.committed(taken.day, taken.caller, now.monotonic).saturating_add(taken.worst);
-        self.set(taken, committed, now.monotonic);
+        let mut account = self.account(taken.day, taken.caller, now.monotonic);
+        account.held = account.held.saturating_add(taken.worst);
+        self.set(taken, account, now.monotonic);
         taken
     }
 
     /// Puts the truth in the place of the worst. Of a day that is forgotten nothing is left to correct, but what was
     /// spent has been spent.
     fn settle(&mut self, taken: Taken, spent: Money, now: Timestamp) {
-        let committed = self.committed(taken.day, taken.caller, now);
-        self.set(taken, committed.saturating_sub(taken.worst).saturating_add(spent), now);
+        let mut account = self.account(taken.day, taken.caller, now);
+        account.held = account.held.saturating_sub(taken.worst);
+        account.posted = account.posted.saturating_add(spent);
+        self.set(taken, account, now);
     }
 
-    fn set(&mut self, Taken { day, caller, .. }: Taken, committed: Money, now: Timestamp) {
+    fn set(&mut self, Taken { day, caller, .. }: Taken, account: Account, now: Timestamp) {
         // Names come from outside. Who spent nothing leaves nothing behind.
-        if committed == Money::ZERO {
+        if account == Account::default() {
             self.0.remove(&(day, caller), now);
         } else {
-            self.0.insert((day, caller), committed, now + DAY_LIFE);
+            self.0.insert((day, caller), account, now + DAY_LIFE);
         }
     }
 }
@@ -100,6 +109,24 @@ impl MemoryQuotas {
     #[must_use]
     pub const fn book(&self) -> &QuotaBook {
         &self.book
+    }
+
+    /// What is to be written down of a grant, so that it outlives the process. Nobody can be at work on the request for
+    /// longer than it lasts.
+    #[must_use]
+    pub fn mark(&self, receipt: &MemoryReceipt, lasts: Duration, now: Now) -> CountMark {
+        let scope = |scope: Scope| Some((self.book.tag(scope.group)?, scope.key.0));
+        let scopes = receipt.limits.scopes().filter_map(scope).take(MOST_CHARGED).collect();
+        let charge = Charge { at: now.utc, cost: receipt.limits.cost(), scopes };
+        let keep = receipt.claim.as_ref().map(MemoryClaim::keep).unwrap_or_default();
+        let name = receipt.claim.as_ref().map(|claim| claim.mark(now.utc + lasts + keep));
+        CountMark::new(charge, name, keep)
+    }
+
+    /// Remembers a name of a process that has ended, until this moment.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn restore_name(&self, name: [u8; 32], fingerprint: u64, is_done: bool, dies: Timestamp) {
+        lock(&self.named).claims.restore(name, fingerprint, is_done, dies);
     }
 
     fn reserve_limits(
@@ -133,17 +160,16 @@ impl MemoryQuotas {
                 None | Some(ClaimDecision::Yours(_)) => {}
                 Some(ClaimDecision::InProgress) => return Ok(AdmitDecision::InProgress),
                 Some(ClaimDecision::Done) => return Ok(AdmitDecision::Done),
+                Some(ClaimDecision::OutcomeUnknown) => return Ok(AdmitDecision::OutcomeUnknown),
                 Some(ClaimDecision::OtherRequest) => return Ok(AdmitDecision::OtherRequest),
             }
         }
         let decision = self.reserve_limits(ask, now)?;
         let AdmitDecision::Granted { mut receipt, tightest } = decision else { return Ok(decision) };
         if let Some(money) = &ask.money {
-            let free = named.days.free(money, now);
-            if money.worst > free {
+            if let Some(shortage) = named.days.shortage(money, now) {
                 self.book.refund(receipt.limits, now);
-                let resets = UtcTime::start_of_day(now.utc.day().saturating_add(1));
-                return Ok(AdmitDecision::DaySpent { free, resets });
+                return Ok(AdmitDecision::DayShort(shortage));
             }
             receipt.money = Some(named.days.take(money, now));
         }

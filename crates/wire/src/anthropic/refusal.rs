@@ -10,9 +10,9 @@ pub const fn status_of(refusal: Refusal) -> u16 {
         Refusal::Unauthenticated => 401,
         Refusal::Forbidden => 403,
         Refusal::NotFound => 404,
-        Refusal::Conflict => 409,
-        Refusal::TooLarge => 413,
-        Refusal::Throttled | Refusal::OutOfBudget => 429,
+        Refusal::Conflict | Refusal::OutcomeUnknown => 409,
+        Refusal::TooLarge | Refusal::ExceedsBudget => 413,
+        Refusal::Throttled | Refusal::OutOfBudget | Refusal::BudgetHeld => 429,
         Refusal::SwitchedOff => 503,
         Refusal::Overloaded => 529,
         Refusal::TimedOut => 504,
@@ -24,12 +24,12 @@ pub const fn status_of(refusal: Refusal) -> u16 {
 #[must_use]
 pub const fn error_type_of(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed | Refusal::Conflict => "invalid_request_error",
+        Refusal::Malformed | Refusal::Conflict | Refusal::OutcomeUnknown => "invalid_request_error",
         Refusal::Unauthenticated => "authentication_error",
         Refusal::Forbidden => "permission_error",
         Refusal::NotFound => "not_found_error",
-        Refusal::TooLarge => "request_too_large",
-        Refusal::Throttled | Refusal::OutOfBudget => "rate_limit_error",
+        Refusal::TooLarge | Refusal::ExceedsBudget => "request_too_large",
+        Refusal::Throttled | Refusal::OutOfBudget | Refusal::BudgetHeld => "rate_limit_error",
         Refusal::SwitchedOff | Refusal::Internal => "api_error",
         Refusal::Overloaded => "overloaded_error",
         Refusal::TimedOut => "timeout_error",
@@ -43,6 +43,9 @@ pub const fn error_type_of(refusal: Refusal) -> &'static str {
 pub const fn error_code_of(refusal: Refusal) -> Option<&'static str> {
     match refusal {
         Refusal::OutOfBudget => Some("enforced_spend_limit_reached"),
+        Refusal::BudgetHeld => Some("budget_held"),
+        Refusal::OutcomeUnknown => Some("outcome_unknown"),
+        Refusal::ExceedsBudget => Some("exceeds_remaining_budget"),
         _ => None,
     }
 }

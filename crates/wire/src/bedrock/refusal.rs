@@ -21,11 +21,16 @@ pub const fn refusal_status(refusal: Refusal) -> u16 {
     match refusal {
         // The service says of a body that is too large that it is not valid, and of a spent quota that it is the
         // caller's fault.
-        Refusal::Malformed | Refusal::TooLarge | Refusal::Conflict | Refusal::OutOfBudget => 400,
+        Refusal::Malformed
+        | Refusal::TooLarge
+        | Refusal::ExceedsBudget
+        | Refusal::Conflict
+        | Refusal::OutcomeUnknown
+        | Refusal::OutOfBudget => 400,
         Refusal::Unauthenticated | Refusal::Forbidden => 403,
         Refusal::NotFound => 404,
         Refusal::TimedOut => 408,
-        Refusal::Throttled => 429,
+        Refusal::Throttled | Refusal::BudgetHeld => 429,
         Refusal::Internal => 500,
         Refusal::SwitchedOff | Refusal::Overloaded => 503,
     }
@@ -35,12 +40,12 @@ pub const fn refusal_status(refusal: Refusal) -> u16 {
 #[must_use]
 pub const fn refusal_name(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed | Refusal::TooLarge => "ValidationException",
+        Refusal::Malformed | Refusal::TooLarge | Refusal::ExceedsBudget => "ValidationException",
         Refusal::Unauthenticated => "UnrecognizedClientException",
         Refusal::Forbidden => "AccessDeniedException",
         Refusal::NotFound => "ResourceNotFoundException",
-        Refusal::Conflict => "ConflictException",
-        Refusal::Throttled => "ThrottlingException",
+        Refusal::Conflict | Refusal::OutcomeUnknown => "ConflictException",
+        Refusal::Throttled | Refusal::BudgetHeld => "ThrottlingException",
         Refusal::OutOfBudget => "ServiceQuotaExceededException",
         Refusal::SwitchedOff | Refusal::Overloaded => "ServiceUnavailableException",
         Refusal::TimedOut => "ModelTimeoutException",
@@ -53,7 +58,7 @@ pub const fn refusal_name(refusal: Refusal) -> &'static str {
 #[must_use]
 pub const fn final_refusal(refusal: Refusal) -> (u16, &'static str) {
     match refusal {
-        Refusal::Throttled => final_refusal(Refusal::OutOfBudget),
+        Refusal::Throttled | Refusal::BudgetHeld => final_refusal(Refusal::OutOfBudget),
         Refusal::Overloaded | Refusal::Internal => (424, "ModelErrorException"),
         _ => (refusal_status(refusal), refusal_name(refusal)),
     }
@@ -73,7 +78,7 @@ pub fn refusal_headers(
         ("x-amzn-errortype", refusal_name(refusal).to_owned()),
         ("x-amzn-requestid", request_id.to_owned()),
     ];
-    let can_help = matches!(refusal, Refusal::Throttled | Refusal::Overloaded);
+    let can_help = matches!(refusal, Refusal::Throttled | Refusal::BudgetHeld | Refusal::Overloaded);
     if let Some(wait) = retry_after.filter(|_| can_help) {
         headers.push(("x-amz-retry-after", wait.as_micros().div_ceil(1_000).to_string()));
         headers.push(("retry-after", wait.as_millis().div_ceil(1_000).to_string()));

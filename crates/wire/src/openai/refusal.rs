@@ -13,9 +13,9 @@ pub const fn status_of(refusal: Refusal) -> u16 {
         Refusal::Unauthenticated => 401,
         Refusal::Forbidden => 403,
         Refusal::NotFound => 404,
-        Refusal::Conflict => 409,
-        Refusal::TooLarge => 413,
-        Refusal::Throttled | Refusal::OutOfBudget => 429,
+        Refusal::Conflict | Refusal::OutcomeUnknown => 409,
+        Refusal::TooLarge | Refusal::ExceedsBudget => 413,
+        Refusal::Throttled | Refusal::OutOfBudget | Refusal::BudgetHeld => 429,
         Refusal::SwitchedOff | Refusal::Overloaded => 503,
         Refusal::TimedOut => 504,
         Refusal::Internal => 500,
@@ -30,9 +30,11 @@ pub const fn error_type_of(refusal: Refusal) -> &'static str {
         | Refusal::Unauthenticated
         | Refusal::NotFound
         | Refusal::TooLarge
-        | Refusal::Conflict => "invalid_request_error",
+        | Refusal::ExceedsBudget
+        | Refusal::Conflict
+        | Refusal::OutcomeUnknown => "invalid_request_error",
         Refusal::Forbidden => "permission_error",
-        Refusal::Throttled => "rate_limit_error",
+        Refusal::Throttled | Refusal::BudgetHeld => "rate_limit_error",
         Refusal::OutOfBudget => "insufficient_quota",
         Refusal::SwitchedOff | Refusal::Overloaded | Refusal::TimedOut | Refusal::Internal => "server_error",
     }
@@ -46,9 +48,12 @@ pub const fn error_code_of(refusal: Refusal) -> Option<&'static str> {
         Refusal::Unauthenticated => Some("invalid_api_key"),
         Refusal::NotFound => Some("model_not_found"),
         Refusal::Conflict => Some("idempotency_conflict"),
+        Refusal::OutcomeUnknown => Some("outcome_unknown"),
         Refusal::TooLarge => Some("context_length_exceeded"),
         Refusal::Throttled => Some("rate_limit_exceeded"),
         Refusal::OutOfBudget => Some("insufficient_quota"),
+        Refusal::BudgetHeld => Some("budget_held"),
+        Refusal::ExceedsBudget => Some("exceeds_remaining_budget"),
         Refusal::Overloaded => Some("server_overloaded"),
         Refusal::TimedOut => Some("timeout"),
     }

@@ -1,6 +1,7 @@
 //! Whether a request fits, from the narrowest limit to the widest.
 
 use super::{BudgetBook, BudgetSource};
+use crate::budget::account::Account;
 use crate::budget::entry::{Ask, BudgetRefusal};
 use crate::money::Money;
 use crate::time::{Now, UtcTime};
@@ -49,26 +50,38 @@ impl BudgetBook {
     fn check_day(&self, ask: &Ask, now: Now) -> Result<(), BudgetRefusal> {
         let day = now.utc.day();
         let (wanted, tier, resets) = (ask.worst, ask.tier, UtcTime::start_of_day(day.saturating_add(1)));
-        let free = self.caller(day, ask.caller).free(self.limits.caller_day);
-        if wanted > free {
-            return Err(BudgetRefusal::CallerDay { wanted, free, resets });
-        }
-        let free = match self.held_lease(day, tier) {
-            None => self.tier(day, tier).free(self.tier_cap(day, tier)),
-            Some(held) if now.monotonic < held.until => held.free(),
-            // The authority may have given it to somebody else by now.
-            Some(_) => Money::ZERO,
-        };
-        if wanted > free {
-            return Err(BudgetRefusal::TierDay { tier, wanted, free, resets });
+        let (free, unspent) = left(&self.caller(day, ask.caller), self.limits.caller_day);
+        let mut refusal =
+            (wanted > free).then_some((unspent, BudgetRefusal::CallerDay { wanted, free, unspent, resets }));
+        let (free, unspent) = self.left_of_tier(ask, now);
+        if wanted > free && refusal.is_none_or(|(least, _)| unspent < least) {
+            refusal = Some((unspent, BudgetRefusal::TierDay { tier, wanted, free, unspent, resets }));
         }
         // Who lives on leases does not see what others spend; the leases are within the whole.
         if self.source == BudgetSource::Caps {
-            let free = self.all(day).free(self.limits.day_cap(day));
-            if wanted > free {
-                return Err(BudgetRefusal::GlobalDay { wanted, free, resets });
+            let (free, unspent) = left(&self.all(day), self.limits.day_cap(day));
+            if wanted > free && refusal.is_none_or(|(least, _)| unspent < least) {
+                refusal = Some((unspent, BudgetRefusal::GlobalDay { wanted, free, unspent, resets }));
             }
         }
-        Ok(())
+        refusal.map_or(Ok(()), |(_, refusal)| Err(refusal))
     }
+
+    /// What a tier has left, now and if nothing were held. Of a lease that does not suffice the authority may give more, as
+    /// far as the tier's cap goes: that is held, not spent.
+    fn left_of_tier(&self, ask: &Ask, now: Now) -> (Money, Money) {
+        let (day, tier) = (now.utc.day(), ask.tier);
+        let account = self.tier(day, tier);
+        let Some(held) = self.held_lease(day, tier) else {
+            return left(&account, self.tier_cap(day, tier));
+        };
+        // After its end, the authority may have given it to somebody else.
+        let free = if now.monotonic < held.until { held.free() } else { Money::ZERO };
+        (free, account.unspent(self.limits.tier_cap(day, tier)))
+    }
+}
+
+/// What can be held of an account now, and if nothing were held.
+const fn left(account: &Account, cap: Money) -> (Money, Money) {
+    (account.free(cap), account.unspent(cap))
 }

@@ -1,7 +1,7 @@
 use super::{DAY, account, ask, at, dollars, nanos, post, small, small_book};
 use crate::budget::{
-    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, Reservation, ReservationId,
-    SessionTokens, SourceAlarm,
+    Account, ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, DayShortage, Entry, Reservation,
+    ReservationId, SessionTokens, SourceAlarm,
 };
 use crate::history::TokenLimitsOptions;
 use crate::money::{Money, Usage};
@@ -45,7 +45,8 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
     // What a day has room for is refused because of what was spent before.
     let mut book = book;
     book.reserve(&fits, at(5)).unwrap();
-    let refusal = BudgetRefusal::CallerDay { wanted: nanos(150), free: nanos(140), resets };
+    let refusal =
+        BudgetRefusal::CallerDay { wanted: nanos(150), free: nanos(140), unspent: nanos(150), resets };
     assert_eq!(book.decide(&Ask { worst: nanos(150), ..fits }, at(5)), Err(refusal));
 }
 
@@ -71,7 +72,8 @@ fn a_tier_that_is_spent_leaves_the_others_their_own() {
     book.reserve(&ask(1, Tier::Guest, 150), at(0)).unwrap();
     let tier = Tier::Guest;
     let resets = UtcTime::start_of_day(1);
-    let refusal = BudgetRefusal::TierDay { tier, wanted: nanos(1), free: Money::ZERO, resets };
+    let refusal =
+        BudgetRefusal::TierDay { tier, wanted: nanos(1), free: Money::ZERO, unspent: nanos(150), resets };
     assert_eq!(book.reserve(&ask(2, Tier::Guest, 1), at(0)), Err(refusal));
     assert_eq!(
         refusal.to_string(),
@@ -98,8 +100,31 @@ fn the_whole_day_binds_when_its_cap_is_lowered_below_what_is_committed() {
     assert!(book.reserve(&ask(2, Tier::Prime, 49), at(0)).is_ok());
     book.set_limits(small().scaled(crate::setting::Factor::new("budget", 0.15).unwrap()));
     // Of 150, everybody has committed 199: guests have room of their own (22) but the day has none.
-    let refusal = BudgetRefusal::GlobalDay { wanted: nanos(1), free: Money::ZERO, resets };
+    let refusal =
+        BudgetRefusal::GlobalDay { wanted: nanos(1), free: Money::ZERO, unspent: nanos(150), resets };
     assert_eq!(book.reserve(&ask(3, Tier::Guest, 1), at(0)), Err(refusal));
+}
+
+#[test]
+fn money_that_is_only_held_is_told_apart_from_money_that_is_spent() {
+    let mut book = small_book();
+    let first = book.reserve(&ask(1, Tier::Guest, 100), at(0)).unwrap();
+    let shortage = |book: &BudgetBook, worst| {
+        book.decide(&ask(1, Tier::Guest, worst), at(0)).unwrap_err().shortage().unwrap()
+    };
+    let resets = UtcTime::start_of_day(1);
+    // All of the 150 may come back when the call has settled.
+    assert_eq!(shortage(&book, 51), DayShortage { free: nanos(50), unspent: nanos(150), resets });
+    let _ = book.apply(&post(first, 100));
+    assert_eq!(shortage(&book, 51), DayShortage { free: nanos(50), unspent: nanos(50), resets });
+    // The caller's own money is held, and that of its tier is spent: the second is what counts.
+    let mut book = small_book();
+    let other = book.reserve(&ask(2, Tier::Guest, 60), at(0)).unwrap();
+    let _ = book.apply(&post(other, 60));
+    book.reserve(&ask(1, Tier::Guest, 80), at(0)).unwrap();
+    let refusal = book.decide(&ask(1, Tier::Guest, 100), at(0)).unwrap_err();
+    assert!(matches!(refusal, BudgetRefusal::TierDay { .. }), "{refusal:?}");
+    assert_eq!(refusal.shortage(), Some(DayShortage { free: nanos(10), unspent: nanos(90), resets }));
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn a_node_does_not_spend_a_lease_that_has_ended() {
         tier: Tier::Guest,
         wanted: nanos(1),
         free: Money::ZERO,
+        unspent: nanos(150),
         resets: UtcTime::start_of_day(1),
     };
     assert_eq!(book.reserve(&ask(1, Tier::Guest, 1), at(39)), Err(refusal));

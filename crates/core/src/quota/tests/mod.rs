@@ -8,6 +8,7 @@ mod hint;
 mod limits;
 mod model;
 mod rate;
+mod saving;
 mod settings;
 mod settle;
 mod sliding;

@@ -289,7 +289,7 @@ fn money_of_the_day_fails_to_the_cheap_side() {
     assert_eq!(granted.count(), 2);
     let decision = reserve(&node, &clock, 1, Some((10, 101)));
     assert!(
-        matches!(decision, AdmitDecision::DaySpent { free, .. } if free == Money::from_nanos(6)),
+        matches!(decision, AdmitDecision::DayShort(day) if day.free == Money::from_nanos(6)),
         "{decision:?}"
     );
 }

@@ -1,12 +1,14 @@
 //! Records as bytes, and back.
 
 use super::{JournalRecord, NoRecord};
+use crate::books::{Charge, NameMark};
 use crate::usage::{CallId, Certainty, UsageEvent};
 use proptest::collection::vec;
-use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
 use seawall_core::budget::{Correction, Entry, LeaseId, Reservation, ReservationId};
 use seawall_core::money::{Money, Usage};
+use seawall_core::quota::Cost;
 use seawall_core::time::{Timestamp, UtcTime};
 use seawall_core::vocabulary::Tier;
 #[cfg(feature = "embedded")]
@@ -105,8 +107,44 @@ fn ended() -> impl Strategy<Value = JournalRecord> {
     })
 }
 
+fn costs() -> impl Strategy<Value = Cost> {
+    (any::<u32>(), any::<u32>()).prop_map(|(requests, tokens)| Cost { requests, tokens })
+}
+
+fn charges() -> impl Strategy<Value = Charge> {
+    let scopes = vec((any::<u64>(), prop_oneof![Just(0_u64), any::<u64>()]), 0..=4);
+    (numbers(), costs(), scopes).prop_map(|(at, cost, scopes)| Charge {
+        at: UtcTime::from_nanos(at),
+        cost,
+        scopes: scopes.into_iter().collect(),
+    })
+}
+
+fn names() -> impl Strategy<Value = NameMark> {
+    (any::<[u8; 32]>(), any::<u64>(), numbers()).prop_map(|(name, fingerprint, until)| NameMark {
+        name,
+        fingerprint,
+        until: UtcTime::from_nanos(until),
+    })
+}
+
+fn counts() -> impl Strategy<Value = JournalRecord> {
+    prop_oneof![
+        (charges(), proptest::option::of(names()))
+            .prop_map(|(charge, name)| JournalRecord::Counted { charge, name }),
+        (charges(), numbers(), costs()).prop_map(|(charge, at, actual)| JournalRecord::Corrected {
+            charge,
+            at: UtcTime::from_nanos(at),
+            actual
+        }),
+        names().prop_map(JournalRecord::Done),
+        any::<[u8; 32]>().prop_map(JournalRecord::Released),
+    ]
+}
+
 fn records() -> impl Strategy<Value = JournalRecord> {
     prop_oneof![
+        counts(),
         begun(),
         ended(),
         reservations().prop_map(JournalRecord::Entry),
@@ -241,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(rest in vec(any::<u8>(), 0..90), kind in 0_u8..11) {
+    fn arbitrary_bytes_never_panic(rest in vec(any::<u8>(), 0..90), kind in 0_u8..25) {
         let bytes = [&[1, kind], rest.as_slice()].concat();
         for bytes in [&bytes, &rest] {
             if let Ok(record) = JournalRecord::decode(bytes) {

@@ -44,7 +44,7 @@ fn what_could_not_be_made_durable_is_not_forgotten_in_the_next_segment() {
     }
     let path = segment_path(scratch.path(), 1);
     opened.journal.put_segment(File::options().append(true).open(path).unwrap());
-    assert!(opened.journal.note(&record(2)).is_err());
+    assert!(opened.journal.note(&[record(2)]).is_err());
     let error = opened.journal.write(&[record(2)]).unwrap_err();
     assert_eq!(error.to_string(), "the embedded store is away: the journal could not be made durable");
 }

@@ -1,6 +1,8 @@
 //! The store in a folder, looked at from inside.
 
 mod blocks;
+mod counts;
+mod damage;
 mod extremes;
 mod failing;
 mod interrupted;

@@ -27,8 +27,8 @@ fn a_note_goes_with_the_next_write_in_one_frame_and_before_it() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.dismiss_caretaker();
-    opened.journal.note(&record(1)).unwrap();
-    opened.journal.note(&record(200)).unwrap();
+    opened.journal.note(&[record(1)]).unwrap();
+    opened.journal.note(&[record(200)]).unwrap();
     assert_eq!(fs::metadata(segment_path(scratch.path(), 1)).unwrap().len(), HEADER as u64);
     opened.journal.write(&[record(3)]).unwrap();
     let path = segment_path(scratch.path(), 1);
@@ -44,7 +44,7 @@ fn a_note_that_nobody_follows_is_written_and_made_durable_by_itself() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     for round in 1..4 {
-        opened.journal.note(&record(round)).unwrap();
+        opened.journal.note(&[record(round)]).unwrap();
         let mut waits = 0;
         while opened.journal.is_unsynced() {
             std::thread::park_timeout(Duration::from_millis(1));
@@ -60,7 +60,7 @@ fn a_note_is_written_when_the_journal_is_dropped() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     opened.journal.dismiss_caretaker();
-    opened.journal.note(&record(1)).unwrap();
+    opened.journal.note(&[record(1)]).unwrap();
     drop(opened.journal);
     assert_eq!(frames(scratch.path()), [7]);
     assert!(opened.report.created);
@@ -101,7 +101,7 @@ fn what_several_hold_is_written_for_all_by_the_first_and_not_again() {
     let books = Books::with_book(opened.book, opened.journal);
     let begin = |number: u128| {
         let attempt = Attempt { id: call(number), model: "strong".into() };
-        books.begin(&super::recovery::ask(number, 100), attempt, noon()).unwrap()
+        books.begin(&super::recovery::ask(number, 100), attempt, None, noon()).unwrap()
     };
     let [first, second, third] = [1, 2, 3].map(begin);
     assert_eq!((frames(scratch.path()).len(), first.is_written()), (0, false));
@@ -131,7 +131,7 @@ fn what_is_held_and_cannot_be_written_is_given_back() {
     let books = Books::with_book(opened.book, opened.journal);
     let begin = |number: u128| {
         let attempt = Attempt { id: call(number), model: "strong".into() };
-        books.begin(&super::recovery::ask(number, 100), attempt, noon()).unwrap()
+        books.begin(&super::recovery::ask(number, 100), attempt, None, noon()).unwrap()
     };
     let (first, second) = (begin(1), begin(2));
     assert!(matches!(first.write(), Err(ReserveError::Journal(_))));
@@ -150,7 +150,7 @@ fn notes_that_fill_a_frame_are_written_without_anybody_else() {
     opened.journal.dismiss_caretaker();
     let many: u64 = 20_000;
     for number in 0..many {
-        opened.journal.note(&record(number)).unwrap();
+        opened.journal.note(&[record(number)]).unwrap();
     }
     let written = frames(scratch.path());
     assert!(written.len() == 2 && written.iter().all(|length| *length <= 1 << 16), "{written:?}");
@@ -165,7 +165,7 @@ fn a_note_outlives_a_write_that_failed() {
     let full = EmbeddedOptions { segment: 1, ..options() };
     let mut opened = EmbeddedStore::open(scratch.path(), full, noon()).unwrap();
     opened.journal.dismiss_caretaker();
-    opened.journal.note(&record(1)).unwrap();
+    opened.journal.note(&[record(1)]).unwrap();
     let next = segment_path(scratch.path(), list(scratch.path()).unwrap().last().unwrap() + 1);
     fs::create_dir(&next).unwrap();
     assert!(opened.journal.write(&[record(2)]).is_err());

@@ -108,7 +108,15 @@ local function decide()
     day = max(floor(utc / DAY), record[3])
     if day > record[3] then record[3], record[4], record[5], record[6] = day, 0, 0, '' end
     local free = max(ask[7] - record[4] - record[5], 0)
-    if ask[6] > free then return { 3, free, (day + 1) * DAY } end
+    if ask[6] > free then
+      -- What a call under way holds may come back; what has lasted is charged.
+      local unspent, held = ask[7] - record[4], record[6]
+      for place = 1, #held, 20 do
+        local _, worst, expires = unpack_one('>I6I7I7', held, place)
+        if expires <= mono then unspent = unspent - worst end
+      end
+      return { 3, free, max(unspent, free), (day + 1) * DAY }
+    end
     local holds = record[6]
     while #holds >= 640 do
       -- What has lasted stays charged at its worst; only the first of many cannot be corrected any more.

@@ -23,6 +23,7 @@ use arrayvec::ArrayVec;
 use ask::{Reserve, Settle, Touched, ordered, placed};
 use fleet::{FleetDecision, FleetLeases, FleetPart};
 use rules::{LimitRule, Rules};
+use seawall_core::budget::DayShortage;
 use seawall_core::handle::Runtime;
 use seawall_core::money::Money;
 use seawall_core::quota::{Cost, GroupId, LimitView, QuotaGroup, Refusal, Scope};
@@ -211,10 +212,11 @@ impl<R: Runtime> RedisQuotas<R> {
                 let rule = rule(*place)?;
                 AdmitDecision::TooLarge { limit: rule.limit, capacity: rule.most }
             }
-            [3, free, resets] => AdmitDecision::DaySpent {
+            [3, free, unspent, resets] => AdmitDecision::DayShort(DayShortage {
                 free: Money::from_nanos(*free),
+                unspent: Money::from_nanos(*unspent),
                 resets: UtcTime::from_nanos(resets.saturating_mul(1_000)),
-            },
+            }),
             [4] => AdmitDecision::InProgress,
             [5] => AdmitDecision::Done,
             [6] => AdmitDecision::OtherRequest,

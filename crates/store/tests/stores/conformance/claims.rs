@@ -75,6 +75,7 @@ fn play<S: Claims>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                     ClaimDecision::Yours(_) => "yours",
                     ClaimDecision::InProgress => "in progress",
                     ClaimDecision::Done => "done",
+                    ClaimDecision::OutcomeUnknown => "unknown",
                     ClaimDecision::OtherRequest => "other",
                 };
                 prop_assert_eq!(seen, expected, "turn {}", turn);

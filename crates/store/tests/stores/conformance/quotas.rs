@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
 use proptest::sample::select;
+use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{
     CalendarPeriod, Cost, GroupId, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Reservation, Scope,
@@ -158,7 +159,8 @@ impl Judge {
             if worst > free {
                 self.book.refund(limits, now);
                 let resets = UtcTime::start_of_day(today + 1);
-                return AdmitDecision::DaySpent { free: Money::from_nanos(free), resets };
+                let free = Money::from_nanos(free);
+                return AdmitDecision::DayShort(DayShortage { free, unspent: free, resets });
             }
         }
         let money = wish.money.map(|(worst, _)| {
@@ -200,9 +202,14 @@ fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
         }
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-        AdmitDecision::DaySpent { free, resets } => AdmitDecision::DaySpent { free, resets },
+        // How much of it is only held is asked for elsewhere: not every store sees that a hold has lasted.
+        AdmitDecision::DayShort(day) => {
+            assert!(day.unspent >= day.free);
+            AdmitDecision::DayShort(DayShortage { unspent: day.free, ..day })
+        }
         AdmitDecision::InProgress => AdmitDecision::InProgress,
         AdmitDecision::Done => AdmitDecision::Done,
+        AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
         AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
     };
     (decision, None)

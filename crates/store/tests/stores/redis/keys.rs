@@ -45,7 +45,7 @@ async fn ten_thousand_who_are_refused_leave_nothing_behind() {
         let ask = QuotaAsk { home: caller, scopes: &scopes, cost, money, claim: Some(claim) };
         let decision = node.reserve(&ask, world.now()).await.unwrap();
         assert!(
-            matches!(decision, AdmitDecision::DaySpent { .. } | AdmitDecision::TooLarge { .. }),
+            matches!(decision, AdmitDecision::DayShort(_) | AdmitDecision::TooLarge { .. }),
             "{decision:?}"
         );
     }

@@ -142,7 +142,7 @@ fn only_a_wait_that_helps_is_told_and_it_is_rounded_up() {
     ];
     assert_eq!(headers, expected.map(|(name, value)| (name, value.to_owned())));
     for refusal in Refusal::ALL {
-        let can_help = matches!(refusal, Refusal::Throttled | Refusal::Overloaded);
+        let can_help = matches!(refusal, Refusal::Throttled | Refusal::BudgetHeld | Refusal::Overloaded);
         assert_eq!(refusal_headers(refusal, "r1", wait).len(), if can_help { 5 } else { 3 }, "{refusal:?}");
         assert_eq!(refusal_headers(refusal, "r1", None).len(), 3);
     }

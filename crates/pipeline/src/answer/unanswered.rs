@@ -1,0 +1,205 @@
+//! Why nobody answered, and what the caller is told of it.
+
+use crate::reply::Rejection;
+use crate::shortage::BudgetShortage;
+use seawall_core::chance::Draw;
+use seawall_core::failure::{FailureKind, Retryability};
+use seawall_core::in_flight::SlotRefusal;
+use seawall_core::money::Money;
+use seawall_core::quota::ComeBackRule;
+use seawall_provider::CallError;
+use seawall_wire::RequestError;
+use std::time::Duration;
+
+/// Why a target was not even tried.
+#[derive(Debug, PartialEq)]
+pub(super) enum Skipped {
+    /// All places are taken; when to come back, where that is known.
+    Busy(Option<Duration>),
+    /// Places are left, and not for this caller: its own calls, or those of guests, have their share.
+    ShareTaken(SlotRefusal, Option<Duration>),
+    /// The day's money does not pay for it.
+    Unaffordable(BudgetShortage),
+    /// A day has less money than the call may cost, which is this much.
+    TooDear(Money),
+    /// What it may cost could not be written down.
+    NoJournal,
+    Open(Option<Duration>),
+    /// It throttles, and has said for how long still.
+    HeldBack(Duration),
+    /// Its dialect has no words for the request.
+    Untellable(RequestError),
+    /// What the request may cost there has no bound, no price or no room in any budget; the message says why.
+    Unbounded(String),
+}
+
+impl Skipped {
+    /// When it may be tried again, where that is known.
+    const fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Busy(wait) | Self::Open(wait) | Self::ShareTaken(_, wait) => *wait,
+            Self::HeldBack(wait) => Some(*wait),
+            Self::Unaffordable(BudgetShortage::Held { settles_in }) => Some(*settles_in),
+            Self::Unaffordable(_) | Self::TooDear(_) | Self::NoJournal => None,
+            Self::Untellable(_) | Self::Unbounded(_) => None,
+        }
+    }
+}
+
+/// The shorter of two waits, as far as they are known.
+pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
+}
+
+/// Nobody answered.
+#[derive(Default)]
+pub(super) struct Unanswered {
+    /// How the last attempt failed.
+    pub(super) failure: Option<CallError>,
+    /// Why the last target that was not tried was not. One that is known to come back is remembered before others.
+    skipped: Option<Skipped>,
+    /// When the first of those that were not tried may be.
+    wait: Option<Duration>,
+}
+
+impl Unanswered {
+    pub(super) fn skip(&mut self, reason: Skipped) {
+        // As long as one target is known to come back, the request is not hopeless, whatever holds for the others.
+        if reason.wait().is_some() || self.wait.is_none() {
+            self.wait = soonest(self.wait, reason.wait());
+            self.skipped = Some(match (self.skipped.take(), reason) {
+                (Some(Skipped::Unaffordable(one)), Skipped::Unaffordable(other)) => {
+                    Skipped::Unaffordable(one.more_hopeful(other))
+                }
+                (_, reason) => reason,
+            });
+        }
+    }
+
+    /// Whether another attempt could still help.
+    pub(super) fn is_worth_another(&self) -> bool {
+        self.failure.as_ref().is_none_or(|error| error.failure.retryability != Retryability::Nowhere)
+    }
+
+    /// The word for why.
+    pub(super) fn label(&self) -> &'static str {
+        match (&self.failure, &self.skipped) {
+            (Some(error), _) => error.failure.kind.label(),
+            (None, Some(Skipped::Unaffordable(shortage))) => shortage.label(),
+            (None, Some(Skipped::TooDear(_))) => "more_than_a_day",
+            (None, Some(Skipped::Open(_))) => "breaker_open",
+            (None, Some(Skipped::Busy(_))) => "busy",
+            (None, Some(Skipped::ShareTaken(..))) => "concurrency_share",
+            (None, Some(Skipped::HeldBack(_))) => "held_back",
+            (None, Some(Skipped::Untellable(_))) => "cannot_be_asked",
+            (None, Some(Skipped::Unbounded(_))) => "untracked_input",
+            (None, Some(Skipped::NoJournal)) => "books_cannot_be_written",
+            (None, None) => "no_target",
+        }
+    }
+
+    /// Whether the vendor's guardrail stood before it.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.failure.as_ref().is_some_and(|error| error.failure.kind == FailureKind::Filtered)
+    }
+
+    /// When to come back, where that is known.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        self.failure.as_ref().map_or(self.wait, |error| error.failure.retry_after)
+    }
+
+    /// What its caller is told; the rule says how long clients may sleep.
+    pub(super) fn into_rejection(self, attempts: u32, rule: &ComeBackRule, draw: Draw) -> Rejection {
+        match (self.failure, self.skipped) {
+            (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
+            (None, Some(Skipped::Unaffordable(shortage))) => Rejection::of_shortage(shortage, rule, draw),
+            (None, Some(Skipped::TooDear(worst))) => Rejection::MoreThanADay { worst },
+            (None, Some(Skipped::ShareTaken(share, _))) => Rejection::concurrency(share, self.wait),
+            (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
+            (None, Some(Skipped::Unbounded(message))) => Rejection::UntrackedInput(message),
+            // The provider itself has named the moment: clients may sleep until then.
+            (None, Some(Skipped::HeldBack(_))) => {
+                Rejection::Unavailable { retry_after: self.wait, worth_waiting: true }
+            }
+            (None, Some(Skipped::Open(_) | Skipped::Busy(_) | Skipped::NoJournal) | None) => {
+                Rejection::unavailable(self.wait, rule)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Skipped, Unanswered, soonest};
+    use crate::reply::Rejection;
+    use crate::shortage::BudgetShortage;
+    use seawall_core::chance::Draw;
+    use seawall_core::money::Money;
+    use seawall_core::quota::{ComeBack, ComeBackRule};
+    use seawall_core::time::UtcTime;
+    use std::time::Duration;
+
+    const SHORT: Duration = Duration::from_secs(3);
+    const LONG: Duration = Duration::from_secs(15);
+    const SPENT: BudgetShortage = BudgetShortage::Spent { left: Money::ZERO, resets: UtcTime::from_nanos(0) };
+
+    fn told(reasons: impl IntoIterator<Item = Skipped>) -> Rejection {
+        let mut unanswered = Unanswered::default();
+        reasons.into_iter().for_each(|reason| unanswered.skip(reason));
+        unanswered.into_rejection(0, &ComeBackRule::default(), Draw::LOWEST)
+    }
+
+    #[test]
+    fn the_hint_is_the_soonest_of_all_that_were_not_tried() {
+        let soon = Rejection::Unavailable { retry_after: Some(SHORT), worth_waiting: true };
+        for reasons in [
+            vec![Skipped::Open(Some(SHORT)), Skipped::Open(Some(LONG))],
+            vec![Skipped::Open(Some(LONG)), Skipped::Open(Some(SHORT))],
+            vec![Skipped::Busy(Some(SHORT)), Skipped::Open(Some(LONG)), Skipped::Busy(None)],
+            vec![Skipped::Open(Some(SHORT)), Skipped::Unaffordable(SPENT)],
+            vec![Skipped::Unaffordable(SPENT), Skipped::NoJournal, Skipped::Busy(Some(SHORT))],
+        ] {
+            let names = format!("{reasons:?}");
+            assert_eq!(told(reasons), soon, "{names}");
+        }
+        let spent = Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::from_nanos(0) };
+        assert_eq!(told([Skipped::Busy(None), Skipped::Unaffordable(SPENT)]), spent);
+        let unknown = Rejection::Unavailable { retry_after: None, worth_waiting: true };
+        assert_eq!(told([Skipped::Unaffordable(SPENT), Skipped::Open(None)]), unknown);
+        assert_eq!(told([]), unknown);
+    }
+
+    #[test]
+    fn money_that_is_held_is_waited_for_and_the_best_offer_of_all_targets_is_told() {
+        let held = |settles_in| Skipped::Unaffordable(BudgetShortage::Held { settles_in });
+        let offer = |max_tokens| {
+            Skipped::Unaffordable(BudgetShortage::TooLarge { left: Money::from_dollars(1), max_tokens })
+        };
+        let come_back = ComeBack { after: SHORT, worth_waiting: true };
+        for reasons in [
+            vec![held(SHORT)],
+            vec![held(SHORT), Skipped::Unaffordable(SPENT), offer(7)],
+            vec![offer(7), held(LONG), held(SHORT)],
+        ] {
+            assert_eq!(told(reasons), Rejection::BudgetHeld { come_back });
+        }
+        let best = Rejection::ExceedsRemainingBudget { left: Money::from_dollars(1), max_tokens: 9 };
+        assert_eq!(told([offer(7), Skipped::Unaffordable(SPENT), offer(9), offer(8)]), best);
+    }
+
+    #[test]
+    fn a_call_that_no_day_has_room_for_is_not_told_that_the_day_is_spent() {
+        let worst = Money::from_dollars(7);
+        assert_eq!(told([Skipped::TooDear(worst)]), Rejection::MoreThanADay { worst });
+        let mut unanswered = Unanswered::default();
+        unanswered.skip(Skipped::TooDear(worst));
+        assert_eq!((unanswered.label(), unanswered.retry_after()), ("more_than_a_day", None));
+    }
+
+    #[test]
+    fn an_unknown_wait_is_longer_than_any_known_one() {
+        assert_eq!(soonest(None, None), None);
+        assert_eq!([soonest(None, Some(LONG)), soonest(Some(LONG), None)], [Some(LONG); 2]);
+        assert_eq!([soonest(Some(SHORT), Some(LONG)), soonest(Some(LONG), Some(SHORT))], [Some(SHORT); 2]);
+    }
+}

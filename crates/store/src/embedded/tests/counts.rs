@@ -1,0 +1,189 @@
+//! What requests have taken of limits and names, over the ends of processes.
+
+use super::{Scratch, noon, options};
+use crate::books::{Attempt, Books};
+use crate::claims::ClaimAsk;
+use crate::embedded::{EmbeddedOptions, EmbeddedStore, Opened};
+use crate::memory::MemoryQuotas;
+use crate::quotas::{AdmitDecision, QuotaAsk, Spent};
+use crate::usage::CallId;
+use seawall_core::budget::Ask;
+use seawall_core::history::TokenLimits;
+use seawall_core::money::Money;
+use seawall_core::quota::{Cost, Quota, QuotaGroup, QuotaKey, Scope, Unit};
+use seawall_core::time::{Now, Timestamp};
+use seawall_core::vocabulary::Tier;
+use std::path::Path;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn groups(limit: u32) -> Vec<QuotaGroup> {
+    let quota = |name, limit| Quota::sliding(name, Unit::Request, limit, MINUTE, 0).unwrap();
+    vec![
+        QuotaGroup::new("prime", vec![quota("minute", limit)]).unwrap(),
+        QuotaGroup::new("everybody", vec![quota("minute", 1_000)]).unwrap(),
+    ]
+}
+
+/// A process at work in the folder.
+struct Process {
+    books: Books,
+    quotas: MemoryQuotas,
+    _store: EmbeddedStore,
+}
+
+fn start(folder: &Path, limit: u32, segment: u64, now: Now) -> Process {
+    let options = EmbeddedOptions { groups: Some(groups(limit)), segment, ..options() };
+    let Opened { store, book, journal, quotas, .. } = EmbeddedStore::open(folder, options, now).unwrap();
+    Process { books: Books::with_book(book, journal), quotas: quotas.unwrap(), _store: store }
+}
+
+/// How a request ends.
+enum End {
+    Answered,
+    Refused,
+    /// The process ends first.
+    Never,
+}
+
+impl Process {
+    /// Lets a caller's request in, if there is room, with a reservation; none where it is answered without a model.
+    fn ask(
+        &self,
+        caller: u64,
+        name: Option<&str>,
+        is_reserved: bool,
+        end: End,
+        now: Now,
+    ) -> Result<(), String> {
+        let scope =
+            |group, key| Scope { group: self.quotas.book().group(group).unwrap(), key: QuotaKey(key) };
+        let scopes = [scope("prime", caller), scope("everybody", 0)];
+        let (lasts, keep) = (Duration::from_secs(30), Duration::from_secs(600));
+        let claim = name.map(|name| ClaimAsk { caller, name, fingerprint: 5, lasts, keep });
+        let ask = QuotaAsk { home: caller, scopes: &scopes, cost: Cost::REQUEST, money: None, claim };
+        let receipt = match self.quotas.reserve_now(&ask, now).unwrap() {
+            AdmitDecision::Granted { receipt, .. } => receipt,
+            refused => return Err(format!("{refused:?}")),
+        };
+        assert!(self.books.keeps_counts());
+        let mark = self.quotas.mark(&receipt, lasts, now);
+        let hold = is_reserved.then(|| {
+            let ask = Ask {
+                caller,
+                tier: Tier::Prime,
+                session: None,
+                limits: TokenLimits::default(),
+                input: 1,
+                output: 1,
+                worst: Money::from_nanos(1),
+                expires: Timestamp::NEVER,
+            };
+            let attempt =
+                Attempt { id: CallId { request: now.utc.as_nanos().into(), attempt: 0 }, model: "m".into() };
+            self.books.begin(&ask, attempt, Some(&mark), now).unwrap().write().unwrap()
+        });
+        match end {
+            End::Answered => {
+                hold.into_iter().for_each(crate::books::Hold::void);
+                let spent = Spent { cost: Cost::REQUEST, done: true, ..Spent::default() };
+                self.books.settle_mark(&mark, spent, now);
+                self.quotas.settle_now(receipt, spent, now);
+            }
+            End::Refused => {
+                hold.into_iter().for_each(crate::books::Hold::void);
+                self.books.settle_mark(&mark, Spent::default(), now);
+                self.quotas.settle_now(receipt, Spent::default(), now);
+            }
+            End::Never => drop((hold, receipt)),
+        }
+        Ok(())
+    }
+}
+
+fn later(now: Now, seconds: u64) -> Now {
+    now + Duration::from_secs(seconds)
+}
+
+#[test]
+fn what_was_let_in_counts_in_the_next_process_and_what_was_refused_does_not() {
+    let scratch = Scratch::new();
+    let mut now = noon();
+    let mut admitted = 0;
+    for round in 0..6 {
+        let process = start(scratch.path(), 10, 16 << 20, now);
+        for _ in 0..2 {
+            admitted += usize::from(process.ask(1, None, true, End::Answered, now).is_ok());
+            // Answered without a model: written some milliseconds later, or when the process ends.
+            admitted += usize::from(process.ask(1, None, false, End::Answered, now).is_ok());
+            let _ = process.ask(1, None, round % 2 == 0, End::Refused, now);
+        }
+        assert_eq!(process.ask(2 + round, None, true, End::Answered, now), Ok(()), "others have their own");
+        now = later(now, 2);
+    }
+    assert_eq!(admitted, 10);
+    let process = start(scratch.path(), 10, 16 << 20, later(now, 61));
+    assert_eq!(process.ask(1, None, true, End::Answered, later(now, 61)), Ok(()), "and the minute passes");
+}
+
+#[test]
+fn a_name_outlives_its_process_and_one_that_was_under_way_has_an_unknown_outcome() {
+    let scratch = Scratch::new();
+    let now = noon();
+    let process = start(scratch.path(), 100, 16 << 20, now);
+    process.ask(1, Some("done"), true, End::Answered, now).unwrap();
+    process.ask(1, Some("refused"), true, End::Refused, now).unwrap();
+    process.ask(1, Some("under way"), true, End::Never, now).unwrap();
+    drop(process);
+    for _ in 0..2 {
+        let process = start(scratch.path(), 100, 16 << 20, later(now, 5));
+        assert_eq!(process.ask(1, Some("done"), true, End::Never, now), Err("Done".to_owned()));
+        assert_eq!(
+            process.ask(1, Some("under way"), true, End::Never, now),
+            Err("OutcomeUnknown".to_owned())
+        );
+        assert_eq!(process.ask(1, Some("refused"), true, End::Refused, now), Ok(()));
+        assert_eq!(
+            process.ask(9, Some("done"), true, End::Refused, now),
+            Ok(()),
+            "another caller's is another"
+        );
+    }
+    let much_later = later(now, 631);
+    let process = start(scratch.path(), 100, 16 << 20, much_later);
+    for name in ["done", "under way"] {
+        assert_eq!(process.ask(1, Some(name), true, End::Refused, much_later), Ok(()), "{name} is forgotten");
+    }
+}
+
+#[test]
+fn counts_survive_checkpoints_and_limits_that_change_meanwhile() {
+    let scratch = Scratch::new();
+    let mut now = noon();
+    // Segments of a few records, so that most of it has been taken into the books.
+    let process = start(scratch.path(), 400, 2_000, now);
+    for request in 0..300 {
+        process.ask(request % 3, None, true, End::Answered, now).unwrap();
+    }
+    drop(process);
+    now = later(now, 10);
+    let process = start(scratch.path(), 101, 2_000, now);
+    for caller in 0..3 {
+        assert_eq!(process.ask(caller, None, true, End::Answered, now), Ok(()), "one more than the hundred");
+        assert!(process.ask(caller, None, true, End::Answered, now).is_err());
+    }
+}
+
+#[test]
+fn whoever_opens_the_folder_without_limits_forgets_none_of_their_counts() {
+    let scratch = Scratch::new();
+    let now = noon();
+    let process = start(scratch.path(), 1, 16 << 20, now);
+    process.ask(1, None, true, End::Answered, now).unwrap();
+    drop(process);
+    for _ in 0..2 {
+        assert!(EmbeddedStore::open(scratch.path(), options(), now).unwrap().quotas.is_none());
+    }
+    assert!(start(scratch.path(), 1, 16 << 20, now).ask(1, None, true, End::Answered, now).is_err());
+}
