@@ -8,16 +8,19 @@
 //! result of a tool or wherever else a vendor reads one. What is only data to a vendor (schemas, arguments of tools) is left
 //! out. A body that cannot be walked counts as one that names a document.
 
+mod source;
+mod text;
+
+pub(crate) use text::{Served, Text};
+
 use crate::fields::Fields;
 use crate::request::{READ_BEFORE, RequestLimits};
 use crate::request_error::RequestError;
-use base64_simd::STANDARD as BASE64;
-use seawall_core::media::ImageSize;
-use seawall_core::money::{AskedPricing, PriceDimension, ServiceLevel, Surcharge};
-use seawall_core::untracked::{MAX_PAGES, USUAL_TOOL_USES, UntrackedInput};
-use serde::Deserialize;
+use seawall_core::money::{AskedPricing, PriceDimension, Surcharge};
+use seawall_core::untracked::{USUAL_TOOL_USES, UntrackedInput};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use source::Source;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -391,220 +394,6 @@ impl Thing<'_, '_> {
             _ if is_run_by_caller => untracked.vendor_tools += 1,
             _ => add_uses(untracked, self.max_uses.unwrap_or(USUAL_TOOL_USES)),
         }
-    }
-}
-
-/// Where a picture or a document comes from.
-#[derive(Default)]
-struct Source<'a> {
-    /// Bytes in base64 that are in the request.
-    data: Option<Cow<'a, str>>,
-    media_type: Cow<'a, str>,
-    /// Whether it is only named.
-    is_named: bool,
-    /// Whether it is a text and not an object.
-    is_text: bool,
-}
-
-impl<'de> Deserialize<'de> for Source<'de> {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        json.deserialize_any(SourceVisitor)
-    }
-}
-
-struct SourceVisitor;
-
-impl<'de> Visitor<'de> for SourceVisitor {
-    type Value = Source<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a source")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Source<'de>, E> {
-        Ok(Source { is_text: true, ..Source::of_url(Cow::Borrowed(text)) })
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Source<'de>, E> {
-        Ok(Source { is_text: true, ..Source::of_url(Cow::Owned(text.to_owned())) })
-    }
-
-    fn visit_unit<E>(self) -> Result<Source<'de>, E> {
-        Ok(Source::default())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Source<'de>, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Source::default())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Source<'de>, A::Error> {
-        let mut source = Source::default();
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            match &*key.text.unwrap_or_default() {
-                "data" | "bytes" => source.data = map.next_value::<Text<'de>>()?.text,
-                "url" | "file_data" => {
-                    let Some(url) = map.next_value::<Text<'de>>()?.text else { continue };
-                    let named = source.is_named;
-                    source = Source::of_url(url);
-                    source.is_named |= named;
-                }
-                "media_type" => source.media_type = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
-                "file_id" | "s3Location" | "uri" => {
-                    map.next_value::<IgnoredAny>()?;
-                    source.is_named = true;
-                }
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(source)
-    }
-}
-
-impl<'a> Source<'a> {
-    /// What a URL leads to: its own data, or something elsewhere.
-    fn of_url(url: Cow<'a, str>) -> Self {
-        let Some(rest) = url.strip_prefix("data:") else { return Self { is_named: true, ..Self::default() } };
-        let comma = rest.find(',').map_or(url.len(), |comma| comma + "data:,".len());
-        let media_type = rest.split([';', ',']).next().unwrap_or_default().to_owned().into();
-        let data = match url {
-            Cow::Borrowed(url) => Cow::Borrowed(url.get(comma..).unwrap_or_default()),
-            Cow::Owned(url) => Cow::Owned(url.get(comma..).unwrap_or_default().to_owned()),
-        };
-        Self { data: Some(data), media_type, ..Self::default() }
-    }
-
-    fn count(&self, is_image: bool, format: &str, untracked: &mut UntrackedInput) {
-        match (&self.data, is_image) {
-            _ if self.is_named && is_image => untracked.named_images += 1,
-            _ if self.is_named => untracked.named_documents += 1,
-            (None, _) => {}
-            (Some(data), true) => {
-                untracked.images.push(image_size(data));
-                untracked.media_bytes += data.len() as u64;
-            }
-            (Some(_), false) if is_text(&self.media_type, format) => {}
-            (Some(data), false) => {
-                untracked.pages = untracked.pages.saturating_add(pages(data).unwrap_or(MAX_PAGES));
-                untracked.media_bytes += data.len() as u64;
-            }
-        }
-    }
-}
-
-/// Whether a document's bytes are its text, and so no fewer than its tokens.
-fn is_text(media_type: &str, format: &str) -> bool {
-    media_type.starts_with("text/") || matches!(format, "txt" | "md" | "csv" | "html")
-}
-
-/// So much of a picture is looked at, in characters of base64: its size is near its beginning.
-const IMAGE_HEAD: usize = 64 << 10;
-
-fn image_size(base64: &str) -> Option<ImageSize> {
-    let head = base64.as_bytes();
-    let head = head.get(..IMAGE_HEAD).unwrap_or(head);
-    // Whole groups of four, of which the last may be padded.
-    let head = &head[..head.len() / 4 * 4];
-    ImageSize::read(&BASE64.decode_to_vec(head).ok()?)
-}
-
-/// The pages of a PDF, where its bytes tell them: those with compressed objects, or names with escapes, do not.
-fn pages(base64: &str) -> Option<u64> {
-    let file = BASE64.decode_to_vec(base64.as_bytes()).ok()?;
-    if !file.starts_with(b"%PDF") || memchr::memmem::find(&file, b"/ObjStm").is_some() {
-        return None;
-    }
-    let is_name_end =
-        |at: usize| file.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#');
-    let found = memchr::memmem::find_iter(&file, b"/Page").filter(|at| is_name_end(at + 5)).count() as u64;
-    let count = memchr::memmem::find_iter(&file, b"/Count").filter_map(|at| {
-        let digits = file.get(at + 6..)?.trim_ascii_start();
-        let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        str::from_utf8(&digits[..length]).ok()?.parse::<u64>().ok()
-    });
-    let pages = count.max().unwrap_or(0).max(found);
-    (1..=MAX_PAGES).contains(&pages).then_some(pages)
-}
-
-/// How an answer says it was served, in one dimension; nothing where it says nothing that is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Served(Option<Option<Surcharge>>);
-
-impl<'de> Deserialize<'de> for Served {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        let Some(value) = Text::deserialize(json)?.text else { return Ok(Self(None)) };
-        let surcharge = Surcharge::parse(&value).ok();
-        Ok(Self(if is_base_price(&value) { Some(None) } else { surcharge.map(Some) }))
-    }
-}
-
-impl Served {
-    pub(crate) const fn onto(self, level: ServiceLevel, dimension: PriceDimension) -> ServiceLevel {
-        match self.0 {
-            Some(served) => level.with(dimension, served),
-            None => level,
-        }
-    }
-}
-
-/// A text, borrowed where it can be, or a whole number; nothing of anything else.
-#[derive(Default)]
-pub(crate) struct Text<'a> {
-    pub(crate) text: Option<Cow<'a, str>>,
-    number: Option<u64>,
-}
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        json.deserialize_any(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("JSON")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text { text: Some(Cow::Borrowed(text)), number: None })
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text { text: Some(Cow::Owned(text.to_owned())), number: None })
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
-        Ok(Text { text: None, number: Some(number) })
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Text<'de>, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text<'de>, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
     }
 }
 
