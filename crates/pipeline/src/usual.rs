@@ -55,10 +55,13 @@ impl GuardedTarget {
     pub(crate) fn first_byte_limit(&self, comes_whole: bool, all: Duration) -> FirstByteLimit {
         let gauges = self.gauges();
         let starts = if comes_whole { &gauges.usual.whole_times } else { &gauges.usual.stream_starts };
-        // How long a whole answer takes depends on its length, which the last ones say nothing of: half of the time is its own.
-        let floor = if comes_whole { FIRST_BYTE_FLOOR.max(all / 2) } else { FIRST_BYTE_FLOOR };
-        let usual = starts.p99(SOME_STARTS).unwrap_or_default();
-        let limit = floor.max(usual.saturating_mul(FIRST_BYTE_FACTOR));
+        // Nothing is seen of a whole answer before its end, and its length decides how long that takes: only many of them say
+        // what is usual. Cut too early, a long one would be cut everywhere.
+        let limit = match starts.p99(if comes_whole { MANY_STARTS } else { SOME_STARTS }) {
+            Some(p99) => FIRST_BYTE_FLOOR.max(p99.saturating_mul(FIRST_BYTE_FACTOR)),
+            None if comes_whole => all,
+            None => FIRST_BYTE_FLOOR,
+        };
         FirstByteLimit { limit: limit.min(all), is_well_known: starts.p99(MANY_STARTS).is_some() }
     }
 }

@@ -335,7 +335,7 @@ fn a_proof_in_the_address_counts_for_nothing_and_is_not_written_down() -> anyhow
         }
     }
     let records = shop.gateway.requests(100)?;
-    assert!(records.iter().all(|record| record["verdict"] == "unauthenticated"), "{records:?}");
+    assert!(records.iter().all(|record| record["reason"] == "unauthenticated"), "{records:?}");
     let seen = [fs::read_to_string(&shop.log)?, shop.gateway.errors()?, Value::from(records).to_string()];
     assert!(seen.iter().all(|text| !text.contains(good.as_str()) && !text.contains(&token)));
     Ok(())

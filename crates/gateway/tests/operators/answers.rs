@@ -103,13 +103,23 @@ fn a_target_is_told_with_every_field() {
             "model",
             "name",
             "overruns",
+            "pacing",
+            "panic_calls",
             "pressure",
             "queue",
             "routes",
             "starts"
         ]
     );
-    assert_eq!(fields(&target["breaker"]), ["blocks_because", "mode", "phase", "retry_after_ms", "stage"]);
+    assert_eq!(
+        fields(&target["breaker"]),
+        ["blocks_because", "mode", "open_for_one_caller", "phase", "retry_after_ms", "stage"]
+    );
+    assert_eq!(
+        target["pacing"],
+        json!({ "held_back_ms": 0, "calls_per_second": null, "waiting": 0 }),
+        "nobody throttles"
+    );
     assert_eq!(
         fields(&target["queue"]),
         ["by_class", "capacity", "entered", "oldest_ms", "outcomes", "size"]

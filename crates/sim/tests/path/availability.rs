@@ -162,7 +162,7 @@ fn an_attempt_that_sends_nothing_in_its_time_has_failed() {
 #[test]
 fn a_first_target_that_hangs_costs_five_seconds_and_not_its_whole_time() {
     let hang = r#"[{"from": "60s", "model": "sonnet", "fault": {"kind": "hang"}}]"#;
-    for (stream, warm, most) in [(true, 0, 8), (true, 60, 8), (false, 60, 10), (false, 0, 16)] {
+    for (stream, warm, most) in [(true, 0, 8), (true, 60, 8), (false, 60, 10)] {
         let faults = if warm == 0 { hang.replace("60s", "0s") } else { hang.to_owned() };
         let shop = shop(2, &faults);
         for _ in 0..warm {

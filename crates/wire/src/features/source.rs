@@ -1,0 +1,142 @@
+//! Where pictures and documents of a request come from, and what their bytes say of their size.
+
+use super::text::Text;
+use base64_simd::STANDARD as BASE64;
+use seawall_core::media::ImageSize;
+use seawall_core::untracked::{MAX_PAGES, UntrackedInput};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Where a picture or a document comes from.
+#[derive(Default)]
+pub(super) struct Source<'a> {
+    /// Bytes in base64 that are in the request.
+    pub(super) data: Option<Cow<'a, str>>,
+    pub(super) media_type: Cow<'a, str>,
+    /// Whether it is only named.
+    pub(super) is_named: bool,
+    /// Whether it is a text and not an object.
+    pub(super) is_text: bool,
+}
+
+impl<'de> Deserialize<'de> for Source<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(SourceVisitor)
+    }
+}
+
+struct SourceVisitor;
+
+impl<'de> Visitor<'de> for SourceVisitor {
+    type Value = Source<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a source")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Source<'de>, E> {
+        Ok(Source { is_text: true, ..Source::of_url(Cow::Borrowed(text)) })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Source<'de>, E> {
+        Ok(Source { is_text: true, ..Source::of_url(Cow::Owned(text.to_owned())) })
+    }
+
+    fn visit_unit<E>(self) -> Result<Source<'de>, E> {
+        Ok(Source::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Source<'de>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Source::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Source<'de>, A::Error> {
+        let mut source = Source::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key.text.unwrap_or_default() {
+                "data" | "bytes" => source.data = map.next_value::<Text<'de>>()?.text,
+                "url" | "file_data" => {
+                    let Some(url) = map.next_value::<Text<'de>>()?.text else { continue };
+                    let named = source.is_named;
+                    source = Source::of_url(url);
+                    source.is_named |= named;
+                }
+                "media_type" => source.media_type = map.next_value::<Text<'de>>()?.text.unwrap_or_default(),
+                "file_id" | "s3Location" | "uri" => {
+                    map.next_value::<IgnoredAny>()?;
+                    source.is_named = true;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(source)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// What a URL leads to: its own data, or something elsewhere.
+    pub(super) fn of_url(url: Cow<'a, str>) -> Self {
+        let Some(rest) = url.strip_prefix("data:") else { return Self { is_named: true, ..Self::default() } };
+        let comma = rest.find(',').map_or(url.len(), |comma| comma + "data:,".len());
+        let media_type = rest.split([';', ',']).next().unwrap_or_default().to_owned().into();
+        let data = match url {
+            Cow::Borrowed(url) => Cow::Borrowed(url.get(comma..).unwrap_or_default()),
+            Cow::Owned(url) => Cow::Owned(url.get(comma..).unwrap_or_default().to_owned()),
+        };
+        Self { data: Some(data), media_type, ..Self::default() }
+    }
+
+    pub(super) fn count(&self, is_image: bool, format: &str, untracked: &mut UntrackedInput) {
+        match (&self.data, is_image) {
+            _ if self.is_named && is_image => untracked.named_images += 1,
+            _ if self.is_named => untracked.named_documents += 1,
+            (None, _) => {}
+            (Some(data), true) => {
+                untracked.images.push(image_size(data));
+                untracked.media_bytes += data.len() as u64;
+            }
+            (Some(_), false) if is_text(&self.media_type, format) => {}
+            (Some(data), false) => {
+                untracked.pages = untracked.pages.saturating_add(pages(data).unwrap_or(MAX_PAGES));
+                untracked.media_bytes += data.len() as u64;
+            }
+        }
+    }
+}
+
+/// Whether a document's bytes are its text, and so no fewer than its tokens.
+fn is_text(media_type: &str, format: &str) -> bool {
+    media_type.starts_with("text/") || matches!(format, "txt" | "md" | "csv" | "html")
+}
+
+/// So much of a picture is looked at, in characters of base64: its size is near its beginning.
+const IMAGE_HEAD: usize = 64 << 10;
+
+fn image_size(base64: &str) -> Option<ImageSize> {
+    let head = base64.as_bytes();
+    let head = head.get(..IMAGE_HEAD).unwrap_or(head);
+    // Whole groups of four, of which the last may be padded.
+    let head = &head[..head.len() / 4 * 4];
+    ImageSize::read(&BASE64.decode_to_vec(head).ok()?)
+}
+
+/// The pages of a PDF, where its bytes tell them: those with compressed objects, or names with escapes, do not.
+fn pages(base64: &str) -> Option<u64> {
+    let file = BASE64.decode_to_vec(base64.as_bytes()).ok()?;
+    if !file.starts_with(b"%PDF") || memchr::memmem::find(&file, b"/ObjStm").is_some() {
+        return None;
+    }
+    let is_name_end =
+        |at: usize| file.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'#');
+    let found = memchr::memmem::find_iter(&file, b"/Page").filter(|at| is_name_end(at + 5)).count() as u64;
+    let count = memchr::memmem::find_iter(&file, b"/Count").filter_map(|at| {
+        let digits = file.get(at + 6..)?.trim_ascii_start();
+        let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        str::from_utf8(&digits[..length]).ok()?.parse::<u64>().ok()
+    });
+    let pages = count.max().unwrap_or(0).max(found);
+    (1..=MAX_PAGES).contains(&pages).then_some(pages)
+}
