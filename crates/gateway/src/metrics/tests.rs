@@ -35,7 +35,11 @@ fn names_are_valid_and_follow_the_customs() {
 
 #[test]
 fn no_label_can_tell_who_asked() {
-    let known = ["version", "face", "route", "verdict", "reason", "tier", "target", "outcome", "kind"];
+    // Limits are those of the settings.
+    let known = [
+        "version", "face", "route", "verdict", "reason", "tier", "target", "outcome", "kind", "limit",
+        "scope",
+    ];
     assert!(ALL.iter().flat_map(|metric| metric.labels()).all(|label| known.contains(label)));
 }
 

@@ -98,6 +98,7 @@ fn a_target_is_told_with_every_field() {
         fields(target),
         [
             "breaker",
+            "credential",
             "grade",
             "in_flight",
             "model",

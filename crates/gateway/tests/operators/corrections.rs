@@ -36,7 +36,7 @@ fn posted(gateway: &Gateway) -> u64 {
 fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("operators-corrections");
     let _ = std::fs::remove_dir_all(&folder);
-    let mut loaded = settings_at(&boastful(), "models.m.window = 200000\n");
+    let mut loaded = settings_at(&boastful(), "");
     {
         let settings = &mut Arc::make_mut(&mut loaded).settings;
         settings.store.kind = seawall_config::StoreKind::Embedded;

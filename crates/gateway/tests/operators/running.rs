@@ -29,7 +29,7 @@ pub(crate) fn settings_at(url: &str, more: &str) -> Arc<Loaded> {
         server.drain_time = "1s"
         store.kind = "memory"
         telemetry.access_log = "none"
-        models.m = {{ input = "$3/M", output = "$15/M" }}
+        models.m = {{ input = "$3/M", output = "$15/M", window = 200000 }}
         targets.sonnet = {target}
         targets.haiku = {target}
         callers.keys.test = {{ hash = "sha256:{hash}", tier = "prime" }}

@@ -195,6 +195,9 @@ fn a_refusal_costs_none_of_the_limits_whatever_it_was_for() {
     assert_eq!(target.calls(), 0);
     let (down, target) = shop(Money::from_dollars(1), Deed::Status(500));
     while !matches!(rejected(down.ask_and_wait(PRIME, &body(false))), Rejection::Unavailable { .. }) {}
+    // So far it is closed to that caller alone. The first request of another one is a probe.
+    let probe = rejected(down.ask_and_wait(GUEST, &body(false)));
+    assert!(matches!(probe, Rejection::Exhausted { .. }), "{probe:?}");
     let calls = target.calls();
     for _ in 0..40 {
         let told = rejected(down.ask_and_wait(GUEST, &body(false)));
