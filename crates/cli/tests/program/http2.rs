@@ -1,5 +1,6 @@
 //! HTTP/2 by hand, for clients that no library would be: unfinished, unread, idle.
 
+use crate::asking::pause;
 use anyhow::ensure;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -94,7 +95,7 @@ impl Http2 {
             while self.window.load(Ordering::SeqCst) < length {
                 ensure!(waited < 1_000, "the window stays closed");
                 waited += 1;
-                std::thread::sleep(Duration::from_millis(5));
+                pause(Duration::from_millis(5));
             }
             self.window.fetch_sub(length, Ordering::SeqCst);
             let flags = u8::from(is_last && pieces.peek().is_none());

@@ -1,5 +1,6 @@
 //! What somebody costs who is not known, does not finish or does not read: next to nothing, and nobody else waits.
 
+use crate::asking::pause;
 use crate::http2::Http2;
 use crate::running::{KEY, Running, caller};
 use anyhow::{Context as _, ensure};
@@ -160,7 +161,7 @@ fn nobody_holds_more_of_bodies_than_its_share_and_others_are_answered() -> anyho
     while gateway.counter("seawall_body_memory_bytes")? > 0 {
         waits += 1;
         ensure!(waits < 100, "bytes are still held");
-        std::thread::sleep(Duration::from_millis(50));
+        pause(Duration::from_millis(50));
     }
     Ok(())
 }

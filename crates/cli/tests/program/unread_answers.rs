@@ -1,5 +1,6 @@
 //! Answers that nobody reads and connections that ask nothing: given up, closed, and in nobody's way.
 
+use crate::asking::{now, pause};
 use crate::http2::Http2;
 use crate::running::{KEY, Running, caller, file, seawall, settings};
 use anyhow::{Context as _, ensure};
@@ -7,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const OTHER: &str = "sk-other-0123456789abcdef";
 const MIB: usize = 1 << 20;
@@ -56,7 +57,7 @@ fn answer(mut connection: TcpStream, bytes: usize) -> Option<()> {
             .ok()?;
             loop {
                 connection.write_all(event("content_block_delta", delta).as_bytes()).ok()?;
-                std::thread::sleep(Duration::from_millis(20));
+                pause(Duration::from_millis(20));
             }
         }
         let text = "x".repeat(if request.contains("large") { bytes } else { 5 });
@@ -85,10 +86,10 @@ fn status(gateway: &Running, key: &str) -> anyhow::Result<u16> {
 
 /// Waits until this holds.
 fn until(what: &str, mut holds: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let start = Instant::now();
+    let start = now();
     while !holds()? {
-        ensure!(start.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(100));
+        ensure!(now().duration_since(start) < Duration::from_secs(20), "{what}");
+        pause(Duration::from_millis(100));
     }
     Ok(())
 }
@@ -140,9 +141,13 @@ fn one_callers_unread_streams_leave_places_for_others_and_are_given_up() -> anyh
         connection.send(stream, question("hello", true).as_bytes(), true)?;
     }
     until("its streams have begun", || Ok(gateway.counter("seawall_in_flight")? >= 9))?;
-    let asked = Instant::now();
+    let asked = now();
     ensure!(status(&gateway, OTHER)? == 200, "another caller is answered");
-    ensure!(asked.elapsed() < Duration::from_secs(2), "and does not wait: {:?}", asked.elapsed());
+    ensure!(
+        now().duration_since(asked) < Duration::from_secs(2),
+        "and does not wait: {:?}",
+        now().duration_since(asked)
+    );
     ensure!(gateway.counter("seawall_in_flight")? == 9, "a tenth is left for others");
     until("the streams are given up", || Ok(gateway.counter("seawall_in_flight")? == 0))
 }

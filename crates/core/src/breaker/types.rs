@@ -18,7 +18,7 @@ pub enum BreakerMode {
     ForcedClosed,
 }
 
-/// The right to make one call. Give it back with [`Breaker::report`] or [`Breaker::abandon`].
+/// The right to make one call. Give it back with [`Breaker::report`](super::Breaker::report) or [`Breaker::abandon`](super::Breaker::abandon).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a permit that is not given back counts as a lost probe"]
 pub struct BreakerPermit {

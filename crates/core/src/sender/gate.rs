@@ -43,7 +43,7 @@ pub enum ThrottleVerdict {
     Failed,
 }
 
-/// Whether calls may go to a target that throttles. See the [module](self).
+/// Whether calls may go to a target that throttles.
 #[derive(Clone, Debug)]
 pub struct ThrottleGate {
     held_until: Timestamp,

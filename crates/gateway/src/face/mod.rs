@@ -87,7 +87,7 @@ impl Face {
             Wanted::Ready => {
                 let (is_ready, body) = self.sight.readiness();
                 let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-                plain(status, body.into())
+                plain(status, body)
             }
             Wanted::OpenApi => text("application/json", openapi()),
             Wanted::Metrics => text(metrics::CONTENT_TYPE, self.sight.metrics()),

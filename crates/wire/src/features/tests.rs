@@ -19,7 +19,7 @@ fn untracked(body: &Value) -> UntrackedInput {
     features(body).untracked
 }
 
-fn message(part: Value) -> Value {
+fn message(part: &Value) -> Value {
     json!({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [part, {"type": "text", "text": "hi"}]}]})
 }
 
@@ -80,7 +80,7 @@ fn what_is_only_named_is_found_in_every_dialect() {
             &document,
         ),
     ] {
-        assert_eq!(&untracked(&message(part.clone())), expected, "{part}");
+        assert_eq!(&untracked(&message(&part)), expected, "{part}");
     }
     let escaped = r#"{"messages":[{"role":"user","content":[{"\u0074ype":"doc\u0075ment","sourc\u0065":{"url":"https://x"}}]}]}"#;
     assert!(may_have_features(escaped.as_bytes()));
@@ -99,7 +99,7 @@ fn what_is_only_data_to_a_vendor_is_left_out() {
         json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "long text"}}),
         json!({"document": {"format": "txt", "name": "n", "source": {"bytes": "aGk="}}}),
     ] {
-        assert_eq!(untracked(&message(part.clone())), UntrackedInput::default(), "{part}");
+        assert_eq!(untracked(&message(&part)), UntrackedInput::default(), "{part}");
     }
 }
 
@@ -116,11 +116,11 @@ fn pictures_in_the_request_have_their_size_and_documents_their_pages() {
         json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}}),
         json!({"image": {"format": "png", "source": {"bytes": data}}}),
     ] {
-        assert_eq!(untracked(&message(part.clone())), expected, "{part}");
+        assert_eq!(untracked(&message(&part)), expected, "{part}");
     }
     let unreadable =
         json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
-    assert_eq!(untracked(&message(unreadable)).images, [None]);
+    assert_eq!(untracked(&message(&unreadable)).images, [None]);
     for (file, pages) in [
         ("%PDF-1.4 /Type /Pages /Count 2 /Type /Page /Type /Page", 2),
         ("%PDF-1.4 /Type /Pages /Count 7 /Kids [3 0 R 3 0 R] /Type /Page", 7),
@@ -130,7 +130,7 @@ fn pictures_in_the_request_have_their_size_and_documents_their_pages() {
     ] {
         let data = BASE64.encode_to_string(file);
         let document = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}});
-        assert_eq!(untracked(&message(document)).pages, pages, "{file}");
+        assert_eq!(untracked(&message(&document)).pages, pages, "{file}");
     }
 }
 
@@ -184,7 +184,7 @@ fn what_changes_the_price_is_read_by_its_dimension() {
     }
     assert_eq!(pricing(json!({"service_tier": "gold"})).unknown.as_deref(), Some("service_tier: gold"));
     let cached = |ttl: &str| {
-        message(json!({"type": "text", "text": "t", "cache_control": {"type": "ephemeral", "ttl": ttl}}))
+        message(&json!({"type": "text", "text": "t", "cache_control": {"type": "ephemeral", "ttl": ttl}}))
     };
     assert!(pricing(cached("1h")).long_cache && !pricing(cached("5m")).long_cache);
 }

@@ -27,7 +27,7 @@ fn of_process(moment: Now, process: u64) -> Now {
 }
 
 /// What the next process reads of what this one writes down.
-fn handed_over(old: &QuotaBook, groups: Vec<QuotaGroup>, saved: Now, now: Now) -> QuotaBook {
+fn handed_over(old: &QuotaBook, groups: &[QuotaGroup], saved: Now, now: Now) -> QuotaBook {
     let groups: Vec<_> = groups.iter().map(|group| SavedGroup::of(group).group().unwrap()).collect();
     let new = QuotaBook::new(groups.clone(), 99).unwrap();
     for group in &groups {
@@ -55,7 +55,7 @@ proptest! {
                 let saved = of_process(at(millis), process);
                 process += 1;
                 millis += u64::from(size);
-                book = handed_over(&book, groups(), saved, of_process(at(millis), process));
+                book = handed_over(&book, &groups(), saved, of_process(at(millis), process));
             }
             let now = of_process(at(millis), process);
             let scopes = [scope(&book, "caller", 1)];
@@ -118,7 +118,7 @@ fn what_lies_ahead_because_the_calendar_was_set_back_was_used_just_now() {
         assert!(matches!(old.reserve(&scopes, Cost::REQUEST, at(50_000)), Ok(QuotaDecision::Granted { .. })));
     }
     let hour_before = Now::new(Timestamp::from_nanos(5), UtcTime::from_civil(2026, 11, 14));
-    let new = handed_over(&old, vec![group("caller", limits())], at(50_000), hour_before);
+    let new = handed_over(&old, &[group("caller", limits())], at(50_000), hour_before);
     let scopes = [scope(&new, "caller", 1)];
     assert_eq!(new.view(&scopes, hour_before).unwrap()[0].remaining, 1);
     let minute_later =
