@@ -40,6 +40,7 @@ fn start(folder: &Path, limit: u32, segment: u64, now: Now) -> Process {
 }
 
 /// How a request ends.
+#[derive(Clone, Copy)]
 enum End {
     Answered,
     Refused,

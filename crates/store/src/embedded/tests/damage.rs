@@ -50,7 +50,7 @@ fn whatever_byte_of_the_books_is_turned_over_they_are_refused_or_good() {
         match outcome {
             Ok(Ok(())) => good += 1,
             Ok(Err(OpenError::Damaged { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. })) => {
-                refused += 1
+                refused += 1;
             }
             Ok(Err(other)) => panic!("byte {place}: {other}"),
             Err(_) => panic!("byte {place} of {} ends in a panic", books.len()),
@@ -75,14 +75,15 @@ fn reserved() -> (Scratch, u64) {
         expires: Timestamp::NEVER,
     };
     let attempt = Attempt { id: CallId { request: 1, attempt: 0 }, model: "strong".into() };
-    // Neither posted nor given back: as if the process had ended here.
-    std::mem::forget(books.reserve(&ask, attempt, noon()).unwrap());
+    // Neither posted nor given back until the copy is made: as if the process had ended here.
+    let hold = books.reserve(&ask, attempt, noon()).unwrap();
     let segments = crate::embedded::segment::list(scratch.path()).unwrap();
     let copy = Scratch::new();
     for entry in fs::read_dir(scratch.path()).unwrap() {
         let path = entry.unwrap().path();
         fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
     }
+    drop(hold);
     (copy, *segments.last().unwrap())
 }
 
