@@ -202,8 +202,7 @@ impl Rejection {
     /// A guest asks where only callers with a credential are served.
     #[must_use]
     pub fn needs_credential() -> Self {
-        let told =
-            "this endpoint needs a credential: send an API key or a bearer token (guests may use /chat only)";
+        let told = "this endpoint needs a credential: send an API key or a bearer token";
         Self::Unauthenticated { told: told.to_owned(), cause: "guest_not_admitted" }
     }
 
