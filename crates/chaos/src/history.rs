@@ -69,6 +69,8 @@ pub(crate) struct Seen {
     pub(crate) spoilt: [Vec<Span>; MODELS],
     /// When models were slow, or failed for one caller only.
     pub(crate) strained: [Vec<Span>; MODELS],
+    /// When a model said more than it was asked for, or lied about how much.
+    pub(crate) dishonest: Vec<Span>,
     /// Since when a model may be set aside because it passed its limits.
     pub(crate) may_be_aside: [Option<Timestamp>; MODELS],
     /// What all nodes together had decided without the shared store at these times, until one of them was started anew.

@@ -8,7 +8,7 @@ use crate::lone::Lone;
 use crate::model::Model;
 use crate::node::Node;
 use crate::process::descriptors;
-use crate::schedule::{DISHONEST, MODELS, NODES, Planned, Trouble, schedule, spoils};
+use crate::schedule::{DISHONEST, MODELS, NODES, OVERRUNS, Planned, Trouble, schedule, spoils};
 use crate::setting::NodeSettings;
 use crate::show::Screen;
 use crate::store::Store;
@@ -208,6 +208,7 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
                 if spoils(name) { &mut seen.spoilt[model] } else { &mut seen.strained[model] }.push(span);
                 if DISHONEST.contains(&name) {
                     seen.may_be_aside[model].get_or_insert(from);
+                    seen.dishonest.push(span);
                 }
             }
             stage.models[model].spoil(&rules).await?;
@@ -216,6 +217,11 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
                 let seen = &mut *seen;
                 for span in [&mut seen.spoilt[model], &mut seen.strained[model]].into_iter().flatten() {
                     span.to.get_or_insert(now);
+                }
+                if model == OVERRUNS {
+                    seen.dishonest.iter_mut().for_each(|span| {
+                        span.to.get_or_insert(now);
+                    });
                 }
             }
         }

@@ -105,7 +105,7 @@ enum Card {
 }
 
 /// The model that passes its limits: three times in ten minutes set a target aside, and the other one has to be there.
-const OVERRUNS: usize = 0;
+pub(crate) const OVERRUNS: usize = 0;
 /// The names of faults by which a model bills, or says that it bills, more than a request allows.
 pub(crate) const DISHONEST: [&str; 2] = ["endless output", "lying usage"];
 

@@ -54,6 +54,11 @@ fn were_strained(seen: &Seen, asked: &Asked) -> bool {
     seen.strained.iter().any(|spans| touches(spans)) && !seen.spoilt.iter().any(|spans| touches(spans))
 }
 
+/// Whether a model may have passed its limit, or lied about its usage.
+fn was_dishonest(seen: &Seen, asked: &Asked) -> bool {
+    seen.dishonest.iter().any(|span| span.touches(asked.got.put, asked.got.over))
+}
+
 /// Whether there may have been too little money left for the dearer model, so that all hung on the other one.
 fn may_lack_money(seen: &Seen, asked: &Asked) -> bool {
     seen.tight.get(asked.got.node).is_some_and(|since| since.is_some_and(|since| since <= asked.got.over))
@@ -113,6 +118,8 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
                     broken.push(told(asked, zero, "hung"));
                     "hung"
                 }
+                // The strict client compares usage with the text, and a vendor's own usage is passed on as it came.
+                Verdict::LookedComplete if was_dishonest(seen, asked) => "with a usage of its own",
                 Verdict::LookedComplete => {
                     broken.push(told(asked, zero, "looked complete"));
                     "looked complete"

@@ -19,11 +19,12 @@ mod wanted;
 use crate::body::ReplyBody;
 use crate::identity::Gate;
 use crate::metrics;
-use crate::openapi::openapi;
+use crate::openapi::served_openapi;
 use crate::runtime::TokioRuntime;
 use crate::sight::Sight;
 use crate::stopping::Cut;
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -89,7 +90,7 @@ impl Face {
                 let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
                 plain(status, body)
             }
-            Wanted::OpenApi => text("application/json", openapi()),
+            Wanted::OpenApi => text("application/json", served_openapi()),
             Wanted::Metrics => text(metrics::CONTENT_TYPE, self.sight.metrics()),
             Wanted::Nothing { face, problem, refusal } => refusal::refuse(face, refusal, problem, self.id()),
         }
@@ -119,7 +120,7 @@ fn plain(status: StatusCode, words: String) -> Response<ReplyBody> {
     response
 }
 
-fn text(content_type: &'static str, text: String) -> Response<ReplyBody> {
+fn text(content_type: &'static str, text: impl Into<Bytes>) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::Whole(Some(text.into())));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

@@ -18,6 +18,7 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
 use headers::Occasion;
 use paths::{Body, Operation, PATHS, Refusals};
 use seawall_pipeline::chat::refusal_code;
@@ -25,11 +26,18 @@ use seawall_pipeline::speech::Face;
 use seawall_wire::{Dialect, Refusal, anthropic, bedrock, openai};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The document.
 #[must_use]
 pub fn openapi() -> String {
     format!("{:#}\n", document())
+}
+
+/// The document as it is served: one text for all who ask, however many of them do not read it.
+pub(crate) fn served_openapi() -> Bytes {
+    static SERVED: OnceLock<Bytes> = OnceLock::new();
+    SERVED.get_or_init(|| openapi().into()).clone()
 }
 
 fn document() -> Value {
