@@ -34,12 +34,13 @@ fn touched(spans: &[(usize, Span)], asked: &Asked) -> bool {
     spans.iter().any(|(node, span)| *node == got.node && span.touches(got.put, got.over))
 }
 
-/// Whether every model was wrong, or had not recovered, at some time while this was asked.
+/// Whether every model was wrong or slow, or had not recovered, at some time while this was asked.
 fn were_all_spoilt(seen: &Seen, asked: &Asked) -> bool {
     let (from, to) = (asked.got.put, asked.got.over);
-    seen.spoilt.iter().zip(seen.may_be_aside).all(|(spans, aside)| {
+    // One that was only slow counts too: where the other is away or set aside, all hangs on its breaker.
+    seen.spoilt.iter().zip(&seen.strained).zip(seen.may_be_aside).all(|((spoilt, strained), aside)| {
         aside.is_some_and(|since| since <= to)
-            || spans.iter().any(|span| {
+            || spoilt.iter().chain(strained).any(|span| {
                 let recovered = Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
                 recovered.touches(from, to)
             })
