@@ -34,13 +34,12 @@ fn touched(spans: &[(usize, Span)], asked: &Asked) -> bool {
     spans.iter().any(|(node, span)| *node == got.node && span.touches(got.put, got.over))
 }
 
-/// Whether every model was wrong or slow, or had not recovered, at some time while this was asked.
+/// Whether every model was wrong, or had not recovered, at some time while this was asked.
 fn were_all_spoilt(seen: &Seen, asked: &Asked) -> bool {
     let (from, to) = (asked.got.put, asked.got.over);
-    // One that was only slow counts too: where the other is away or set aside, all hangs on its breaker.
-    seen.spoilt.iter().zip(&seen.strained).zip(seen.may_be_aside).all(|((spoilt, strained), aside)| {
+    seen.spoilt.iter().zip(seen.may_be_aside).all(|(spans, aside)| {
         aside.is_some_and(|since| since <= to)
-            || spoilt.iter().chain(strained).any(|span| {
+            || spans.iter().any(|span| {
                 let recovered = Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
                 recovered.touches(from, to)
             })
