@@ -39,6 +39,8 @@ pub(crate) struct Got {
     pub(crate) head: Option<Timestamp>,
     pub(crate) over: Timestamp,
     pub(crate) end: End,
+    /// Whether the answer ended as its dialect has it, whatever usage it reports.
+    pub(crate) is_ended: bool,
     pub(crate) status: Option<u16>,
     /// The words of a refusal, to be shown to who looks for what went wrong.
     pub(crate) words: String,
@@ -60,7 +62,16 @@ pub(crate) async fn ask(arrival: &Arrival, nodes: &[SocketAddr], runtime: TokioR
     let Some((stream, node, put)) = knock(arrival.node, nodes, runtime).await else {
         let now = runtime.monotonic();
         let (node, end) = (arrival.node, End::NobodyThere);
-        return Got { node, put: now, head: None, over: now, end, status: None, words: String::new() };
+        return Got {
+            node,
+            put: now,
+            head: None,
+            over: now,
+            end,
+            is_ended: false,
+            status: None,
+            words: String::new(),
+        };
     };
     let mut asking = Asking {
         runtime,
@@ -80,6 +91,7 @@ pub(crate) async fn ask(arrival: &Arrival, nodes: &[SocketAddr], runtime: TokioR
         head: asking.head,
         over: runtime.monotonic(),
         end: end.map_or(End::Left, |ending| End::Judged(asking.judge.end(ending))),
+        is_ended: asking.judge.is_ended(),
         status: asking.status,
         words: String::from_utf8_lossy(&asking.words).into_owned(),
     }

@@ -119,7 +119,9 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
                     "hung"
                 }
                 // The strict client compares usage with the text, and a vendor's own usage is passed on as it came.
-                Verdict::LookedComplete if was_dishonest(seen, asked) => "with a usage of its own",
+                Verdict::LookedComplete if asked.got.is_ended && was_dishonest(seen, asked) => {
+                    "with a usage of its own"
+                }
                 Verdict::LookedComplete => {
                     broken.push(told(asked, zero, "looked complete"));
                     "looked complete"

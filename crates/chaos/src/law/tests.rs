@@ -21,8 +21,16 @@ fn span(from: u64, to: u64) -> Span {
 }
 
 fn asked(node: usize, (put, over): (u64, u64), end: End, status: Option<u16>) -> Asked {
-    let got =
-        Got { node, put: at(put), head: Some(at(put)), over: at(over), end, status, words: String::new() };
+    let got = Got {
+        node,
+        put: at(put),
+        head: Some(at(put)),
+        over: at(over),
+        end,
+        is_ended: false,
+        status,
+        words: String::new(),
+    };
     let who = Who { tier: Tier::Guest, number: 0 };
     Asked { who, dialect: Dialect::Chat, is_streamed: true, is_hostile: false, got }
 }

@@ -54,6 +54,11 @@ impl Events {
         self.heard.is_whole()
     }
 
+    /// Whether it said why it stops and ended, whatever it says of its length.
+    pub(super) const fn is_ended(&self) -> bool {
+        self.heard.is_ended()
+    }
+
     fn event(&mut self, event: &[u8]) {
         let Ok(event) = str::from_utf8(event) else { return self.heard.expect(false) };
         let of = |field: &'static str| {

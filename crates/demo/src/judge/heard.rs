@@ -32,6 +32,11 @@ impl Heard {
         self.has_ended && self.has_reason && !self.is_wrong && is_long_enough
     }
 
+    /// Whether it said why it stops and ended, whatever it says of its length.
+    pub(super) const fn is_ended(&self) -> bool {
+        self.has_ended && self.has_reason
+    }
+
     /// What comes next is all right only if this holds.
     pub(super) fn expect(&mut self, is_in_place: bool) {
         self.is_wrong |= !is_in_place;

@@ -15,7 +15,7 @@ mod tests;
 mod whole;
 
 use events::Events;
-use whole::{is_error, is_whole};
+use whole::{is_ended, is_error, is_whole};
 
 /// In whose words a question is put and answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +124,13 @@ impl Judge {
             Ending::Clean if is_error(self.dialect, &self.whole) => Verdict::Refused { status, has_hint },
             Ending::Clean => Verdict::Lost,
         }
+    }
+
+    /// Whether it said why it stops and ended as its dialect has it, whatever usage it reports. That is all that can be asked
+    /// of an answer whose vendor lies about its usage.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        if self.reads_events() { self.events.is_ended() } else { is_ended(self.dialect, &self.whole) }
     }
 
     fn end_of_stream(&self, ending: Ending) -> Verdict {

@@ -7,7 +7,17 @@ use serde_json::Value;
 
 /// Whether these bytes are an answer that ended and has as much text as it says.
 pub(super) fn is_whole(dialect: Dialect, bytes: &[u8]) -> bool {
-    let Ok(answer) = serde_json::from_slice::<Value>(bytes) else { return false };
+    judged(dialect, bytes) == (true, true)
+}
+
+/// Whether these bytes are an answer that ended, whatever it says of its length.
+pub(super) fn is_ended(dialect: Dialect, bytes: &[u8]) -> bool {
+    judged(dialect, bytes).0
+}
+
+/// Whether it ended, and whether it has as much text as it says.
+fn judged(dialect: Dialect, bytes: &[u8]) -> (bool, bool) {
+    let Ok(answer) = serde_json::from_slice::<Value>(bytes) else { return (false, false) };
     let joined = |parts: &Value| -> String {
         parts.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect()
     };
@@ -30,12 +40,12 @@ pub(super) fn is_whole(dialect: Dialect, bytes: &[u8]) -> bool {
         Dialect::Chat => {
             let text = answer["answer"].as_str().unwrap_or_default();
             if is_prepared(&answer) {
-                return answer["finish"].is_string() && !text.is_empty();
+                return (answer["finish"].is_string(), !text.is_empty());
             }
             (answer["finish"].is_string(), text.to_owned(), &answer["usage"]["output"])
         }
     };
-    is_ended && tokens.as_u64() == Some(count_tokens(&text))
+    (is_ended, tokens.as_u64() == Some(count_tokens(&text)))
 }
 
 /// Whether these bytes are an error in the words of the dialect.
