@@ -1,8 +1,8 @@
-//! What a request costs among many callers, and what a caller weighs who asked once.
+//! The cost of a request with many callers, and the memory per caller.
 //!
-//! Making a million callers over sockets would take longer than measuring them, so requests go the whole path without
-//! one. Each caller is a credential of one issuer; all are seen once, then drawn at random, in turns with a path that only
-//! ever saw one caller. The state of callers is all that differs.
+//! Creating a million callers over sockets would take longer than measuring them, so requests run the whole path
+//! without a socket. Each caller is a credential of one issuer; all are seen once, then drawn at random, alternating
+//! with a path that only ever saw one caller. The state of the callers is the only difference.
 
 use crate::decisions::Sequence;
 use crate::measure::{Case, Measured, resident_bytes, take_turns};
@@ -12,7 +12,7 @@ use seawall_pipeline::{ProofKind, Proven, Tier};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 
-/// Requests of one case in one round.
+/// Requests per case and round.
 const REQUESTS: u32 = 200_000;
 
 /// How long to measure.
@@ -29,21 +29,19 @@ pub(crate) struct CallersArguments {
     json: bool,
 }
 
-/// What was found.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct CallersResult {
     pub(crate) callers: u32,
-    /// Nanoseconds of a request of the only caller.
+    /// Nanoseconds per request with a single caller.
     pub(crate) one_ns: f64,
-    /// Nanoseconds of a request of one of many.
+    /// Nanoseconds per request with many callers.
     pub(crate) many_ns: f64,
-    /// The median of the ratios inside each round.
+    /// The median of the ratios within each round.
     pub(crate) ratio: f64,
-    /// Resident memory per caller who asked once.
+    /// Resident memory per caller that sent one request.
     pub(crate) bytes: f64,
 }
 
-/// Measures and prints.
 pub(crate) fn run(arguments: &CallersArguments) -> anyhow::Result<ExitCode> {
     let result = measure(arguments.rounds, arguments.callers)?;
     if arguments.json {
@@ -57,7 +55,7 @@ pub(crate) fn run(arguments: &CallersArguments) -> anyhow::Result<ExitCode> {
 
 fn measure(rounds: u32, callers: u32) -> anyhow::Result<CallersResult> {
     let (mut one, mut many) = (requests()?, requests()?);
-    // What a path needs for itself is there after its first requests, and is no caller's.
+    // Fixed allocations happen during the first requests and must not be attributed to callers.
     for id in 0..1_000 {
         ensure!(one(id, proven(0)) && many(id, proven(0)), "a request was not answered");
     }
@@ -77,7 +75,7 @@ fn measure(rounds: u32, callers: u32) -> anyhow::Result<CallersResult> {
     }
 }
 
-/// Requests of callers drawn at random, however many there are.
+/// Requests of callers drawn at random, for any number of callers.
 fn drawn<'a>(
     name: &'static str,
     callers: u32,
@@ -94,7 +92,7 @@ fn drawn<'a>(
     Case { name, decisions: REQUESTS, run: Box::new(run) }
 }
 
-/// A caller of one issuer. The hash is as evenly spread as a real one, and cheaper.
+/// A caller of one issuer. The hash is as evenly distributed as a real one, and cheaper.
 fn proven(caller: u64) -> Proven {
     let mut spread = Sequence(caller.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
     let mut hash = [0; 32];

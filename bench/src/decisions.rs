@@ -1,4 +1,4 @@
-//! What one decision costs, alone and among a million callers.
+//! The cost of one decision, alone and with a million callers.
 
 use crate::measure::{Case, Measured, median_of, now, resident_bytes, since, take_turns};
 use crate::report::{Gate, Outcome};
@@ -19,19 +19,19 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 const DECISIONS: u32 = 400_000;
-/// The goal: five limits cost at most three times what one costs the peer.
+/// Goal: five limits cost at most three times what one limit costs in governor.
 const MOST_RATIO: f64 = 3.0;
-/// The goal: a caller who is idle weighs at most this.
+/// Goal: maximum memory per idle caller, in bytes.
 const MOST_BYTES: f64 = 128.0;
 
-/// The goal: protections cost a request at most this, in nanoseconds.
+/// Goal: maximum cost of all protections per request, in nanoseconds.
 const MOST_PATH: f64 = 4_000.0;
 const WHOLE_PATH: &str = "whole path, everything on, no socket";
 
 const GOVERNOR_MANY: &str = "governor, one limit, many callers";
 const QUOTA_MANY: &str = "quota, five limits, many callers";
 
-/// Reads the clock for each decision, as the peer does.
+/// Reads the clock for each decision, as governor does.
 struct RunningClock(Instant);
 
 impl RunningClock {
@@ -41,7 +41,7 @@ impl RunningClock {
     }
 }
 
-/// A cheap, fixed sequence of keys and draws.
+/// A cheap, deterministic sequence of keys and draws.
 pub(crate) struct Sequence(pub(crate) u64);
 
 impl Sequence {
@@ -142,7 +142,7 @@ fn cases<'a>(
     ]
 }
 
-/// Five limits so wide that nothing is refused: what is measured is deciding, not refusing.
+/// Five limits so wide that nothing is refused: the benchmark measures decisions, not refusals.
 fn five_limits() -> Result<Limits, SettingError> {
     let (minute, most) = (Duration::from_secs(60), u32::MAX / 2);
     let quotas = vec![
@@ -159,7 +159,7 @@ fn one_limit() -> DefaultKeyedRateLimiter<u64> {
     RateLimiter::keyed(governor::Quota::per_second(NonZeroU32::MAX))
 }
 
-/// A book and its one group, looked up once as a gateway would.
+/// A quota book and its one group, resolved once as a gateway would.
 struct Limits {
     book: QuotaBook,
     group: GroupId,
@@ -214,7 +214,7 @@ fn breakers(clock: &RunningClock, targets: u64) -> impl FnMut(u64) -> bool {
     }
 }
 
-/// A throttled request in the middle of its tries, decided again and again from the same state.
+/// A throttled request in the middle of its attempts, decided repeatedly from the same state.
 fn retries(requests: u32) -> impl FnMut(u64) -> bool {
     let policy = RetryOptions::interactive().check();
     let policy = policy.unwrap_or_else(|error| unreachable_setting(&error));
@@ -240,7 +240,7 @@ fn deposits(clock: &RunningClock) -> impl FnMut(u64) -> bool {
     }
 }
 
-/// Millions of decisions a second with two threads at it.
+/// Millions of decisions per second with two threads.
 fn two_threads(decide: impl Fn(u64) -> bool + Sync, callers: u32) -> f64 {
     let start = now();
     std::thread::scope(|scope| {
@@ -255,7 +255,7 @@ fn two_threads(decide: impl Fn(u64) -> bool + Sync, callers: u32) -> f64 {
     2.0 * f64::from(DECISIONS) / since(start).as_secs_f64() / 1e6
 }
 
-/// The settings here are written by hand; that they are refused is a mistake in this file.
+/// The settings are hard-coded here, so an error is a bug in this file.
 #[expect(clippy::panic, reason = "a benchmark with wrong settings has nothing to measure")]
 fn unreachable_setting<T>(error: &SettingError) -> T {
     panic!("{error}")

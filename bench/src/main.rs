@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: what decisions and whole requests cost, beside a peer in the same run.
+//! `cargo xtask bench`: the cost of decisions and whole requests, compared with a peer in the same run.
 //!
-//! The machine is noisy, so nothing is compared across runs: cases take turns, round by round, and what is judged
-//! is the median of the ratios inside each round.
+//! The machine is noisy, so nothing is compared across runs: cases alternate, round by round, and the gates apply to
+//! the median of the ratios within each round.
 
 mod callers;
 mod decisions;

@@ -1,53 +1,50 @@
-//! Cases that take turns.
+//! Runs benchmark cases alternately.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-/// One thing that is measured.
+/// One benchmark case.
 pub(crate) struct Case<'a> {
     pub(crate) name: &'static str,
-    /// Decisions in one round.
+    /// Decisions per round.
     pub(crate) decisions: u32,
-    /// Takes this many decisions and returns something that depends on them.
+    /// Takes this many decisions and returns a value that depends on them, so that they are not optimised away.
     pub(crate) run: Box<dyn FnMut(u32) -> u64 + 'a>,
 }
 
-/// Nanoseconds per decision, round by round.
+/// Nanoseconds per decision, by round.
 pub(crate) struct Measured {
     pub(crate) name: &'static str,
     pub(crate) rounds: Vec<f64>,
 }
 
 impl Measured {
-    /// The median over all rounds.
     pub(crate) fn median(&self) -> f64 {
         median(self.rounds.clone())
     }
 
-    /// The median of the ratios to another case inside each round.
+    /// The median of the ratios to another case within each round.
     pub(crate) fn ratio_to(&self, other: &Self) -> f64 {
         median(self.rounds.iter().zip(&other.rounds).map(|(own, other)| own / other).collect())
     }
 }
 
-/// The median of the case of this name.
 pub(crate) fn median_of(measured: &[Measured], name: &str) -> f64 {
     measured.iter().find(|case| case.name == name).map_or(f64::INFINITY, Measured::median)
 }
 
-/// The one clock of the benchmark.
+/// The only clock of the benchmark.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Time since `start`, on that clock.
 pub(crate) fn since(start: Instant) -> Duration {
     now() - start
 }
 
-/// Runs every case once per round, after one round that does not count.
+/// Runs every case once per round, after one warm-up round that is discarded.
 pub(crate) fn take_turns(mut cases: Vec<Case<'_>>, rounds: u32) -> Vec<Measured> {
     let mut measured: Vec<Measured> =
         cases.iter().map(|case| Measured { name: case.name, rounds: Vec::new() }).collect();
@@ -78,7 +75,7 @@ pub(crate) fn progress(length: u64) -> ProgressBar {
     ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The median; the mean of the two middle values if the count is even.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     if values.is_empty() {
@@ -88,7 +85,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
-/// Memory of this process that is in use, from the kernel; `None` where it does not say.
+/// Resident memory of this process; `None` if the kernel does not report it.
 pub(crate) fn resident_bytes() -> Option<usize> {
     let statistics = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = statistics.lines().find(|line| line.starts_with("Rss:"))?;

@@ -1,7 +1,7 @@
-//! `cargo xtask bench model`: how much one simulated model can bear, in each dialect.
+//! `cargo xtask bench model`: the capacity of one simulated model, in each dialect.
 //!
-//! The model has a core of its own; what it can answer in a second is told from the processor time it used, so that a slow
-//! load does not make it look slow. Memory is read while all streams are open.
+//! The model has a core of its own. Its throughput is derived from the CPU time it used, so that a slow load generator
+//! does not make it look slow. Memory is read while all streams are open.
 
 use crate::measure::{now, since};
 use crate::proxy::child::{LOAD_CORE, Running, TEST_CORE, free_address, pause};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The goal: small answers a second on one core.
+/// Goal: small answers per second on one core.
 const LEAST_ANSWERS: f64 = 20_000.0;
-/// The goal: resident memory with this many streams open.
+/// Goal: resident memory in MiB with all streams open.
 const MOST_MEMORY: f64 = 300.0;
 const STREAMS: usize = 5_000;
 const CONNECTIONS: usize = 8;
@@ -34,7 +34,7 @@ pub(crate) struct ModelArguments {
     pub(crate) json: bool,
 }
 
-/// A dialect: what its figure is called, its path and a small request.
+/// A dialect: the name of its figure, its path and a small request.
 const DIALECTS: [(&str, &str, &str); 3] = [
     (
         "Anthropic Messages",
@@ -56,7 +56,7 @@ const DIALECTS: [(&str, &str, &str); 3] = [
 pub(crate) fn run(arguments: &ModelArguments) -> anyhow::Result<Outcome> {
     let beside = std::env::current_exe()?.with_file_name("seawall");
     let seawall = arguments.seawall.clone().unwrap_or(beside);
-    // The load and this process share a core, so that the model has the other.
+    // The load and this process share a core, so that the model has the other one to itself.
     Command::new("taskset").args(["-pc", LOAD_CORE, &std::process::id().to_string()]).output()?;
     let (mut figures, mut gates) = (Vec::new(), Vec::new());
     for (name, path, body) in DIALECTS {
@@ -96,7 +96,7 @@ fn answers_a_second(seawall: &Path, path: &str, body: &str, requests: u32) -> an
     Ok((each * CONNECTIONS) as f64 * 1e6 / spent)
 }
 
-/// Sends so many requests over each of a few connections and reads every answer.
+/// Sends this many requests over each of a few connections and reads every answer.
 fn send(address: SocketAddr, request: &[u8], each: usize) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let senders: Vec<_> =
@@ -112,7 +112,7 @@ fn send_over_one(address: SocketAddr, request: &[u8], each: usize) -> anyhow::Re
     for _ in 0..each {
         connection.write_all(request)?;
         let mut filled = 0;
-        // Every answer is one JSON object, so it ends with a bracket at the length that its head says.
+        // Every answer is one JSON object, so it ends with a brace at the declared length.
         loop {
             let read = connection.read(&mut buffer[filled..])?;
             ensure!(read > 0, "the model closed the connection");
@@ -135,7 +135,7 @@ fn is_whole(answer: &[u8]) -> anyhow::Result<bool> {
 
 fn memory_of_streams(seawall: &Path) -> anyhow::Result<f64> {
     let faults = std::env::temp_dir().join(format!("seawall-bench-{}.toml", std::process::id()));
-    // So slow that the first is not over when the last begins.
+    // So slow that the first stream is still open when the last one starts.
     std::fs::write(&faults, "[[fault]]\nkind = \"drip\"\nevery = \"30s\"\n")?;
     let outcome = hold_streams(seawall, &faults);
     std::fs::remove_file(&faults)?;

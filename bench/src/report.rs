@@ -1,10 +1,10 @@
-//! What was found, for people and for programs.
+//! The results, as a table and as JSON.
 
 use crate::measure::Measured;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// A figure that must not be above its bound.
+/// A figure with an upper bound.
 pub(crate) struct Gate {
     pub(crate) name: &'static str,
     pub(crate) figure: f64,
@@ -17,7 +17,7 @@ impl Gate {
     }
 }
 
-/// Everything one run found.
+/// The results of one run.
 pub(crate) struct Outcome {
     pub(crate) measured: Vec<Measured>,
     /// Other figures with their units.

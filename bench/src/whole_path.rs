@@ -1,7 +1,7 @@
-//! The whole request path with everything on, without a socket.
+//! The whole request path with everything enabled, without a socket.
 //!
-//! Key check, five limits, reservation, breaker, pressure, place in flight, usage, settlement and counters, around a
-//! target that answers at once. What this costs is all that protections can cost a request.
+//! Key check, five limits, reservation, breaker, pressure, concurrency slot, usage, settlement and counters, around a
+//! target that answers at once. This is the maximum that protections can cost a request.
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
@@ -22,6 +22,8 @@ use seawall_core::vocabulary::{Grade, OutputLimitField};
 use seawall_gateway::identity::credential_of_key;
 use seawall_gateway::{AccessLog, Metrics, TokioRuntime};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
+use seawall_pipeline::guardrail::Guardrails;
+use seawall_pipeline::speech::SpokenHeaders;
 use seawall_pipeline::{
     ArrivalLimits, Arriving, Callers, Faces, GuardedTarget, InboundRequest, LimitRules, Limits, Path,
     PathOptions, ProofKind, Proven, ReplyContent, Route, RouteOptions, RuleOptions, TargetOptions, Tier,
@@ -51,14 +53,14 @@ impl Target for AtOnce {
     }
 }
 
-/// A function that takes one caller's request the whole way, and says whether it was answered.
+/// A function that runs one caller's request through the whole path, and returns whether it was answered.
 pub(crate) fn one_request() -> Result<impl FnMut(u64) -> bool, SettingError> {
     let hash = credential_of_key(KEY);
     let mut ask = requests()?;
     Ok(move |id| ask(id, Proven::Credential { hash, proof: ProofKind::Key, tier: None }))
 }
 
-/// A function that takes anybody's request the whole way, and says whether it was answered.
+/// A function that runs any caller's request through the whole path, and returns whether it was answered.
 pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError> {
     let (minute, most) = (Duration::from_secs(60), u32::MAX / 2);
     let group = |name: &str| {
@@ -80,6 +82,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         queue: QueueOptions::default().check()?,
         price: Price::per_million(Money::from_dollars(3), Money::from_dollars(15)).into(),
         input: InputModel::of("any", None),
+        max_output: None,
         output_limit_field: OutputLimitField::MaxTokens,
         concurrency: 1_000,
         shares: SlotShares::default(),
@@ -97,7 +100,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
     });
     let metrics = Arc::new(Metrics::default());
     metrics.know(["manga"], ["strong"]);
-    let log = AccessLog::new(metrics, TokioRuntime::new(), None);
+    let log = AccessLog::new(metrics, TokioRuntime::new(), None, |caller| caller);
     let log = log.map_err(|error| SettingError::new("log", error.to_string()))?;
     let time = TimeLimitOptions::default().check();
     let rules = RuleOptions {
@@ -114,8 +117,9 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
             faces: Faces::ALL,
             guest_faces: Faces::ALL,
             start_limit: Duration::from_secs(30),
-            counts_tokens: false,
+            token_limit: None,
             falls_back: false,
+            guardrails: Guardrails::default(),
             targets: vec![Arc::new(GuardedTarget::new(target)?)],
         })?],
         hedge: Arc::new(HedgePolicy::new(HedgeOptions::default())?),
@@ -126,13 +130,7 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
         time: time.map_err(|_| SettingError::new("time", "the default limits do not nest"))?,
         request: RequestLimits::default(),
         retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default())?),
-        arrival: ArrivalLimits {
-            head: minute,
-            body: minute,
-            idle: minute,
-            send: minute,
-            guest_body: 1 << 18,
-        },
+        arrival: ArrivalLimits::each(minute),
     };
     let day =
         BudgetOptions { day: Money::MAX, caller_day: Money::MAX, ..BudgetOptions::default() }.check()?;
@@ -141,10 +139,10 @@ pub(crate) fn requests() -> Result<impl FnMut(u64, Proven) -> bool, SettingError
     let path = Path::new(TokioRuntime::new(), options)?;
     Ok(move |id, proven| {
         let body = Bytes::from_static(ASK.as_bytes());
-        let (arriving, betas, name) = (Arriving::Messages, Vec::new(), None);
+        let (arriving, headers, name) = (Arriving::Messages, SpokenHeaders::default(), None);
         let mut serving =
-            pin!(path.serve(InboundRequest { id, arriving, proven, caller: None, body, betas, name }));
-        // Nothing on this way waits, so one look is enough.
+            pin!(path.serve(InboundRequest { id, arriving, proven, caller: None, body, headers, name }));
+        // Nothing on this path waits, so one poll is enough.
         let reply = serving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         matches!(reply, Poll::Ready(reply) if matches!(reply.content, ReplyContent::Whole(_)))
     })

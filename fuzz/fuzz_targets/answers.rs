@@ -1,4 +1,4 @@
-//! Any bytes are an answer or an error, and what was read can be written and read again.
+//! Fuzzes the answer readers: arbitrary bytes give an answer or an error, and every answer survives a round trip.
 #![no_main]
 
 use bytes::BytesMut;

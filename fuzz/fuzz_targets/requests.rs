@@ -1,4 +1,4 @@
-//! Any bytes are a request or an error, and what was read can be written and read again.
+//! Fuzzes the request readers: arbitrary bytes give a request or an error, and every request survives a round trip.
 #![no_main]
 
 use bytes::{Bytes, BytesMut};

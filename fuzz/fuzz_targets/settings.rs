@@ -1,4 +1,5 @@
-//! Any text is settings or problems with places, and settings that are shown are read as the same.
+//! Fuzzes the settings loader: arbitrary text gives settings, or errors with positions; settings that are printed load
+//! as the same settings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let today = UtcTime::from_civil(2026, 11, 16);
     let mut input = Input::of_file("fuzz.toml", text, today);
-    // The first line is also a variable and an argument.
+    // The first line is also passed as an environment variable and as an argument.
     if let Some((name, value)) = text.lines().next().and_then(|line| line.split_once('=')) {
         input.environment.push((format!("SEAWALL__{name}"), value.to_owned()));
         input.arguments.push((name.to_owned(), value.to_owned()));

@@ -1,4 +1,4 @@
-//! Any bytes are a stream or an error, the same however they are split.
+//! Fuzzes the stream readers: arbitrary bytes give events or an error, independent of the chunk boundaries.
 #![no_main]
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use seawall_wire::{anthropic, openai};
 const LIMITS: SseLimits = SseLimits { line: 4_096, event: 4_096 };
 
 fuzz_target!(|input: &[u8]| {
-    // The first byte says how long the pieces are.
+    // The first byte determines the chunk size.
     let Some((step, bytes)) = input.split_first() else { return };
     let step = usize::from(*step).max(1);
     macro_rules! compare {

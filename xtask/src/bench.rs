@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks, built the way the program is shipped.
+//! `cargo xtask bench`: the benchmarks, built with the profile of the shipped program.
 
 use crate::requirement;
 use crate::steps::in_steps;
@@ -11,10 +11,10 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
         let is = |name: &str| arguments.first().is_some_and(|first| first == name);
         if is("proxy") || is("model") {
             steps.action("requirements", requirement::install_missing_for_proxy_bench)?;
-            // It starts the program it finds beside itself.
+            // The benchmark starts the program in its own directory.
             steps.command("the program", &mut cargo(["build", "--profile", "dist", "-p", "seawall-cli"]))?;
         }
-        // Any other profile would measure a program nobody runs.
+        // Any other profile would measure a program that is not shipped.
         let mut command = cargo(["run", "--profile", "dist", "-p", "seawall-bench", "--"]);
         steps.command("benchmarks", command.args(arguments))
     })

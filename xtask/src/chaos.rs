@@ -6,7 +6,7 @@ use crate::workspace::{cargo, target_folder};
 use std::ffi::OsString;
 use std::process::Command;
 
-/// Builds the programs, starts them, lets everything go wrong and judges what came of it.
+/// Builds the programs and runs the chaos test.
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
     in_steps(|steps| {
         steps.action("requirements", requirement::install_missing)?;
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
 
 /// The steps of a run; `ci` has the same ones, for a minute.
 pub(crate) fn add_steps(steps: &mut Steps, arguments: &[OsString]) -> anyhow::Result<()> {
-    // Together, so that both are built with the same features of what they share.
+    // In one build, so that both use the same features of shared crates.
     let mut build = cargo(["build", "--locked", "-p", "seawall-cli", "-p", "seawall-chaos"]);
     steps.command("chaos: build", &mut build)?;
     let mut chaos = Command::new(target_folder("debug").join("seawall-chaos"));

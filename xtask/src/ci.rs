@@ -24,7 +24,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         } else {
             steps.skip(
                 "bans and licences",
-                "cargo-deny is not installed; the house tests still check the bans",
+                "cargo-deny is not installed; the house tests still check bans and licences",
             );
         }
         test::add_steps(steps, &Selection::default())?;

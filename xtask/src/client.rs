@@ -1,8 +1,8 @@
-//! Vendors' client libraries that the tests talk through.
+//! Vendors' client libraries that the tests use.
 //!
-//! Each lies in a folder of its own under the target folder, in an exact version, so that two versions of one
-//! library can be used side by side and nothing on the machine changes. A folder is made anew when its version
-//! is not the one asked for, or when making it was interrupted.
+//! Each is in a directory of its own under the target directory, in an exact version, so that two versions of one
+//! library can be used side by side and nothing else on the machine changes. A directory is rebuilt when its version is
+//! not the required one, or when the installation was interrupted.
 
 use crate::workspace::target_folder;
 use anyhow::{Context as _, ensure};
@@ -11,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A library that must be there.
+/// A required library.
 struct Library {
-    /// Its folder; tests look for it by this name.
+    /// Its directory; tests look for it by this name.
     folder: &'static str,
     registry: Registry,
     package: &'static str,
@@ -35,6 +35,10 @@ const FOR_TESTS: &[Library] = &[
     library("openai-node", Registry::Node, "openai", "6.49.0"),
     library("aws-python", Registry::Python, "boto3", "1.44.0"),
     library("aws-node", Registry::Node, "@aws-sdk/client-bedrock-runtime", "3.1162.0"),
+    // Frameworks that classify a vendor's errors by their texts.
+    library("langchain-openai", Registry::Python, "langchain-openai", "1.7.3"),
+    library("langchain-anthropic", Registry::Python, "langchain-anthropic", "1.7.7"),
+    library("litellm", Registry::Python, "litellm", "1.106.2"),
     library("anthropic-tokenizer", Registry::Node, "@anthropic-ai/tokenizer", "0.0.4"),
 ];
 
@@ -47,15 +51,15 @@ const fn library(
     Library { folder, registry, package, version }
 }
 
-/// Written last; says what the folder holds.
+/// Written last; names the content of the directory.
 const MARK: &str = "installed.txt";
 
-/// The folder of a library.
+/// The directory of a library.
 pub(crate) fn folder(name: &str) -> PathBuf {
     target_folder("clients").join(name)
 }
 
-/// Installs every library that is not there in its version.
+/// Installs every library that is missing or has another version.
 pub(crate) fn install_missing() -> anyhow::Result<()> {
     let clients = target_folder("clients");
     for library in FOR_TESTS {

@@ -1,8 +1,8 @@
-//! `cargo xtask dist`: the program as it is shipped.
+//! `cargo xtask dist`: the shipped program, built with profile-guided optimisation (PGO).
 //!
-//! It is built with counters in it, put under the load of the benchmark of whole requests, and built again by what was
-//! counted: what is used together then lies together, and what is never used lies elsewhere. That matters most where
-//! requests are few, because then the processor has forgotten the program between two of them.
+//! It is built with instrumentation, run under the load of the benchmark of whole requests, and built again with the
+//! collected profile: code that is used together is placed together, and cold code elsewhere. That matters most at low
+//! request rates, when the CPU caches no longer hold the program between two requests.
 
 use crate::requirement;
 use crate::steps::in_steps;
@@ -13,10 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Any of these can read what the compiler's counters write. The newest that is there is taken.
+/// Any of these can read the compiler's profiles. The newest one present is used.
 const MERGERS: [&str; 4] = ["llvm-profdata-22", "llvm-profdata-21", "llvm-profdata-20", "llvm-profdata-19"];
 
-/// Builds it and says where it is.
+/// Builds the program and prints its path.
 pub(crate) fn run() -> anyhow::Result<()> {
     in_steps(|steps| {
         steps.action("requirements", requirement::install_missing_for_dist)?;
@@ -46,7 +46,7 @@ fn merger() -> anyhow::Result<&'static str> {
     MERGERS.iter().find(is_here).copied().context("llvm-profdata is missing: apt-get install llvm-19")
 }
 
-/// Named, so that flags are not for what runs while building.
+/// Builds for an explicit target, so that the flags do not apply to build scripts and proc macros.
 fn build(host: &str, folder: &Path, flags: OsString) -> Command {
     let mut command =
         cargo(["build", "--profile", "dist", "-p", "seawall-cli", "--target", host, "--target-dir"]);
@@ -65,7 +65,7 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the compiler calls this machine.
+/// The compiler's name of this platform.
 fn host() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;

@@ -5,7 +5,7 @@ use crate::steps::in_steps;
 use crate::workspace::cargo;
 use std::ffi::OsString;
 
-/// Starts the servers and the load, and prints what happened. It takes half a minute, so CI leaves it out.
+/// Starts the servers and the load, and prints the result. It takes half a minute, so CI leaves it out.
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<()> {
     in_steps(|steps| {
         steps.action("requirements", requirement::install_missing)?;

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: throws bytes at the readers of dialects and settings for a while.
+//! `cargo xtask fuzz`: fuzzes the parsers of dialects and settings for a while.
 //!
-//! cargo-fuzz steers by coverage, which needs a nightly compiler; the property tests do the same blindly with the
-//! usual one. What it finds is kept under `fuzz/artifacts`, what it learns under `fuzz/corpus`.
+//! cargo-fuzz is guided by coverage, which needs a nightly compiler; the property tests do the same without guidance on
+//! the usual one. Findings are stored under `fuzz/artifacts`, the corpus under `fuzz/corpus`.
 
 use crate::steps::in_steps;
 use crate::workspace::{cargo, has_cargo_subcommand, root, target_folder};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 const TARGETS: [&str; 4] = ["requests", "answers", "streams", "settings"];
 
-/// Runs each target for so many seconds.
+/// Runs each target for this many seconds.
 pub(crate) fn run(seconds: u32) -> anyhow::Result<()> {
     in_steps(|steps| {
         if !has_cargo_subcommand("fuzz") {
@@ -30,7 +30,7 @@ fn corpus(target: &str) -> PathBuf {
     root().join("fuzz/corpus").join(target)
 }
 
-/// What a target begins with: files of the kind that it reads.
+/// The seed corpus of a target: files of the kind that it parses.
 fn beginnings(target: &str) -> &'static [&'static str] {
     match target {
         "settings" => &["crates/config/profiles", "crates/config/tests/settings/mistakes"],
@@ -39,14 +39,14 @@ fn beginnings(target: &str) -> &'static [&'static str] {
 }
 
 fn fuzz(target: &str, seconds: u32) -> Command {
-    // By its name through rustup: the compiler that runs xtask is another one.
+    // Through rustup by name, because xtask runs under another toolchain.
     let mut command = Command::new("cargo");
     command
         .current_dir(root())
         .args(["+nightly", "fuzz", "run", "--target-dir"])
         .arg(target_folder("fuzz"))
         .arg(target)
-        // What is learnt goes into the first folder; the others are where to begin.
+        // New inputs go into the first directory; the others are the seed corpus.
         .arg(corpus(target))
         .args(beginnings(target))
         .arg("--")

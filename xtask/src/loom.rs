@@ -5,7 +5,6 @@ use crate::steps::in_steps;
 use crate::workspace::{cargo, target_folder};
 use std::process::Command;
 
-/// The name of the step.
 pub(crate) const STEP: &str = "loom models";
 
 /// Runs the models alone.
@@ -13,14 +12,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     in_steps(|steps| steps.command(STEP, &mut models()))
 }
 
-/// The command that runs the models. That there are none is not an error.
+/// The command that runs the models. It is no error if there are none.
 pub(crate) fn models() -> Command {
-    // Optimised, since a model is run many thousand times. The other unit tests are compiled, and left out by
-    // name.
+    // Optimised, since a model is run many thousand times. The other unit tests are compiled, and excluded by name.
     let mut command = cargo(["test", "-p", "seawall-core", "--lib", "--release", "loom_"]);
     command
         .env("RUSTFLAGS", "--cfg loom")
-        // Other flags rebuild every crate; a folder of their own keeps the usual builds warm.
+        // Other flags rebuild every crate; a separate target directory keeps the usual builds warm.
         .env("CARGO_TARGET_DIR", target_folder("loom"))
         // Nearly every real race shows within three preemptions; without a bound a model can run for days.
         .env("LOOM_MAX_PREEMPTIONS", "3");

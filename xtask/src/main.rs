@@ -1,7 +1,7 @@
-//! Developer commands, reached as `cargo xtask`.
+//! Developer commands, run as `cargo xtask`.
 //!
-//! What a contributor runs and what CI runs is the same code, so that "it passes here" means something. This
-//! file only reads arguments; each command lives in the module of its name.
+//! Contributors and CI run the same code, so that a local pass is meaningful. This file only parses arguments; each
+//! command is in the module of its name.
 
 mod bench;
 mod chaos;

@@ -1,7 +1,7 @@
-//! `cargo xtask mutants`: do the tests of seawall-core notice when it is wrong?
+//! `cargo xtask mutants`: mutation testing of seawall-core.
 //!
-//! cargo-mutants makes and tries the mutants; which ones is decided here, since it can run shards of its list
-//! but no random sample. Every mutant takes a build, so all of them would take hours.
+//! cargo-mutants generates and runs the mutants. This module selects them, since cargo-mutants can run shards of its
+//! list but no random sample. Every mutant takes a build, so all of them would take hours.
 
 mod sample;
 mod score;
@@ -13,10 +13,10 @@ use score::Score;
 use serde_json::Value;
 use std::fs;
 
-/// Exit statuses of cargo-mutants that mean it did its work: all caught, some missed, some timed out.
+/// Exit statuses of cargo-mutants after a complete run: all caught, some missed, some timed out.
 const FINISHED: [i32; 3] = [0, 2, 3];
 
-/// Tries `size` mutants chosen by `seed`, of these modules or of all.
+/// Runs `size` mutants chosen by `seed`, of these modules or of all.
 pub(crate) fn run(size: usize, seed: u64, modules: &[String]) -> anyhow::Result<()> {
     in_steps(|steps| {
         if !has_cargo_subcommand("mutants") {
@@ -41,7 +41,7 @@ fn judge(steps: &mut Steps, score: &Score) -> anyhow::Result<()> {
     })
 }
 
-/// Whether a mutant, which begins with the name of its file, is of one of these modules; of none given, every one is.
+/// Whether a mutant, whose name begins with its file, is of one of these modules; true if none are given.
 fn is_in(name: &str, modules: &[String]) -> bool {
     let is_of = |module: &String| {
         let path = name.split_once("/src/").map_or("", |(_, path)| path);
@@ -70,22 +70,22 @@ fn try_each(names: &[String]) -> anyhow::Result<Score> {
     let mut command = cargo(["mutants", "-p", "seawall-core", "--jobs", "2"]);
     command.arg("--output").arg(&folder);
     for name in names {
-        // A name holds file, line and column, so the whole of it picks one mutant.
+        // A name contains file, line and column, so the whole of it selects one mutant.
         command.args(["--re", &pattern_of(name)]);
     }
     command.args(["--", "--lib"]);
-    // Fewer cases than usual: a wrong machine shows early, and there are hundreds of runs.
+    // Fewer cases than usual: a mutant shows early, and there are hundreds of runs.
     let status = command.env("PROPTEST_CASES", "64").status().context("cannot start cargo mutants")?;
     ensure!(status.code().is_some_and(|code| FINISHED.contains(&code)), "cargo mutants failed with {status}");
     let outcomes =
         fs::read(folder.join("mutants.out/outcomes.json")).context("cargo mutants left no outcomes")?;
     let score = Score::from_outcomes(&serde_json::from_slice(&outcomes)?)?;
-    // A few more may have been tried: two mutants of one expression can have the same name.
+    // A few more may have run: two mutants of one expression can have the same name.
     ensure!(score.tried() >= names.len() as u64, "asked for {} mutants, got {}", names.len(), score.tried());
     Ok(score)
 }
 
-/// A regular expression that matches `name` and nothing else.
+/// A regular expression that matches exactly `name`.
 fn pattern_of(name: &str) -> String {
     let mut pattern = String::from("^");
     for character in name.chars() {

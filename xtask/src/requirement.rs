@@ -1,21 +1,21 @@
-//! Programs the tests need that cargo cannot bring.
+//! Programs that the tests need and cargo cannot install.
 //!
-//! Acts before the tests do, so that a fresh machine or container needs one command. Installs only as root
-//! and only through apt; anywhere else it says what is missing and why, and stops.
+//! Runs before the tests, so that a fresh machine or container needs one command. It installs only as root and only
+//! through apt; otherwise it reports what is missing and why, and stops.
 
 use anyhow::{Context as _, bail, ensure};
 use std::env;
 use std::process::Command;
 
-/// A program that must be there.
+/// A required program.
 pub(crate) struct Requirement {
-    /// The program as it is called.
+    /// The name of the executable.
     pub(crate) program: &'static str,
-    /// Arguments it must succeed with, where being there is not enough.
+    /// Arguments that must succeed, where its presence is not enough.
     pub(crate) probe: &'static [&'static str],
-    /// The Debian package that brings it.
+    /// The Debian package that contains it.
     pub(crate) package: &'static str,
-    /// What needs it.
+    /// Its use.
     pub(crate) why: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl Requirement {
     }
 }
 
-/// What the tests need.
+/// The requirements of the tests.
 const FOR_TESTS: &[Requirement] = &[
     Requirement {
         program: "python3",
@@ -71,7 +71,7 @@ const FOR_TESTS: &[Requirement] = &[
     },
 ];
 
-/// What the benchmark of whole requests needs.
+/// The requirements of the benchmark of whole requests.
 const FOR_PROXY_BENCH: &[Requirement] = &[
     Requirement {
         program: "nginx",
@@ -83,7 +83,7 @@ const FOR_PROXY_BENCH: &[Requirement] = &[
     Requirement { program: "taskset", probe: &[], package: "util-linux", why: "gives each program its core" },
 ];
 
-/// What building by counts needs, beside the benchmark that is the load.
+/// The requirements of profile-guided optimisation, beside those of the benchmark that is its load.
 const FOR_DIST: &[Requirement] = &[Requirement {
     program: "llvm-profdata-19",
     probe: &[],
@@ -94,7 +94,7 @@ const FOR_DIST: &[Requirement] = &[Requirement {
 /// What to do about missing programs.
 #[derive(Debug, PartialEq, Eq)]
 enum InstallDecision {
-    /// Everything is there.
+    /// Everything is installed.
     Nothing,
     /// Install these packages.
     Install(Vec<&'static str>),
@@ -111,7 +111,7 @@ fn decide(
     if missing.is_empty() {
         return InstallDecision::Nothing;
     }
-    // Two programs may come in one package; the order of the table is kept.
+    // Two programs may be in one package; the order of the table is kept.
     let mut packages = Vec::new();
     for requirement in &missing {
         if !packages.contains(&requirement.package) {
@@ -134,7 +134,7 @@ fn decide(
     ))
 }
 
-/// Installs what the tests need, or fails with what to install.
+/// Installs the requirements of the tests, or fails with what to install.
 pub(crate) fn install_missing() -> anyhow::Result<()> {
     install(FOR_TESTS)
 }
@@ -144,7 +144,7 @@ pub(crate) fn install_missing_for_proxy_bench() -> anyhow::Result<()> {
     install(FOR_PROXY_BENCH)
 }
 
-/// The same for building by counts.
+/// The same for profile-guided optimisation.
 pub(crate) fn install_missing_for_dist() -> anyhow::Result<()> {
     install_missing_for_proxy_bench()?;
     install(FOR_DIST)
@@ -166,7 +166,7 @@ fn install(table: &[Requirement]) -> anyhow::Result<()> {
 
 fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("apt-get");
-    // A package that asks a question would wait for ever where nobody is.
+    // A package that asks a question would wait forever without a terminal.
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     let status = command.status().context("cannot start apt-get")?;
     ensure!(status.success(), "apt-get {} failed with {status}", arguments.join(" "));

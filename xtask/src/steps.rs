@@ -1,14 +1,14 @@
-//! Steps, one after the other, each with a heading and a time.
+//! Steps, one after the other, each with a heading and a duration.
 //!
-//! The first step that fails ends the run, and its exit status becomes that of xtask. The table of times is
-//! printed in either case: a slow step is worth knowing about even when a later one failed.
+//! The first step that fails ends the run, and its exit status becomes that of xtask. The table of durations is printed
+//! in either case: a slow step is worth knowing about even when a later one failed.
 
 use anyhow::Context as _;
 use std::io::{self, IsTerminal};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// A step that ended with something other than success.
+/// A step that ended without success.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} failed with exit status {status}")]
 struct StepFailed {
@@ -16,12 +16,12 @@ struct StepFailed {
     status: u8,
 }
 
-/// The exit status that `error` deserves: the failed step's own, or 1.
+/// The exit status for `error`: the failed step's own, or 1.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(error.downcast_ref::<StepFailed>().map_or(1, |failed| failed.status))
 }
 
-/// What was run so far.
+/// The steps so far.
 pub(crate) struct Steps {
     rows: Vec<Row>,
 }
@@ -48,13 +48,13 @@ impl Steps {
             if status.success() {
                 return Ok(());
             }
-            // A program ended by a signal has no status of its own, and 0 would read as success.
+            // A program ended by a signal has no status of its own, and 0 would mean success.
             let status = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
             Err(StepFailed { step: step.to_owned(), status: status.unwrap_or(1) }.into())
         })
     }
 
-    /// Runs a step of this program's own.
+    /// Runs a step inside this program.
     pub(crate) fn action<T>(
         &mut self,
         step: &str,
@@ -68,7 +68,7 @@ impl Steps {
         outcome
     }
 
-    /// Records that a step was left out, and says why.
+    /// Records that a step was skipped, and prints why.
     pub(crate) fn skip(&mut self, step: &str, why: &str) {
         println!("\n{}\nskipped: {why}", bold(&format!("== {step}")));
         self.rows.push(Row { step: step.to_owned(), took: Duration::ZERO, verdict: "skipped" });

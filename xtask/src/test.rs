@@ -6,12 +6,12 @@ use crate::{client, loom, requirement};
 use std::num::NonZeroU32;
 use std::process::Command;
 
-/// Which tests to run, and how hard.
+/// The tests to run, and the number of property-test cases.
 #[derive(Default)]
 pub(crate) struct Selection {
-    /// Cases per property test; nothing leaves it to proptest.
+    /// Cases per property test; `None` uses proptest's default.
     pub(crate) cases: Option<NonZeroU32>,
-    /// Parts of test names; nothing means every test.
+    /// Parts of test names; empty means every test.
     pub(crate) filters: Vec<String>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) fn add_steps(steps: &mut Steps, selection: &Selection) -> anyhow::Res
     documentation.arg("--").args(&selection.filters);
     steps.command("documentation tests", &mut with_cases(documentation, selection.cases))?;
     if selection.filters.is_empty() {
-        // Apart, because the tables are too large to be built into everything else.
+        // Separately, because the tables are too large to be built into everything else.
         let arguments = ["test", "-p", "seawall-core", "--features", "exact-tokens", "--test", "tokens"];
         steps.command("exact token counts", &mut cargo(arguments))?;
         steps.command(loom::STEP, &mut loom::models())
     } else {
-        // Names given to the test runner add up, so a filter cannot narrow `loom_` down.
+        // The test runner combines names with OR, so a filter cannot narrow `loom_` down.
         steps.skip(loom::STEP, "a filter was given; `cargo xtask loom` runs them");
         Ok(())
     }
@@ -45,14 +45,14 @@ fn unit_and_integration_tests(filters: &[String]) -> Command {
     let mut command = if has_cargo_subcommand("nextest") {
         let mut nextest = cargo(["nextest", "run", "--workspace"]);
         if !filters.is_empty() {
-            // What is looked for may be a documentation test, which the next step runs.
+            // The filter may match a doc test, which the next step runs.
             nextest.arg("--no-tests=warn");
         }
         nextest
     } else {
         cargo(["test", "--workspace", "--lib", "--bins", "--tests"])
     };
-    // One run should tell everything that is broken.
+    // One run should report all failures.
     command.arg("--no-fail-fast").arg("--").args(filters);
     command
 }

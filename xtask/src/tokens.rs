@@ -1,7 +1,8 @@
-//! `cargo xtask tokens`: what real tokenizers make of the corpus, and the weights that follow from it.
+//! `cargo xtask tokens`: counts the corpus with real tokenizers, and fits the weights to the counts.
 //!
-//! Writes two files, which are committed: the true counts beside the texts, and core's weights. Tests read the counts, so
-//! that they need no tokenizer; one of them fits the weights again and fails when they are not the committed ones.
+//! Writes two files, which are committed: the true counts beside the texts, and core's weights. Tests read the counts,
+//! so that they need no tokenizer; one of them fits the weights again and fails when they differ from the committed
+//! ones.
 
 #[path = "../../crates/core/tests/tokens/corpus.rs"]
 #[expect(clippy::panic, reason = "the corpus is ours; a broken one stops the command with what is wrong")]
@@ -67,12 +68,12 @@ fn openai_tokens() -> Command {
     ])
 }
 
-/// What a program makes of the texts: a JSON list of them in, a list of counts out.
+/// The counts of a program for the texts: a JSON list of texts in, a list of counts out.
 fn counted<T: DeserializeOwned>(program: &mut Command, samples: &[Sample]) -> anyhow::Result<Vec<T>> {
     let texts: Vec<_> = samples.iter().map(|sample| sample.text.as_str()).collect();
     let mut running =
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start a tokenizer")?;
-    // Dropped at the end of the statement, which tells the program that there is no more.
+    // Dropped at the end of the statement, which closes the program's standard input.
     running.stdin.take().context("no way in")?.write_all(serde_json::to_string(&texts)?.as_bytes())?;
     let output = running.wait_with_output()?;
     ensure!(output.status.success(), "a tokenizer failed with {}", output.status);

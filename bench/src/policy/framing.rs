@@ -1,4 +1,4 @@
-//! What a delta costs on its way into a frame.
+//! The cost of putting a delta into a frame.
 
 use super::{Part, median_of};
 use crate::measure::{Case, Measured};
@@ -9,7 +9,7 @@ use seawall_core::time::Timestamp;
 use std::time::Duration;
 
 const DELTAS: u32 = 2_000_000;
-/// The goal: a delta costs at most this, in nanoseconds, with its share of the frames.
+/// Goal: maximum cost of a delta in nanoseconds, including its share of the frames.
 const MOST: f64 = 100.0;
 
 const ONE_CHARACTER: &str = "framing, a delta of one character";
@@ -18,7 +18,8 @@ const IN_BYTES: &str = "framing, a delta of four bytes, as bytes";
 const SIXTY: &str = "framing, a delta at sixty a second";
 
 pub(crate) fn part<'a>() -> Part<'a> {
-    // Ten million a second, so that frames come by size; or as a model sends them, so that they come by time.
+    // Ten million deltas per second, so that frames are flushed by size; or the rate of a model, so that they are
+    // flushed by time.
     let quick = Duration::from_nanos(100);
     let cases = vec![
         case(ONE_CHARACTER, quick, |framer, now| framer.push("x", now)),
@@ -49,7 +50,7 @@ fn sixty(measured: &[Measured]) -> Gate {
     gate(measured, SIXTY)
 }
 
-/// One endless stream. After each delta the driver asks for a frame, and delivers it if there is one.
+/// One endless stream. After each delta the driver polls for a frame, and delivers it if there is one.
 fn case<'a, T>(
     name: &'static str,
     between: Duration,

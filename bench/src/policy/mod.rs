@@ -1,4 +1,4 @@
-//! What the policy machines cost, each beside a peer in the same run where there is one.
+//! The cost of the policy state machines, each compared with a peer in the same run if there is one.
 
 mod framing;
 mod plan;
@@ -8,11 +8,11 @@ pub(crate) use crate::measure::median_of;
 use crate::measure::{Case, Measured, take_turns};
 use crate::report::{Gate, Outcome};
 
-/// The cases of one machine, and what their figures must keep.
+/// The cases of one machine, and the gates on their figures.
 #[derive(Default)]
 pub(crate) struct Part<'a> {
     pub(crate) cases: Vec<Case<'a>>,
-    /// From all that was measured to the figures and gates of this machine.
+    /// Computes the figures and gates of this machine from all measurements.
     pub(crate) judge: Vec<fn(&[Measured]) -> Gate>,
 }
 

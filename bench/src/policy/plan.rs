@@ -1,4 +1,4 @@
-//! What a plan costs, and a reservation.
+//! The cost of a plan, and of a reservation.
 
 use super::{Part, median_of};
 use crate::measure::Case;
@@ -14,10 +14,10 @@ use std::hint::black_box;
 const DECISIONS: u32 = 400_000;
 const PLAN: &str = "plan, every voice heard";
 const BOTH_PLANS: &str = "plan, with the one that would be";
-/// The goal for a plan, in nanoseconds.
+/// Goal for a plan, in nanoseconds.
 const MOST_PLAN: f64 = 1_000.0;
 
-/// Callers, tiers and intents in turn, so that no branch is always the same.
+/// Rotates callers, tiers and intents, so that no branch is always the same.
 fn situation(number: u32) -> PlanSituation {
     let place = |many: usize| usize::try_from(number).unwrap_or(0) % many;
     PlanSituation {

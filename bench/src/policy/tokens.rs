@@ -1,4 +1,4 @@
-//! What estimating a text's tokens costs, beside counting its characters.
+//! The cost of estimating a text's tokens, compared with counting its characters.
 
 use super::{Part, median_of};
 use crate::measure::{Case, Measured};
@@ -7,9 +7,9 @@ use seawall_core::tokens::{ClassCounts, Family};
 use std::hint::black_box;
 
 const ESTIMATE: &str = "tokens, estimate, 1,000 bytes of Japanese";
-/// The goal: a hundred megabytes a second, as nanoseconds for a thousand bytes.
+/// Goal: 100 MB per second, expressed as nanoseconds per thousand bytes.
 const MOST: f64 = 10_000.0;
-/// What a shop's chat looks like.
+/// A typical text of a shop's chat.
 const CHAT: &str = include_str!("../../../crates/core/tests/tokens/corpus/mixed.txt");
 const BYTES: usize = 100_000;
 
@@ -29,7 +29,7 @@ pub(crate) fn part<'a>() -> Part<'a> {
     }
 }
 
-/// A case whose decisions are thousands of bytes.
+/// A case in which one decision processes a thousand bytes.
 fn case<'a>(name: &'static str, decisions: u32, text: String, count: fn(&str) -> u64) -> Case<'a> {
     let run = move |decisions: u32| {
         let passes = decisions as usize * 1_000 / BYTES;

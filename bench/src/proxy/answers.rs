@@ -1,4 +1,4 @@
-//! What is asked: known to the load, which sends it, and to the responder, which recognises it.
+//! The benchmark's requests: sent by the load and recognised by the responder.
 
 use super::token;
 
@@ -44,7 +44,7 @@ impl Dialect {
         }
     }
 
-    /// Which one a path belongs to.
+    /// The dialect of a path.
     pub(crate) fn of_path(path: &str) -> Option<Self> {
         let (_, last) = path.rsplit_once('/')?;
         match last {
@@ -85,7 +85,7 @@ impl Proof {
         }
     }
 
-    /// What a caller shows. All have the same length, so that the load can write the next over the last.
+    /// The credential of a caller. All have the same length, so that the load can overwrite one with the next.
     pub(crate) fn of(self, caller: usize) -> String {
         match self {
             Self::Key => key(caller),
@@ -94,16 +94,16 @@ impl Proof {
     }
 }
 
-/// What marks a request for a stream in its body, where the path does not tell.
+/// Marks a request for a stream in its body, if the path does not.
 const STREAM_MARK: &[u8] = b"\"stream\":true";
 
-/// What marks a request for a paced one. It stands in the question, which every dialect hands on as it is.
+/// Marks a request for a paced stream. It is part of the question, which every dialect forwards unchanged.
 const PACED_MARK: &str = "Take your time. ";
 
-/// Callers whose keys take turns. Enough that a gateway cannot live off one caller's record in its cache.
+/// The number of callers whose keys rotate. Enough that a gateway does not benefit from one caller's state in the CPU
+/// cache.
 pub(crate) const CALLERS: usize = 10_000;
 
-/// The key of a caller.
 pub(crate) fn key(caller: usize) -> String {
     format!("sk-bench-{caller:012}")
 }
@@ -124,7 +124,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The first caller's request as bytes.
+    /// The first caller's request, as bytes.
     pub(crate) fn request(self, host: &str) -> Vec<u8> {
         let Self { kind, dialect, model, proof } = self;
         let route = model.name();
@@ -136,21 +136,21 @@ impl Asked {
             Dialect::Anthropic => {
                 let stream = if streams { "\"stream\":true," } else { "" };
                 format!(
-                    "{{\"model\":\"{route}\",{stream}\"max_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
+                    "{{\"model\":\"{route}\",{stream}\"max_tokens\":2048,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
                 )
             }
             Dialect::Openai => {
                 let usage = "\"stream\":true,\"stream_options\":{\"include_usage\":true},";
                 let stream = if streams { usage } else { "" };
                 format!(
-                    "{{\"model\":\"{route}\",{stream}\"max_completion_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
+                    "{{\"model\":\"{route}\",{stream}\"max_completion_tokens\":2048,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
                 )
             }
             Dialect::Invoke => format!(
-                "{{\"anthropic_version\":\"bedrock-2023-05-31\",\"max_tokens\":256,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
+                "{{\"anthropic_version\":\"bedrock-2023-05-31\",\"max_tokens\":2048,\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}"
             ),
             Dialect::Converse => format!(
-                "{{\"messages\":[{{\"role\":\"user\",\"content\":[{{\"text\":{text}}}]}}],\"inferenceConfig\":{{\"maxTokens\":256}}}}"
+                "{{\"messages\":[{{\"role\":\"user\",\"content\":[{{\"text\":{text}}}]}}],\"inferenceConfig\":{{\"maxTokens\":2048}}}}"
             ),
         };
         let shown = match (dialect, proof) {
@@ -168,13 +168,13 @@ impl Asked {
         [head.as_bytes(), body.as_bytes()].concat()
     }
 
-    /// Whether the answer must be made anew, because caller and model speak differently.
+    /// Whether the answer must be translated, because caller and model speak different dialects.
     pub(crate) fn is_translated(self) -> bool {
         self.dialect != self.model
     }
 }
 
-/// What a request that arrived asks for; nothing if it is none of ours.
+/// The kind of a request that arrived; `None` if it is not one of the benchmark's.
 pub(crate) fn recognise(request: &[u8]) -> Option<(Dialect, Kind)> {
     let has = |mark| super::message::find(request, mark).is_some();
     let line = request.split(|byte| *byte == b'\r').next()?;

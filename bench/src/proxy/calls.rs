@@ -8,16 +8,16 @@ use crate::measure::{now, since};
 use anyhow::{Context as _, ensure};
 use std::time::Duration;
 
-/// Requests that are counted over; the calls of connecting become nothing beside them.
+/// Number of requests to count over; enough that the calls for connecting are negligible.
 const REQUESTS: u64 = 4_000;
 
-/// System calls per request, or nothing where strace is missing.
+/// System calls per request; `None` if strace is not installed.
 pub(crate) fn per_request(places: &Places, target: &Target, asked: Asked) -> anyhow::Result<Option<f64>> {
     let (Some(strace), Some(running)) = (program("strace"), &target.running) else { return Ok(None) };
     let summary = places.folder.join("calls");
     let id = running.id().to_string();
     let to = summary.display().to_string();
-    // Tracing slows the traced to a crawl, which is why only the count is taken.
+    // Tracing slows the process down drastically, so only the count is used and no times.
     let tracer = Running::start(TEST_CORE, &strace, ["-c", "-f", "-qq", "-o", &to, "-p", &id])?;
     let started = now();
     while running.status("TracerPid:")? == "0" {
@@ -33,7 +33,7 @@ pub(crate) fn per_request(places: &Places, target: &Target, asked: Asked) -> any
     Ok(Some(calls / loaded.requests as f64))
 }
 
-/// All calls, from the last line of strace's summary.
+/// The total number of calls, from the last line of strace's summary.
 fn total(summary: &str) -> Option<f64> {
     let line = summary.lines().rev().find(|line| line.trim_end().ends_with("total"))?;
     line.split_whitespace().nth(3)?.parse().ok()

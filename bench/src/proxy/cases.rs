@@ -1,4 +1,4 @@
-//! What is measured: parts, their cases, and who takes part in each.
+//! The benchmark's parts, their cases, and the targets of each case.
 
 use super::answers::{Asked, CALLERS, Dialect, Kind, Proof};
 use super::target::{DIRECT, HOP, NGINX, NO_LOG, SEAWALL, SHARED};
@@ -37,7 +37,7 @@ impl Part {
 }
 
 impl Part {
-    /// What it is, for who waits.
+    /// A description for the progress output.
     pub(crate) const fn about(self) -> &'static str {
         match self {
             Self::Core => "one dialect in every shape",
@@ -50,25 +50,25 @@ impl Part {
     }
 }
 
-/// How much of nginx's processor time a request may take.
+/// The maximum CPU time per request, relative to nginx.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub(crate) gate: f64,
     pub(crate) aim: f64,
 }
 
-/// One case: what is asked, how, and of whom.
+/// One case: the request, how it is sent, and to which targets.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) part: Part,
     pub(crate) name: &'static str,
     pub(crate) asked: Asked,
-    /// Requests a second; without it, as many as are answered.
+    /// Requests per second; without it, the load is closed-loop and saturates the target.
     pub(crate) rate: Option<f64>,
     pub(crate) connections: u32,
     pub(crate) callers: usize,
     pub(crate) targets: &'static [&'static str],
-    /// Of Seawall's processor time to nginx's.
+    /// The goal for Seawall's CPU time relative to nginx's.
     pub(crate) cpu: Option<Goal>,
 }
 
@@ -85,7 +85,7 @@ const GOAL_BURST: Goal = Goal { gate: 2.8, aim: 1.2 };
 const GOAL_PACED: Goal = Goal { gate: 1.3, aim: 1.2 };
 const GOAL_CROSS: Goal = Goal { gate: 3.0, aim: 2.2 };
 
-/// Saturated, in one dialect, with keys that take turns.
+/// Saturated, in one dialect, with rotating keys.
 const fn plain(part: Part, name: &'static str, dialect: Dialect) -> Case {
     Case {
         part,
@@ -99,7 +99,7 @@ const fn plain(part: Part, name: &'static str, dialect: Dialect) -> Case {
     }
 }
 
-/// A stream takes a quarter of a second, so some fifty are open at once.
+/// A stream takes 250 ms, so some fifty are open at once.
 const fn paced(part: Part, name: &'static str, dialect: Dialect) -> Case {
     let case = plain(part, name, dialect);
     Case {
@@ -116,7 +116,7 @@ const fn cross(name: &'static str, dialect: Dialect, model: Dialect) -> Case {
     Case { asked: Asked { model, ..case.asked }, cpu: Some(GOAL_CROSS), ..case }
 }
 
-/// Everything, in the order in which it is measured.
+/// All cases, in the order in which they are measured.
 pub(crate) fn all() -> Vec<Case> {
     use Dialect::{Anthropic, Converse, Invoke, Openai};
     let core = plain(Part::Core, PLAIN, Anthropic);
@@ -140,7 +140,7 @@ pub(crate) fn all() -> Vec<Case> {
         paced(Part::Dialects, "Bedrock invoke, paced stream", Invoke),
         plain(Part::Dialects, "Bedrock converse, plain", Converse),
         paced(Part::Dialects, "Bedrock converse, paced stream", Converse),
-        // Few enough that all were checked once before the first round: callers send a token many times.
+        // Few enough that all tokens were verified once before the first round: real callers send a token many times.
         Case { asked: with_token, callers: 1_000, ..token },
         cross("OpenAI to Anthropic, plain", Openai, Anthropic),
         cross("Anthropic to converse, plain", Anthropic, Converse),

@@ -1,4 +1,4 @@
-//! Programs that are measured: started on a core of their own, read through /proc, and gone when dropped.
+//! Child processes under test: pinned to a core, measured through /proc, and terminated when dropped.
 
 use crate::measure::{now, since};
 use anyhow::{Context as _, bail, ensure};
@@ -8,27 +8,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Where the program under test runs.
+/// The core of the program under test.
 pub(crate) const TEST_CORE: &str = "1";
-/// Where the load and the responder run.
+/// The core of the load and the responder.
 pub(crate) const LOAD_CORE: &str = "0";
-/// Ticks a second in /proc; the same on every Linux that Rust builds for.
+/// Clock ticks per second in /proc; the same on every Linux that Rust supports.
 const TICKS: f64 = 100.0;
 
-/// How long a program may take to end by itself.
+/// How long a program may take to terminate by itself.
 const TIME_TO_END: Duration = Duration::from_secs(5);
 
-/// What requests to Bedrock are signed with. No program under test reaches it; the responder believes everybody.
+/// Dummy credentials with which requests to Bedrock are signed. No program under test reaches AWS, and the responder
+/// accepts any signature.
 const AWS_KEYS: [(&str, &str); 2] =
     [("AWS_ACCESS_KEY_ID", "AKIDBENCH"), ("AWS_SECRET_ACCESS_KEY", "nothing to guard")];
 
-/// A program under way. Dropping it ends it, however the run ends.
+/// A running program. Dropping it terminates it, however the run ends.
 pub(crate) struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Starts a program pinned to a core, with nowhere to write to.
+    /// Starts a program pinned to a core, with its output discarded.
     pub(crate) fn start(
         core: &str,
         program: &Path,
@@ -44,7 +45,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits until it takes connections.
+    /// Waits until it accepts connections.
     pub(crate) fn listens_at(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         let started = now();
         while TcpStream::connect(address).is_err() {
@@ -57,7 +58,7 @@ impl Running {
         Ok(())
     }
 
-    /// Processor time used so far, in microseconds.
+    /// CPU time used so far, in microseconds.
     pub(crate) fn cpu_micros(&self) -> anyhow::Result<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
         ticks(&text).map(|ticks| ticks * 1e6 / TICKS).context("/proc/PID/stat is not as expected")
@@ -76,7 +77,7 @@ impl Running {
         Ok(line.with_context(|| format!("/proc/PID/status has no {name}"))?.trim().to_owned())
     }
 
-    /// Asks it to end as from a keyboard, and waits until it has.
+    /// Sends an interrupt as from a keyboard, and waits until the process has exited.
     pub(crate) fn interrupt(mut self) -> anyhow::Result<()> {
         Command::new("kill").args(["-INT", &self.id().to_string()]).status()?;
         self.child.wait()?;
@@ -86,7 +87,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already. Asked first: a program that counts what it does writes that down at its end.
+        // The process may have exited already. SIGTERM comes first, because a program instrumented for profile-guided
+        // optimisation (PGO) writes its profile when it exits.
         let _ = Command::new("kill").args(["-TERM", &self.id().to_string()]).stderr(Stdio::null()).status();
         let asked = now();
         while matches!(self.child.try_wait(), Ok(None)) && since(asked) < TIME_TO_END {
@@ -97,14 +99,14 @@ impl Drop for Running {
     }
 }
 
-/// A command whose process stays on one core.
+/// A command pinned to one core.
 pub(crate) fn pinned(core: &str, program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", core]).arg(program);
     command
 }
 
-/// User and system time from `/proc/PID/stat`. The name before them may hold anything, even parentheses.
+/// User and system time from `/proc/PID/stat`. The process name before them may contain anything, even parentheses.
 fn ticks(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
@@ -112,13 +114,13 @@ fn ticks(stat: &str) -> Option<f64> {
     Some(field(11)? + field(12)?)
 }
 
-/// A port on loopback that nobody uses at the moment.
+/// A loopback port that is free at the moment.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
     Ok(listener.local_addr()?)
 }
 
-/// Where a program is; Debian keeps servers off the path of ordinary users.
+/// Finds a program; Debian installs servers outside the `PATH` of ordinary users.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

@@ -1,22 +1,22 @@
-//! What is answered: known to the responder, which sends it, and to the load, which checks it.
+//! The benchmark's answers: sent by the responder and verified by the load.
 
 use super::answers::{Dialect, Kind};
 use bytes::{Bytes, BytesMut};
 use seawall_wire::bedrock::{STREAM_CONTENT_TYPE, write_chunk, write_event_frame};
 use serde_json::{Value, json};
 
-/// Events in a streamed answer.
+/// Events per streamed answer.
 const EVENTS: usize = 43;
 
-/// What a plain answer says.
+/// The text of a plain answer.
 pub(crate) const SAID: &str = "The Moon pulls the sea towards it, and the Earth turns beneath. \
                                The Moon pulls the sea towards it, and the Earth turns beneath. \
                                The Moon pulls the sea towards it, and the Earth turns beneath. ";
 
-/// What each delta of a stream says.
+/// The text of each delta of a stream.
 const DELTA: &str = "The Moon pulls the sea towards it, the Earth turns beneath it, and so a coast will pass the swell of water twice a day. ";
 
-/// The body of the answer, without framing.
+/// The body of the answer, without HTTP framing.
 pub(crate) fn body(dialect: Dialect, kind: Kind) -> Vec<u8> {
     match kind {
         Kind::Plain => plain(dialect).into_bytes(),
@@ -24,13 +24,13 @@ pub(crate) fn body(dialect: Dialect, kind: Kind) -> Vec<u8> {
     }
 }
 
-/// The answer as it goes over the wire, in the pieces that a model would write. Only a paced answer has more than one: the
-/// head with the first event, each further event, the end.
+/// The answer on the wire, in the chunks that a model would write. Only a paced answer has more than one: the head with
+/// the first event, each further event, the end.
 pub(crate) fn pieces(dialect: Dialect, kind: Kind) -> Vec<Vec<u8>> {
     let start = "HTTP/1.1 200 OK\r\nserver: responder\r\n";
     if kind == Kind::Plain {
         let body = plain(dialect);
-        // Bedrock tells the usage of an invocation beside it.
+        // Bedrock reports the usage of an invocation in headers.
         let usage = match dialect {
             Dialect::Invoke => {
                 "x-amzn-bedrock-input-token-count: 42\r\nx-amzn-bedrock-output-token-count: 48\r\n"
@@ -81,7 +81,7 @@ fn plain(dialect: Dialect) -> String {
     .to_string()
 }
 
-/// The events of a stream, each as its dialect frames it.
+/// The events of a stream, each framed as in its dialect.
 fn events(dialect: Dialect) -> Vec<Vec<u8>> {
     match dialect {
         Dialect::Anthropic => {

@@ -1,4 +1,4 @@
-//! What must hold, and what is aimed at.
+//! Gates (bounds that must hold) and goals.
 
 use super::answers::Kind;
 use super::cases::{MANY_CALLERS, ONE_CALLER, PLAIN, STEADY};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Which way a figure is good.
+/// Whether a figure has an upper or a lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sense {
     AtMost,
@@ -38,7 +38,7 @@ impl Gate {
         Self { sense: Sense::AtLeast, ..self }
     }
 
-    /// A figure that is no number holds nothing.
+    /// Whether the bound holds. NaN satisfies no bound.
     pub(crate) fn holds(&self) -> bool {
         self.is_within(self.gate)
     }
@@ -52,7 +52,7 @@ impl Gate {
 }
 
 impl Findings {
-    /// The bounds, with everything on. What was not measured has no gate.
+    /// The gates for Seawall with everything enabled. A figure that was not measured has no gate.
     pub(crate) fn gates(&self) -> Vec<Gate> {
         let memory = self.memory.iter().find(|memory| memory.target == SEAWALL);
         let rate = self.ratio(PLAIN, SEAWALL, |round| round.rate);

@@ -1,4 +1,4 @@
-//! The smallest honest proxy: hyper towards the caller, our client towards the model, nothing between.
+//! The minimal proxy as a baseline: hyper towards the caller, our client towards the model, nothing in between.
 
 use super::start;
 use anyhow::Context as _;
@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Hands on until it is killed.
+/// Forwards requests until it is killed.
 pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<()> {
     let endpoint = Endpoint::new(Scheme::Http, &upstream.ip().to_string(), upstream.port())?;
     let pool = Pool::new(endpoint, TcpConnect(upstream), TokioTimer::new(), PoolOptions::default());
@@ -32,7 +32,7 @@ pub(crate) async fn run(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Res
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         start(async move {
-            // A connection that breaks is closed by its other end.
+            // A broken connection is closed by its other end.
             let _ = connection.await;
         });
     }

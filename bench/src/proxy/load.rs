@@ -1,4 +1,5 @@
-//! The load: so many kept connections, each asking as fast as it is answered or at a fixed rate, checking every answer.
+//! The load generator: keep-alive connections, each sending in a closed loop or at a fixed rate, verifying every
+//! answer.
 
 use super::answers::Asked;
 use super::content::{SAID, body};
@@ -40,32 +41,31 @@ pub(crate) struct LoadArguments {
     pub(crate) count: Option<u64>,
 }
 
-/// What came of it.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct LoadResult {
     pub(crate) requests: u64,
     pub(crate) seconds: f64,
-    /// Microseconds.
+    /// In microseconds.
     pub(crate) p50: f64,
-    /// Microseconds.
+    /// In microseconds.
     pub(crate) p99: f64,
 }
 
-/// What the connections share.
+/// The state that the connections share.
 struct Shared {
     arguments: LoadArguments,
     started: Instant,
     expected: Expected,
-    /// What each caller shows; made before the load begins.
+    /// The credential of each caller; generated before the load begins.
     shown: Vec<String>,
     sent: AtomicU64,
 }
 
-/// What an answer must be.
+/// What an answer must contain.
 enum Expected {
-    /// What the responder sent, byte by byte.
+    /// The responder's answer, byte for byte.
     Same(Vec<u8>),
-    /// Something else that says the same.
+    /// A translated answer that contains this text.
     Saying(&'static [u8]),
 }
 
@@ -79,7 +79,7 @@ impl Expected {
     }
 }
 
-/// Loads the target. Any answer that is not exactly the expected one ends it as a failure.
+/// Loads the target. Any answer that is not exactly the expected one ends the run with an error.
 pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<LoadResult> {
     let shown = (0..arguments.callers.max(1)).map(|caller| arguments.asked.proof.of(caller)).collect();
     let expected = Expected::of(arguments.asked);
@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<LoadResult> 
     for index in 0..arguments.connections {
         let (shared, over) = (Arc::clone(&shared), over.clone());
         start(async move {
-            // The receiver is gone only once the first failure has been told.
+            // Sending fails only after the first failure was reported and the receiver dropped.
             let _ = over.send(connection(&shared, index).await);
         });
     }
@@ -141,8 +141,8 @@ async fn connection(shared: &Shared, index: u32) -> anyhow::Result<Vec<u32>> {
     Ok(nanos)
 }
 
-/// The moment from which a request counts. Tokio's timer is coarse, so who was on time counts from when it sent; who
-/// was late because the last answer was late counts from when it should have sent.
+/// The start time of a request's latency. Tokio's timer is coarse, so a request on schedule counts from when it was
+/// sent; a request delayed by the previous answer counts from when it was due, which avoids coordinated omission.
 #[expect(clippy::disallowed_methods, reason = "a load is paced in real time")]
 async fn wait_for_turn(at: Instant) -> Instant {
     if at <= now() {
@@ -152,7 +152,7 @@ async fn wait_for_turn(at: Instant) -> Instant {
     now()
 }
 
-/// Whether all of an answer is there. An answer that is not the expected one is an error.
+/// Whether the answer is complete. An answer that is not the expected one is an error.
 fn is_whole(received: &[u8], expected: &Expected) -> anyhow::Result<bool> {
     let Some(head) = head_end(received) else { return Ok(false) };
     if !received.starts_with(b"HTTP/1.1 200") {

@@ -1,6 +1,6 @@
-//! Just enough HTTP/1.1 to find where a message ends. For loads of our own making, on loopback; nothing else.
+//! Just enough HTTP/1.1 to find where a message ends. Only for the benchmark's own traffic on loopback.
 
-/// The end of the head in `bytes`, behind its empty line.
+/// The end of the head in `bytes`, after its empty line.
 pub(crate) fn head_end(bytes: &[u8]) -> Option<usize> {
     find(bytes, b"\r\n\r\n").map(|at| at + 4)
 }
@@ -9,7 +9,7 @@ pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, wanted)
 }
 
-/// How a body says where it ends.
+/// How the end of a body is determined.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length(usize),
@@ -27,12 +27,12 @@ pub(crate) fn framing(head: &[u8]) -> Option<Framing> {
     })
 }
 
-/// What is known of a chunked body.
+/// The state of a chunked body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// Not all of it is there.
+    /// Not all of it has arrived.
     Incomplete,
-    /// It is whole, ends here, and is or is not what was expected.
+    /// It is complete, ends here, and does or does not match what was expected.
     Whole { end: usize, matches: bool },
 }
 

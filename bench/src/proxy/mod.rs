@@ -1,8 +1,8 @@
-//! `cargo xtask bench proxy`: what a request through Seawall costs beside nginx and a bare hop, in one run.
+//! `cargo xtask bench proxy`: the cost of a request through Seawall compared with nginx and a minimal hop, in one run.
 //!
-//! The program under test has a core of its own; the load and the responder share the other. Targets take turns in
-//! every round, and what is judged is the median of the ratios inside each round. Seawall runs with everything on: keys,
-//! limits, budget with its journal, breakers, counters, a log in a file, the operators' address.
+//! The program under test has a core of its own; the load and the responder share the other. Targets alternate in every
+//! round, and the gates apply to the median of the ratios within each round. Seawall runs with everything enabled:
+//! keys, limits, budget with its journal, breakers, counters, a log in a file, the admin listener.
 
 mod answers;
 mod calls;
@@ -61,13 +61,14 @@ impl ProxyArguments {
     }
 }
 
-/// Whose system calls are counted.
+/// The targets whose system calls are counted.
 const COUNTED: &[&str] = &[NGINX, HOP, SEAWALL];
 
-/// How long the first round lasts, as a share of the others. It does not count: caches, pools and branch predictors fill.
+/// The length of the warm-up round, as a share of the others. It is discarded: caches, pools and branch predictors
+/// fill.
 const WARM_UP: f64 = 1.0 / 3.0;
 
-/// A request and how it is asked.
+/// A request and how it is sent.
 #[derive(Clone, Copy)]
 struct Ask {
     asked: Asked,
@@ -102,7 +103,7 @@ pub(crate) fn run(arguments: &ProxyArguments) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says so if somebody else uses the cores: ratios stand that, but not well.
+/// Warns if other processes use the cores: ratios tolerate that, but not well.
 fn warn_if_busy() {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
@@ -153,7 +154,7 @@ fn measure_part(
         let mut row = first_row;
         for case in cases {
             let count = case.targets.len();
-            // Who begins changes, so that nobody always follows the same neighbour.
+            // The first target rotates, so that no target always follows the same neighbour.
             for turn in 0..count {
                 let index = (turn + round as usize) % count;
                 let name = case.targets[index];
@@ -213,7 +214,7 @@ fn count_calls(places: &Places, targets: &[Target]) -> anyhow::Result<Vec<(Kind,
     Ok(calls)
 }
 
-/// Many callers against one, in a process of its own on the core of the programs under test.
+/// Many callers compared with one, in a separate process on the core of the programs under test.
 fn without_sockets(places: &Places, rounds: u32) -> anyhow::Result<CallersResult> {
     let mut command = pinned(TEST_CORE, &places.bench);
     let output = command.args(["callers", "--json", "--rounds", &rounds.to_string()]).output()?;
@@ -223,7 +224,7 @@ fn without_sockets(places: &Places, rounds: u32) -> anyhow::Result<CallersResult
     serde_json::from_slice(&output.stdout).context("its result cannot be read")
 }
 
-/// Runs the load in a process of its own, so that its core is its own, too.
+/// Runs the load in a separate process, so that it can be pinned to its own core.
 fn load(places: &Places, to: SocketAddr, ask: Ask) -> anyhow::Result<LoadResult> {
     let Asked { kind, dialect, model, proof } = ask.asked;
     let mut command = pinned(LOAD_CORE, &places.bench);
@@ -244,19 +245,19 @@ fn load(places: &Places, to: SocketAddr, ask: Ask) -> anyhow::Result<LoadResult>
     serde_json::from_slice(&output.stdout).context("the load's result cannot be read")
 }
 
-/// The responder as a program.
+/// The responder as a subcommand.
 pub(crate) fn respond(listen: SocketAddr) -> anyhow::Result<ExitCode> {
     on_one_thread(responder::run(listen))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The bare hop as a program.
+/// The minimal hop as a subcommand.
 pub(crate) fn hop(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<ExitCode> {
     on_one_thread(hop::run(listen, upstream))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The load as a program.
+/// The load as a subcommand.
 pub(crate) fn send_load(arguments: LoadArguments) -> anyhow::Result<ExitCode> {
     println!("{}", serde_json::to_string(&on_one_thread(load::run(arguments))?)?);
     Ok(ExitCode::SUCCESS)
@@ -266,7 +267,7 @@ fn on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Re
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// The one place that starts a task: a connection, which ends with its program at the latest.
+/// The only place that spawns a task: a connection, which ends with its process at the latest.
 #[expect(clippy::disallowed_methods, reason = "connections are what these programs are for")]
 fn start(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The results, as tables and as JSON.
 
 use super::answers::Kind;
 use super::cases::{BURST, Case, Goal, ONE_CALLER, PLAIN};
@@ -9,18 +9,18 @@ use crate::measure::median;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One target under one case in one round.
+/// One target in one case and round.
 #[derive(Clone, Copy)]
 pub(crate) struct Round {
-    /// Requests a second.
+    /// Requests per second.
     pub(crate) rate: f64,
-    /// Microseconds of processor time per request.
+    /// Microseconds of CPU time per request.
     pub(crate) cpu: f64,
-    /// Microseconds.
+    /// In microseconds.
     pub(crate) p50: f64,
 }
 
-/// All rounds of one target under one case.
+/// All rounds of one target in one case.
 pub(crate) struct Row {
     pub(crate) case: &'static str,
     pub(crate) target: &'static str,
@@ -37,7 +37,7 @@ impl Row {
         median(self.rounds.iter().map(figure).collect())
     }
 
-    /// The median of what `figure` makes of this and another target's figures inside each round.
+    /// The median of `figure` applied to this and another target's results within each round.
     fn against(&self, other: &Self, figure: impl Fn(&Round, &Round) -> f64) -> f64 {
         median(self.rounds.iter().zip(&other.rounds).map(|(own, other)| figure(own, other)).collect())
     }
@@ -49,14 +49,14 @@ pub(crate) struct Memory {
     pub(crate) loaded: f64,
 }
 
-/// Everything one run found.
+/// The results of one run.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) rows: Vec<Row>,
     pub(crate) memory: Vec<Memory>,
     pub(crate) calls: Vec<(Kind, &'static str, f64)>,
     pub(crate) callers: Option<CallersResult>,
-    /// What the gated target had answered when its memory was read.
+    /// The number of requests that the gated target had served when its memory was read.
     pub(crate) requests: u64,
 }
 
@@ -70,7 +70,7 @@ impl Findings {
         Some(own.against(peer, |own, peer| figure(own) / figure(peer)))
     }
 
-    /// One case over another, of the same target.
+    /// The ratio of one case to another, for the same target.
     pub(crate) fn case_ratio(
         &self,
         case: &str,
@@ -82,7 +82,7 @@ impl Findings {
         Some(own.against(peer, |own, peer| figure(own) / figure(peer)))
     }
 
-    /// What a target adds to the median of going direct, over what nginx adds.
+    /// The latency that a target adds to the median of the direct path, relative to what nginx adds.
     pub(crate) fn added_ratio(&self, case: &str, target: &str) -> Option<f64> {
         let (own, peer, direct) = (self.row(case, target)?, self.row(case, NGINX)?, self.row(case, DIRECT)?);
         let rounds = own.rounds.iter().zip(&peer.rounds).zip(&direct.rounds);
@@ -103,13 +103,14 @@ impl Findings {
         self.calls.iter().find(|call| call.0 == kind && call.1 == target).map(|call| call.2)
     }
 
-    /// What many callers add without sockets, on top of what one costs with them, over what one costs with them.
+    /// An estimate of many callers relative to one over sockets: the extra cost measured without sockets, added to the
+    /// cost of one caller with them.
     fn reckoned_many_callers(&self) -> Option<f64> {
         let (found, one) = (self.callers?, self.row(ONE_CALLER, SEAWALL)?.median(|round| round.cpu));
         Some((one + (found.many_ns - found.one_ns) / 1e3) / one)
     }
 
-    /// What is worth knowing and has no bound.
+    /// Informative figures without a bound.
     fn asides(&self) -> Vec<(&'static str, f64)> {
         let callers = |figure: fn(&CallersResult) -> f64| self.callers.as_ref().map(figure);
         let asides = [
@@ -124,7 +125,7 @@ impl Findings {
     }
 }
 
-/// A figure, or a dash where there is none.
+/// A figure, or a dash if there is none.
 fn shown(figure: Option<f64>, digits: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
 }

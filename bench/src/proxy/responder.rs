@@ -1,4 +1,4 @@
-//! The model behind every target: answers as fast as a socket can be written to.
+//! The upstream behind every target: answers as fast as a socket can be written to.
 
 use super::answers::{Dialect, Kind, recognise};
 use super::content::pieces;
@@ -11,20 +11,20 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// One answer, made once.
+/// A prebuilt answer.
 struct Answer {
     dialect: Dialect,
     kind: Kind,
     pieces: Vec<Vec<u8>>,
 }
 
-/// Between two events of a paced stream.
+/// The interval between two events of a paced stream.
 const PACE: Duration = Duration::from_millis(5);
 
-/// For what this is not a model of, so that a mistake shows at once.
+/// The response to an unknown request, so that a mistake is noticed at once.
 const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
 
-/// Answers until it is killed.
+/// Serves until it is killed.
 pub(crate) async fn run(listen: SocketAddr) -> anyhow::Result<()> {
     let listener = TcpListener::bind(listen).await.context("cannot listen")?;
     let kinds = [Kind::Plain, Kind::Burst, Kind::Paced];
@@ -36,7 +36,7 @@ pub(crate) async fn run(listen: SocketAddr) -> anyhow::Result<()> {
         let (stream, _) = listener.accept().await.context("cannot accept")?;
         let answers = Arc::clone(&answers);
         start(async move {
-            // A connection that breaks is closed by its other end.
+            // A broken connection is closed by its other end.
             let _ = answer_all(stream, &answers).await;
         });
     }

@@ -1,26 +1,30 @@
-//! What stands between the load and the responder, each started the way it would be run.
+//! The targets between the load and the responder, each started as it would be in production.
 
 use super::answers::{CALLERS, Dialect, key};
-use super::child::{Running, TEST_CORE, free_address, program};
+use super::child::{Running, TEST_CORE, free_address, pause, program};
 use super::token;
 use anyhow::{Context as _, ensure};
 use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The time after which a started program counts as idle.
+const UNTIL_IDLE: Duration = Duration::from_secs(2);
 
 /// A program under test, or the responder itself.
 pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
-    /// Nothing for the responder itself, whose core is the load's.
+    /// `None` for the responder itself, which runs on the load's core.
     pub(crate) running: Option<Running>,
     pub(crate) idle_mib: f64,
-    /// The file that a line for each request goes to.
+    /// The access log, with a line per request.
     pub(crate) log: Option<PathBuf>,
 }
 
 impl Target {
-    /// Empties the log, which would fill the disk in a long run.
+    /// Truncates the log, which would fill the disk in a long run.
     pub(crate) fn empty_log(&self) -> anyhow::Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
         std::fs::File::options().write(true).truncate(true).open(log).context("cannot empty the log")?;
@@ -35,18 +39,18 @@ pub(crate) const SEAWALL: &str = "seawall";
 pub(crate) const NO_LOG: &str = "seawall, no log";
 pub(crate) const SHARED: &str = "seawall, shared";
 
-/// Where programs and their files are.
+/// The locations of programs and their files.
 pub(crate) struct Places {
     pub(crate) bench: PathBuf,
     pub(crate) seawall: PathBuf,
     pub(crate) nginx: PathBuf,
-    /// A folder of this run's own.
+    /// The temporary directory of this run.
     pub(crate) folder: PathBuf,
     pub(crate) responder: SocketAddr,
 }
 
 impl Places {
-    /// Finds everything, or says what is missing.
+    /// Finds all programs, or returns an error that names the missing one.
     pub(crate) fn find(seawall: Option<PathBuf>, responder: SocketAddr) -> anyhow::Result<Self> {
         let bench = std::env::current_exe().context("cannot find this program")?;
         let seawall = seawall.unwrap_or_else(|| bench.with_file_name("seawall"));
@@ -72,7 +76,7 @@ impl Places {
             NGINX => self.start_nginx(),
             HOP => self.start_hop(),
             NO_LOG => self.start_seawall(name, "server.cores = 1", false),
-            // With one thread both shapes are the same; two threads on the one core show what sharing costs.
+            // With one thread both runtimes are the same; two threads on the one core show the cost of sharing.
             SHARED => self.start_seawall(name, "server.cores = 2\nserver.runtime = \"shared\"", true),
             _ => self.start_seawall(name, "server.cores = 1", true),
         }
@@ -87,7 +91,7 @@ impl Places {
         start(NGINX, &self.nginx, address, arguments)
     }
 
-    /// One process with one worker's loop; kept connections both ways; nothing buffered, nothing logged.
+    /// One process with one worker; keep-alive connections on both sides; no buffering, no logging.
     fn nginx_settings(&self, address: SocketAddr) -> String {
         let (folder, responder) = (self.folder.display(), self.responder);
         let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -111,8 +115,8 @@ impl Places {
         start(HOP, &self.bench, address, ["hop", "--listen", &listen, "--upstream", &upstream])
     }
 
-    /// Every protection stays on, money is journalled, and each request gets its line in a file; the limits are only too
-    /// wide to refuse what a few fast connections send.
+    /// Every protection is enabled, spending is journalled, and each request is logged to a file; the limits are merely
+    /// too wide to refuse what a few fast connections send.
     fn start_seawall(&self, name: &'static str, variant: &str, has_log: bool) -> anyhow::Result<Target> {
         let address = free_address()?;
         let file = |ending: &str| self.folder.join(format!("{}{ending}", name.replace([' ', ','], "-")));
@@ -193,12 +197,12 @@ impl Places {
     }
 }
 
-/// A model that Bedrock is asked for by InvokeModel.
+/// A model that is called on Bedrock by InvokeModel.
 const INVOKED: &str = "anthropic.strong-v1:0";
 
 impl Drop for Places {
     fn drop(&mut self) {
-        // Only temporary files are left behind if this fails.
+        // If this fails, only temporary files are left behind.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -211,6 +215,8 @@ fn start(
 ) -> anyhow::Result<Target> {
     let mut running = Running::start(TEST_CORE, program, arguments)?;
     running.listens_at(address).with_context(|| name.to_owned())?;
+    // The allocator returns the memory freed during startup a second later.
+    pause(UNTIL_IDLE);
     let idle_mib = running.resident_mib()?;
     Ok(Target { name, address, running: Some(running), idle_mib, log: None })
 }

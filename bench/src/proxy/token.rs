@@ -1,16 +1,16 @@
 //! JSON Web Tokens of the benchmark's own issuer.
 //!
-//! They are signed with HS256, which is hashing and no more, so that a load can make thousands when it starts. They end in
-//! the year 2100.
+//! They are signed with HS256, which is cheap, so that the load can create thousands when it starts. They expire in the
+//! year 2100.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// What `iss` says.
+/// The `iss` claim.
 pub(crate) const ISSUER: &str = "https://issuer.bench.example";
-/// What `aud` says.
+/// The `aud` claim.
 pub(crate) const AUDIENCE: &str = "bench";
-/// What is shared with the issuer. It guards nothing.
+/// The secret shared with the issuer. It protects nothing.
 pub(crate) const SECRET: &str = "a secret of the benchmark, which guards nothing";
 
 const BLOCK: usize = 64;
@@ -27,7 +27,7 @@ pub(crate) fn of(caller: usize) -> String {
     format!("{message}.{signature}")
 }
 
-/// HMAC with SHA-256, for keys that fit into one block.
+/// HMAC-SHA-256, for keys that fit into one block.
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     let padded = |filling: u8| {
         let mut block = [filling; BLOCK];

@@ -1,8 +1,8 @@
-//! A ledger and a journal in a folder.
+//! The embedded store: a ledger and a journal in a directory.
 //!
-//! Posts are answered when they are durable, so the peer is a file that is appended to and made durable each time: no store
-//! can be quicker than that for one who waits, and only many who wait together can be. Reservations are answered when they
-//! are with the system; the peer is the same books without a journal.
+//! Posts are acknowledged when they are durable, so the peer is a file that is appended to and synced each time: no
+//! store can be faster for a single waiter, and only group commit for many concurrent waiters can be. Reservations are
+//! acknowledged when they have been handed to the operating system; the peer is the same ledger without a journal.
 
 use super::Part;
 use crate::measure::{Case, Measured, median_of};
@@ -30,7 +30,7 @@ const POST_256: &str = "ledger, post, 256 who wait";
 const IN_MEMORY: &str = "books, reserve and post, no journal";
 const JOURNALED: &str = "books, reserve and post, journal";
 
-/// A folder that is gone at the end.
+/// A temporary directory, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -70,7 +70,7 @@ fn event(number: u64) -> UsageEvent {
     }
 }
 
-/// Appends about as much as a call takes, and waits until it is durable.
+/// Appends about as much as one call writes, and waits until it is durable.
 fn appending<'a>(folder: &Arc<Scratch>) -> anyhow::Result<Case<'a>> {
     let mut file = File::create(folder.0.join("peer"))?;
     let kept = Arc::clone(folder);
@@ -82,7 +82,6 @@ fn appending<'a>(folder: &Arc<Scratch>) -> anyhow::Result<Case<'a>> {
     Ok(Case { name: APPEND, decisions: 200, run: Box::new(run) })
 }
 
-/// Waits for all of them.
 async fn all<T>(mut works: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) {
     poll_fn(|context| {
         works.retain_mut(|work| work.as_mut().poll(context).is_pending());
@@ -91,7 +90,7 @@ async fn all<T>(mut works: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) {
     .await;
 }
 
-/// Posts one call at a time for each of `waiting`.
+/// Posts one call at a time for each of `waiting` tasks.
 fn posting<'a>(
     folder: &Arc<Scratch>,
     name: &'static str,

@@ -1,7 +1,8 @@
-//! `cargo xtask failover`: a master dies under load, and its sentinels make the replica master.
+//! `cargo xtask failover`: the Redis master dies under load, and its sentinels promote the replica.
 //!
-//! Three nodes share their limits on one server, which has a replica and three sentinels. The master is killed without a
-//! word. Nobody may get an error; the nodes decide by their shares until they have found the new master.
+//! Three nodes share their limits on one server, which has a replica and three sentinels. The master is killed without
+//! warning. No request may fail; the nodes decide by their local share of each limit until they have found the new
+//! master.
 
 use crate::measure::{now, progress, since};
 use crate::proxy::child::{Running, TEST_CORE, free_address, pause};
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 const NODES: u64 = 3;
 const SENTINELS: usize = 3;
 const CALLERS: usize = 24;
-/// What a caller may have in any minute; the load reaches it.
+/// The limit per caller and minute; the load reaches it.
 const LIMIT: u32 = 400;
 const TASKS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -46,7 +47,7 @@ impl AwayObserver for Silent {
 
 type Node = SharedQuotas<RedisQuotas<TokioRuntime>, TokioRuntime>;
 
-/// Servers in a folder that is gone at the end.
+/// Servers in a temporary directory, removed at the end.
 struct Servers {
     master: Option<Running>,
     others: Vec<Running>,
@@ -139,17 +140,16 @@ pub(crate) fn run(arguments: &FailoverArguments) -> anyhow::Result<ExitCode> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was seen.
 #[derive(Default)]
 struct Seen {
     requests: u64,
     errors: u64,
-    /// By the caller.
+    /// By caller.
     admitted: Vec<u64>,
     latencies: Vec<Duration>,
-    /// When each node asked a master again, since the old one was killed.
+    /// The time after the kill at which each node used a master again.
     back: Vec<Duration>,
-    /// Requests between the kill and the last node's return, and how many of them the shares decided.
+    /// Requests between the kill and the recovery of the last node, and how many of them were decided by local shares.
     meanwhile: (u64, u64),
 }
 
@@ -195,7 +195,7 @@ async fn under_load(servers: &mut Servers, seconds: u64) -> anyhow::Result<Seen>
         .collect::<anyhow::Result<_>>()?;
     let mut tasks = tokio::task::JoinSet::new();
     for node in &nodes {
-        // Each finds the master before it is asked.
+        // Each node finds the master before it receives requests.
         node.tick(runtime.now()).await;
         for task in 0..TASKS {
             tasks.spawn(ask_on(Arc::clone(node), runtime, until, task));
@@ -258,7 +258,7 @@ fn node(servers: &Servers, number: u64, runtime: TokioRuntime) -> anyhow::Result
     Ok(SharedQuotas::new(store, vec![group], away, runtime, Box::new(Silent))?)
 }
 
-/// Asks for one caller after the other until the end. Also says when.
+/// Sends requests for one caller after the other until the end. Also returns the time of each request.
 async fn ask_on(
     node: Arc<Node>,
     runtime: TokioRuntime,

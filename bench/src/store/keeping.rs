@@ -1,9 +1,9 @@
-//! `seawall-bench keeping`: what it costs a process to keep its money, at the pace of a gateway.
+//! `seawall-bench keeping`: the cost of the ledger to a process, at the request rate of a gateway.
 //!
-//! Calls come at a steady rate and take a while, so that the end of one rides with the beginning of another. What is told is
-//! processor time, of the thread that answers and of all threads, and memory. The same loop runs first without books and
-//! then with books in memory; figures are compared inside one run only. In the end the process is killed, and the folder
-//! is opened again by another.
+//! Calls arrive at a steady rate and take a while, so that the end of one call shares a journal write with the
+//! beginning of another. The results are CPU time, of the serving thread and of all threads, and memory. The same loop
+//! runs first without a ledger and then with a ledger in memory; figures are compared within one run only. At the end
+//! the process is killed, and another process opens the directory again.
 
 use crate::measure::{now as instant, resident_bytes, since};
 use anyhow::Context as _;
@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How many calls are under way.
+/// Number of calls in flight.
 const OPEN: usize = 100;
 /// How often the loop wakes up.
 const TICK: Duration = Duration::from_millis(1);
@@ -82,18 +82,18 @@ pub(crate) fn run(arguments: &KeepingArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a loop in a process of its own, so that memory is told apart.
+/// Runs a loop in a separate process, so that its memory can be measured alone.
 fn start(which: Loop, folder: &Path, arguments: &KeepingArguments) -> anyhow::Result<()> {
     let KeepingArguments { rate, calls, callers, segment, .. } = arguments;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["keeping", "--only", which.name(), "--folder"]).arg(folder);
     command.args([format!("--rate={rate}"), format!("--calls={calls}"), format!("--callers={callers}")]);
     command.args(segment.map(|segment| format!("--segment={segment}")));
-    // One that keeps a journal ends by being killed.
+    // The loop with a journal ends by being killed, so its exit status is ignored.
     command.status().map(|_| ()).context("cannot start the loop")
 }
 
-/// Processor time so far, in nanoseconds: of this thread and of all.
+/// CPU time so far, in nanoseconds: of this thread and of all threads.
 fn processor_time() -> (u64, u64) {
     let spent = |path: &Path| -> u64 {
         let text = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
@@ -188,7 +188,7 @@ fn call(number: u64) -> CallId {
 }
 
 fn ask(number: u64, callers: u64, clock: &Clock) -> Ask {
-    // Spread over all numbers, as hashes of names are.
+    // Spread over the whole range, as hashes of names are.
     let caller = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     Ask {
         caller: (caller % callers).wrapping_mul(0x9E37_79B9_7F4A_7C15),

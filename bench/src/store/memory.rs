@@ -1,4 +1,4 @@
-//! Quotas in memory: what a fleet of one node pays.
+//! Quotas in memory: the cost for a fleet of one node.
 
 use super::redis::{groups, with_ask};
 use crate::measure::Case;
@@ -28,7 +28,7 @@ fn case<'a>(name: &'static str, callers: u64, whole: bool) -> anyhow::Result<Cas
         let mut granted = 0;
         for _ in 0..decisions {
             number = number.wrapping_add(1);
-            // Time passes, so that callers have room.
+            // Time advances, so that callers have room in their limits.
             now = now + Duration::from_micros(20);
             let caller = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % callers;
             let decision = with_ask(caller, number, whole, |ask| ready(quotas.reserve(ask, now)));
@@ -39,7 +39,7 @@ fn case<'a>(name: &'static str, callers: u64, whole: bool) -> anyhow::Result<Cas
     Ok(Case { name, decisions: DECISIONS, run: Box::new(run) })
 }
 
-/// The outcome of what never waits.
+/// Polls a future that is always ready at once.
 fn ready<T>(work: impl Future<Output = T>) -> Option<T> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Some(outcome),

@@ -1,4 +1,4 @@
-//! `cargo xtask bench store`: what keeping things costs, each store beside a peer in the same run.
+//! `cargo xtask bench store`: the cost of the stores, each compared with a peer in the same run.
 
 mod embedded;
 mod failover;
@@ -15,7 +15,7 @@ use crate::report::{Gate, Outcome};
 /// A figure with its name and unit.
 type Figure = (&'static str, f64, &'static str);
 
-/// The cases of one store, and what is made of their figures.
+/// The cases of one store, and the evaluation of their figures.
 #[derive(Default)]
 pub(crate) struct Part<'a> {
     pub(crate) cases: Vec<Case<'a>>,

@@ -1,6 +1,6 @@
-//! Decisions on a server, beside what that server can do at all.
+//! Decisions on a Redis server, compared with the throughput of that server.
 //!
-//! The server has a core of its own. Each case sends over one connection, from 64 tasks at a time.
+//! The server has a core of its own. Each case sends over one connection, from 64 concurrent tasks.
 
 use crate::measure::{Case, Measured};
 use crate::proxy::child::{LOAD_CORE, Running, TEST_CORE, free_address};
@@ -33,10 +33,10 @@ const SETTLED: &str = "server: the same, and its settlement";
 /// A name, a number and its unit.
 type Figure = (&'static str, f64, &'static str);
 
-/// The goal: whole decisions a second, as a part of one-bucket scripts a second.
+/// Goal: complete decisions per second, as a fraction of single-bucket scripts per second.
 const LEAST_PART: f64 = 0.35;
 
-/// A plain GCRA bucket, as most limiters have it: one key, one number.
+/// A plain GCRA bucket as in most rate limiters: one key, one number.
 const BUCKET_SCRIPT: &str = "
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -58,7 +58,7 @@ pub(crate) fn groups() -> anyhow::Result<Vec<QuotaGroup>> {
     Ok(vec![QuotaGroup::new("tier", quotas)?])
 }
 
-/// A request of a caller, with a name of its own.
+/// A request of a caller, with an idempotency key of its own.
 pub(crate) fn with_ask<T>(caller: u64, number: u64, whole: bool, take: impl FnOnce(&QuotaAsk<'_>) -> T) -> T {
     let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(caller) }];
     let name = format!("request-{number}");
@@ -75,7 +75,7 @@ pub(crate) fn with_ask<T>(caller: u64, number: u64, whole: bool, take: impl FnOn
     take(&ask)
 }
 
-/// A server, and the runtime that talks to it.
+/// A server, and the async runtime that talks to it.
 pub(crate) struct Bench {
     runtime: Runtime,
     address: SocketAddr,
@@ -130,7 +130,7 @@ impl Bench {
         Ok(self.runtime.block_on(ConnectionManager::new_with_config(client, config))?)
     }
 
-    /// Runs something so often, from all tasks at once.
+    /// Runs the work this many times, spread over all tasks.
     fn spread<F>(&self, decisions: u32, work: impl Fn(u32) -> F) -> u64
     where
         F: Future<Output = u64> + Send + 'static,

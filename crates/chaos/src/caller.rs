@@ -1,7 +1,7 @@
-//! One caller with one question, in any dialect.
+//! One caller with one request, in any dialect.
 //!
-//! A caller who finds nobody at one node knocks at the other, as whatever spreads requests over nodes would. A question
-//! that was put is never put again. Some go away in the middle, on purpose.
+//! A caller that cannot connect to one node tries the other, as a load balancer would. A request that was sent is never
+//! sent again. Some callers disconnect in the middle, on purpose.
 
 use crate::traffic::Arrival;
 use bytes::Bytes;
@@ -20,44 +20,44 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// How long an answer in one piece may take, and the beginning of a stream.
+/// Timeout for a whole answer, and for the beginning of a stream.
 pub(crate) const WHOLE: Duration = Duration::from_secs(35);
-/// How long a stream may be silent.
+/// Timeout for gaps in a stream.
 pub(crate) const SILENCE: Duration = Duration::from_secs(12);
-/// How long a caller knocks where nobody listens.
+/// How long a caller tries to connect.
 const KNOCKS: Duration = Duration::from_secs(10);
-/// How long a caller waits before knocking again.
+/// The pause between two attempts to connect.
 const KNOCK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What became of a question.
+/// The result of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
-    /// Which node had it.
+    /// The node that received it.
     pub(crate) node: usize,
-    /// When it was put, when the head of the answer came, and when it was over.
+    /// When it was sent, when the response head arrived, and when it ended.
     pub(crate) put: Timestamp,
     pub(crate) head: Option<Timestamp>,
     pub(crate) over: Timestamp,
     pub(crate) end: End,
-    /// Whether the answer ended as its dialect has it, whatever usage it reports.
+    /// Whether the answer ended as its dialect requires, whatever usage it reports.
     pub(crate) is_ended: bool,
     pub(crate) status: Option<u16>,
-    /// The words of a refusal, to be shown to who looks for what went wrong.
+    /// The message of a rejection, for diagnosis.
     pub(crate) words: String,
 }
 
-/// How a question ended.
+/// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// By what came.
+    /// Judged by the received bytes.
     Judged(Verdict),
-    /// The caller went away.
+    /// The caller disconnected.
     Left,
-    /// Nobody listened at any node.
+    /// No node accepted a connection.
     NobodyThere,
 }
 
-/// Asks, and reads to the end.
+/// Sends the request and reads the response to its end.
 pub(crate) async fn ask(arrival: &Arrival, nodes: &[SocketAddr], runtime: TokioRuntime) -> Got {
     let Some((stream, node, put)) = knock(arrival.node, nodes, runtime).await else {
         let now = runtime.monotonic();
@@ -97,7 +97,7 @@ pub(crate) async fn ask(arrival: &Arrival, nodes: &[SocketAddr], runtime: TokioR
     }
 }
 
-/// A connection to the first node that takes one, and when it was asked for.
+/// Connects to the first node that accepts, and returns when the attempt began.
 async fn knock(
     first: usize,
     nodes: &[SocketAddr],
@@ -130,7 +130,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// How the bytes ended; nothing if the caller went away.
+    /// How the response ended, or `None` if the caller disconnected.
     async fn read(&mut self, mut sender: SendRequest<Full<Bytes>>, node: SocketAddr) -> Option<Ending> {
         let (runtime, arrival) = (self.runtime, self.arrival);
         let after = |wait| Deadline::after(runtime.monotonic(), wait);
@@ -144,7 +144,7 @@ impl Asking<'_> {
         let Ok(request) = request.header(CONTENT_TYPE, "application/json").body(Full::from(body)) else {
             return Some(Ending::Broken);
         };
-        // A few go away before they have heard anything.
+        // A few callers disconnect before the response begins.
         let patience = if arrival.leaves_after == Some(0) { KNOCK_AGAIN } else { WHOLE };
         let response = match within(&runtime, after(patience), sender.send_request(request)).await {
             None if arrival.leaves_after == Some(0) => return None,
@@ -181,7 +181,7 @@ impl Asking<'_> {
     }
 }
 
-/// Whether an error has its name where the dialect's clients look for it, if that is a header.
+/// Whether an error has its name in the header that the dialect's clients read, if there is one.
 fn is_named(dialect: Dialect, headers: &HeaderMap) -> bool {
     dialect != Dialect::Converse || headers.contains_key("x-amzn-errortype")
 }

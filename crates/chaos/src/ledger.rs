@@ -1,4 +1,4 @@
-//! What nodes have written down, read when they have ended.
+//! Ledgers and logs of nodes, read after they have ended.
 
 use anyhow::Context as _;
 use seawall_core::budget::BudgetOptions;
@@ -14,16 +14,16 @@ use std::path::Path;
 
 const NANOS_PER_CENT: u64 = 10_000_000;
 
-/// A node's ledger.
+/// The persisted ledger of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The day's calls, in nano-dollars.
+    /// The day's posted cost, in nano-dollars.
     pub(crate) posted: u64,
-    /// Calls that were still open when the last process ended.
+    /// Reservations that were still open when the last process ended.
     pub(crate) left_open: u64,
 }
 
-/// Reads the ledger in this folder.
+/// Reads the ledger in this directory.
 pub(crate) async fn written(folder: &Path, cents: u64, runtime: TokioRuntime) -> anyhow::Result<Written> {
     let day = Money::from_nanos(cents.saturating_mul(NANOS_PER_CENT));
     let limits = BudgetOptions { day, caller_day: day, ..BudgetOptions::default() }.check()?;
@@ -35,16 +35,16 @@ pub(crate) async fn written(folder: &Path, cents: u64, runtime: TokioRuntime) ->
     Ok(Written { posted, left_open: opened.report.charged.len() as u64 })
 }
 
-/// What the lines of a log say of answers of one attempt.
+/// Answers of a single attempt in an access log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Priced {
-    /// How many there are.
+    /// Their number.
     pub(crate) answers: u64,
-    /// Those that were not posted at the price of what they used.
+    /// Those whose posted cost differs from the price of their usage.
     pub(crate) wrong: Vec<String>,
 }
 
-/// Holds every answer in this log against the model's prices.
+/// Compares every answer in this log with the model's prices.
 pub(crate) fn priced(log: &Path) -> anyhow::Result<Priced> {
     priced_in(&fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?)
 }
@@ -53,7 +53,7 @@ fn priced_in(lines: &str) -> anyhow::Result<Priced> {
     let mut priced = Priced::default();
     for text in lines.lines() {
         let Ok(line) = serde_json::from_str::<Value>(text) else {
-            // Whoever was killed in the middle of a line has written half of it, and the next one behind it.
+            // A process that was killed in the middle of a line left half of it, with the next line appended.
             continue;
         };
         let number = |key: &str| line[key].as_u64().unwrap_or_default();

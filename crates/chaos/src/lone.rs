@@ -1,7 +1,7 @@
-//! A gateway of its own, whose limits lie in its own directory, and which is killed again and again.
+//! A separate gateway with local limits in its own state directory, which is killed repeatedly.
 //!
-//! One caller asks it for more than its limit allows, all the time. What it admits in any minute must stay within the limit,
-//! whatever was killed in between. It has a model of its own, so that its money is nobody else's.
+//! One caller constantly exceeds its limit. The number of admitted requests in any minute must stay within the limit,
+//! whatever was killed in between. It has a model of its own, so that its spending does not mix with that of the nodes.
 
 use crate::caller::{Got, ask};
 use crate::history::History;
@@ -18,13 +18,13 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Who asks: a tier whose limit is reached within seconds.
+/// The caller: a tier whose limit is reached within seconds.
 pub(crate) const WHO: Who = Who { tier: Tier::Guest, number: 0 };
-/// How often.
+/// The interval between its requests.
 const EVERY: Duration = Duration::from_millis(150);
-/// How long it lives between two kills.
+/// The time between two kills.
 const LIVES: Duration = Duration::from_millis(400);
-/// More than it can spend.
+/// A budget that it cannot exhaust.
 const CENTS: u64 = 100_000;
 
 /// The gateway and its model.
@@ -41,7 +41,7 @@ impl Lone {
         runtime: TokioRuntime,
     ) -> anyhow::Result<Self> {
         let model = Model::start(MODELS, &options.program, folder, options.seed, runtime).await?;
-        // What it does is judged by its answers alone, so that its life is not among those of the others.
+        // It is judged by its answers alone, so its processes are not recorded with those of the nodes.
         let node = Node::new(NODES, folder, &options.program, runtime, History::default())?;
         node.write(&NodeSettings {
             listen: node.address(),
@@ -55,7 +55,7 @@ impl Lone {
         Ok(Self { node, _model: model, runtime })
     }
 
-    /// Kills it so often, with a moment of life in between.
+    /// Kills it this many times, with a moment of life in between.
     pub(crate) async fn kill(&self, times: u32) -> anyhow::Result<()> {
         for _ in 0..times {
             self.node.kill_and_start().await?;
@@ -64,7 +64,7 @@ impl Lone {
         Ok(())
     }
 
-    /// Asks until it is over, and notes what was admitted.
+    /// Sends requests until the run is over, and records those that were admitted.
     pub(crate) async fn ask(&self, history: &History, mut is_over: watch::Receiver<bool>) {
         loop {
             let asked = ask(&Arrival::whole(WHO), &[self.node.address()], self.runtime).await;

@@ -1,22 +1,22 @@
-//! Random faults against running gateways, and the laws that must hold whatever happens.
+//! Chaos test: random faults against running gateways, and invariants that must hold whatever happens.
 //!
-//! Two real gateways share a real `redis-server` in front of two model servers, each a process of its own. Callers of
-//! every tier ask in every dialect, while models fail, the shared store dies and freezes, nodes are stopped and killed,
-//! limits change and somebody floods: all drawn from one seed. At the end stands which laws held; one that did not is
-//! an exit status of 1.
+//! Two real gateways share a real `redis-server` in front of two model servers, each in a process of its own. Callers
+//! of every tier send requests in every dialect. Meanwhile models fail, the shared store dies and freezes, nodes are
+//! stopped and killed, limits change and a caller floods: all drawn from one seed. The report lists which invariants
+//! held; the exit status is 1 if one was violated.
 //!
-//! It runs when somebody asks for it, on free ports of the loopback address, and ends everything that it has started. It
-//! will not measure speed, and its callers are not those of anybody's shop.
+//! It is run by hand, on free ports of the loopback address, and ends everything that it has started. It does not
+//! measure performance, and its traffic is not modelled on any real application.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `schedule`, `traffic` | what goes wrong and what is asked, from the seed |
-//! | `process`, `node`, `lone`, `model`, `store` | the programs |
-//! | `setting` | what a node is told |
-//! | `caller`, `strangers` | how a caller asks, and how nobody in particular does |
-//! | `history`, `ledger` | what happened, and what was written down of it |
-//! | `law` | what must hold |
-//! | `run`, `show` | the run, and what is seen of it |
+//! | `schedule`, `traffic` | the schedule of faults and of requests, from the seed |
+//! | `process`, `node`, `lone`, `model`, `store` | the processes |
+//! | `setting` | the settings of a node |
+//! | `caller`, `strangers` | authenticated and unauthenticated clients |
+//! | `history`, `ledger` | recorded events, and persisted ledgers and logs |
+//! | `law` | the invariants |
+//! | `run`, `show` | the run, and its progress display |
 
 mod caller;
 mod history;
@@ -49,7 +49,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What a run may take beyond its minutes.
+/// Additional time that a run may take beyond its minutes.
 const LAST_ANSWERS: Duration = Duration::from_secs(60);
 
 /// Random faults against running gateways, and the laws that must hold whatever happens.
@@ -107,7 +107,7 @@ fn start(arguments: Arguments) -> anyhow::Result<Vec<Law>> {
     laws
 }
 
-/// Runs it, unless somebody tells it to stop; then everything that was started is ended.
+/// Runs until the end or until a signal to stop; then ends everything that was started.
 async fn until_told(
     options: &RunOptions,
     folder: &Path,

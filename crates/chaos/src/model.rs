@@ -15,26 +15,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tokio::net::TcpStream;
 
-/// Calls that a model remembers; of more than these it has forgotten some.
+/// Calls that a model keeps; if there were more, some are missing.
 const REMEMBERED: usize = 10_000;
 
-/// A model server.
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
     pub(crate) errors: PathBuf,
     _process: Process,
 }
 
-/// What a model says of its calls.
+/// The calls of a model, as billed by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Billed {
-    /// What was delivered, in nano-dollars.
+    /// The cost of what was delivered, in nano-dollars.
     pub(crate) nano_dollars: u64,
-    /// Calls that were not answered to their end, and are billed by what had been sent.
+    /// Calls that did not complete and are billed by what had been sent.
     pub(crate) unfinished: u64,
-    /// Calls for which more was billed, or told, than their requests allow, and what they were billed.
+    /// Calls that were billed, or reported, at more than their requests allow, and the amount billed for them.
     pub(crate) dishonest: (u64, u64),
-    /// Some calls are forgotten.
+    /// Whether some calls are missing.
     pub(crate) is_partial: bool,
 }
 
@@ -55,7 +54,7 @@ impl Model {
         Ok(Self { address, errors, _process: process })
     }
 
-    /// Puts other faults in force.
+    /// Replaces the fault rules.
     pub(crate) async fn spoil(&self, rules: &Value) -> anyhow::Result<()> {
         let (mut sender, connection) = open(TcpStream::connect(self.address).await?).await?;
         let request = Request::post("/admin/faults").header(HOST, self.address.to_string());
@@ -65,7 +64,7 @@ impl Model {
         Ok(())
     }
 
-    /// What it has delivered.
+    /// The bill so far.
     pub(crate) async fn billed(&self) -> anyhow::Result<Billed> {
         let bill: Value = serde_json::from_slice(&get(self.address, "/admin/bill").await?)?;
         let calls: Value = serde_json::from_slice(&get(self.address, "/admin/calls").await?)?;

@@ -1,4 +1,4 @@
-//! One gateway of two: a process, its folder and its ports.
+//! One of the two gateways: a process, its directory and its ports.
 
 use crate::history::{History, Life, Span};
 use crate::process::{Process, Signal, descriptors, memory};
@@ -18,15 +18,14 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How much longer than it may a node's stop can take on a busy machine.
+/// Extra time that a node's shutdown may take on a busy machine.
 const SLACK: Duration = Duration::from_secs(4);
-/// How long metrics may take.
+/// Timeout for reading metrics.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where a process serves its metrics, once it is ready.
+/// The address of a process's metrics, once it is ready.
 type AdminAddress = std::sync::Mutex<Option<SocketAddr>>;
 
-/// A gateway.
 pub(crate) struct Node {
     number: usize,
     pub(crate) port: Port,
@@ -39,22 +38,22 @@ pub(crate) struct Node {
     history: History,
 }
 
-/// What the books of a node say.
+/// The ledger of a node, from its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Books {
     pub(crate) posted: u64,
     pub(crate) held: u64,
-    /// What calls cost beyond what was reserved for them; part of what is posted.
+    /// The cost of calls beyond their reservations; part of what is posted.
     pub(crate) overrun: u64,
-    /// Calls under way.
+    /// Calls in flight.
     pub(crate) in_flight: u64,
     pub(crate) decided_alone: u64,
-    /// Whether the shared store decides over limits.
+    /// Whether the shared store decides limits.
     pub(crate) is_shared: bool,
 }
 
 impl Node {
-    /// Not started yet.
+    /// A node that is not started yet.
     pub(crate) fn new(
         number: usize,
         folder: &Path,
@@ -80,7 +79,7 @@ impl Node {
         self.port.address
     }
 
-    /// What it says other than answers.
+    /// The file with its standard error.
     pub(crate) fn errors(&self) -> PathBuf {
         self.folder.join("errors.txt")
     }
@@ -89,14 +88,13 @@ impl Node {
         self.folder.join("seawall.toml")
     }
 
-    /// Writes its settings; in one step, so that it never reads half of them.
+    /// Writes its settings atomically, so that it never reads half of them.
     pub(crate) fn write(&self, settings: &NodeSettings<'_>) -> anyhow::Result<()> {
         let new = self.folder.join("seawall.toml.new");
         fs::write(&new, settings.text())?;
         fs::rename(new, self.file()).context("cannot write settings")
     }
 
-    /// Starts it.
     pub(crate) async fn start(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
         self.begin(&mut process).await
@@ -120,7 +118,7 @@ impl Node {
         Ok(())
     }
 
-    /// Tells it to stop, and waits until it has. Its requests under way may finish.
+    /// Stops it gracefully and waits for its end. Its requests in flight may finish.
     pub(crate) async fn stop(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
         self.end(&mut process).await
@@ -159,18 +157,18 @@ impl Node {
         }
     }
 
-    /// Tells it to stop, and starts it anew in the same folder.
+    /// Stops it gracefully, and starts it again with the same directory.
     pub(crate) async fn stop_and_start(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
         self.end(&mut process).await?;
         self.begin(&mut process).await
     }
 
-    /// Kills it, and starts it anew in the same folder.
+    /// Kills it, and starts it again with the same directory.
     pub(crate) async fn kill_and_start(&self) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
         if let Some(mut running) = process.take() {
-            // Known before it happens, so that nobody who is cut off by it comes too early to be excused.
+            // Recorded before the kill, so that no request that is cut off by it ends before the recorded time.
             let from = self.runtime.monotonic();
             self.history.seen().kills.push((self.number, Span { from, to: None }));
             running.kill();
@@ -184,18 +182,18 @@ impl Node {
         self.begin(&mut process).await
     }
 
-    /// Has it read its settings again, if it runs.
+    /// Makes it reload its settings, if it runs.
     pub(crate) async fn reread(&self) -> anyhow::Result<()> {
         let process = self.process.lock().await;
         process.as_ref().map_or(Ok(()), |running| running.signal(Signal::Reread))
     }
 
-    /// The number of its process; nothing while it is being started or ended.
+    /// Its process id; `None` while it is being started or ended.
     pub(crate) fn process_id(&self) -> Option<u32> {
         self.process.try_lock().ok()?.as_ref().map(Process::id)
     }
 
-    /// What its books say; nothing while it is being started.
+    /// Its ledger; `None` while it is being started.
     pub(crate) async fn books(&self) -> Option<Books> {
         let late = Deadline::after(self.runtime.monotonic(), READ_WITHIN);
         let admin = (*self.admin.lock().unwrap_or_else(PoisonError::into_inner))?;
@@ -203,9 +201,9 @@ impl Node {
         books_in(&String::from_utf8_lossy(&metrics))
     }
 
-    /// Looks at its process: how much memory it has, and whether it has ended by itself.
+    /// Checks its process: its memory, and whether it has ended by itself.
     pub(crate) fn look(&self, fifth: Duration) {
-        // Somebody is starting or ending it just now.
+        // It is being started or ended right now.
         let Ok(mut process) = self.process.try_lock() else { return };
         let Some(running) = process.as_mut() else { return };
         let (ended, now) = (running.ended(), self.runtime.monotonic());
@@ -226,7 +224,7 @@ impl Node {
 }
 
 fn books_in(metrics: &str) -> Option<Books> {
-    // One line for each tier or target, or one for all.
+    // One line for each tier or target, or one in total.
     let read = |name: &str| -> Option<u64> {
         let of =
             |line: &str| line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' '])).map(str::len);

@@ -1,6 +1,6 @@
-//! Programs that are started, told, stopped, killed and looked at.
+//! Child processes: starting, signalling, killing and inspecting them.
 //!
-//! Each ends with who started it. What a program says goes to a file, to be read at the end.
+//! A child is killed when its handle is dropped. Its output goes to a file, to be read at the end.
 
 use anyhow::{Context as _, ensure};
 use seawall_core::deadline::Deadline;
@@ -14,40 +14,40 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How long a program may take to be ready.
+/// Timeout for a process to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// How often an end is looked for.
+/// Polling interval for the end of a process.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// So much of what a program says is read for its first line.
+/// Maximum length of the first line of output.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// A signal.
+/// A signal to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// Finish and stop.
+    /// Shut down gracefully (SIGTERM).
     Terminate,
-    /// Read settings again.
+    /// Reload the settings (SIGHUP).
     Reread,
-    /// Stand still.
+    /// Suspend (SIGSTOP).
     Freeze,
-    /// Go on.
+    /// Resume (SIGCONT).
     Thaw,
 }
 
-/// A running program, killed when this is dropped.
+/// A running process, killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts it; what it says as errors is added to a file.
+    /// Starts a process; its standard error is appended to a file.
     pub(crate) fn start(command: &mut Command, errors: &Path) -> anyhow::Result<Self> {
         let file = fs::OpenOptions::new().create(true).append(true).open(errors)?;
         let child = command.stdin(Stdio::null()).stderr(file).spawn();
         Ok(Self { child: child.with_context(|| format!("cannot start {command:?}"))? })
     }
 
-    /// Starts one that says on its first line that it is ready, and where.
+    /// Starts a process that reports on its first line of output that it is ready, and where.
     pub(crate) async fn start_ready(
         command: &mut Command,
         errors: &Path,
@@ -70,7 +70,6 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let name = match signal {
             Signal::Terminate => "-TERM",
@@ -83,12 +82,12 @@ impl Process {
         Ok(())
     }
 
-    /// Whether it has ended by now, and how.
+    /// The exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end, though not longer than this.
+    /// Waits for its end, for at most this long.
     pub(crate) async fn wait(&mut self, most: Duration, runtime: TokioRuntime) -> Option<ExitStatus> {
         let late = runtime.monotonic() + most;
         loop {
@@ -102,7 +101,7 @@ impl Process {
         }
     }
 
-    /// Kills it without a word, and waits until it is gone.
+    /// Kills it (SIGKILL), and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -116,7 +115,7 @@ impl Drop for Process {
     }
 }
 
-/// Memory that a process has in use, in bytes; nothing if it is gone.
+/// Resident memory of a process in bytes; `None` if it is gone.
 pub(crate) fn memory(id: u32) -> Option<u64> {
     memory_in(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)
 }
@@ -126,7 +125,7 @@ fn memory_in(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// Files and sockets that a process has open, without connections to these ports; nothing if it is gone.
+/// Open file descriptors of a process, without connections to these ports; `None` if it is gone.
 pub(crate) fn descriptors(id: u32, kept: &[u16]) -> Option<u64> {
     let table = fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap_or_default();
     let kept = sockets_to(&table, kept);
@@ -140,7 +139,7 @@ pub(crate) fn descriptors(id: u32, kept: &[u16]) -> Option<u64> {
     Some(entries.flatten().filter(is_counted).count() as u64)
 }
 
-/// The numbers of sockets that lead to one of these ports, from the system's table.
+/// The inodes of sockets connected to one of these ports, from the system's table.
 fn sockets_to(table: &str, ports: &[u16]) -> BTreeSet<String> {
     let socket = |line: &str| {
         let mut fields = line.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! The run itself: starts everything, lets it go wrong, and looks at what is left.
+//! The run: starts everything, injects the faults, and collects the evidence.
 
 use crate::caller::ask;
 use crate::history::{Asked, History, Span, StrangersSeen};
@@ -26,15 +26,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How often books and processes are looked at.
+/// Interval between two readings of ledgers and processes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long nobody asks before it is judged what is left.
+/// The quiet time without requests before the final readings.
 const QUIET: Duration = Duration::from_secs(2);
-/// From this part of the cap on, in thousandths, a tier's share or a caller's may be spent.
+/// From this part of the cap on, in thousandths, the share of a tier or of a caller may be exhausted.
 const TIGHT: u64 = 400;
 const NANOS_PER_CENT: u64 = 10_000_000;
 
-/// How it is to be run.
+/// The options of a run.
 pub(crate) struct RunOptions {
     pub(crate) minutes: u32,
     pub(crate) seed: u64,
@@ -42,7 +42,7 @@ pub(crate) struct RunOptions {
     pub(crate) program: PathBuf,
 }
 
-/// Everything that runs.
+/// All running parts.
 struct Stage {
     runtime: TokioRuntime,
     zero: Timestamp,
@@ -55,7 +55,7 @@ struct Stage {
     history: History,
 }
 
-/// Runs it, and says which laws held.
+/// Runs the test, and returns the checked invariants.
 pub(crate) async fn run(
     options: &RunOptions,
     folder: &Path,
@@ -88,7 +88,7 @@ pub(crate) async fn run(
     runtime.sleep_until((stage.zero + whole).max(runtime.monotonic())).await;
     runtime.sleep_until(runtime.monotonic() + QUIET).await;
     let held = last_looks(&stage).await;
-    // Who looked on may stop now.
+    // The observers may stop now.
     let _ = over.send(true);
     while let Some(ended) = around.join_next().await {
         ended??;
@@ -148,7 +148,7 @@ impl Stage {
         }
     }
 
-    /// Somebody is about to forget what has been counted.
+    /// Records that counts are about to be lost.
     fn forget(&self) {
         let now = self.runtime.monotonic();
         self.history.seen().forgotten.get_or_insert(now);
@@ -159,7 +159,7 @@ impl Stage {
     }
 }
 
-/// Puts every question when its time has come, and waits for the last answer.
+/// Sends every request at its time, and waits for the last response.
 async fn ask_all(stage: &Arc<Stage>, questions: Vec<Arrival>, screen: &Screen) {
     let nodes: Vec<SocketAddr> = stage.nodes.iter().map(Node::address).collect();
     let nodes: Arc<[SocketAddr]> = nodes.into();
@@ -179,7 +179,7 @@ async fn ask_all(stage: &Arc<Stage>, questions: Vec<Arrival>, screen: &Screen) {
     while asking.join_next().await.is_some() {}
 }
 
-/// Does what was planned, each when its time has come.
+/// Injects the planned faults, each at its time.
 async fn make_trouble(stage: &Arc<Stage>, planned: Vec<Planned>, screen: &Screen) -> anyhow::Result<()> {
     let mut making = JoinSet::new();
     for Planned { at, trouble } in planned {
@@ -234,7 +234,7 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
             stage.store.lose_connections();
             stage.runtime.sleep_until(stage.runtime.monotonic() + back_after).await;
             for (place, node) in stage.nodes.iter().enumerate() {
-                // One that is being started anew has nothing to say.
+                // A node that is being restarted cannot be read.
                 let is_alone = node.books().await.is_some_and(|books| !books.is_shared);
                 if is_alone {
                     let misdeed =
@@ -264,7 +264,7 @@ async fn make(stage: &Stage, trouble: Trouble) -> anyhow::Result<()> {
             let seen: [Option<StrangersSeen>; NODES] = tokio::join!(at(0), at(1)).into();
             stage.history.seen().strangers.extend(seen.into_iter().flatten());
         }
-        // It is among the questions.
+        // Part of the requests.
         Trouble::Flood(_) | Trouble::Hostile(_) => {}
     }
     Ok(())
@@ -289,7 +289,7 @@ fn told(trouble: &Trouble) -> String {
     }
 }
 
-/// Reads a node's books and looks at its process, again and again.
+/// Reads a node's ledger and checks its process periodically.
 async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>) {
     let (node, cap) = (&stage.nodes[place], stage.cap());
     let mut before = stage.zero;
@@ -299,11 +299,12 @@ async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>
         if let Some(books) = node.books().await {
             let mut seen = stage.history.seen();
             seen.readings += 1;
-            // What calls cost beyond their reservations is spent, and nobody could refuse it.
+            // The cost of calls beyond their reservations is spent; no admission check could have prevented it.
             let sum = books.posted.saturating_add(books.held).saturating_sub(books.overrun);
-            let full = sum.saturating_mul(1_000) / cap.max(1);
-            seen.fullest = seen.fullest.max(full);
-            if full >= TIGHT {
+            let thousandths = |nanos: u64| nanos.saturating_mul(1_000) / cap.max(1);
+            seen.fullest = seen.fullest.max(thousandths(sum));
+            // It reduces the budget all the same.
+            if thousandths(sum.saturating_add(books.overrun)) >= TIGHT {
                 seen.tight[place].get_or_insert(before);
             }
             if sum > cap {
@@ -320,7 +321,7 @@ async fn look_on(stage: &Stage, place: usize, mut is_over: watch::Receiver<bool>
     }
 }
 
-/// What nodes have posted and hold when nobody asks any more; and what their processes have open.
+/// The ledgers of nodes when no requests are in flight any more; also records the open descriptors of their processes.
 async fn last_looks(stage: &Stage) -> Vec<Option<(u64, u64)>> {
     let mut books = Vec::new();
     let kept: Vec<u16> = stage.models.iter().map(|model| model.address.port()).collect();
@@ -338,7 +339,7 @@ async fn last_looks(stage: &Stage) -> Vec<Option<(u64, u64)>> {
     books
 }
 
-/// Stops everything, and reads what it has left.
+/// Stops everything, and reads the persisted state.
 async fn evidence(stage: &Stage, books: Vec<Option<(u64, u64)>>) -> anyhow::Result<Evidence> {
     let lives_at_the_end: Vec<u32> =
         stage.history.seen().lives.iter().filter(|life| life.span.to.is_none()).map(|life| life.id).collect();

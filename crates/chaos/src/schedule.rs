@@ -1,87 +1,86 @@
-//! What goes wrong, and when: drawn from a seed before anything starts.
+//! The schedule of faults, drawn from a seed before anything starts.
 //!
-//! A deck with every kind of trouble is shuffled and dealt, and then shuffled again, so that every run has some of each.
-//! The same seed deals the same troubles at the same times. **What it will not do.** It never takes both nodes away at
-//! once, and leaves the last seconds in peace, so that what is under way can end.
+//! A list with every kind of fault is shuffled and worked through, and then shuffled again, so that every run has some
+//! of each. The same seed gives the same faults at the same times. **What it does not do.** It never takes both nodes
+//! away at once, and injects nothing in the last seconds, so that requests in flight can end.
 
 use seawall_core::chance::SeededChance;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How many nodes there are.
 pub(crate) const NODES: usize = 2;
-/// How many model servers there are.
 pub(crate) const MODELS: usize = 2;
-/// Sets of limits that are changed between while nodes run.
+/// Sets of limits that reloads switch between.
 pub(crate) const VARIANTS: u64 = 3;
 
-/// Nothing goes wrong before this.
+/// No fault before this time.
 const FIRST: Duration = Duration::from_secs(3);
-/// Nothing goes wrong behind this, counted from the end.
+/// No fault after this time, counted from the end.
 const PEACE: Duration = Duration::from_secs(8);
-/// From one trouble to the next.
+/// Minimum and maximum time between two faults.
 const GAP: (Duration, Duration) = (Duration::from_millis(800), Duration::from_millis(3_200));
-/// How long a node has for itself after it was stopped or killed.
+/// How long a node is left alone after it was stopped or killed.
 const NODE_REST: Duration = Duration::from_secs(10);
-/// How long the shared store is left alone after it was back.
+/// How long the shared store is left alone after it is back.
 const STORE_REST: Duration = Duration::from_secs(2);
 
-/// How long nodes may be without the shared store after their connections to it were lost: two seconds, and what a busy
-/// machine adds.
+/// How long nodes may be without the shared store after their connections to it were lost: two seconds, and a margin
+/// for a busy machine.
 const BACK_AFTER: Duration = Duration::from_secs(4);
 
-/// One trouble.
+/// One fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Trouble {
-    /// A model goes wrong by these rules, or well again by none.
+    /// A model gets these fault rules, or recovers if there are none.
     Faults {
-        /// Which.
+        /// The index of the model.
         model: usize,
-        /// How it is called.
+        /// The name of the fault.
         name: &'static str,
-        /// The rules.
+        /// The fault rules.
         rules: Value,
     },
-    /// The shared store is killed, and started empty after this time.
+    /// The shared store is killed, and restarted empty after this time.
     StoreKilled(Duration),
-    /// The shared store is stopped in its tracks for this time.
+    /// The shared store is suspended for this time.
     StoreFrozen(Duration),
-    /// Connections to the shared store die without a reset, while new ones work; nodes must be back after this time.
+    /// Connections to the shared store are lost without a reset, while new ones work; nodes must reconnect within this
+    /// time.
     StoreLineLost(Duration),
-    /// A node is told to stop, and started anew when it has.
+    /// A node is stopped gracefully, and started again.
     NodeStopped(usize),
-    /// A node is killed, and started anew.
+    /// A node is killed, and started again.
     NodeKilled(usize),
-    /// The gateway that keeps its own limits is killed so often in a row.
+    /// The gateway with local limits is killed this many times in a row.
     LoneKilled(u32),
-    /// Both nodes are told to read other limits.
+    /// Both nodes reload with other limits.
     Reload(u64),
-    /// One caller asks for much, for this time.
+    /// One caller floods, for this time.
     Flood(Duration),
-    /// One caller provokes failures that nobody else sees, for this time.
+    /// One caller provokes failures that only its requests cause, for this time.
     Hostile(Duration),
-    /// Clients that nobody knows, do not finish and do not read, at every node for this time.
+    /// Unauthenticated clients that neither finish requests nor read responses, at every node for this time.
     Strangers(Duration),
 }
 
-/// Both models answer as they should, late.
+/// Both models answer correctly, but late.
 pub(crate) const SLOW_MODELS: &str = "slow models";
-/// Both models fail on what one caller writes.
+/// Both models fail on a text that one caller sends.
 pub(crate) const HOSTILE_CALLER: &str = "one hostile caller";
-/// What that caller writes.
+/// The text that this caller sends.
 pub(crate) const CRASH: &str = "crash the model";
 
-/// Whether a fault of this name excuses a refusal: a model that is slow, or fails for one caller, does not fail for others.
+/// Whether a fault of this name excuses a rejection. A model that is slow, or fails for one caller, works for the
+/// others.
 pub(crate) fn spoils(name: &str) -> bool {
     ![SLOW_MODELS, HOSTILE_CALLER].contains(&name)
 }
 
-/// A trouble and its time.
+/// A fault and its time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Planned {
-    /// When, from the beginning.
+    /// The offset from the beginning.
     pub(crate) at: Duration,
-    /// What.
     pub(crate) trouble: Trouble,
 }
 
@@ -104,9 +103,10 @@ enum Card {
     Strangers,
 }
 
-/// The model that passes its limits: three times in ten minutes set a target aside, and the other one has to be there.
+/// The model that exceeds its limits. Three overruns in ten minutes quarantine a target, so the other one must be
+/// available.
 pub(crate) const OVERRUNS: usize = 0;
-/// The names of faults by which a model bills, or says that it bills, more than a request allows.
+/// The names of faults by which a model bills, or claims to bill, more than a request allows.
 pub(crate) const DISHONEST: [&str; 2] = ["endless output", "lying usage"];
 
 const DECK: [Card; 21] = [
@@ -133,7 +133,7 @@ const DECK: [Card; 21] = [
     Card::Strangers,
 ];
 
-/// Everything that will go wrong in a run of this length, the earliest first.
+/// All faults of a run of this length, the earliest first.
 pub(crate) fn schedule(whole: Duration, seed: u64) -> Vec<Planned> {
     let mut dealer = Dealer {
         chance: SeededChance::new(seed ^ 0x0063_6861_6f73),
@@ -175,7 +175,7 @@ impl Dealer {
         self.chance.draw().between(Duration::from_millis(low), Duration::from_millis(high))
     }
 
-    /// Plays the next card that can be played now; where none can, nothing happens.
+    /// Schedules the next fault that is possible now, if any.
     fn deal(&mut self, at: Duration, end: Duration) {
         if self.deck.is_empty() {
             self.deck = DECK.to_vec();
@@ -257,7 +257,7 @@ impl Dealer {
                 let lasts = self.millis(2_000, 4_000).min(end.saturating_sub(at));
                 let fault = json!({ "kind": "status", "status": 500 });
                 let rule = json!([{ "name": HOSTILE_CALLER, "contains": CRASH, "fault": fault }]);
-                // What was asked at the last moment is tried again for a while.
+                // Requests that were sent at the last moment are retried for a while.
                 let until = (at + lasts + Duration::from_secs(2)).min(end);
                 (0..MODELS).for_each(|model| self.go_wrong(model, HOSTILE_CALLER, rule.clone(), at, until));
                 Trouble::Hostile(lasts)
@@ -267,7 +267,7 @@ impl Dealer {
         self.planned.push(Planned { at, trouble });
     }
 
-    /// A model goes wrong for some seconds.
+    /// Gives a model a fault for some seconds.
     fn spoil(&mut self, model: usize, at: Duration, end: Duration) {
         let fault = self.fault();
         self.spoil_with(model, fault, at, end);
@@ -292,10 +292,11 @@ impl Dealer {
         self.planned.push(Planned { at: until, trouble: well });
     }
 
-    /// A model that talks on, in one event or token by token, or one that lies about what it used.
+    /// A model that exceeds its output limit, in one event or token by token, or one that reports a false usage.
     fn overrun(&mut self, card: Card) -> (&'static str, Value) {
         let tokens = 2_000 + self.below(4_000);
-        match (card, self.below(3)) {
+        match (card, self.below(if card == Card::LyingUsage { 4 } else { 3 })) {
+            (Card::LyingUsage, 3) => ("lying usage", json!({ "kind": "garbled_usage", "figure": "-1" })),
             (Card::LyingUsage, 0) => ("lying usage", json!({ "kind": "partial_usage" })),
             (Card::LyingUsage, 1) => ("lying usage", json!({ "kind": "usage", "percent": 300 })),
             (Card::LyingUsage, _) => ("lying usage", json!({ "kind": "claim", "output": tokens })),

@@ -9,22 +9,22 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long requests under way may take to finish at a stop.
+/// Drain timeout of a node.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 
-/// What one node needs to know.
+/// The values that differ between nodes.
 pub(crate) struct NodeSettings<'a> {
     pub(crate) listen: SocketAddr,
     pub(crate) folder: &'a Path,
-    /// The shared store; without one it keeps its limits itself.
+    /// The shared store; without one the node keeps its limits locally.
     pub(crate) store: Option<SocketAddr>,
     pub(crate) models: [SocketAddr; MODELS],
     pub(crate) cents: u64,
-    /// Which set of limits.
+    /// The set of limits.
     pub(crate) variant: u64,
 }
 
-/// What a tier may ask for in any minute, by this set of limits: usual and beyond it.
+/// The limit of a tier per minute in this set: the rate and the burst.
 pub(crate) const fn minute(tier: Tier, variant: u64) -> (u32, u32) {
     let usual = match tier {
         Tier::Prime => 140,
@@ -39,7 +39,7 @@ pub(crate) const fn minute(tier: Tier, variant: u64) -> (u32, u32) {
 }
 
 impl NodeSettings<'_> {
-    /// As they are written to a file.
+    /// The settings file.
     pub(crate) fn text(&self) -> String {
         let path = |name: &str| Value::from(self.folder.join(name).to_string_lossy()).to_string();
         let dollars = |cents: u64| format!("${}.{:02}/day", cents / 100, cents % 100);
@@ -61,6 +61,7 @@ impl NodeSettings<'_> {
             breakers.haiku = {{ open_for = "1s", stages = [2, 8] }}
 
             [deadlines]
+            api = "15s"
             edge = "12s"
             request = "11s"
             worker = "10s"

@@ -1,10 +1,10 @@
-//! What is to be seen while it runs: a bar on a terminal, a line per trouble elsewhere.
+//! The progress display: a bar on a terminal, otherwise a line per fault.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-/// Where it is shown.
+/// The display.
 #[derive(Clone)]
 pub(crate) struct Screen(Option<ProgressBar>);
 
@@ -12,7 +12,7 @@ impl Screen {
     pub(crate) fn new(whole: Duration) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(millis(whole));
-            // The template is ours; if it were wrong, the usual one would do.
+            // The template is ours; if it were invalid, the default would do.
             if let Ok(style) = ProgressStyle::with_template("{bar:40.cyan/blue} {msg}") {
                 bar.set_style(style);
             }
@@ -21,26 +21,26 @@ impl Screen {
         Self(bar)
     }
 
-    /// So much of the time is over.
+    /// Updates the elapsed time.
     pub(crate) fn at(&self, at: Duration) {
         if let Some(bar) = &self.0 {
             bar.set_position(millis(at));
         }
     }
 
-    /// This is happening.
+    /// Prints a message.
     pub(crate) fn say(&self, line: &str) {
         match &self.0 {
             Some(bar) => bar.set_message(line.to_owned()),
             None => {
                 let mut out = std::io::stdout().lock();
-                // Whoever no longer reads need not be told.
+                // A closed output is ignored.
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             }
         }
     }
 
-    /// Makes room for what is told at the end.
+    /// Clears the bar before the final report.
     pub(crate) fn close(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

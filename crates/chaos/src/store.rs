@@ -1,4 +1,4 @@
-//! The store that the nodes share: a real `redis-server` that keeps nothing on disk, and the line that leads to it.
+//! The shared store: a real `redis-server` without persistence, behind a TCP forwarder.
 
 use crate::process::{Process, Signal};
 use anyhow::{Context as _, bail};
@@ -14,14 +14,14 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-/// Ports that no system hands out by itself, so that nobody takes ours while the server is dead.
+/// Ports outside the system's ephemeral range, so that no other process takes ours while the server is down.
 const PORTS: (u16, u16) = (20_000, 30_000);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const MOST_LOOKS: u32 = 500;
 
-/// A server that can be killed and frozen.
+/// A server that can be killed and suspended.
 pub(crate) struct Store {
-    /// Where nodes reach it: the beginning of the line.
+    /// The address that nodes use: the forwarder's.
     pub(crate) address: SocketAddr,
     server: SocketAddr,
     line: Line,
@@ -57,7 +57,7 @@ impl Store {
         bail!("redis-server does not answer")
     }
 
-    /// Kills it; it is back, empty, after this time.
+    /// Kills it; it is restarted, empty, after this time.
     pub(crate) async fn kill(&self, away: Duration) -> anyhow::Result<()> {
         let mut process = self.process.lock().await;
         *process = None;
@@ -66,12 +66,12 @@ impl Store {
         Ok(())
     }
 
-    /// Connections that nodes have die without a reset; new ones work.
+    /// Silently drops the existing connections of nodes, without a reset; new ones work.
     pub(crate) fn lose_connections(&self) {
         self.line.lost.send_modify(|times| *times += 1);
     }
 
-    /// Has it stand still for this time.
+    /// Suspends it for this time.
     pub(crate) async fn freeze(&self, away: Duration) -> anyhow::Result<()> {
         let process = self.process.lock().await;
         let Some(running) = process.as_ref() else { return Ok(()) };
@@ -81,7 +81,7 @@ impl Store {
     }
 }
 
-/// Forwards connections to the server, until those that there are get lost.
+/// Forwards connections to the server, until the existing ones are dropped.
 struct Line {
     address: SocketAddr,
     lost: watch::Sender<u32>,
@@ -113,7 +113,7 @@ async fn forward(mut node: TcpStream, server: SocketAddr, mut lost: watch::Recei
         _ = copy_bidirectional(&mut node, &mut server) => return,
         _ = lost.changed() => {}
     }
-    // Whatever still comes is swallowed, as by a network that has forgotten the connection: no end is told to anybody.
+    // Discard further bytes and send nothing, not even a reset, like a network that has dropped the connection.
     let (mut swallowed, mut nothing) = ([0; 4_096], [0; 4_096]);
     loop {
         let read = tokio::select! {

@@ -1,7 +1,8 @@
-//! Clients that nobody knows: they begin bodies and do not finish them, connect and ask nothing, and read no answers.
+//! Unauthenticated clients: they begin bodies without finishing them, connect without sending a request, and read no
+//! responses.
 //!
-//! Each node gets all of them at once for some seconds. Meanwhile its memory is looked at, and somebody with a key asks for
-//! something that costs nothing. What was seen is judged by a law.
+//! Each node gets all of them at once for some seconds. Meanwhile its memory is measured, and an authenticated caller
+//! sends requests that cost nothing. An invariant judges the result.
 
 use crate::history::StrangersSeen;
 use crate::node::Node;
@@ -18,19 +19,19 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Bodies that are begun with made-up keys, and how much is sent of each.
+/// Unfinished bodies under invented keys, and the bytes sent of each.
 const UNFINISHED: usize = 60;
 const SENT: usize = 1 << 20;
-/// Connections of HTTP/2 that ask once, of which some ask for answers that they do not let through.
+/// HTTP/2 connections with one request, and requests per connection whose responses are blocked by flow control.
 const IDLE: usize = 60;
 const UNREAD_STREAMS: u32 = 50;
-/// How long one of them may take to send what it has.
+/// Timeout for one of them to send its bytes.
 const SEND_WITHIN: Duration = Duration::from_millis(200);
-/// How often somebody asks who has a key, and how long an answer may take on a busy machine.
+/// Interval of the authenticated requests, and their timeout on a busy machine.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Lets strangers at a node for this long, and says what was seen; nothing if the node was not there all the time.
+/// Attacks a node for this long. Returns the result, or `None` if the node did not run all the time.
 pub(crate) async fn strangers(
     node: &Node,
     number: usize,
@@ -69,22 +70,22 @@ pub(crate) async fn strangers(
         runtime.sleep_until((now + ASK_EVERY).min(end)).await;
     }
     drop(open);
-    // One that was stopped or killed meanwhile could not answer.
+    // A node that was stopped or killed meanwhile could not answer.
     (node.process_id() == Some(id)).then_some(seen)
 }
 
-/// The beginning of a large body under a key that nobody has.
+/// The beginning of a large body under an unknown key.
 async fn unfinished(address: SocketAddr) -> io::Result<TcpStream> {
     let mut connection = TcpStream::connect(address).await?;
     let head = "POST /v1/messages HTTP/1.1\r\nhost: chaos\r\nx-api-key: sk-nobody-has-this-key-0000\r\n\
                 content-length: 16777216\r\n\r\n";
     connection.write_all(head.as_bytes()).await?;
-    // Refused early, as it should be, it cannot send all.
+    // If the node rejects it early, as it should, not everything can be sent.
     let _ = connection.write_all(&vec![b' '; SENT]).await;
     Ok(connection)
 }
 
-/// A connection of HTTP/2 that asks once; or often, for answers that it does not let through.
+/// An HTTP/2 connection with one request; or with many whose responses are blocked by flow control.
 async fn idle(address: SocketAddr, is_unread: bool) -> io::Result<TcpStream> {
     let mut connection = TcpStream::connect(address).await?;
     let window: u32 = if is_unread { 0 } else { 65_535 };
@@ -107,13 +108,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A field of a head, as text and not to be remembered.
+/// A header field in HPACK, literal and not indexed.
 fn field(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| u8::try_from(text.len()).unwrap_or(0);
     [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
 }
 
-/// What somebody with a key is answered who asks which models there are.
+/// The status of an authenticated request for the model list.
 async fn ask(address: SocketAddr) -> io::Result<u16> {
     let key = Who { tier: Tier::Prime, number: 0 }.key();
     let mut connection = TcpStream::connect(address).await?;

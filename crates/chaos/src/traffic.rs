@@ -1,4 +1,4 @@
-//! Who asks what of whom, and when: drawn from the seed, whatever becomes of the answers.
+//! The schedule of requests, drawn from the seed independently of the responses (open loop).
 
 use crate::schedule::{CRASH, NODES, Planned, Trouble};
 use seawall_core::chance::SeededChance;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 /// Callers of each tier.
 const OF_TIER: [(Tier, u64); 3] = [(Tier::Prime, 12), (Tier::Standard, 8), (Tier::Guest, 6)];
-/// From one question to the next, on average.
+/// Mean time between two requests.
 const USUAL_GAP: Duration = Duration::from_millis(45);
-/// From one request of a flood to the next.
+/// Time between two requests of a flood.
 const FLOOD_GAP: Duration = Duration::from_millis(28);
-/// From one request that provokes a failure to the next.
+/// Time between two requests that provoke a failure.
 const HOSTILE_GAP: Duration = Duration::from_millis(60);
-/// Nobody asks before everything stands.
+/// No requests before this time, so that everything has started.
 const FIRST: Duration = Duration::from_millis(500);
-/// The last of them have this much time to hear the end.
+/// No requests in the last period, so that the last ones can complete.
 const LAST: Duration = Duration::from_secs(4);
 
 const QUESTIONS: [&str; 6] = [
@@ -29,34 +29,34 @@ const QUESTIONS: [&str; 6] = [
     "A present for somebody who has read everything?",
 ];
 
-/// One who asks.
+/// A caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who {
-    /// What the caller may do.
+    /// The tier of the caller.
     pub(crate) tier: Tier,
-    /// Which of them.
+    /// The index within the tier.
     pub(crate) number: u64,
 }
 
 impl Who {
-    /// Everybody.
+    /// All callers.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         OF_TIER.into_iter().flat_map(|(tier, many)| (0..many).map(move |number| Self { tier, number }))
     }
 
-    /// The key that the caller shows.
+    /// The API key of the caller.
     pub(crate) fn key(self) -> String {
         format!("sk-chaos-{}-{:04}", self.tier.name(), self.number)
     }
 }
 
-/// One request, before it is put.
+/// One scheduled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// When, from the beginning.
+    /// The offset from the beginning.
     pub(crate) at: Duration,
     pub(crate) who: Who,
-    /// Who is asked first.
+    /// The preferred node.
     pub(crate) node: usize,
     pub(crate) dialect: Dialect,
     pub(crate) is_streamed: bool,
@@ -64,14 +64,14 @@ pub(crate) struct Arrival {
     pub(crate) is_hostile: bool,
     question: String,
     most_tokens: u64,
-    /// Whether it names a document that the model is to fetch: some bytes that are billed as 150,000 tokens.
+    /// Whether it refers to a document that the model fetches: a few bytes that are billed as 150,000 tokens.
     names_document: bool,
-    /// The caller goes away when so many bytes of the body have come.
+    /// The caller disconnects after this many bytes of the body.
     pub(crate) leaves_after: Option<u64>,
 }
 
 impl Arrival {
-    /// A plain question of this caller, answered in one piece.
+    /// A plain request of this caller, answered in one piece.
     pub(crate) fn whole(who: Who) -> Self {
         Self {
             at: Duration::ZERO,
@@ -87,7 +87,7 @@ impl Arrival {
         }
     }
 
-    /// Where it goes, and what is sent.
+    /// The path and the body.
     pub(crate) fn written(&self) -> (&'static str, String) {
         let (text, most, stream) = (&self.question, self.most_tokens, self.is_streamed);
         let turn = json!([{ "role": "user", "content": text }]);
@@ -122,7 +122,7 @@ impl Arrival {
     }
 }
 
-/// Everything that will be asked, the earliest first.
+/// All requests of a run, the earliest first.
 pub(crate) fn arrivals(whole: Duration, troubles: &[Planned], seed: u64) -> Vec<Arrival> {
     let mut chance = SeededChance::new(seed ^ 0x0061_736b);
     let everybody: Vec<Who> = Who::all().collect();
@@ -134,7 +134,7 @@ pub(crate) fn arrivals(whole: Duration, troubles: &[Planned], seed: u64) -> Vec<
         arrivals.push(arrival(at, who, &mut chance));
         at += gap(&mut chance);
     }
-    // Always the same, so that one caller asks for more than even a divided fleet may give; often one with a low limit.
+    // Always the same caller, so that it exceeds even what a partitioned fleet may admit; often one with a low limit.
     let guests: Vec<Who> = Who::all().filter(|who| who.tier == Tier::Guest).collect();
     let is_guest = chance.draw().below(3) > 0;
     let who = if is_guest { guests[pick(&mut chance, guests.len())] } else { any(&mut chance) };
@@ -166,7 +166,7 @@ fn pick(chance: &mut SeededChance, bound: usize) -> usize {
 
 fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
     let dialects = [Dialect::Messages, Dialect::Completions, Dialect::Converse, Dialect::Chat];
-    // Few enough that some are asked twice, so that answers that are kept have a part in it.
+    // Few enough that some repeat, so that the answer cache is exercised.
     let question = format!("{} ({})", QUESTIONS[pick(chance, QUESTIONS.len())], chance.draw().below(40));
     Arrival {
         at,
@@ -182,7 +182,7 @@ fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
     }
 }
 
-/// The time to the next caller when callers know nothing of one another: exponential.
+/// The time to the next request of a Poisson process: exponential.
 fn gap(chance: &mut SeededChance) -> Duration {
     const STEPS: u32 = 1 << 30;
     let lot = u32::try_from(chance.draw().below(u64::from(STEPS))).unwrap_or(0);

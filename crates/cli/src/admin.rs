@@ -1,7 +1,7 @@
-//! Asks a running gateway's admin listener.
+//! A client of a running gateway's admin API.
 //!
-//! One request over one connection, in HTTP/1.1, and its whole answer. It acts for commands that need what a running
-//! gateway has. It will not try again, follow anything, or speak to anybody but the address in the settings.
+//! It sends one HTTP/1.1 request over one connection and reads the whole response, for commands that need the state of
+//! a running gateway. It does not retry, does not follow redirects, and connects only to the address in the settings.
 
 use anyhow::{Context as _, anyhow, bail};
 use seawall_config::Settings;
@@ -10,19 +10,19 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long each step may take.
+/// Timeout of each step.
 const LONGEST: Duration = Duration::from_secs(10);
-/// No answer is larger.
+/// Maximum size of a response.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What was answered.
+/// A response of the admin API.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// Asks for this. `Err` means that nobody answered.
+/// Sends a request. `Err` means that there was no response.
 pub(crate) fn ask(settings: &Settings, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Answer> {
     let address = reached(settings.admin.listen);
     if address.port() == 0 {
@@ -49,7 +49,7 @@ pub(crate) fn ask(settings: &Settings, method: &str, path: &str, body: &[u8]) ->
     read(&answer).ok_or_else(|| anyhow!("what answers at {address} is no admin listener"))
 }
 
-/// Where a listener is reached that listens everywhere.
+/// The address to connect to for a listener that may be bound to all interfaces.
 fn reached(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -75,7 +75,7 @@ fn read(answer: &[u8]) -> Option<Answer> {
     Some(Answer { status, body })
 }
 
-/// A body that came in pieces, if its end came, too.
+/// Decodes a chunked body, if it is complete.
 fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut whole = Vec::new();
     loop {
@@ -91,7 +91,7 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A part of a path, as addresses are written.
+/// Percent-encodes a path segment.
 pub(crate) fn path_part(text: &str) -> String {
     let mut part = String::new();
     for byte in text.bytes() {

@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a new file holds.
+/// The content of a new settings file.
 const STARTER: &str = include_str!("starter.toml");
 
 #[derive(Subcommand)]
@@ -96,7 +96,7 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<(), Failed> {
 fn print(text: &str) -> Result<(), Failed> {
     let written = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     match written {
-        // Who reads only the beginning has what it wanted.
+        // A reader that closes the pipe early has what it wanted.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failed::Broken(error.into())),
         _ => Ok(()),
     }
@@ -139,7 +139,7 @@ fn check(arguments: &CheckArguments) -> Result<(), Failed> {
     ))
 }
 
-/// Whether `serve` would start with these settings, as far as that can be said without starting.
+/// Whether `serve` would start with these settings, as far as that can be checked without starting.
 fn would_start(settings: &Settings) -> Result<(), String> {
     let said = |failed: Failed| match failed {
         Failed::BadInput(error) | Failed::Broken(error) => format!("{error:#}"),
@@ -147,7 +147,7 @@ fn would_start(settings: &Settings) -> Result<(), String> {
     };
     let simulated = simulated_model(settings, &TokioRuntime::new()).map_err(said)?;
     let keys = made_up_key(settings).map_err(said)?.map(|key| (Tier::Prime, key)).into_iter().collect();
-    let options = ServeOptions { settings: Arc::new(settings.clone()), simulated, keys };
+    let options = ServeOptions { settings: Arc::new(settings.clone()), simulated, keys, diagnostics: true };
     preflight(options).map_err(|error| error.to_string())
 }
 
@@ -180,7 +180,7 @@ fn differences(arguments: &DiffArguments) -> Result<(), Failed> {
     print(&text)
 }
 
-/// A file, or a profile where no file has the name.
+/// Loads a file, or a profile if no file has this name.
 fn one_side(name: &Path) -> Result<Loaded, Failed> {
     let profile = name.to_str().filter(|text| profile_names().any(|known| known == *text) && !name.exists());
     match profile {

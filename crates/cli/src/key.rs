@@ -14,9 +14,9 @@ use std::future::Future;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 
-/// The fewest characters of a key that cannot be guessed.
+/// Minimum length of a key, against guessing.
 const SHORTEST_KEY: usize = 16;
-/// Nobody has a longer one.
+/// Longer than any real key.
 const LONGEST_KEY: u64 = 16 * 1_024;
 const PATH: &str = "/admin/keys";
 
@@ -161,7 +161,7 @@ fn finished<T>(work: impl Future<Output = Result<T, IssueError>>) -> Result<T, F
     })
 }
 
-/// Asks the gateway that has the keys, where a folder is in use or there is none.
+/// Uses the admin API of a running gateway, if the state directory is in use or there is none.
 fn elsewhere<T: DeserializeOwned>(
     settings: &Settings,
     here: &DeskError,
@@ -243,7 +243,7 @@ fn read_key() -> Result<String, Failed> {
     Ok(key.to_owned())
 }
 
-/// As settings write it.
+/// The hash in the notation of the settings.
 fn hash(key: &str) -> String {
     let digits: String = credential_of_key(key).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")

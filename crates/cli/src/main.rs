@@ -1,8 +1,8 @@
 //! The `seawall` program.
 //!
-//! Reads arguments and calls one function. What a command does lives in the crate of its name; here is only what
-//! a person sees of it: options, the line that says it is ready, messages and exit codes (0 after a signal, 1
-//! when something failed, 2 when what was asked for makes no sense).
+//! Parses arguments and calls one function. The behaviour of a command is in the crate of its name. This crate contains
+//! only the user interface: options, the line that reports readiness, messages and exit codes (0 after a signal, 1 on a
+//! failure, 2 on invalid input).
 
 mod admin;
 mod config;
@@ -20,9 +20,9 @@ use std::process::ExitCode;
 use tikv_jemallocator::Jemalloc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The C library's allocator keeps what large bodies took for as long as one small piece lies above them: 300 bodies of 8 MB
-/// left 1.4 GB behind. This one returns freed pages to the operating system within a second; how is said where it is
-/// configured, in `.cargo/config.toml`.
+/// Why not the C library's allocator? It keeps the memory of large bodies as long as one small allocation lies above
+/// them: 300 bodies of 8 MB left 1.4 GB behind. jemalloc returns freed pages to the operating system within a second;
+/// `.cargo/config.toml`, where it is configured, explains how.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
@@ -74,13 +74,13 @@ enum Command {
     Tokens(tokens::TokensArguments),
 }
 
-/// What ends the program other than success.
+/// How the program ends other than with success.
 enum Failed {
-    /// What was asked for makes no sense.
+    /// The input is invalid.
     BadInput(anyhow::Error),
-    /// What was asked for makes no sense, and this text says all about it.
+    /// The input is invalid, and this text is the complete message.
     Shown(String),
-    /// It could not be done.
+    /// The operation failed.
     Broken(anyhow::Error),
 }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 
-/// What running answers get to end when a signal comes.
+/// How long answers in flight may take to finish after a signal.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -64,7 +64,7 @@ fn engine(arguments: &ModelArguments) -> anyhow::Result<Engine> {
 fn serve(arguments: &ModelArguments, engine: Engine) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // Before the address is told, so that a signal sent right after it is not the end of us.
+        // Before the address is printed, so that a signal right after it does not kill the process.
         let (mut interrupt, mut terminate) =
             (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
         let server = ModelServer::bind(engine, arguments.listen)

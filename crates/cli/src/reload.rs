@@ -1,9 +1,9 @@
-//! Settings that change while the gateway runs.
+//! Reloads settings while the gateway runs.
 //!
-//! The file is looked at every second and followed once it has stayed the same for two looks; a signal has everything read
-//! again at once. Settings that are refused change nothing, and the reason is told. Where the reason may pass by itself,
-//! such as a secret that is not there yet, they are tried again until they are taken or written anew. **What it will
-//! not do.** It follows no file that has become empty and waits for no pipe: both would be settings that nobody wrote.
+//! The file is checked every second and applied once it was unchanged for two checks. A signal reloads everything at
+//! once. Refused settings change nothing, and the reason is printed. If the reason may be temporary, such as a missing
+//! secret, the reload is retried until the settings are accepted or changed. **What it does not do.** It does not apply
+//! a file that has become empty and does not wait for a pipe: in both cases the user has not written any settings.
 
 use crate::settings::{Origins, colours};
 use seawall_config::{Loaded, Needs, Problems, Source, Written, diff};
@@ -15,30 +15,30 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads settings again and has the gateway follow them.
+/// Reloads settings and applies them to the gateway.
 pub(crate) struct Reload {
     origins: Origins,
-    /// What the gateway was started with: some of it holds until it is started anew.
+    /// The settings at startup: some of them stay in force until a restart.
     started: Arc<Written>,
     current: Arc<Written>,
-    /// The file as it was last looked at, whatever came of it.
+    /// The content of the file at the last reload, successful or not.
     seen: Option<Arc<str>>,
-    /// The file as it was a moment ago, if it was another: a file that is still being written is left alone.
+    /// The content at the last check, if it differed: a file that is still being written is left alone.
     settling: Option<Arc<str>>,
-    /// Why the gateway could not follow the file as it was last looked at.
+    /// Why the gateway refused the file at the last reload.
     refused: Option<String>,
-    /// Why the file could not be read a moment ago, and whether that was told.
+    /// Why the file could not be read at the last check, and whether that was reported.
     unread: Option<(String, bool)>,
 }
 
 impl Reload {
-    /// Of a gateway that was started with these settings.
+    /// For a gateway that was started with these settings.
     pub(crate) fn new(origins: Origins, started: Arc<Written>) -> Self {
         let (current, seen) = (Arc::clone(&started), started.text().cloned());
         Self { origins, current, started, seen, settling: None, refused: None, unread: None }
     }
 
-    /// Looks whether the file has changed and then stayed the same for a moment; to be called every second or so.
+    /// Checks whether the file has changed and is stable; call it about every second.
     pub(crate) fn look(&mut self, listening: &Listening) {
         if self.refused.is_none() && self.is_as_seen() {
             (self.unread, self.settling) = (None, None);
@@ -63,16 +63,16 @@ impl Reload {
         }
     }
 
-    /// Whether the file is as it was last looked at. It is compared piece by piece: a large one would otherwise be in memory twice
-    /// every second.
+    /// Whether the file is unchanged since the last reload. It is compared in pieces: otherwise a large file would be
+    /// in memory twice every second.
     fn is_as_seen(&self) -> bool {
         let (Some(path), Some(seen)) = (&self.origins.file, &self.seen) else { return false };
-        // What is no file could keep us waiting.
+        // Reading anything but a regular file could block.
         let is_as_long = |found: std::fs::Metadata| found.is_file() && found.len() == seen.len() as u64;
         std::fs::metadata(path).is_ok_and(is_as_long) && holds(path, seen.as_bytes()).unwrap_or(false)
     }
 
-    /// Reads everything again because somebody said so.
+    /// Reloads everything because of a signal.
     pub(crate) fn now(&mut self, listening: &Listening) {
         self.refused = None;
         match self.read() {
@@ -81,7 +81,7 @@ impl Reload {
         }
     }
 
-    /// The file, if there is one. What is no file could keep us waiting for ever, or has been read to its end.
+    /// Reads the file, if there is one. Reading anything but a regular file could block forever, or find it consumed.
     fn read(&self) -> Result<Option<Source>, String> {
         let Some(path) = &self.origins.file else { return Ok(None) };
         match std::fs::metadata(path) {
@@ -92,7 +92,8 @@ impl Reload {
             let first = problems.list().first().map(|problem| problem.message.clone());
             first.unwrap_or_else(|| problems.to_string())
         })?;
-        // It has just been cut off, to be written anew, or by accident. A comment is enough for who means it.
+        // The file was just truncated, to be rewritten or by accident. For intentionally empty settings a comment is
+        // enough.
         match file {
             Some(file) if file.text.trim().is_empty() && self.seen.as_ref() != Some(&file.text) => {
                 Err(format!("{} is empty", file.name))
@@ -101,7 +102,8 @@ impl Reload {
         }
     }
 
-    /// A file that cannot be read may be in the middle of being replaced: one that stays so is told once.
+    /// A file that cannot be read may be in the middle of being replaced: it is reported only if that persists, and
+    /// once.
     fn miss(&mut self, problem: String) {
         self.settling = None;
         self.unread = Some(match self.unread.take() {
@@ -145,7 +147,7 @@ impl Reload {
         }
     }
 
-    /// What has changed, what of it is not followed or waits for a restart, and what became of limits that changed.
+    /// A report of the changes: which have no effect yet, which need a restart, and what happened to changed limits.
     fn report(&self, written: &Written, limits: &[LimitChange]) -> String {
         let changes = diff(&*self.current, written);
         let of = |needs: Needs| -> Vec<&str> {

@@ -5,7 +5,7 @@ use crate::settings::{Origins, Overrides, colours};
 use crate::{Failed, counted, signals};
 use anyhow::Context as _;
 use clap::Args;
-use seawall_config::{Loaded, Provider, Settings, StoreKind, Written, unfollowed};
+use seawall_config::{Loaded, Provider, Settings, StoreKind, Written, shown_span, unfollowed};
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Mode;
@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind};
 
-/// What the simulated model gets to end once nobody asks it any more.
+/// How long the simulated model may take to finish after the gateway has ended.
 const MODEL_GRACE: Duration = Duration::from_secs(1);
-/// How often the file is looked at.
+/// How often the settings file is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -48,7 +48,7 @@ pub(crate) struct ServeArguments {
     json: bool,
 }
 
-/// What is told to stop or to read its settings again.
+/// The signals to shut down and to reload.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -85,7 +85,7 @@ async fn start(
     settings: Arc<Settings>,
     written: &Arc<Written>,
 ) -> Result<(), Failed> {
-    // Before the address is told, so that a signal sent right after it is not the end of us.
+    // Before the address is printed, so that a signal right after it does not kill the process.
     let signals = Signals {
         interrupt: signals(SignalKind::interrupt()).map_err(Failed::Broken)?,
         terminate: signals(SignalKind::terminate()).map_err(Failed::Broken)?,
@@ -93,7 +93,7 @@ async fn start(
     };
     let runtime = TokioRuntime::new();
     let model = simulated_model(&settings, &runtime)?;
-    // Its server is for who looks at its bill, sets its faults or asks it past the gateway.
+    // The model's own server is for reading its bill, setting its faults, or calling it directly.
     let server = match &model {
         Some(model) => Some(model_server(model.clone()).await?),
         None => None,
@@ -101,7 +101,7 @@ async fn start(
     let address = server.as_ref().map(|(_, address)| *address);
     let made_up = made_up_key(&settings)?;
     let keys = made_up.iter().map(|key| (Tier::Prime, key.clone())).collect();
-    let options = ServeOptions { settings: Arc::clone(&settings), simulated: model, keys };
+    let options = ServeOptions { settings: Arc::clone(&settings), simulated: model, keys, diagnostics: true };
     let listening = serve(options).map_err(|error| {
         if error.is_bad_input() { Failed::BadInput(error.into()) } else { Failed::Broken(error.into()) }
     })?;
@@ -113,7 +113,7 @@ async fn start(
     };
     let ready = Ready { listening: &listening, simulated: address, made_up, settings: &settings, origin };
     ready.tell(arguments.json).map_err(|error| Failed::Broken(error.into()))?;
-    // What holds is in the gateway now.
+    // The gateway has its own copy now.
     drop(settings);
     let until_stopped = tend(listening, reload, signals, runtime);
     match server {
@@ -124,27 +124,33 @@ async fn start(
     Ok(())
 }
 
-/// Follows the settings until it is told to stop, and then stops.
+/// Reloads settings until a shutdown signal, and then shuts down.
 async fn tend(listening: Listening, mut reload: Reload, mut signals: Signals, runtime: TokioRuntime) {
-    loop {
+    let signal = loop {
         tokio::select! {
             biased;
-            _ = signals.interrupt.recv() => break,
-            _ = signals.terminate.recv() => break,
+            _ = signals.interrupt.recv() => break "SIGINT",
+            _ = signals.terminate.recv() => break "SIGTERM",
             _ = signals.hangup.recv() => reload.now(&listening),
             () = runtime.sleep_until(runtime.monotonic() + LOOK_EVERY) => reload.look(&listening),
         }
-    }
-    // The gateway waits for requests under way, so it must not hold up those who run them.
+    };
+    let (drain_timeout, began) = (listening.drain_timeout(), runtime.monotonic());
+    eprintln!("seawall: {signal} received: draining, for at most {}", shown_span(drain_timeout));
+    // This waits for requests in flight, so it must not block the threads that run them.
     let mut stopped = tokio::task::spawn_blocking(|| listening.stop());
     tokio::select! {
         biased;
-        // It ends by itself; there is nothing to do about one that did not.
-        _ = &mut stopped => return,
+        // It ends by itself; nothing can be done about one that did not.
+        _ = &mut stopped => {
+            let took = Duration::from_millis((runtime.monotonic() - began).as_millis().try_into().unwrap_or(u64::MAX));
+            eprintln!("seawall: drained in {}", shown_span(took));
+            return;
+        }
         _ = signals.interrupt.recv() => {}
         _ = signals.terminate.recv() => {}
     }
-    // Told twice, it does not wait for anybody. What was under way is charged at its worst at the next start.
+    // A second signal ends the process at once. Calls in flight are charged at their worst case at the next start.
     eprintln!("seawall: told to stop again: ending at once");
     end_at_once()
 }
@@ -154,13 +160,13 @@ fn end_at_once() -> ! {
     std::process::exit(1)
 }
 
-/// What was set in vain, so that nobody relies on it.
+/// A warning about settings without effect, so that operators do not rely on them.
 fn not_followed(written: &Written) -> String {
     let keys: Vec<String> = unfollowed(written).into_iter().map(|change| change.key).collect();
     if keys.is_empty() { String::new() } else { format!("seawall: not followed yet: {}\n", keys.join(", ")) }
 }
 
-/// A model in this process, where some target wants one.
+/// A simulated model in this process, if a target needs one.
 pub(crate) fn simulated_model(
     settings: &Settings,
     runtime: &TokioRuntime,
@@ -173,7 +179,7 @@ pub(crate) fn simulated_model(
     Ok(Some(SimulatedModel::new(engine, runtime.timer())))
 }
 
-/// The model's own server, on a free port of this machine.
+/// The model's own server, on a free loopback port.
 async fn model_server<T: Timer>(model: SharedModel<T>) -> Result<(Box<ModelServer<T>>, SocketAddr), Failed> {
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = ModelServer::bind_shared(model, free).await.context("cannot listen for the simulated model");
@@ -182,7 +188,7 @@ async fn model_server<T: Timer>(model: SharedModel<T>) -> Result<(Box<ModelServe
     Ok((Box::new(server), address))
 }
 
-/// A key for who has not set any up, good for this run: where every model is simulated, so that nobody's money is at stake.
+/// A key for this run if none is configured and every model is simulated, so that no real money is at stake.
 pub(crate) fn made_up_key(settings: &Settings) -> Result<Option<String>, Failed> {
     let is_play = settings.targets.values().all(|target| target.provider == Provider::Simulated);
     if !is_play || !settings.callers.keys.is_empty() {
@@ -191,18 +197,18 @@ pub(crate) fn made_up_key(settings: &Settings) -> Result<Option<String>, Failed>
     random_key().map(Some).map_err(|error| Failed::Broken(error.into()))
 }
 
-/// What is told once requests are answered.
+/// The output when the gateway is ready.
 struct Ready<'a> {
     listening: &'a Listening,
     simulated: Option<SocketAddr>,
     made_up: Option<String>,
     settings: &'a Settings,
-    /// Where the settings come from.
+    /// The source of the settings.
     origin: String,
 }
 
 impl Ready<'_> {
-    /// Where state is kept, and what a crash has left there.
+    /// Where state is stored, and what recovery found there.
     fn state(&self) -> String {
         let Kept::Folder { path, report } = self.listening.kept() else { return "memory".to_owned() };
         let mut text = format!("folder {}", path.display());
@@ -215,10 +221,13 @@ impl Ready<'_> {
         if let Some((file, bytes)) = &report.cut {
             text += &format!("; {bytes} bytes of a write that never ended were cut from {}", file.display());
         }
+        if report.is_open_to_others {
+            text += &format!("; other users may look into it: chmod 700 {}", path.display());
+        }
         text
     }
 
-    /// What is not on, so that nobody believes in it.
+    /// Protections that are off, so that operators do not rely on them.
     fn off(&self) -> Vec<String> {
         let settings = self.settings;
         let mut off = Vec::new();
@@ -241,7 +250,7 @@ impl Ready<'_> {
         off
     }
 
-    /// Says so where anybody on the network is served without a credential.
+    /// A warning if any host on the network is served without a credential.
     fn open_to_guests(&self) -> Option<String> {
         let address = self.listening.address();
         let is_open = self.settings.callers.guests && !address.ip().to_canonical().is_loopback();
@@ -250,7 +259,7 @@ impl Ready<'_> {
         })
     }
 
-    /// Lines to paste into a shell: the chat without a key, and two vendors' libraries with one.
+    /// Commands to paste into a shell: the chat without a key, and two vendors' libraries with one.
     fn tell_how(&self, out: &mut impl Write, url: &str, key: &str) -> io::Result<()> {
         let Some(model) = self.settings.routes.keys().next() else { return Ok(()) };
         let ask = r#"messages=[{"role":"user","content":"おすすめの漫画は？"}]"#;

@@ -1,4 +1,4 @@
-//! Where settings come from: a profile, a file, the environment, arguments.
+//! Sources of settings: a profile, a file, the environment, arguments.
 
 use crate::Failed;
 use anyhow::anyhow;
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-/// What `serve` does when nobody says what to do.
+/// The profile of `serve` without a file.
 const WITHOUT_FILE: &str = "demo";
 
 #[derive(Args, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
-    /// The profile that was asked for.
+    /// The profile from the arguments.
     pub(crate) fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
     }
@@ -39,7 +39,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Everything that settings are made from, to be read once or again and again.
+/// All sources of settings, which can be read repeatedly.
 pub(crate) struct Origins {
     pub(crate) file: Option<PathBuf>,
     arguments: Vec<(String, String)>,
@@ -56,22 +56,22 @@ impl Origins {
         Self { file: file.map(Path::to_owned), arguments }
     }
 
-    /// A profile as it is.
+    /// A profile without changes.
     pub(crate) fn of_profile(name: &str) -> Self {
         Self { file: None, arguments: vec![("profile".to_owned(), name.to_owned())] }
     }
 
-    /// One more setting that overrules all others.
+    /// Adds a setting that overrides all others.
     pub(crate) fn set(&mut self, key: &str, value: String) {
         self.arguments.push((key.to_owned(), value));
     }
 
-    /// The text of the file, if there is one.
+    /// Reads the file, if there is one.
     pub(crate) fn read(&self) -> Result<Option<Source>, Problems> {
         self.file.as_deref().map(read_file).transpose()
     }
 
-    /// The settings that hold with this text of the file.
+    /// Loads the settings with this content of the file.
     pub(crate) fn load(&self, file: Option<Source>) -> Result<Loaded, Problems> {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
@@ -84,7 +84,7 @@ impl Origins {
         draft(&input).check()
     }
 
-    /// Reads and loads; what is wrong is shown and fails.
+    /// Reads and loads the settings; problems are displayed and fail.
     pub(crate) fn load_or_fail(&self) -> Result<Loaded, Failed> {
         check_environment()?;
         let read = self.read().map_err(|problems| refused(&problems))?;
@@ -92,7 +92,7 @@ impl Origins {
     }
 }
 
-/// Refuses a variable of ours that is no text: what would be left of it is not what somebody wrote.
+/// Refuses a setting in the environment that is not valid UTF-8: a lossy conversion would change it silently.
 pub(crate) fn check_environment() -> Result<(), Failed> {
     let is_ours = |name: &str| name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("SEAWALL__"));
     let odd = std::env::vars_os().find(|(name, value)| {
@@ -107,12 +107,12 @@ pub(crate) fn check_environment() -> Result<(), Failed> {
     }
 }
 
-/// The end of a command whose settings are refused: everything that is wrong, as a person wants to read it.
+/// The failure of a command whose settings are refused: all problems, formatted for people.
 pub(crate) fn refused(problems: &Problems) -> Failed {
     Failed::Shown(problems.render(colours()))
 }
 
-/// Whether what is written to standard error is seen by a person with a terminal who has nothing against colours.
+/// Whether standard error is a terminal and `NO_COLOR` is not set.
 pub(crate) fn colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

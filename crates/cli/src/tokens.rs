@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
-/// The text alone: what a request adds is the gateway's to know.
+/// No overhead: only the gateway knows what a request adds to the text.
 const NOTHING: OverheadOptions = OverheadOptions { request: 0, message: 0, reserve: 0 };
 
 #[derive(Args)]
@@ -56,7 +56,7 @@ fn read(arguments: &TokensArguments) -> anyhow::Result<String> {
     })
 }
 
-/// All there is to tell of a text.
+/// All results for a text.
 struct Found {
     family: Family,
     counts: ClassCounts,

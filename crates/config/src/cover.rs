@@ -1,18 +1,19 @@
-//! What must not be shown: where a secret may have been written, and what looks like one.
+//! Redaction: hides places where a secret may have been written, and texts that look like secrets.
 //!
-//! People paste secrets into the wrong places. A place is covered where a secret was expected, under a key that nobody
-//! knows, and beside a word such as `password` in a line that is no TOML; what vendors mark as a secret is taken out of
-//! everything that is said. **What it will not do.** It cannot know a password that stands where a text belongs.
+//! People paste secrets into the wrong places. A value is redacted where a secret was expected, under an unknown key,
+//! and behind a word such as `password` in a line that is not TOML. Texts with the prefix of a vendor's secrets are
+//! removed from all messages. **What it does not do.** It cannot recognise a password that stands where plain text
+//! belongs.
 
 use crate::problem::Problems;
 use crate::source::{Origin, floor};
 use crate::tree::{Node, Value};
 use std::ops::Range;
 
-/// What stands for what must not be shown.
+/// Replaces redacted text.
 pub(crate) const COVER: &str = "\u{2026}";
 
-/// What the secrets of well-known vendors begin with.
+/// Prefixes of the secrets of well-known vendors.
 const MARKS: [&str; 13] = [
     "sk-",
     "sk_",
@@ -29,24 +30,24 @@ const MARKS: [&str; 13] = [
     "hf_",
 ];
 
-/// What is shorter is a word that happens to begin like a secret.
+/// A shorter text is an ordinary word that happens to have such a prefix.
 const SHORTEST_SECRET: usize = 16;
 
-/// Nobody reads a longer sentence than this.
+/// Maximum length of a message.
 const LONGEST_SENTENCE: usize = 1_000;
 
-/// Parts of names under which secrets are found.
+/// Parts of key names that suggest a secret.
 const NAMES: [&str; 11] =
     ["key", "secret", "token", "passw", "pwd", "credential", "auth", "bearer", "salt", "cookie", "private"];
 
-/// Whether what is under a key of this name may be a secret.
+/// Whether the value under a key of this name may be a secret.
 pub(crate) fn sounds_secret(key: &str) -> bool {
-    // A number of tokens is the most usual thing in these settings.
+    // `max_tokens` and the like are very common in these settings and no secrets.
     let key = key.to_ascii_lowercase().replace("tokens", "");
     NAMES.iter().any(|name| key.contains(name))
 }
 
-/// Whether a word on its own announces a secret.
+/// Whether a word on its own suggests that a secret follows.
 fn announces_secret(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     ["key", "secret", "token", "password", "passwd", "pwd", "credential", "bearer", "salt"]
@@ -54,7 +55,7 @@ fn announces_secret(word: &str) -> bool {
         .any(|end| word.ends_with(end))
 }
 
-/// Covers every value in a node. What a table calls its parts stays to be seen.
+/// Redacts every value in a node. The keys of a table stay visible.
 pub(crate) fn cover_values(node: &Node, problems: &mut Problems) {
     match &node.value {
         Value::Table(table) => table.values().for_each(|entry| cover_values(&entry.node, problems)),
@@ -63,7 +64,7 @@ pub(crate) fn cover_values(node: &Node, problems: &mut Problems) {
     }
 }
 
-/// A line that cannot be read may hold a secret; what follows a word that announces one is covered.
+/// Redacts the rest of an unparsable line after a word that suggests a secret.
 pub(crate) fn cover_line(text: &str, place: Origin, problems: &mut Problems) {
     let start =
         text.get(..floor(text, place.start)).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
@@ -88,7 +89,7 @@ pub(crate) fn cover_line(text: &str, place: Origin, problems: &mut Problems) {
     }
 }
 
-/// Where a text has something that vendors mark as a secret.
+/// The ranges of a text that have the prefix of a vendor's secret.
 pub(crate) fn marked_secrets(text: &str) -> Vec<Range<usize>> {
     let is_part = |character: char| character.is_ascii_alphanumeric() || "_-.+".contains(character);
     let mut found = Vec::new();
@@ -97,7 +98,7 @@ pub(crate) fn marked_secrets(text: &str) -> Vec<Range<usize>> {
         let rest = text.get(begin..).unwrap_or_default();
         let length = rest.find(|character| !is_part(character)).unwrap_or(rest.len());
         let word = rest.get(..length).unwrap_or_default();
-        // Steps of a dotted key are words as well.
+        // The steps of a dotted key are separate words.
         let mark = word.split('.').scan(0, |at, step| {
             let here = *at;
             *at += step.len() + 1;
@@ -113,7 +114,7 @@ pub(crate) fn marked_secrets(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// A sentence without secrets, and no longer than somebody reads.
+/// A message without secrets, truncated to the maximum length.
 pub(crate) fn presentable(text: String) -> String {
     let mut out = text;
     for range in marked_secrets(&out).into_iter().rev() {

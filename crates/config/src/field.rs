@@ -1,8 +1,8 @@
-//! Reads what is under a key.
+//! Parses the value of a key.
 //!
-//! Reading never stops: what cannot be read is reported, and something of the right kind stands in for it, so that
-//! the rest can be looked at as well. Settings with a stand-in are never handed out, and no complaint about a stand-in
-//! is.
+//! Parsing never stops at the first error. An unparsable value is reported and replaced by a placeholder of the right
+//! type, so that the rest is checked as well. Settings with a placeholder are never returned, and no problem about a
+//! placeholder is reported.
 
 use crate::cover::{cover_values, sounds_secret};
 use crate::kind::{Kind, quoted};
@@ -15,15 +15,15 @@ use crate::tree::{Entry, Node, Table, Value, parse_value};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-/// The longest name that somebody may choose.
+/// Maximum length of a user-defined name.
 const LONGEST_NAME: usize = 200;
 
-/// What reading finds.
+/// The state of parsing.
 pub(crate) struct Reader<'a> {
     pub(crate) problems: &'a mut Problems,
-    /// Where something stands in for what could not be read.
+    /// Origins of placeholders for values that could not be parsed.
     pub(crate) stand_ins: Vec<Origin>,
-    /// Whether everything that is read now is a stand-in.
+    /// Whether everything parsed now is a placeholder.
     is_silent: bool,
 }
 
@@ -39,31 +39,31 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where something is expected.
+/// The position of an expected value.
 pub(crate) struct Spot<'a> {
-    /// The keys that lead to it.
+    /// The dotted path of the key.
     pub(crate) path: &'a str,
-    /// The section that holds it.
+    /// The enclosing section.
     pub(crate) section: Origin,
-    /// What holds where it is left out.
+    /// The default as TOML.
     pub(crate) default: Option<&'static str>,
 }
 
-/// What can be under a key.
+/// A type of value that a key can have.
 pub(crate) trait Field {
-    /// What it is read as.
+    /// The parsed type.
     type Raw;
 
-    /// What it looks like, and whether it may be left out.
+    /// Its shape, and whether it is optional.
     fn shape() -> (Shape, bool);
 
-    /// Reads it.
+    /// Parses the value.
     fn read(found: Option<&Entry>, spot: &Spot<'_>, reader: &mut Reader<'_>) -> Self::Raw;
 }
 
-/// What knows where it was written.
+/// A parsed value that knows its origin.
 pub(crate) trait Written {
-    /// Where, if anywhere.
+    /// The origin, if the value was written anywhere.
     fn written_at(&self) -> Option<Origin>;
 }
 
@@ -93,7 +93,7 @@ fn leaf<K: Kind>() -> Leaf {
     Leaf { form: K::form(), canonical: canonical::<K> }
 }
 
-/// The default of a key, as if it stood where its section does.
+/// The default of a key, with the origin of its section.
 fn default_node(spot: &Spot<'_>) -> Option<Node> {
     let mut node = parse_value(spot.default?, spot.section.source, 0)?;
     node.origin = spot.section;
@@ -103,7 +103,7 @@ fn default_node(spot: &Spot<'_>) -> Option<Node> {
     Some(node)
 }
 
-/// What was written, or the default; a complaint if there is neither.
+/// The written value, or the default; a complaint if there is neither.
 fn present(
     found: Option<&Entry>,
     spot: &Spot<'_>,
@@ -161,7 +161,7 @@ impl<K: Kind> Field for K {
     }
 }
 
-/// Several values of one kind, in brackets.
+/// A list of values of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List<K>(PhantomData<K>);
 
@@ -206,14 +206,14 @@ impl<F: Field> Field for Option<F> {
         (F::shape().0, true)
     }
 
-    /// The word `none` takes away what a layer below has said.
+    /// The word `none` removes the value of a lower layer.
     fn read(found: Option<&Entry>, spot: &Spot<'_>, reader: &mut Reader<'_>) -> Self::Raw {
         let found = found.filter(|entry| !entry.node.value.is_none_word())?;
         Some(F::read(Some(found), spot, reader))
     }
 }
 
-/// Sections by names that somebody chooses.
+/// Sections under user-defined names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named<S>(PhantomData<S>);
 
@@ -245,31 +245,31 @@ impl<S: Section> Field for Named<S> {
     }
 }
 
-/// A table with known keys; written by the macro of the same name.
+/// A table with known keys; implemented by the macro of the same name.
 pub(crate) trait Section: Sized {
     /// The names of its keys.
     const KEYS: &'static [&'static str];
 
-    /// What it looks like.
+    /// Its shape.
     fn section_shape() -> SectionShape;
 
-    /// Reads its keys.
+    /// Parses its keys.
     fn read_keys(table: &Table, path: &str, origin: Origin, reader: &mut Reader<'_>) -> Self;
 }
 
-/// What knows where each of its keys was written.
+/// A section that knows the origin of each key.
 pub(crate) trait Keyed {
-    /// Where one of its keys was written.
+    /// The origin of one of its keys.
     fn origin_of(&self, key: &str) -> Option<Origin>;
 
-    /// Where it begins.
+    /// The origin of the section.
     fn origin(&self) -> Origin;
 
-    /// The keys that lead to it.
+    /// The dotted path of the section.
     fn path(&self) -> &str;
 }
 
-/// A key after those that lead to it, in quotes where TOML needs them.
+/// Appends a key to a path, in quotes where TOML needs them.
 pub(crate) fn join(path: &str, key: &str) -> String {
     let is_bare = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
     let key = if !key.is_empty() && key.chars().all(is_bare) { key.to_owned() } else { quoted(key) };
@@ -279,7 +279,7 @@ pub(crate) fn join(path: &str, key: &str) -> String {
 fn not_a_table(entry: &Entry, path: &str, header: &str, reader: &mut Reader<'_>) {
     let message = format!("{path}: expected a table, found {}", entry.node.value.noun());
     let problem = Problem::error(Code::WrongType, message, entry.node.origin);
-    // It is not known what the value was to be, and a key of a caller is often written like this.
+    // The intended type is unknown, and a caller's key is often written like this.
     if matches!(entry.node.value, Value::Text(_) | Value::List(_)) {
         cover_values(&entry.node, reader.problems);
     }
@@ -287,7 +287,7 @@ fn not_a_table(entry: &Entry, path: &str, header: &str, reader: &mut Reader<'_>)
     reader.stand_ins.push(entry.node.origin);
 }
 
-/// Reads a section that must be there.
+/// Parses a required section.
 pub(crate) fn read_section<S: Section>(found: Option<&Entry>, spot: &Spot<'_>, reader: &mut Reader<'_>) -> S {
     match found {
         Some(Entry { node: Node { value: Value::Table(table), origin }, .. }) => {
@@ -307,7 +307,7 @@ pub(crate) fn read_section<S: Section>(found: Option<&Entry>, spot: &Spot<'_>, r
                     spot.section
                 }
             };
-            // One complaint is enough for a whole section.
+            // One problem is enough for a whole section.
             let was_silent = std::mem::replace(&mut reader.is_silent, true);
             let section = S::read_keys(&Table::new(), spot.path, origin, reader);
             reader.is_silent = was_silent;
@@ -316,7 +316,7 @@ pub(crate) fn read_section<S: Section>(found: Option<&Entry>, spot: &Spot<'_>, r
     }
 }
 
-/// Complains about a section that is not there, unless none of its keys must be.
+/// Reports a missing section, unless all its keys have defaults or are optional.
 fn missing_section(spot: &Spot<'_>, shape: &SectionShape, reader: &mut Reader<'_>) {
     let must = shape.keys.iter().filter(|key| !key.is_optional && key.default.is_none());
     let must: Vec<&str> = must.map(|key| key.name).collect();
@@ -328,7 +328,7 @@ fn missing_section(spot: &Spot<'_>, shape: &SectionShape, reader: &mut Reader<'_
     }
 }
 
-/// Complains about keys that a section does not have.
+/// Reports keys that a section does not have.
 pub(crate) fn report_unknown(table: &Table, path: &str, shape: &SectionShape, reader: &mut Reader<'_>) {
     for (key, entry) in table.iter().filter(|(key, _)| shape.key(key).is_none()) {
         if !is_harmless(key, &entry.node.value, shape) {
@@ -341,14 +341,15 @@ pub(crate) fn report_unknown(table: &Table, path: &str, shape: &SectionShape, re
     }
 }
 
-/// Whether what is under an unknown key can be shown: it is a slip of a key that holds no secret, or no text.
+/// Whether the value under an unknown key can be shown: the key is a typo of one without secrets, or the value is no
+/// text.
 fn is_harmless(key: &str, value: &Value, shape: &SectionShape) -> bool {
     let is_text = matches!(value, Value::Text(_) | Value::List(_) | Value::Table(_));
     let meant = suggest::nearest(key, shape.keys.iter().map(|key| key.name));
     !sounds_secret(key) && (!is_text || meant.is_some_and(|meant| !sounds_secret(meant)))
 }
 
-/// What a key that does not exist may have been meant to be.
+/// Suggestions for a key that does not exist.
 pub(crate) fn what_exists(key: &str, path: &str, shape: &SectionShape) -> String {
     let names = || shape.keys.iter().map(|key| key.name);
     if let Some(near) = suggest::nearest(key, names()) {

@@ -1,11 +1,11 @@
-//! Seawall's settings: one TOML file says what the gateway does.
+//! Seawall's settings: one TOML file configures the gateway.
 //!
-//! Texts go in, checked values come out. A profile, the user's file, environment variables and arguments are laid on top of
-//! one another; what holds in the end is read, checked as a whole and handed out as [`Settings`], or refused with
-//! everything that is wrong: each mistake with its file, line and column, what is wrong, and what to write instead.
+//! Texts go in, validated values come out. A profile, the user's file, environment variables and arguments are merged
+//! in layers. The result is parsed, checked as a whole and returned as [`Settings`], or refused with a list of all
+//! problems: each with its file, line and column, what is wrong, and what to write instead.
 //!
-//! **When it acts.** At the start and at a reload, before anything changes. **What it will not do.** It opens no socket,
-//! reads no clock and no environment, and never holds a secret: settings say where one is found.
+//! **When it acts.** At startup and at a reload, before anything changes. **What it does not do.** It opens no socket,
+//! reads no clock and no environment, and never holds a secret: settings contain references to secrets.
 //!
 //! ```
 //! use seawall_config::{Input, load, show};

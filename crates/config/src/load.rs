@@ -1,4 +1,4 @@
-//! From texts to settings.
+//! Loads settings: parses the texts, merges the layers and checks the result.
 
 use crate::check;
 use crate::field::{Reader, Section as _, report_unknown};
@@ -18,50 +18,50 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// All that settings are made from. Each overrules those above it.
+/// The inputs of settings. Each one overrides those above it.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
-    /// The user's file, if there is one. Its `profile` says what it starts from.
+    /// The user's file, if there is one. Its `profile` names the base layer.
     pub file: Option<Source>,
-    /// Environment variables; those that begin with `SEAWALL__` are ours.
+    /// Environment variables; only those that begin with `SEAWALL__` are used.
     pub environment: Vec<(String, String)>,
     /// Dotted keys and values from the command line.
     pub arguments: Vec<(String, String)>,
-    /// The day on which models are looked at: some retire.
+    /// The current date, to find retired models.
     pub today: UtcTime,
 }
 
 impl Input {
-    /// The settings of a file with this text, today.
+    /// The input of one file with this text, and today's date.
     #[must_use]
     pub fn of_file(name: &str, text: &str, today: UtcTime) -> Self {
         Self { file: Some(Source::file(name, text)), today, ..Self::default() }
     }
 }
 
-/// Settings that can be used, and all that is known of where they come from.
+/// Valid settings, and their sources.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The settings, checked.
+    /// The checked settings.
     pub settings: Settings,
-    /// What somebody should look at. None of it is an error.
+    /// Problems that are worth a look. None of them is an error.
     pub warnings: Problems,
-    /// How they were written.
+    /// The texts that the settings were read from.
     pub written: Written,
 }
 
-/// How settings were written: the texts alone. What stands where in them is found out when somebody asks, which is
-/// seldom: with ten thousand keys it is ten times as large as the texts.
+/// The texts of settings alone. Origins within them are computed on demand, which is seldom needed: with ten thousand
+/// keys they would be ten times as large as the texts.
 #[derive(Clone, Debug)]
 pub struct Written {
     input: Input,
-    /// What was set in vain. Somebody looks at this again and again.
+    /// Settings that were changed and have no effect yet. Kept here because they are read often.
     pub(crate) unfollowed: Vec<Change>,
 }
 
 impl Written {
     fn of(input: &Input, unfollowed: Vec<Change>) -> Self {
-        // What is not ours is nobody's business here.
+        // Unrelated environment variables are dropped.
         let ours = input.environment.iter().filter(|(name, _)| is_ours(name)).cloned().collect();
         Self { input: Input { environment: ours, ..input.clone() }, unfollowed }
     }
@@ -73,7 +73,7 @@ impl Written {
     }
 
     pub(crate) fn layers(&self) -> Layers {
-        // All that is wrong with them was told when they were loaded.
+        // All problems were reported when the settings were loaded.
         Layers::of(&self.input, &mut Problems::default())
     }
 }
@@ -90,16 +90,16 @@ impl AsRef<Written> for Loaded {
     }
 }
 
-/// What was written, each value with its place.
+/// The merged layers, each value with its origin.
 pub(crate) struct Layers {
-    /// All layers on top of one another.
+    /// All layers merged.
     pub(crate) tree: Table,
     pub(crate) sources: Sources,
-    /// What the profile says that they start from.
+    /// The base profile alone.
     pub(crate) profile: Table,
-    /// The user's file among the sources.
+    /// The index of the user's file among the sources.
     file: usize,
-    /// Where the file stops being TOML.
+    /// The byte at which the file stops being valid TOML.
     broken_at: Option<usize>,
 }
 
@@ -123,7 +123,7 @@ impl Layers {
         let (name, origin) =
             chosen.unwrap_or_else(|| (DEFAULT_PROFILE.to_owned(), Origin::beginning(source)));
         let mut tree = profile(&name, origin, &mut sources, problems);
-        // Who starts from nothing is compared with what is usual.
+        // Settings that start from nothing are compared with the default profile.
         let base = if name == EMPTY_PROFILE {
             profile(DEFAULT_PROFILE, origin, &mut Sources::default(), &mut Problems::default())
         } else {
@@ -137,13 +137,13 @@ impl Layers {
     }
 }
 
-/// Settings that were read and not yet checked together. It is far larger than what comes of it, of which nothing lies in
-/// the memory that this holds: so it can be made, and given back, apart from what stays.
+/// Settings that were parsed but not yet checked as a whole. A draft is far larger than the result, and the result
+/// shares no memory with it: so its memory can be allocated and freed separately.
 #[derive(Debug)]
 pub struct Draft {
     input: Input,
     raw: Raw,
-    /// What is wrong so far.
+    /// The problems so far.
     problems: Problems,
     sources: Sources,
     stand_ins: Vec<Origin>,
@@ -152,12 +152,12 @@ pub struct Draft {
     broken_at: Option<usize>,
 }
 
-/// Reads, merges and checks settings. Everything that is wrong is reported at once.
+/// Parses, merges and checks settings. All problems are reported at once.
 pub fn load(input: &Input) -> Result<Loaded, Problems> {
     draft(input).check()
 }
 
-/// Reads and merges settings.
+/// Parses and merges settings.
 #[must_use]
 pub fn draft(input: &Input) -> Draft {
     let mut problems = Problems::default();
@@ -175,13 +175,13 @@ pub fn draft(input: &Input) -> Draft {
 }
 
 impl Draft {
-    /// Checks all of it together.
+    /// Checks the settings as a whole.
     pub fn check(&self) -> Result<Loaded, Problems> {
         let mut problems = self.problems.clone();
         let settings = match self.broken_at {
             None => check::all(&self.raw, self.stand_ins.clone(), self.input.today, &mut problems),
             Some(broken_at) => {
-                // In a line that is no TOML, and after it, nothing is what it seems.
+                // In a line with a syntax error, and after it, other problems are unreliable.
                 let text = self.sources.text(self.file);
                 let line_start = text.get(..broken_at).and_then(|text| text.rfind('\n')).unwrap_or(0);
                 problems.list.retain(|problem| {
@@ -195,7 +195,7 @@ impl Draft {
             }
         };
         if problems.has_errors() {
-            // Half of the warnings would be about what an error has caused; the rest can wait.
+            // Half of the warnings would be consequences of an error; the rest can wait.
             problems.list.retain(|problem| problem.severity == Severity::Error);
         }
         problems.sources = self.sources.copied();
@@ -213,7 +213,7 @@ impl Draft {
     }
 }
 
-/// Takes the name of the profile out of a file.
+/// Removes the name of the profile from a file and returns it.
 fn take_profile(table: &mut Table, problems: &mut Problems) -> Option<(String, Origin)> {
     let entry = table.remove("profile")?;
     match entry.node.value {
@@ -230,7 +230,7 @@ fn known_profiles() -> String {
     format!("write one of {}", profile_names().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
-/// A profile on top of the one that it names as its base.
+/// A profile merged with the base that it names.
 fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Problems) -> Table {
     let Some(text) = profile_text(name) else {
         let message = format!("there is no profile {}", quoted(&printable(name)));
@@ -239,7 +239,7 @@ fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Pro
             None => known_profiles(),
         };
         problems.add(Problem::error(Code::UnknownProfile, message, origin).help(help));
-        // Without a base every key would be missing, and that is not the mistake.
+        // Without a base every key would be reported as missing, which hides the real mistake.
         return profile(DEFAULT_PROFILE, origin, sources, problems);
     };
     let source = sources.add(Source { name: name.to_owned(), text: text.into(), kind: SourceKind::Profile });
@@ -254,7 +254,7 @@ fn profile(name: &str, origin: Origin, sources: &mut Sources, problems: &mut Pro
     }
 }
 
-/// The text of a file, or why it cannot be read.
+/// Reads a file, or reports why it cannot be read.
 pub fn read_file(path: &Path) -> Result<Source, Problems> {
     let name = path.display().to_string();
     let refused = |message: String| {
@@ -263,7 +263,7 @@ pub fn read_file(path: &Path) -> Result<Source, Problems> {
         problems.add(Problem::error(Code::UnreadableFile, message, Origin::beginning(source)));
         Err(problems)
     };
-    // One byte more than settings may have is enough to refuse them, and a device has no end.
+    // One byte more than the maximum is enough to refuse the file, and a device file has no end.
     let read = std::fs::File::open(path).and_then(|file| {
         let mut bytes = Vec::new();
         file.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
@@ -286,7 +286,7 @@ pub fn read_file(path: &Path) -> Result<Source, Problems> {
 }
 
 impl Loaded {
-    /// Whether anything is worth a look.
+    /// Whether there is any warning.
     #[must_use]
     pub fn has_warnings(&self) -> bool {
         self.warnings.list.iter().any(|problem| problem.severity == Severity::Warning)

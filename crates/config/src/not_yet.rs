@@ -1,10 +1,11 @@
-//! Settings that are read and checked, and that the gateway does not act on yet.
+//! Settings that are parsed and checked, but that the gateway does not act on yet.
 //!
-//! Whoever sets one is told so at the start, at a reload and on the reference page, instead of believing in a protection
-//! that is not there. A line is taken out here when the gateway begins to act on its key. **What it will not do.** It
-//! refuses nothing: where going on without a setting would be dangerous, the gateway refuses to start.
+//! An operator who sets one is warned at startup and at a reload, and the reference page marks it. Otherwise the
+//! operator would rely on a protection that is not there. A line is removed here when the gateway begins to act on its
+//! key. **What it does not do.** It refuses nothing: where running without a setting would be dangerous, the gateway
+//! refuses to start.
 
-/// The keys, as the reference writes them. One that leads to a section stands for everything in it.
+/// The keys, as in the reference. A key of a section stands for everything in it.
 const NOT_YET: &[&str] = &[
     "limits.edge",
     "retry.background",
@@ -41,10 +42,9 @@ const NOT_YET: &[&str] = &[
     "telemetry.otlp",
     "telemetry.sampling",
     "telemetry.sampled_per_second",
-    "telemetry.salt",
 ];
 
-/// Whether the gateway acts on a key, which is written as in the reference: `routes.NAME.fallback`.
+/// Whether the gateway acts on a key, given as in the reference: `routes.NAME.fallback`.
 #[must_use]
 pub fn is_followed(key: &str) -> bool {
     let leads_there =

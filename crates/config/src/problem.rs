@@ -1,8 +1,8 @@
-//! What is wrong with settings, said so that a tired person can mend it.
+//! Problems of settings, reported so that they can be fixed quickly.
 //!
-//! A [`Problem`] has a code that never changes, a sentence, the places it is about, and what to write instead.
-//! [`Problems`] holds all of them at once and can be shown as text or as JSON. **What it will not do.** It never shows
-//! what may be a secret: such places are covered in every line that is shown.
+//! A [`Problem`] has a stable code, a message, the places it refers to, and advice on what to write instead.
+//! [`Problems`] collects all of them and formats them as text or as JSON. **What it does not do.** It never shows a
+//! possible secret: such places are redacted in every line.
 
 use crate::cover::presentable;
 use crate::render;
@@ -10,7 +10,7 @@ use crate::source::{Origin, Sources};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Writes an enum whose values have names.
+/// Defines an enum whose variants have names.
 macro_rules! names {
     (
         $(#[$about:meta])*
@@ -21,7 +21,7 @@ macro_rules! names {
         pub enum $type { $( $(#[$doc])* $variant, )+ }
 
         impl $type {
-            /// Every value, in order.
+            /// Every variant, in order.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             /// The name in settings and reports.
@@ -41,140 +41,140 @@ macro_rules! names {
 pub(crate) use names;
 
 names! {
-    /// How bad a problem is.
+    /// The severity of a problem.
     pub enum Severity {
-        /// Settings with it are not used.
+        /// The settings are refused.
         Error = "error",
-        /// Settings with it are used, and somebody should look.
+        /// The settings are used, but should be reviewed.
         Warning = "warning",
     }
 }
 
 names! {
-    /// What kind of mistake a problem is. The names are stable: scripts may look for them.
+    /// The kind of a problem. Names are stable, so that scripts can match them.
     pub enum Code {
-        /// The text is not TOML.
+        /// The text is not valid TOML.
         Syntax = "syntax",
-        /// A profile of this name does not exist.
+        /// The profile does not exist.
         UnknownProfile = "unknown-profile",
-        /// A key that does not exist.
+        /// The key does not exist.
         UnknownKey = "unknown-key",
-        /// A tier that does not exist.
+        /// The tier does not exist.
         UnknownTier = "unknown-tier",
-        /// A switch that does not exist.
+        /// The switch does not exist.
         UnknownSwitch = "unknown-switch",
-        /// A protection that does not exist.
+        /// The protection does not exist.
         UnknownProtection = "unknown-protection",
-        /// A key that must be written and is not.
+        /// A required key is missing.
         MissingKey = "missing-key",
-        /// A number where a text belongs, a table where a number belongs, and so on.
+        /// The value has the wrong type: a number instead of a text, a table instead of a number, and so on.
         WrongType = "wrong-type",
-        /// A number without the unit it needs.
+        /// A number lacks its unit.
         MissingUnit = "missing-unit",
-        /// A unit of another kind.
+        /// The unit is of another kind.
         WrongUnit = "wrong-unit",
-        /// A word that is not on the list.
+        /// The word is not on the list.
         UnknownWord = "unknown-word",
-        /// A value that cannot be read.
+        /// The value cannot be parsed.
         Unreadable = "unreadable",
-        /// A value that makes no sense here.
+        /// The value is not valid here.
         Impossible = "impossible",
-        /// A secret that was written down instead of where to find it.
+        /// A secret was written instead of a reference to it.
         LiteralSecret = "literal-secret",
-        /// A rate over another period than its key says.
+        /// The period of a rate differs from the one of its key.
         WrongPeriod = "wrong-period",
-        /// A time limit that is not shorter than the one around it.
+        /// A timeout is not shorter than the one that encloses it.
         TimeOrder = "time-order",
-        /// Parts that come to more than the whole.
+        /// The parts exceed the whole.
         PartsExceedWhole = "parts-exceed-whole",
-        /// A target that does not exist.
+        /// The target does not exist.
         UnknownTarget = "unknown-target",
-        /// The same thing named twice.
+        /// An entry is repeated.
         NamedTwice = "named-twice",
-        /// A route without a target.
+        /// The route has no targets.
         NoTargets = "no-targets",
-        /// A target that no route uses.
+        /// No route uses the target.
         UnusedTarget = "unused-target",
-        /// A model that is on no list of prices.
+        /// The model is on no price list.
         UnknownModel = "unknown-model",
-        /// A model without a price.
+        /// The model has no price.
         UnpricedModel = "unpriced-model",
-        /// A price of a model that makes no sense.
+        /// The price of a model is not valid.
         WrongPrice = "wrong-price",
-        /// A model that its vendor no longer serves.
+        /// The vendor no longer serves the model.
         RetiredModel = "retired-model",
-        /// A model that its vendor will soon no longer serve.
+        /// The vendor will soon stop serving the model.
         RetiringModel = "retiring-model",
-        /// A breaker that does not exist.
+        /// The breaker does not exist.
         UnknownBreaker = "unknown-breaker",
-        /// A route that does not exist.
+        /// The route does not exist.
         UnknownRoute = "unknown-route",
-        /// A target that lacks what its provider needs.
+        /// The target lacks a key that its provider requires.
         IncompleteTarget = "incomplete-target",
-        /// Something that its provider has no use for.
+        /// The provider does not use the key.
         UselessKey = "useless-key",
-        /// An address that hands out the credentials of a machine.
+        /// The address is a cloud metadata service, which hands out a machine's credentials.
         MetadataAddress = "metadata-address",
-        /// A user name, a password or a query inside an address.
+        /// The URL contains a user name, a password or a query.
         CredentialInUrl = "credential-in-url",
-        /// A credential that would be sent unencrypted to another machine.
+        /// A credential would be sent unencrypted to another machine.
         UnencryptedUrl = "unencrypted-url",
-        /// Two API keys that are the same.
+        /// Two API keys are identical.
         SameKeyTwice = "same-key-twice",
-        /// Nobody could ask.
+        /// No caller could authenticate.
         NobodyMayAsk = "nobody-may-ask",
-        /// A JWT issuer that would accept what was meant for others.
+        /// A JWT issuer without an audience would accept tokens meant for others.
         NoAudience = "no-audience",
-        /// A JWT issuer whose tokens nobody could check.
+        /// A JWT issuer has no keys to verify its tokens with.
         NoIssuerKeys = "no-issuer-keys",
-        /// Algorithms that need different sorts of keys.
+        /// The algorithms need different kinds of keys.
         MixedAlgorithms = "mixed-algorithms",
-        /// An admin address that others can reach, without a credential.
+        /// The admin listener is reachable by others and has no credential.
         OpenAdmin = "open-admin",
-        /// Two listeners on one address.
+        /// Two listeners have the same address.
         SameAddress = "same-address",
-        /// A fleet whose nodes would each spend the whole daily budget, which nobody has accepted.
+        /// Each node of a fleet would spend the whole daily budget, and the settings do not accept that.
         BudgetPerNode = "budget-per-node",
-        /// A store without what it needs.
+        /// The store lacks a required key.
         IncompleteStore = "incomplete-store",
-        /// Hours that begin when they end.
+        /// The hours begin and end at the same time.
         EmptyHours = "empty-hours",
-        /// Hours that overlap.
+        /// The hours overlap.
         OverlappingHours = "overlapping-hours",
-        /// Days with two budgets.
+        /// Two events have budgets for the same day.
         OverlappingEvents = "overlapping-events",
-        /// A pattern that would match everything.
+        /// The pattern would match everything.
         EmptyPattern = "empty-pattern",
-        /// A protection that is switched off and also told how to act.
+        /// A protection is configured, but switched off.
         SwitchedOff = "switched-off",
-        /// More text than settings may have.
+        /// The text is longer than settings may be.
         TooLarge = "too-large",
-        /// A file that cannot be read.
+        /// The file cannot be read.
         UnreadableFile = "unreadable-file",
     }
 }
 
-/// A place that a problem is about.
+/// A place that a problem refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where.
+    /// The position in the source.
     pub origin: Origin,
-    /// What is there, in a few words; may be empty.
+    /// A short label for the place; may be empty.
     pub label: String,
 }
 
-/// Something wrong.
+/// One problem of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What kind of mistake it is.
+    /// The kind of problem.
     pub code: Code,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where; the first is where to look first.
+    /// The places; the first is the primary one.
     pub places: Vec<Place>,
-    /// What to do about it.
+    /// Advice on how to fix it.
     pub help: Option<String>,
 }
 
@@ -199,34 +199,34 @@ impl Problem {
     }
 }
 
-/// Everything wrong with some settings, in the order of the sources.
+/// All problems of some settings, in the order of the sources.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     pub(crate) sources: Sources,
     pub(crate) list: Vec<Problem>,
-    /// What must not be shown.
+    /// Redacted places.
     pub(crate) covered: Vec<Origin>,
-    /// How many more there are than anybody reads.
+    /// The number of problems beyond the maximum.
     pub(crate) left_off: usize,
 }
 
-/// So many problems are kept; of the rest it is only said how many there are.
+/// Maximum number of problems that are stored; of the rest only the number is reported.
 const MOST_PROBLEMS: usize = 200;
 
 impl Problems {
-    /// All of them.
+    /// All problems.
     #[must_use]
     pub fn list(&self) -> &[Problem] {
         &self.list
     }
 
-    /// Whether there is none.
+    /// Whether there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether settings with these problems must not be used.
+    /// Whether settings with these problems must be refused.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.left_off > 0 || self.list.iter().any(|problem| problem.severity == Severity::Error)
@@ -235,7 +235,7 @@ impl Problems {
     pub(crate) fn add(&mut self, mut problem: Problem) {
         problem.message = presentable(problem.message);
         problem.help = problem.help.map(presentable);
-        // Two ways to the same mistake say it once.
+        // The same problem found in two ways is reported once.
         if self.list.contains(&problem) {
             return;
         }
@@ -246,12 +246,12 @@ impl Problems {
         }
     }
 
-    /// Takes care that what was written here is never shown.
+    /// Redacts what was written here.
     pub(crate) fn cover(&mut self, origin: Origin) {
         self.covered.push(origin);
     }
 
-    /// In the order in which a person reads: by source, then by place.
+    /// Sorts by source, then by position.
     pub(crate) fn sort(&mut self) {
         self.list.sort_by_key(|problem| {
             let first = problem.places.first().map(|place| (place.origin.source, place.origin.start));
@@ -259,13 +259,13 @@ impl Problems {
         });
     }
 
-    /// As text for people, with or without colours.
+    /// Formats the problems for people, with or without colours.
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
         render::all(self, colours)
     }
 
-    /// As JSON for programs: a list of objects with `severity`, `code`, `message`, `places` and `help`.
+    /// Formats the problems as JSON: a list of objects with `severity`, `code`, `message`, `places` and `help`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         self.list.iter().map(|problem| self.one_as_json(problem)).collect()

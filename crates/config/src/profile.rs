@@ -1,9 +1,9 @@
 //! The profiles that come with Seawall.
 
-/// The profile that holds where none is named.
+/// The profile that is used if none is named.
 pub const DEFAULT_PROFILE: &str = "mangaassist";
 
-/// Starts from nothing: every key must be written.
+/// The empty profile: every required key must be written.
 pub const EMPTY_PROFILE: &str = "none";
 
 const PROFILES: [(&str, &str); 3] = [

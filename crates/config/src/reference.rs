@@ -1,4 +1,4 @@
-//! What settings mean, for people: a page in Markdown.
+//! The settings reference: a page in Markdown.
 
 use crate::load::{Input, load};
 use crate::not_yet::is_followed;
@@ -25,7 +25,7 @@ others are applied to a running gateway: within two seconds of a change of the f
 A secret in a file or a variable is read again whenever settings are.
 ";
 
-/// The page: a table for each section with its keys, their kinds, what the usual profile says, and what they mean.
+/// The page: a table per section with its keys, their kinds, the values in the default profile, and their meaning.
 #[must_use]
 pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
@@ -95,7 +95,7 @@ fn code(text: &str) -> String {
     format!("`{}`", cell(text))
 }
 
-/// The first keys of a section, as they would be written.
+/// The first keys of a section as an example.
 fn example(out: &mut String, header: &str, shape: &SectionShape, usual: &BTreeMap<String, String>) {
     let name = header.replace("NAME", "example");
     let _ = write!(out, "\n```toml\n[{name}]\n");

@@ -1,16 +1,16 @@
-//! Shows problems the way compilers do: the line, and what is wrong in it underlined.
+//! Formats problems as compilers do: the source line, with the mistake underlined.
 //!
-//! Widths are those of a terminal: wide characters take two cells, tabs are shown as four spaces, and of a very long
-//! line only the part around the mistake is shown.
+//! Widths are those of a terminal: wide characters take two cells, tabs are shown as four spaces, and a very long line
+//! is cut to the part around the mistake.
 
 use crate::cover::{COVER, marked_secrets, presentable};
 use crate::problem::{Place, Problem, Problems, Severity};
 use crate::source::{Origin, Source, SourceKind, floor};
 use std::fmt::Write as _;
 
-/// No more cells of a line than this are shown.
+/// Maximum number of cells shown of a line.
 const WIDEST: usize = 100;
-/// Cells before the mistake that are kept of a line that is too long.
+/// Cells kept before the mistake in a line that is cut.
 const KEPT_BEFORE: usize = 40;
 
 struct Paint {
@@ -23,7 +23,7 @@ impl Paint {
     }
 }
 
-/// All problems, and how many there are of each sort.
+/// All problems, and the number of each severity.
 pub(crate) fn all(problems: &Problems, colours: bool) -> String {
     let paint = Paint { colours };
     let mut out = String::new();
@@ -82,7 +82,7 @@ fn whereabouts(source: &Source, origin: Origin) -> String {
     }
 }
 
-/// The line with the mistake and, under it, the underline.
+/// The source line with the underline below it.
 fn excerpt(
     out: &mut String,
     place: &Place,
@@ -102,7 +102,7 @@ fn excerpt(
         .map(|cover| (cover.start.max(position.line_start), cover.end.min(line_end)))
         .filter(|(start, end)| start < end)
         .collect();
-    // Who has to hide a value may have noted it behind it.
+    // The user may have noted a redacted value in a comment behind it.
     let last = covered.iter().map(|(_, end)| end - position.line_start).max();
     let note = last.and_then(|last| Some(last + line.get(last..)?.find('#')?));
     covered.extend(note.map(|at| (position.line_start + at, line_end)));
@@ -110,7 +110,7 @@ fn excerpt(
     covered.extend(marked.map(|range| (position.line_start + range.start, position.line_start + range.end)));
     let cells = Cells::of(line, position.line_start, &joined(covered));
     let from = cells.column(floor(&source.text, origin.start));
-    // What goes on in the next line is underlined to the end of this one.
+    // A range that continues on the next line is underlined to the end of this one.
     let to = cells.column(floor(&source.text, origin.end).min(line_end)).max(from + 1);
     let (text, shift) = cells.window(from, to);
     let bar = paint.with("1;34", "|");
@@ -124,7 +124,7 @@ fn excerpt(
     let _ = writeln!(out, "{gutter} {bar} {before}{}", mark.trim_end());
 }
 
-/// Stretches in order, with those that meet made into one.
+/// Sorts the ranges and merges those that touch.
 fn joined(mut stretches: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
     stretches.sort_unstable();
     let mut out: Vec<(usize, usize)> = Vec::new();
@@ -139,12 +139,12 @@ fn joined(mut stretches: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
 
 /// A line as a terminal shows it.
 struct Cells {
-    /// The byte each shown character comes from, its text, and its width.
+    /// The source byte of each shown character, its text, and its width.
     shown: Vec<(usize, String, usize)>,
     end: usize,
 }
 
-/// What was cut off at the beginning of a line, and what stands for it.
+/// The number of cells cut off at the beginning of a line, and the text in their place.
 struct Shift {
     hidden: usize,
     added: usize,
@@ -163,7 +163,7 @@ impl Cells {
             }
             let (text, width) = match character {
                 '\t' => ("    ".to_owned(), 4),
-                // Nothing that a file holds may steer the terminal.
+                // Control characters from a file must not reach the terminal.
                 control if is_unprintable(control) => ("\u{fffd}".to_owned(), 1),
                 character => (character.to_string(), width(character)),
             };
@@ -172,7 +172,7 @@ impl Cells {
         Self { shown, end: start + line.len() }
     }
 
-    /// The cell at which this byte is shown.
+    /// The cell in which this byte is shown.
     fn column(&self, at: usize) -> usize {
         let before = self.shown.iter().filter(|(byte, ..)| *byte < at.min(self.end));
         before.map(|(_, _, width)| width).sum()
@@ -208,14 +208,14 @@ fn is_unprintable(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name with nothing in it that could steer a terminal.
+/// A name without control characters.
 pub(crate) fn printable(text: &str) -> String {
     let shown = text.chars().map(|character| if is_unprintable(character) { '\u{fffd}' } else { character });
     presentable(shown.collect())
 }
 
-/// Cells of a terminal that a character takes: two for East Asian wide ones and emoji, none for what is added to
-/// the character before it.
+/// The width of a character in terminal cells: two for East Asian wide characters and emoji, zero for combining
+/// characters.
 fn width(character: char) -> usize {
     match u32::from(character) {
         0x300..=0x36f | 0x200b..=0x200d | 0x3099..=0x309a | 0xfe00..=0xfe0f | 0xfeff => 0,

@@ -1,4 +1,4 @@
-//! What settings look like, for editors: a JSON Schema.
+//! The JSON Schema of settings, for editors.
 
 use crate::kind::{Form, JsonType};
 use crate::profile::profile_names;
@@ -6,14 +6,14 @@ use crate::raw::shape;
 use crate::shape::{KeyShape, SectionShape, Shape};
 use serde_json::{Map, Value, json};
 
-/// The JSON Schema (draft 2020-12) of a file with settings.
+/// The JSON Schema (draft 2020-12) of a settings file.
 #[must_use]
 pub fn schema() -> Value {
     let mut root = section(shape());
     if let Value::Object(root) = &mut root {
         root.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
         root.insert("title".into(), json!("Seawall settings"));
-        // A file holds what differs from its profile, so that no key is required at the top.
+        // A file contains only what differs from its profile, so no key is required at the top level.
         if let Some(Value::Object(properties)) = root.get_mut("properties") {
             let names: Vec<&str> = profile_names().collect();
             properties.insert(
@@ -43,7 +43,7 @@ fn key(key: &KeyShape) -> Value {
         Shape::Section(inner) => section(inner),
         Shape::Named(inner) => json!({
             "type": "object",
-            // The word takes away an entry that a profile has.
+            // The word `none` removes an entry of the profile.
             "additionalProperties": { "anyOf": [section(inner), { "const": "none" }] },
         }),
     };
@@ -59,7 +59,7 @@ fn key(key: &KeyShape) -> Value {
     value
 }
 
-/// A default, which is written as TOML. What is used as one is the same in JSON.
+/// A default as JSON. It is written as TOML; all defaults in use have the same notation in JSON.
 fn as_json(toml: &str) -> Option<Value> {
     serde_json::from_str(toml).ok()
 }

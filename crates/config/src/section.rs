@@ -1,9 +1,9 @@
-//! The macro that writes a section.
+//! The macro that defines a section.
 
-/// Writes a section: what is read, how it is read, what it looks like, and where each key was written.
+/// Defines a section: its parsed type, its parser, its shape, and the origin of each key.
 ///
-/// A key is `name: Kind`, then perhaps `[restart]` if a change needs another start, then perhaps `= "TOML"` for what
-/// holds where it is left out.
+/// A key is `name: Kind`, then optionally `[restart]` if a change needs a restart, then optionally `= "TOML"` for its
+/// default.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
@@ -17,9 +17,9 @@ macro_rules! section {
         $(#[doc = $about])+
         #[derive(Clone, Debug)]
         pub(crate) struct $type {
-            /// Where it begins.
+            /// The origin of the section.
             pub(crate) origin: $crate::source::Origin,
-            /// The keys that lead to it.
+            /// The dotted path of the section.
             pub(crate) path: String,
             $(
                 $(#[doc = $doc])+

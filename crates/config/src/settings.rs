@@ -1,7 +1,7 @@
-//! Settings that have been checked.
+//! Validated settings.
 //!
-//! Every value here is fit for use: what `core` has a checked type for is of that type. Where a machine of `core` is built
-//! from options and cannot be compared, the options are kept, and building it from them cannot fail.
+//! Every value is valid: where `core` has a checked type, it is of that type. Where a `core` component is built from
+//! options and cannot be compared, the options are stored, and building the component from them cannot fail.
 
 use crate::kind::{
     AddressRange, Algorithm, CoresValue, FaceName, KeySetValue, LogPlaceValue, Provider, RateValue, Runtime,
@@ -32,447 +32,451 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Everything, checked.
+/// All settings, validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where Seawall listens and what it takes from a connection.
+    /// The callers' listener and its connection limits.
     pub server: ServerSettings,
-    /// Where operators reach it.
+    /// The admin listener.
     pub admin: AdminSettings,
-    /// Who may ask.
+    /// Callers and their credentials.
     pub callers: CallerSettings,
-    /// How often who may ask.
+    /// Rate limits and concurrency shares.
     pub limits: LimitSettings,
-    /// Models and what their tokens cost.
+    /// Models and their prices.
     pub models: ModelSettings,
-    /// Places where models are served, by name.
+    /// Targets by name.
     pub targets: BTreeMap<String, TargetSettings>,
-    /// Names that callers use, and what stands behind them.
+    /// Routes by name.
     pub routes: BTreeMap<String, RouteSettings>,
-    /// How often and when to try again.
+    /// Retries, the retry budget and hedging.
     pub retry: RetrySettings,
     /// Breakers by name.
     pub breakers: BTreeMap<String, BreakerSettings>,
-    /// How hard a target struggles.
+    /// Pressure detection of targets.
     pub pressure: PressureSettings,
-    /// Time limits.
+    /// Deadlines and timeouts.
     pub deadlines: DeadlineSettings,
-    /// Who waits for a place at a model.
+    /// The queue for concurrency slots.
     pub queue: QueueSettings,
-    /// Money.
+    /// Budgets.
     pub budget: BudgetSettings,
-    /// Tokens.
+    /// Token limits.
     pub tokens: TokenSettings,
-    /// When to step down.
+    /// Degradation levels.
     pub degradation: DegradationSettings,
-    /// When the classifier is not relied on.
+    /// The intent classifier.
     pub classifier: ClassifierSettings,
-    /// The evening and the night.
+    /// The hours of the evening and the night.
     pub hours: ShopHours,
-    /// Which answers are kept.
+    /// The answer cache.
     pub cache: CacheSettings,
-    /// How streamed answers are sent.
+    /// Framing of streamed answers.
     pub framing: FramingSettings,
-    /// What the assistant is told and knows.
+    /// The assistant of our own chat face.
     pub assistant: AssistantSettings,
-    /// Where state is kept.
+    /// The store of state.
     pub store: StoreSettings,
-    /// Switches and modes.
+    /// Switches and modes of protections.
     pub protections: Protections,
-    /// What is brought in by degrees.
+    /// Gradual rollout.
     pub rollout: RolloutSettings,
-    /// What is told of requests.
+    /// Logs, traces and metrics.
     pub telemetry: TelemetrySettings,
 }
 
-/// Where Seawall listens and what it takes from a connection.
+/// The callers' listener and its connection limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// The address that callers use.
+    /// The listen address.
     pub listen: SocketAddr,
-    /// How threads and tasks go together.
+    /// The arrangement of runtimes and threads.
     pub runtime: Runtime,
-    /// How many cores to use.
+    /// The number of cores to use.
     pub cores: CoresValue,
-    /// The largest body of a request, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub body_limit: u64,
-    /// The largest body of a guest's request, in bytes.
+    /// Maximum size of a guest's request body, in bytes.
     pub guest_body_limit: u64,
-    /// Bytes of request bodies in memory at once; nothing means a quarter of the memory there is.
+    /// Maximum bytes of request bodies in memory; `None` means a quarter of the available memory.
     pub body_memory: Option<u64>,
     /// The share of one caller in that.
     pub body_memory_per_caller: Ratio,
     /// The share of one address in that.
     pub body_memory_per_address: Ratio,
-    /// How deep a body may nest.
+    /// Maximum nesting depth of a body.
     pub nesting: u64,
-    /// How many fields a body may have at its top.
+    /// Maximum number of top-level fields of a body.
     pub fields: u64,
-    /// How many members its lists may have.
+    /// Maximum number of items of its lists.
     pub members: u64,
-    /// How long the head of a request may take, the wait before it included.
+    /// Timeout for the request head, including the wait before it.
     pub header_time: Duration,
-    /// How long its body may take.
+    /// Timeout for the request body.
     pub body_time: Duration,
-    /// Connections of callers at once.
+    /// Maximum number of callers' connections.
     pub max_connections: u64,
-    /// Connections of one address at once.
+    /// Maximum number of connections of one address.
     pub max_connections_per_address: u64,
-    /// How long an HTTP/2 connection may be open without a request.
+    /// Idle timeout of an HTTP/2 connection without a request.
     pub idle_timeout: Duration,
-    /// How long an answer may wait for its caller to read on.
+    /// How long an answer may wait for its caller to read.
     pub send_timeout: Duration,
-    /// How long requests may take to finish at the end.
+    /// How long requests in flight may take to finish at shutdown.
     pub drain_time: Duration,
-    /// Proxies whose word on where a request came from is believed.
+    /// Proxies whose `x-forwarded-for` is trusted.
     pub trusted_proxies: Vec<AddressRange>,
-    /// To be reached by HTTPS.
+    /// TLS, if it is on.
     pub tls: Option<TlsSettings>,
 }
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The file with the chain of certificates.
+    /// The file with the certificate chain.
     pub certificate: String,
-    /// Where the private key is found.
+    /// The private key.
     pub key: SecretReference,
 }
 
-/// Where operators reach Seawall.
+/// The admin listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
-    /// The address.
+    /// The listen address.
     pub listen: SocketAddr,
-    /// What they must show.
+    /// The credential that requests must present.
     pub credential: Option<SecretReference>,
 }
 
-/// Who may ask.
+/// Callers and their credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerSettings {
-    /// Whether guests may.
+    /// Whether guests are allowed.
     pub guests: bool,
-    /// What the secrets of keys for signing are derived from.
+    /// The secret that signing keys are derived from.
     pub master_secret: Option<SecretReference>,
-    /// What the cookies of guests are signed with.
+    /// The secret that guest cookies are signed with.
     pub guest_secret: Option<SecretReference>,
-    /// How long a tier is believed.
+    /// How long a looked-up tier is cached.
     pub tier_cache: Duration,
-    /// How long looking it up may take.
+    /// Timeout of a directory lookup.
     pub directory_time: Duration,
     /// API keys by name.
     pub keys: BTreeMap<String, KeySettings>,
-    /// Issuers by name.
+    /// JWT issuers by name.
     pub issuers: BTreeMap<String, IssuerSettings>,
 }
 
 /// An API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySettings {
-    /// Its SHA-256.
+    /// The SHA-256 of the key.
     pub hash: [u8; 32],
-    /// What its holder is entitled to.
+    /// The tier of its holder.
     pub tier: Tier,
-    /// The routes it may use; nothing means all.
+    /// The routes it may use; `None` means all.
     pub routes: Option<Vec<String>>,
 }
 
-/// Somebody whose JSON Web Tokens are accepted.
+/// An issuer whose JSON Web Tokens are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerSettings {
-    /// What `iss` must be.
+    /// The required `iss` claim.
     pub issuer: String,
-    /// What `aud` must hold one of; never empty.
+    /// The accepted `aud` claims; never empty.
     pub audience: Vec<String>,
-    /// How tokens may be signed; never empty, and all with the same sort of key.
+    /// The accepted algorithms; never empty, and all with the same kind of key.
     pub algorithms: Vec<Algorithm>,
-    /// What signatures are checked with.
+    /// The keys that verify signatures.
     pub keys: IssuerKeys,
-    /// How far clocks may differ.
+    /// Tolerated clock skew.
     pub leeway: Duration,
-    /// What its callers are entitled to where the directory says nothing.
+    /// The tier of its callers that are not in the directory.
     pub tier: Tier,
 }
 
-/// What signatures are checked with.
+/// The keys that verify an issuer's signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssuerKeys {
     /// Public keys.
     Public(KeySetValue),
-    /// A secret that both know.
+    /// A shared secret.
     Shared(SecretReference),
 }
 
-/// How often who may ask.
+/// Rate limits and concurrency shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// One caller, in the order of [`Tier::ALL`].
+    /// The limits of one caller, in the order of [`Tier::ALL`].
     pub tiers: [QuotaGroup; 3],
-    /// All callers together.
+    /// The global limits of all callers together.
     pub everybody: QuotaGroup,
-    /// The whole door.
+    /// Requests of all kinds at the edge, before authentication.
     pub account: QuotaGroup,
-    /// Requests that are let in.
+    /// Admitted requests at the edge.
     pub stage: QuotaGroup,
-    /// New connections.
+    /// New connections at the edge.
     pub connect: QuotaGroup,
-    /// Messages on connections that stay.
+    /// Messages on long-lived connections.
     pub message: QuotaGroup,
-    /// Guests from one address.
+    /// The shared limits of guests from one address.
     pub guests_by_address: QuotaGroup,
-    /// Bits of an IPv6 address that stand for one network.
+    /// The IPv6 prefix length that counts as one network.
     pub ipv6_prefix: u8,
-    /// How many of a target's concurrent calls whose may be.
+    /// The shares of a target's concurrency.
     pub concurrency: SlotShares,
-    /// What callers are told whom a limit refuses.
+    /// The retry advice for callers that a limit rejects.
     pub come_back: ComeBackRule,
-    /// What is reserved for input that a request only names.
+    /// The reservation for input that a request only refers to.
     pub untracked_input: UntrackedRules,
 }
 
-/// Models and what their tokens cost.
+/// Models and their prices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelSettings {
-    /// Prices, by id.
+    /// Prices by model id.
     pub prices: Vec<ModelPriceOptions>,
-    /// Tokens that a model can hold, where that is known.
+    /// Context windows in tokens, where known.
     pub windows: BTreeMap<String, u64>,
-    /// The most tokens that a model counts a picture as, where the settings say so.
+    /// Maximum output tokens of an answer, where known.
+    pub max_outputs: BTreeMap<String, u64>,
+    /// Maximum tokens of an image, where configured.
     pub image_tokens: BTreeMap<String, u64>,
 }
 
 impl ModelSettings {
-    /// The list of prices.
+    /// The price list.
     #[must_use]
     pub fn list(&self) -> PriceList {
-        // The same prices were accepted when the settings were checked.
+        // These prices were accepted when the settings were checked.
         PriceList::new(&self.prices).unwrap_or_default()
     }
 }
 
-/// One place where a model is served.
+/// One model at one provider, account and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetSettings {
-    /// Who serves it.
+    /// The provider.
     pub provider: Provider,
-    /// The id of the model, which has a price.
+    /// The model id, which has a price.
     pub model: String,
-    /// How strong it is.
+    /// The grade of the model.
     pub grade: Grade,
     /// The region, for Bedrock.
     pub region: Option<String>,
-    /// Where it is reached, if not where the provider usually is.
+    /// The base URL, if it is not the provider's usual one.
     pub url: Option<String>,
-    /// Where our key is found.
+    /// Our key at the provider.
     pub key: Option<SecretReference>,
-    /// The role to take on.
+    /// The role to assume.
     pub role: Option<String>,
-    /// What the owner of the role wants to hear.
+    /// The external id that the owner of the role requires.
     pub external_id: Option<String>,
-    /// The field in which it takes the limit of output, if it speaks as OpenAI does.
+    /// The request field for the output limit, for OpenAI-compatible servers.
     pub output_limit_field: OutputLimitField,
-    /// Calls that may be under way at once; at least one.
+    /// Maximum number of concurrent calls; at least one.
     pub concurrency: u32,
     /// The name of its breaker, which exists.
     pub breaker: String,
 }
 
-/// A name that callers use, and what stands behind it.
+/// An alias that callers name, with its candidate targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
-    /// Targets in order; all exist, none is there twice, and there is at least one.
+    /// Targets in order; all exist, none is repeated, and there is at least one.
     pub targets: Vec<String>,
-    /// Where its requests may come in.
+    /// The faces that serve it.
     pub faces: Vec<FaceName>,
-    /// Those at which guests may use it.
+    /// The faces on which guests may use it.
     pub guest_faces: Vec<FaceName>,
-    /// How long an answer may take to begin.
+    /// Timeout for the beginning of an answer.
     pub start_time: Duration,
-    /// Whether callers of an API also get answers from lower rungs.
+    /// Whether API callers also get answers from lower rungs.
     pub fallback: bool,
-    /// Requests of all its callers.
+    /// Texts that no request may contain, none of them empty.
+    pub deny: Vec<String>,
+    /// The request rate of all its callers together.
     pub requests: Option<RateValue>,
-    /// Tokens of all its callers.
+    /// The token rate of all its callers together.
     pub tokens: Option<RateValue>,
-    /// Both as limits, where there is one.
+    /// Both as quotas, if either is set.
     pub quotas: Option<QuotaGroup>,
 }
 
-/// How often and when to try again.
+/// Retries, the retry budget and hedging.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrySettings {
-    /// For somebody who waits.
+    /// The policy for interactive requests.
     pub interactive: RetryPolicy,
-    /// What it is made from.
+    /// The options it was built from.
     pub interactive_options: RetryOptions,
-    /// For work that nobody waits for.
+    /// The policy for background work.
     pub background: RetryPolicy,
-    /// What it is made from.
+    /// The options it was built from.
     pub background_options: RetryOptions,
-    /// What the node can afford.
+    /// The retry budget of the node.
     pub budget: RetryBudgetOptions,
-    /// A second attempt beside a slow one.
+    /// Hedging: a second attempt in parallel to a slow one.
     pub hedge: HedgeOptions,
 }
 
-/// Time limits.
+/// Deadlines and timeouts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadlineSettings {
-    /// Each shorter than the one around it.
+    /// The timeouts, each shorter than the one that encloses it.
     pub limits: TimeLimits,
-    /// What the rungs of the chat need.
+    /// The time that the rungs of the chat need.
     pub reserves: Reserves,
-    /// What to answer with instead, and what it needs.
+    /// The fallback when time runs short, and the time it needs.
     pub strategy: Strategy,
-    /// What loading, building, asking and saving may take.
+    /// The time for each phase: loading, building, calling and saving.
     pub phases: Phases,
 }
 
-/// Money.
+/// Budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetSettings {
-    /// Who may spend what.
+    /// The daily budget and its shares.
     pub limits: BudgetLimits,
-    /// Whether every node of a fleet enforces them on its own; always so where Redis is the store.
+    /// Whether every node of a fleet enforces them on its own; always so with Redis as the store.
     pub per_node: bool,
-    /// When to warn.
+    /// The thresholds of cost warnings.
     pub cost: CostSettings,
-    /// What a node keeps in hand.
+    /// The size of a node's lease on the budget.
     pub lease: LeaseSize,
 }
 
-/// Tokens.
+/// Token limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSettings {
-    /// What a request may have.
+    /// The token limits of a request.
     pub limits: TokenLimits,
-    /// What is spent on top of the text.
+    /// Tokens in addition to those of the text.
     pub overhead: OverheadOptions,
 }
 
-/// When to step down.
+/// Degradation levels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DegradationSettings {
-    /// The thresholds.
+    /// The thresholds of the levels.
     pub ladder: LadderSettings,
-    /// How readings are made.
+    /// The sliding window of the signals.
     pub window: SignalWindowOptions,
 }
 
-/// When the classifier is not relied on.
+/// The intent classifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassifierSettings {
-    /// How it is watched.
+    /// When the classifier is considered unreliable.
     pub watch: ClassifierOptions,
-    /// How long it may take.
+    /// Timeout of a classification.
     pub time: Duration,
 }
 
-/// Which answers are kept.
+/// The answer cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheSettings {
-    /// How old they may be.
+    /// Maximum ages of answers.
     pub ages: CacheAges,
-    /// Which are kept.
+    /// Which answers are stored.
     pub storing: StoreRule,
-    /// Who asks when many want the same.
+    /// Single flight: one upstream call for concurrent identical requests.
     pub flights: FlightOptions,
 }
 
-/// What the assistant is told and knows.
+/// The assistant of our own chat face.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssistantSettings {
-    /// The language of who says nothing of theirs.
+    /// The language of callers that state none.
     pub locale: String,
-    /// Instructions in Japanese.
+    /// The system prompt in Japanese.
     pub prompt_ja: String,
-    /// Instructions in English.
+    /// The system prompt in English.
     pub prompt_en: String,
-    /// Part of the key of every kept answer.
+    /// Part of the key of every cached answer.
     pub prompt_version: String,
-    /// The file with the products.
+    /// The product catalogue file.
     pub catalogue: Option<String>,
-    /// Part of the key of every kept answer.
+    /// Part of the key of every cached answer.
     pub catalogue_version: String,
-    /// The file with frequent questions.
+    /// The FAQ file.
     pub faq: Option<String>,
-    /// The file with prepared answers.
+    /// The file with template answers.
     pub templates: Option<String>,
-    /// The file that says what questions of each kind look like.
+    /// The file with the patterns of each intent.
     pub intents: Option<String>,
-    /// Texts that no question may hold, none of them empty.
+    /// Texts that no question may contain, none of them empty.
     pub deny: Vec<String>,
-    /// How freely the model words its answers: 0 to 1.
+    /// The sampling temperature of the model: 0 to 1.
     pub temperature: f64,
-    /// Found items in a prompt.
+    /// Maximum number of retrieved items in a prompt.
     pub retrieved_items: u32,
-    /// Characters of each.
+    /// Maximum characters of each.
     pub retrieved_characters: u32,
-    /// How long looking things up may take.
+    /// Timeout of retrieval.
     pub retrieval_time: Duration,
 }
 
-/// Where state is kept.
+/// The store of state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// What keeps it.
+    /// The kind of store.
     pub kind: StoreKind,
-    /// The folder of an embedded store.
+    /// The state directory of an embedded store.
     pub folder: String,
-    /// The Redis of a fleet; there if it is the kind.
+    /// The Redis of a fleet; present if it is the kind.
     pub redis: Option<RedisSettings>,
-    /// Turns of a conversation that are kept.
+    /// Turns of a conversation that are stored.
     pub session_turns: u32,
-    /// How long a conversation is kept.
+    /// How long a conversation is stored.
     pub session_keep_for: Duration,
 }
 
 /// The Redis of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// Where it is reached.
+    /// The URL.
     pub url: String,
-    /// The file with the authorities that may vouch for it by TLS, if not those of the machine.
+    /// The file with the CA certificates for TLS, if not those of the machine.
     pub ca_file: Option<String>,
     /// Its password.
     pub password: Option<SecretReference>,
-    /// How long one operation may take.
+    /// Timeout of one operation.
     pub operation_time: Duration,
     /// Whether it is a cluster.
     pub cluster: bool,
-    /// What every key begins with; no braces and no control characters.
+    /// The prefix of every key; no braces and no control characters.
     pub prefix: String,
-    /// The least number of nodes that share its limits; at least one.
+    /// Minimum number of nodes that share its limits; at least one.
     pub fleet_size: Option<u32>,
 }
 
-/// What is brought in by degrees.
+/// Gradual rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutSettings {
-    /// A factor on every limit.
+    /// A factor on every limit, over time.
     pub limits: Option<Ramp>,
-    /// A factor on the day's money.
+    /// A factor on the daily budget, over time.
     pub budget: Option<Ramp>,
-    /// The guests who get the smaller service; nothing means all.
+    /// The share of guests that get the smaller service; `None` means all.
     pub guest_lite: Option<Experiment>,
 }
 
-/// What is told of requests.
+/// Logs, traces and metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetrySettings {
-    /// Where a line for each request goes.
+    /// The destination of the access log.
     pub access_log: LogPlaceValue,
-    /// Where traces are sent.
+    /// The OTLP endpoint for traces.
     pub otlp: Option<String>,
-    /// The share of ordinary traces that are kept, in percent.
+    /// The sampling rate of ordinary traces, in percent.
     pub sampling: f64,
-    /// Traces a second that are kept in any case.
+    /// Traces per second that are sampled in any case.
     pub sampled_per_second: u64,
-    /// What names are hashed with.
+    /// The secret that pseudonyms are made with.
     pub salt: Option<SecretReference>,
     /// Whether the admin listener serves metrics.
     pub metrics: bool,
-    /// Whether the callers' listener serves them, too.
+    /// Whether the callers' listener also serves metrics.
     pub public_metrics: bool,
 }

@@ -1,20 +1,20 @@
-//! What settings look like: every section, every key, its kind and its words.
+//! The shape of settings: every section, every key, its kind and its words.
 //!
-//! One macro writes a section and its shape together, so that the reader, the printer, the schema, the reference page
-//! and the tests cannot differ.
+//! One macro defines a section together with its shape, so that the parser, the printer, the schema, the reference page
+//! and the tests cannot diverge.
 
 use crate::kind::Form;
 use crate::problem::Code;
 use crate::tree::Value;
 
-/// What a changed key needs before it holds.
+/// What a change of a key needs to take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing: it is applied to a running gateway.
     Live,
-    /// Another start.
+    /// A restart.
     Restart,
-    /// A gateway that acts on it: this one does not yet.
+    /// A later version: this one does not act on the key yet.
     NotYet,
 }
 
@@ -30,53 +30,53 @@ impl Needs {
     }
 }
 
-/// What is under a key.
+/// The shape of the value under a key.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// One value.
     Leaf(Leaf),
-    /// Several values of one kind.
+    /// A list of values of one kind.
     List(Leaf),
     /// A table with known keys.
     Section(SectionShape),
-    /// A table whose keys are names that somebody chooses; each holds a section.
+    /// A table with user-defined keys; each holds a section.
     Named(SectionShape),
 }
 
-/// One value.
+/// The shape of one value.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// What it looks like.
+    /// Its form.
     pub form: Form,
-    /// Writes a value in the canonical way; nothing if it is not of this kind.
+    /// Formats a value canonically; `None` if it is not of this kind.
     pub(crate) canonical: fn(&Value) -> Option<String>,
 }
 
-/// A table with known keys.
+/// The shape of a table with known keys.
 #[derive(Clone, Debug)]
 pub struct SectionShape {
-    /// What it is for.
+    /// Its description.
     pub doc: String,
     /// Its keys, in order.
     pub keys: Vec<KeyShape>,
-    /// What its keys are called, and the mistake of naming one that does not exist.
+    /// The noun for its keys, and the problem code for an unknown one.
     pub(crate) noun: (&'static str, Code),
 }
 
-/// A key of a section.
+/// The shape of one key of a section.
 #[derive(Clone, Debug)]
 pub struct KeyShape {
-    /// Its name.
+    /// The name of the key.
     pub name: &'static str,
-    /// What it means.
+    /// Its description.
     pub doc: String,
-    /// What is under it.
+    /// The shape of its value.
     pub shape: Shape,
-    /// Whether it may be left out, which means that there is none.
+    /// Whether it may be absent, which means that there is none.
     pub is_optional: bool,
-    /// What holds where it is left out, as TOML.
+    /// The default as TOML.
     pub default: Option<&'static str>,
-    /// What a change needs.
+    /// What a change needs to take effect.
     pub needs: Needs,
 }
 
@@ -88,7 +88,7 @@ impl SectionShape {
     }
 }
 
-/// The lines of a documentation comment as one text.
+/// The lines of a doc comment as one text.
 pub(crate) fn joined(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
 }

@@ -1,6 +1,6 @@
-//! Writes settings as one canonical text, and says how two of them differ.
+//! Formats settings as canonical TOML, and compares two of them.
 //!
-//! What is written can be read again and gives equal settings. Secrets show where they are found, never what they are.
+//! The output can be parsed again and gives equal settings. For secrets it contains the reference, never the value.
 
 use crate::field::join;
 use crate::load::{Layers, Written};
@@ -13,10 +13,10 @@ use crate::tree::{Entry, Node, Table, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A table of the text: its header, and its keys.
+/// A table of the output: its header and its keys.
 struct Block {
     header: String,
-    /// The same, with `NAME` for names that somebody chose.
+    /// The header with `NAME` in place of user-defined names.
     pattern: String,
     /// Whether it must be written even if it has no keys.
     is_chosen: bool,
@@ -26,12 +26,12 @@ struct Block {
 struct Line {
     key: &'static str,
     text: String,
-    /// Nothing for a default.
+    /// `None` for a default.
     origin: Option<Origin>,
     needs: Needs,
 }
 
-/// Where a section stands: by its name, and with `NAME` for names that somebody chose.
+/// The path of a section: as written, and with `NAME` in place of user-defined names.
 struct Header<'a> {
     name: &'a str,
     pattern: &'a str,
@@ -85,7 +85,7 @@ fn line(key: &KeyShape, leaf: &Leaf, entry: Option<&Entry>) -> Option<Line> {
     }
 }
 
-/// Everything that holds, as TOML; with where each value was written, if asked for.
+/// All effective settings as TOML, optionally with the origin of each value.
 #[must_use]
 pub fn show(written: &impl AsRef<Written>, with_origins: bool) -> String {
     let Layers { tree, sources, .. } = written.as_ref().layers();
@@ -106,20 +106,20 @@ pub fn show(written: &impl AsRef<Written>, with_origins: bool) -> String {
     out
 }
 
-/// One key that holds, and where it was written.
+/// One effective key, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
     /// The dotted key.
     pub key: String,
-    /// Its value, as TOML. A secret is where it is found.
+    /// Its value as TOML. For a secret it is the reference.
     pub value: String,
-    /// Where it was written; `default` where nobody wrote it.
+    /// The origin; `default` if it was not written anywhere.
     pub origin: String,
-    /// What a change of it needs before it holds.
+    /// What a change of it needs to take effect.
     pub needs: Needs,
 }
 
-/// Everything that holds, key by key.
+/// All effective keys.
 #[must_use]
 pub fn listed(written: &impl AsRef<Written>) -> Vec<ListedKey> {
     let Layers { tree, sources, .. } = written.as_ref().layers();
@@ -135,22 +135,22 @@ pub fn listed(written: &impl AsRef<Written>) -> Vec<ListedKey> {
     keys
 }
 
-/// Where a value was written, safe to show.
+/// The origin of a value, safe to display.
 fn origin_of(sources: &Sources, origin: Option<Origin>) -> String {
     let place = origin.map_or_else(|| "default".to_owned(), |origin| sources.place(origin));
     crate::render::printable(&place)
 }
 
-/// A key whose value differs.
+/// A key with different values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The dotted key.
     pub key: String,
-    /// What it was, as TOML; nothing if it was not there.
+    /// The old value as TOML; `None` if it was absent.
     pub old: Option<String>,
-    /// What it is, as TOML; nothing if it is not there any more.
+    /// The new value as TOML; `None` if it is absent.
     pub new: Option<String>,
-    /// What the change needs before it holds.
+    /// What the change needs to take effect.
     pub needs: Needs,
 }
 
@@ -177,13 +177,13 @@ pub(crate) fn values(written: &Written) -> BTreeMap<String, String> {
     flat(&written.layers().tree).into_iter().map(|(key, (value, _))| (key, value)).collect()
 }
 
-/// What differs between two settings, key by key.
+/// The differences between two settings, key by key.
 #[must_use]
 pub fn diff(old: &impl AsRef<Written>, new: &impl AsRef<Written>) -> Vec<Change> {
     differences(&old.as_ref().layers().tree, &new.as_ref().layers().tree)
 }
 
-/// What was set other than the profile has it, and is not followed yet.
+/// Keys that differ from the profile and have no effect yet.
 #[must_use]
 pub fn unfollowed(written: &impl AsRef<Written>) -> Vec<Change> {
     written.as_ref().unfollowed.clone()

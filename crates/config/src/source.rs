@@ -1,12 +1,12 @@
-//! Where settings come from, and where in it a value was written.
+//! Sources of settings, and the positions of values in them.
 //!
-//! Every value remembers the source and the bytes it was read from, so that what is wrong with it can be shown in
-//! place. **What it will not do.** It reads nothing by itself: texts are handed in.
+//! Every value stores its source and its byte range, so that a problem can be shown in place. **What it does not do.**
+//! It does not read anything itself: texts are passed in.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What kind of place settings were written in.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
     /// A profile that comes with Seawall.
@@ -19,25 +19,25 @@ pub enum SourceKind {
     Argument,
 }
 
-/// A text with settings, and what people call it.
+/// A text with settings, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The path of a file, the name of a profile, of a variable, or of an argument.
     pub name: String,
-    /// What is written there. For a variable or an argument: the name, an equals sign, the value.
+    /// The content. For a variable or an argument: the name, an equals sign, the value.
     pub text: Arc<str>,
-    /// What kind of place it is.
+    /// The kind of source.
     pub kind: SourceKind,
 }
 
 impl Source {
-    /// A file of this name with this text.
+    /// A file with this name and text.
     #[must_use]
     pub fn file(name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into(), kind: SourceKind::File }
     }
 
-    /// Where a byte of the text is, in words: `seawall.toml:12`, `profile demo`, `SEAWALL__ADMIN__LISTEN`.
+    /// The position of a byte for display: `seawall.toml:12`, `profile demo`, `SEAWALL__ADMIN__LISTEN`.
     #[must_use]
     pub fn place(&self, at: usize) -> String {
         match self.kind {
@@ -58,7 +58,7 @@ impl Source {
         Position { line, column, line_start }
     }
 
-    /// The line that holds this byte, without its end.
+    /// The line that starts at this byte, without its line end.
     #[must_use]
     pub(crate) fn line_at(&self, line_start: usize) -> &str {
         let rest = self.text.get(line_start..).unwrap_or_default();
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-/// The nearest place at or before `at` that is between two characters.
+/// The nearest character boundary at or before `at`.
 pub(crate) fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -87,7 +87,7 @@ pub struct Position {
     pub(crate) line_start: usize,
 }
 
-/// The bytes of a source that something was read from.
+/// The byte range of a source that a value was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub(crate) source: usize,
@@ -106,7 +106,7 @@ impl Origin {
     }
 }
 
-/// All texts that were read, in the order in which each overrules those before it.
+/// All sources, each overriding those before it.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(Arc<Vec<Source>>);
 
@@ -125,7 +125,7 @@ impl Sources {
         self.0.get(source).map_or("", |source| &*source.text)
     }
 
-    /// The same in other memory; only texts of files, which came from outside, are shared.
+    /// A copy in newly allocated memory; only texts of files, which were passed in, are shared.
     pub(crate) fn copied(&self) -> Self {
         let copied = |source: &Source| match source.kind {
             SourceKind::File => source.clone(),
@@ -134,19 +134,19 @@ impl Sources {
         Self(Arc::new(self.0.iter().map(copied).collect()))
     }
 
-    /// Where something was written, in words.
+    /// The position of an origin for display.
     #[must_use]
     pub fn place(&self, origin: Origin) -> String {
         self.of(origin).map_or_else(|| "default".to_owned(), |source| source.place(origin.start))
     }
 }
 
-/// A value and where it was written.
+/// A value and its origin.
 #[derive(Clone, Debug)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it was written.
+    /// Its origin.
     pub origin: Origin,
 }
 

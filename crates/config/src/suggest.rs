@@ -1,10 +1,10 @@
-//! What somebody probably meant.
+//! Suggestions for misspelt names.
 
 use strsim::damerau_levenshtein;
 
-/// The one of `known` that was probably meant by `word`: the nearest by letters, or the only one that shares a part.
+/// The most likely intended one of `known`: the nearest by edit distance, or the only one that shares a part.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    // Comparing costs the product of both lengths, and nobody mistypes a name that long.
+    // The comparison costs the product of both lengths, and a name this long is not a typo.
     if word.len() > 100 {
         return None;
     }

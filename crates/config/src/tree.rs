@@ -1,7 +1,7 @@
-//! Values as they were written, each with its place, and how layers of them become one.
+//! Parsed TOML values with their origins, and the merging of layers.
 //!
-//! Tables are merged key by key; of everything else the later one replaces the earlier. **What it will not do.** It
-//! knows nothing of what keys mean.
+//! Tables are merged key by key; any other value is replaced by the later one. **What it does not do.** It does not
+//! know the meaning of keys.
 
 use crate::cover::cover_line;
 use crate::problem::{Code, Problem, Problems};
@@ -10,33 +10,33 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// No text with settings is longer than this.
+/// Maximum size of a text with settings.
 pub(crate) const LONGEST_TEXT: usize = 16 << 20;
 
-/// After so many mistakes in the grammar the rest is guesswork.
+/// Maximum number of syntax errors reported; more would be guesswork.
 const MOST_SYNTAX_ERRORS: usize = 20;
 
-/// A value as it was written.
+/// A parsed TOML value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// Keys and values.
+    /// A table.
     Table(Table),
-    /// Values in order.
+    /// An array.
     List(Vec<Node>),
-    /// A text in quotes.
+    /// A string.
     Text(String),
     /// A whole number.
     Integer(i64),
-    /// Another number.
+    /// A floating-point number.
     Float(f64),
     /// True or false.
     Boolean(bool),
-    /// A date or a time, as TOML writes it.
+    /// A date or a time in TOML notation.
     Date(String),
 }
 
 impl Value {
-    /// What it is, in words.
+    /// The name of its type for messages.
     pub(crate) const fn noun(&self) -> &'static str {
         match self {
             Self::Table(_) => "a table",
@@ -49,34 +49,31 @@ impl Value {
         }
     }
 
-    /// Whether it is the word that takes something away.
+    /// Whether it is the word `none`, which removes a value.
     pub(crate) fn is_none_word(&self) -> bool {
         matches!(self, Self::Text(text) if text == "none")
     }
 }
 
-/// A value and where it was written.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    /// The value.
     pub(crate) value: Value,
-    /// Where it was written.
     pub(crate) origin: Origin,
 }
 
 /// A value under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// Where the key was written.
+    /// The origin of the key.
     pub(crate) key: Origin,
-    /// The value.
     pub(crate) node: Node,
 }
 
-/// Values by their keys.
+/// Values by key.
 pub(crate) type Table = BTreeMap<String, Entry>;
 
-/// Reads a TOML document. What can be read is returned even where something else cannot.
+/// Parses a TOML document. What can be parsed is returned even after an error.
 pub(crate) fn parse(text: &str, source: usize, problems: &mut Problems) -> Table {
     if text.len() > LONGEST_TEXT {
         let message = format!("{} bytes are more than settings may have ({LONGEST_TEXT})", text.len());
@@ -90,11 +87,11 @@ pub(crate) fn parse(text: &str, source: usize, problems: &mut Problems) -> Table
         let message = error.message().trim_end_matches('.').replace('\n', ", ");
         problems.add(Problem::error(Code::Syntax, format!("this is not TOML: {message}"), place));
     }
-    // What was skipped after a mistake would be missed elsewhere, and the second complaint would hide the first.
+    // Keys skipped after a syntax error would be reported as missing, and those reports would hide the real error.
     table(document.into_inner(), source, problems)
 }
 
-/// Reads one TOML value that begins at `start` of its source; nothing if it is none.
+/// Parses one TOML value that begins at `start` of its source; `None` if it is not valid.
 pub(crate) fn parse_value(text: &str, source: usize, start: usize) -> Option<Node> {
     let parsed = DeValue::parse(text).ok()?;
     let mut ignored = Problems::default();
@@ -123,7 +120,7 @@ fn table(read: DeTable<'_>, source: usize, problems: &mut Problems) -> Table {
         let place = Origin::new(source, key.span());
         let mut node = node(value, source, problems);
         if matches!(node.value, Value::Table(_)) {
-            // The name says more about a table than its braces do.
+            // The name of a table is a better position for messages than its braces.
             node.origin = place;
         }
         table.insert(key.into_inner().into_owned(), Entry { key: place, node });
@@ -154,14 +151,14 @@ fn node(read: Spanned<DeValue<'_>>, source: usize, problems: &mut Problems) -> N
     Node { value, origin }
 }
 
-/// Lays `over` on top of `under`.
+/// Merges `over` into `under`.
 pub(crate) fn merge(under: &mut Table, over: Table) {
     for (key, entry) in over {
         match under.get_mut(&key) {
             Some(Entry { key: place, node: Node { value: Value::Table(below), origin } }) => {
                 if let Value::Table(above) = entry.node.value {
                     merge(below, above);
-                    // Of two headers the later one is where somebody looks first.
+                    // Of two headers the later one is the better position for messages.
                     (*place, *origin) = (entry.key, entry.node.origin);
                 } else {
                     under.insert(key, entry);

@@ -1,8 +1,9 @@
 //! Settings from environment variables and arguments.
 //!
-//! `SEAWALL__BUDGET__DAY=$100/day` sets `budget.day`. Case does not matter, and what is neither letter nor digit in a name
-//! is an underscore. The value is read as TOML if it is TOML that fits there, and as plain text otherwise.
-//! **What it will not do.** It does not read the environment; and `SEAWALL_` with one underscore is not ours.
+//! `SEAWALL__BUDGET__DAY=$100/day` sets `budget.day`. Names are case-insensitive, and characters that are neither
+//! letters nor digits are written as underscores. The value is parsed as TOML if it is valid TOML for that key, and as
+//! plain text otherwise. **What it does not do.** It does not read the environment; `SEAWALL_` with one underscore is
+//! not used.
 
 use crate::field::{join, what_exists};
 use crate::kind::quoted;
@@ -16,18 +17,18 @@ use toml::de::{DeTable, DeValue};
 
 const PREFIX: &str = "SEAWALL__";
 
-/// Keys that lead somewhere, and what to put there.
+/// A key path and the value to set.
 pub(crate) struct Assignment {
     steps: Vec<String>,
     source: usize,
-    /// Where the value begins in the source.
+    /// The byte at which the value begins in the source.
     start: usize,
     value: String,
     is_variable: bool,
 }
 
 impl Assignment {
-    /// The one that sets the profile, which no section has.
+    /// The value, if this sets the profile, which belongs to no section.
     pub(crate) fn profile(&self) -> Option<(&str, Origin)> {
         let is_profile = self.steps.len() == 1 && plain(&self.steps[0]) == "profile";
         is_profile.then(|| (self.value.as_str(), self.value_origin()))
@@ -42,12 +43,12 @@ impl Assignment {
     }
 }
 
-/// Whether a variable of this name is meant for us.
+/// Whether a variable of this name is a setting.
 pub(crate) fn is_ours(name: &str) -> bool {
     name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
-/// What variables of ours say.
+/// The assignments of our environment variables.
 pub(crate) fn from_variables(
     variables: &[(String, String)],
     sources: &mut Sources,
@@ -75,7 +76,7 @@ pub(crate) fn from_variables(
     assignments.into_iter().filter(|one| is_short(one, problems)).collect()
 }
 
-/// What arguments say: dotted keys as in TOML, and values.
+/// The assignments of arguments: dotted keys as in TOML, and values.
 pub(crate) fn from_arguments(
     arguments: &[(String, String)],
     sources: &mut Sources,
@@ -137,7 +138,7 @@ fn dotted(key: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Lower case, with an underscore for whatever a variable's name cannot hold.
+/// Lower case, with underscores for characters that a variable's name cannot contain.
 fn plain(name: &str) -> String {
     let one = |character: char| {
         if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '_' }
@@ -145,7 +146,7 @@ fn plain(name: &str) -> String {
     name.chars().map(one).collect()
 }
 
-/// Lays an assignment on top of what there is.
+/// Merges an assignment into the table.
 pub(crate) fn assign(one: &Assignment, shape: &SectionShape, below: &mut Table, problems: &mut Problems) {
     if let Some(over) = section(one, &one.steps, shape, Some(below), "", problems) {
         merge(below, over);
@@ -226,7 +227,7 @@ fn table_node(one: &Assignment) -> Node {
     parse_value(&one.value, one.source, one.start).unwrap_or_else(|| text_node(one))
 }
 
-/// TOML where it is TOML that fits, and plain text where that fits better.
+/// Parses the value as TOML if the result fits the key, and as plain text otherwise.
 fn leaf_node(one: &Assignment, leaf: &Leaf, is_list: bool) -> Node {
     let text = text_node(one);
     let Some(node) = parse_value(&one.value, one.source, one.start) else { return text };

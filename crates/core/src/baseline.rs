@@ -1,10 +1,10 @@
-//! What is usual for one target: quantiles of a duration over the last hour.
+//! The usual latency of one target: quantiles of a duration over the last hour.
 //!
-//! A fixed limit cannot tell a slow answer from the answer of a model that thinks. A [`Baseline`] learns what a target
-//! usually takes, in four slices of a quarter of an hour, each a histogram of fixed size. A quantile is right to within an
-//! eighth and is computed anew when a sixteenth of the samples is new, so that reading it costs nothing.
+//! A fixed limit cannot tell a slow answer from that of a model that is reasoning. A [`Baseline`] learns what a target
+//! usually takes, in four slices of a quarter of an hour, each a histogram of fixed size. A quantile is accurate to
+//! within an eighth. It is recomputed when a sixteenth of the samples is new, so that reading it costs nothing.
 //!
-//! **What it will not do.** It says nothing before it has as many samples as the reader asks for.
+//! **What it does not do.** It returns nothing before it has as many samples as the reader requires.
 
 use crate::histogram::{BUCKETS, bucket_of, end_of};
 use crate::time::Timestamp;
@@ -13,10 +13,10 @@ use std::time::Duration;
 const SLICES: usize = 4;
 const SLICE: Duration = Duration::from_secs(15 * 60);
 
-/// Quantiles are computed anew when one in so many samples is new.
+/// Quantiles are recomputed when one in this many samples is new.
 const REFRESH: u64 = 16;
 
-/// Durations of the last hour.
+/// The durations of the last hour.
 ///
 /// ```
 /// use seawall_core::baseline::Baseline;
@@ -34,7 +34,7 @@ const REFRESH: u64 = 16;
 #[derive(Clone, Debug)]
 pub struct Baseline {
     slices: Box<[[u32; BUCKETS]; SLICES]>,
-    /// The number of the newest slice since the clock's origin.
+    /// The index of the newest slice, counted from the clock's origin.
     newest: u64,
     count: u64,
     unread: u64,
@@ -43,7 +43,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Without any sample.
+    /// Creates a baseline without samples.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Baseline {
         }
     }
 
-    /// Takes in one sample.
+    /// Records one sample.
     pub fn record(&mut self, duration: Duration, now: Timestamp) {
         let forgot = self.advance(now);
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -69,19 +69,19 @@ impl Baseline {
         }
     }
 
-    /// What half of the samples do not exceed, once there are so many of them.
+    /// The median; `None` with fewer than `min_samples` samples.
     #[must_use]
     pub fn p50(&self, min_samples: u64) -> Option<Duration> {
         (self.count >= min_samples.max(1)).then_some(self.p50)
     }
 
-    /// What 99 in 100 samples do not exceed, once there are so many of them.
+    /// The p99; `None` with fewer than `min_samples` samples.
     #[must_use]
     pub fn p99(&self, min_samples: u64) -> Option<Duration> {
         (self.count >= min_samples.max(1)).then_some(self.p99)
     }
 
-    /// Forgets what is more than an hour old; returns whether there was any.
+    /// Drops samples that are more than an hour old; returns whether there were any.
     fn advance(&mut self, now: Timestamp) -> bool {
         let current = (now.as_nanos() / u64::try_from(SLICE.as_nanos()).unwrap_or(u64::MAX)).max(self.newest);
         let before = self.count;
@@ -149,7 +149,7 @@ mod tests {
                 recent.sort_unstable();
                 let count = recent.len() as u64;
                 prop_assert_eq!(baseline.p50(count + 1), None);
-                // Below sixteen samples every one is read at once.
+                // Up to sixteen samples, the quantiles are recomputed with every sample.
                 if count <= 16 {
                     let near = |found: Option<Duration>, exact: u64| {
                         let found = u64::try_from(found.unwrap().as_micros()).unwrap();

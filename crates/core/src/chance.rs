@@ -1,7 +1,7 @@
-//! Chance, as a value.
+//! Randomness as a value.
 //!
-//! A machine that needs a random number takes a [`Draw`]: 64 uniformly random bits that someone else drew.
-//! With the same draws the same decisions follow, which is what makes a simulated day repeatable.
+//! A machine that needs a random number takes a [`Draw`]: 64 uniformly random bits that its caller drew. The same draws
+//! lead to the same decisions, which makes a simulated day reproducible.
 
 use crate::time::nanos;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use std::time::Duration;
 pub struct Draw(u64);
 
 impl Draw {
-    /// The lowest number that can be drawn.
+    /// The lowest possible draw.
     pub const LOWEST: Self = Self(0);
-    /// The number in the middle.
+    /// The middle of the range.
     pub const MIDDLE: Self = Self(1 << 63);
-    /// The highest number that can be drawn.
+    /// The highest possible draw.
     pub const HIGHEST: Self = Self(u64::MAX);
 
     /// Wraps 64 random bits.
@@ -34,20 +34,20 @@ impl Draw {
         Self(bits)
     }
 
-    /// The bits themselves.
+    /// The 64 bits.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// A duration spread evenly over `low..=high`. Where `high` is below `low`, `low`.
+    /// A duration uniformly distributed over `low..=high`; `low` if `high` is below it.
     #[must_use]
     pub fn between(self, low: Duration, high: Duration) -> Duration {
         let (low, high) = (nanos(low), nanos(high));
         Duration::from_nanos(low.saturating_add(self.below(high.saturating_sub(low).saturating_add(1))))
     }
 
-    /// A whole number spread evenly over `0..bound`; zero when `bound` is zero.
+    /// An integer uniformly distributed over `0..bound`; zero if `bound` is zero.
     #[must_use]
     pub fn below(self, bound: u64) -> u64 {
         // The high half of a 128-bit product: no division, and no bias worth measuring at these bounds.
@@ -55,8 +55,8 @@ impl Draw {
     }
 }
 
-/// A stream of draws that a seed decides. The generator is splitmix64: small, fast, and good enough that no draw tells
-/// the next to who does not know the seed.
+/// A deterministic stream of draws from a seed. The generator is splitmix64: small, fast, and good enough that a draw
+/// does not reveal the next one without knowledge of the seed.
 ///
 /// ```
 /// use seawall_core::chance::SeededChance;
@@ -67,7 +67,7 @@ impl Draw {
 pub struct SeededChance(u64);
 
 impl SeededChance {
-    /// The stream of this seed.
+    /// Creates the stream of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)

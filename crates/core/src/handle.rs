@@ -1,7 +1,6 @@
-//! What code that waits needs of the world it runs in.
+//! The runtime interface of code that waits: clock, random source and timer.
 //!
-//! A clock, chance and a timer, as one handle. The gateway hands in the real ones, the simulator its virtual ones; nothing
-//! in between can tell the difference.
+//! The gateway passes in the real ones and the simulator its virtual ones, so that the same code runs in both.
 
 use crate::chance::Draw;
 use crate::deadline::Deadline;
@@ -10,29 +9,30 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// A clock that never goes back, and a way to wait for a moment on it. Clones count alike.
+/// A monotonic clock and a timer on it. Clones share the same clock.
 pub trait Timer: Clone + Send + Sync + 'static {
-    /// This moment.
+    /// The current time.
     fn monotonic(&self) -> Timestamp;
 
-    /// Ends at this moment or later, never earlier.
+    /// Completes at `moment` or later, never earlier.
     fn sleep_until(&self, moment: Timestamp) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// Time, the date, chance and waiting. Cloning it gives another handle to the same world.
+/// Clocks, random source and timer. Clones are handles to the same runtime.
 pub trait Runtime: Timer {
-    /// This moment on both clocks. Who does not need the date asks for the monotonic clock alone, which is half as dear
-    /// where each is a clock of its own.
+    /// The current time on both clocks. Code that does not need the date should read only the monotonic clock: where
+    /// the two are separate clocks, that costs half as much.
     fn now(&self) -> Now;
 
-    /// A number nobody could foresee, or that a seed decides.
+    /// A random number: unpredictable, or determined by a seed.
     fn draw(&self) -> Draw;
 }
 
-/// The outcome of `work`, or nothing if the deadline comes first. Work that is ready at the deadline counts.
+/// The output of `work`, or `None` if the deadline comes first. Work that is ready at the deadline counts.
 pub async fn within<T>(timer: &impl Timer, deadline: Deadline, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
-    // Most work is ready at once or long before; a timer is set up only for what has to be waited for.
+    // Most work is ready at once or long before the deadline, so the timer is created only if there is something to
+    // wait for.
     let mut alarm = pin!(async { timer.sleep_until(deadline.moment()).await });
     poll_fn(|context| {
         if let Poll::Ready(outcome) = work.as_mut().poll(context) {
@@ -43,7 +43,7 @@ pub async fn within<T>(timer: &impl Timer, deadline: Deadline, work: impl Future
     .await
 }
 
-/// Lets everything that is ready on this thread have its turn first, once.
+/// Yields once, so that all tasks that are ready on this thread run first.
 pub async fn after_you() {
     let mut has_waited = false;
     poll_fn(|context| {

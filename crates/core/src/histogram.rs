@@ -1,7 +1,7 @@
-//! Durations counted in buckets, by many threads, in fixed memory.
+//! A lock-free latency histogram with fixed memory.
 //!
-//! Eight buckets per doubling, from a microsecond to over an hour: a quantile is right to within an eighth, and
-//! recording is two additions. Lists of latencies grow without bound; this does not.
+//! Eight buckets per doubling, from a microsecond to over an hour: a quantile is accurate to within an eighth, and
+//! recording is two additions. A list of latencies would grow without bound; this does not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,27 +30,27 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Empty.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), micros: AtomicU64::new(0) }
     }
 
-    /// Counts one duration.
+    /// Records one duration.
     pub fn record(&self, duration: Duration) {
-        // What is longer than the last bucket would spoil the mean for good.
+        // Clamped, because a single duration beyond the last bucket would distort the mean permanently.
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(end_of(BUCKETS - 1));
         self.buckets[bucket_of(micros)].fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// How many have been counted.
+    /// The number of recorded durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
-    /// Their mean, to a microsecond.
+    /// The mean, to a microsecond.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         let micros = self.micros.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Histogram {
         if total == 0 {
             return None;
         }
-        // A hair less, so that 0.29 of 100, which is not quite 29 in binary, is not read as the thirtieth.
+        // Slightly less, so that 0.29 of 100, which is not exactly 29 in binary, does not select the thirtieth.
         let wanted = (share.clamp(0.0, 1.0) * total as f64 * (1.0 - 1e-12)).ceil().max(1.0);
         let mut seen = 0;
         let bucket = counts.iter().position(|count| {
@@ -82,7 +82,7 @@ impl Default for Histogram {
     }
 }
 
-/// The first eight buckets hold one microsecond each; from there, each doubling is cut into eight.
+/// The first eight buckets hold one microsecond each; from there, each doubling is divided into eight.
 pub(crate) fn bucket_of(micros: u64) -> usize {
     let bucket = if micros < PER_DOUBLING {
         micros

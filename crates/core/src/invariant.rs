@@ -1,8 +1,8 @@
-//! The laws of the machines, as functions.
+//! The invariants of the core, as functions.
 //!
-//! Each law is one pure function over what was observed: it knows no machine's inside. Property tests call them,
-//! the simulator checks them over a whole simulated day, and a running gateway counts violations. A law that is
-//! broken is a bug of ours, whatever the input was.
+//! Each invariant is one pure function over observations: it knows no implementation details. Property tests call
+//! them, the simulator checks them over a whole simulated day, and a running gateway counts violations. A violation is
+//! a bug in Seawall, whatever the input was.
 
 use crate::deadline::Deadline;
 use crate::history::Role;
@@ -13,57 +13,57 @@ use crate::vocabulary::{Level, words};
 use std::time::Duration;
 
 words! {
-    /// A promise that holds at every moment.
+    /// An invariant that holds at every moment.
     pub enum Law as "law" {
-        /// No window of a quota's period holds more than its limit.
+        /// No sliding window of a quota's period holds more than its limit.
         WindowWithinLimit = "window_within_limit",
-        /// Over any span a smoothed rate admits at most its burst and what the rate brings in that span.
+        /// Over any span a smoothed rate admits at most its burst plus the rate times the span.
         RateWithinBurst = "rate_within_burst",
-        /// What is available lies between nothing and the capacity.
+        /// Available units lie between zero and the capacity.
         UnitsWithinCapacity = "units_within_capacity",
-        /// What was consumed is what was granted less what was given back.
+        /// Consumed units equal granted units minus returned units.
         ConsumedIsGranted = "consumed_is_granted",
-        /// A refusal leaves everything as it was.
+        /// A refusal changes no state.
         RefusalLeavesNoTrace = "refusal_leaves_no_trace",
-        /// While a breaker is open nothing passes.
+        /// An open breaker passes no call.
         NothingPassesWhileOpen = "nothing_passes_while_open",
-        /// A trial has no more probes than its stage.
+        /// A half-open stage has no more probes than its size.
         ProbesWithinStage = "probes_within_stage",
-        /// Within an episode a breaker never goes back.
+        /// Within one episode a breaker's position never moves back.
         StandNeverGoesBack = "stand_never_goes_back",
-        /// A retry or hedge stays within its share of first attempts, or within what may always be in flight.
+        /// Retries and hedges stay within their share of first attempts, or within the in-flight floor.
         RetriesWithinShare = "retries_within_share",
-        /// A wait lies between its bounds.
+        /// A backoff lies between its bounds.
         WaitWithinBounds = "wait_within_bounds",
-        /// No attempt is started that cannot finish in time.
+        /// No attempt is started that cannot finish before the deadline.
         AttemptFitsDeadline = "attempt_fits_deadline",
         /// No request makes more attempts than its policy allows.
         AttemptsWithinLimit = "attempts_within_limit",
-        /// There are never more calls in flight than the limit.
+        /// Calls in flight never exceed the concurrency limit.
         InFlightWithinLimit = "in_flight_within_limit",
-        /// A time limit is shorter than the one around it.
+        /// A timeout is shorter than the one that contains it.
         ChildShorterThanParent = "child_shorter_than_parent",
-        /// What is posted and held never passes the cap, but for what calls cost beyond their worst case.
+        /// Posted plus held never exceeds the cap, except for cost above the worst case.
         SpendWithinCap = "spend_within_cap",
-        /// What was reserved is what has been released and what is held.
+        /// The reserved amount equals the released amount plus the held amount.
         MoneyIsConserved = "money_is_conserved",
-        /// Frames of a stream follow each other without a gap, and nothing follows the ending.
+        /// Frames of a stream are consecutive, and nothing follows the ending.
         FramesFollowEachOther = "frames_follow_each_other",
-        /// No frame is longer than its transport takes.
+        /// No frame exceeds the limit of its transport.
         FrameFitsTransport = "frame_fits_transport",
-        /// Who entered a queue is still inside or has left it once.
+        /// Every queue entry is still waiting or has left exactly once.
         EveryEntryAccountedFor = "every_entry_accounted_for",
         /// A degradation level falls by one step at a time.
         LevelFallsByOneStep = "level_falls_by_one_step",
-        /// No more tokens are sent than the limit.
+        /// No more input tokens are sent than the limit.
         InputWithinLimit = "input_within_limit",
-        /// A conversation begins with the user, and roles take turns.
+        /// A conversation begins with the user, and roles alternate.
         RolesTakeTurns = "roles_take_turns",
     }
 }
 
 impl Law {
-    /// What it promises, in a sentence.
+    /// Description of the invariant, as a sentence.
     #[must_use]
     pub const fn promise(self) -> &'static str {
         match self {
@@ -105,13 +105,13 @@ impl Law {
     }
 }
 
-/// A law that was found broken.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {detail}", law.name())]
 pub struct Violation {
-    /// Which.
+    /// The violated invariant.
     pub law: Law,
-    /// What was seen.
+    /// What was observed.
     pub detail: String,
 }
 
@@ -119,7 +119,7 @@ fn hold(law: Law, holds: bool, detail: impl FnOnce() -> String) -> Result<(), Vi
     if holds { Ok(()) } else { Err(Violation { law, detail: detail() }) }
 }
 
-/// Units admitted over time: when and how many, in order of time.
+/// Admitted units over time: timestamp and number, in order of time.
 pub type Admissions<'a> = &'a [(Timestamp, u64)];
 
 /// [`Law::WindowWithinLimit`].
@@ -148,9 +148,9 @@ pub fn window_within_limit(admitted: Admissions<'_>, limit: u64, period: Duratio
     Ok(())
 }
 
-/// [`Law::RateWithinBurst`], for one unit every `unit` at the even rate.
+/// [`Law::RateWithinBurst`], with one unit per `unit` at the steady rate.
 pub fn rate_within_burst(admitted: Admissions<'_>, burst: u64, unit: Duration) -> Result<(), Violation> {
-    // One bucket, filled continuously, that must never run dry: equivalent to looking at every span.
+    // A continuously filled token bucket that must never run dry, which is equivalent to checking every span.
     let (unit, mut last) = (u128::from(nanos(unit)), None);
     let full = u128::from(burst) * unit;
     let mut level = full;
@@ -167,7 +167,7 @@ pub fn rate_within_burst(admitted: Admissions<'_>, burst: u64, unit: Duration) -
     Ok(())
 }
 
-/// [`Law::UnitsWithinCapacity`]. Below nothing cannot be written; what must be looked at is the other end.
+/// [`Law::UnitsWithinCapacity`]. Unsigned numbers cannot be negative, so that only the upper bound is checked.
 pub fn units_within_capacity(available: u64, capacity: u64) -> Result<(), Violation> {
     hold(Law::UnitsWithinCapacity, available <= capacity, || format!("{available} of {capacity}"))
 }
@@ -187,7 +187,8 @@ pub fn refusal_leaves_no_trace<T: PartialEq + std::fmt::Debug>(
     hold(Law::RefusalLeavesNoTrace, before == after, || format!("{before:?} became {after:?}"))
 }
 
-/// [`Law::NothingPassesWhileOpen`], for a call that passed at `now` a breaker last seen open until `open_until`.
+/// [`Law::NothingPassesWhileOpen`], for a call that passed at `now` through a breaker last seen open until
+/// `open_until`.
 pub fn nothing_passes_while_open(now: Timestamp, open_until: Option<Timestamp>) -> Result<(), Violation> {
     let open = open_until.filter(|until| now < *until);
     hold(Law::NothingPassesWhileOpen, open.is_none(), || format!("a call at {now}, open until {open:?}"))
@@ -199,7 +200,7 @@ pub fn probes_within_stage(under_way: u32, succeeded: u32, size: u32) -> Result<
     hold(Law::ProbesWithinStage, probes <= size, || format!("{under_way} + {succeeded} in a stage of {size}"))
 }
 
-/// [`Law::StandNeverGoesBack`], for stands of which later is greater.
+/// [`Law::StandNeverGoesBack`], for positions of which a later one is greater.
 pub fn stand_never_goes_back<T: PartialOrd + std::fmt::Debug>(
     before: &T,
     after: &T,
@@ -207,8 +208,8 @@ pub fn stand_never_goes_back<T: PartialOrd + std::fmt::Debug>(
     hold(Law::StandNeverGoesBack, before <= after, || format!("{before:?} became {after:?}"))
 }
 
-/// [`Law::RetriesWithinShare`], for one that was granted when `retries` had been in the window before it and
-/// `in_flight` of them were still under way.
+/// [`Law::RetriesWithinShare`], for a retry that was granted after `retries` earlier ones in the window, of which
+/// `in_flight` were still in flight.
 pub fn retries_within_share(
     first_attempts: u64,
     retries: u64,
@@ -230,7 +231,7 @@ pub fn wait_within_bounds(wait: Duration, least: Duration, most: Duration) -> Re
     })
 }
 
-/// [`Law::AttemptFitsDeadline`], for an attempt that takes `attempt` after waiting `wait` from `now`.
+/// [`Law::AttemptFitsDeadline`], for an attempt of duration `attempt` after a backoff of `wait` from `now`.
 pub fn attempt_fits_deadline(
     now: Timestamp,
     wait: Duration,
@@ -257,7 +258,7 @@ pub fn child_shorter_than_parent(child: Duration, parent: Duration) -> Result<()
     hold(Law::ChildShorterThanParent, child < parent, || format!("{child:?} inside {parent:?}"))
 }
 
-/// [`Law::SpendWithinCap`], where calls have cost `overrun` more than their worst case in all.
+/// [`Law::SpendWithinCap`], with a total cost of `overrun` above the worst cases.
 pub fn spend_within_cap(posted: Money, held: Money, overrun: Money, cap: Money) -> Result<(), Violation> {
     let holds = posted.saturating_add(held) <= cap.saturating_add(overrun);
     hold(Law::SpendWithinCap, holds, || format!("{posted} posted and {held} held of {cap}"))
@@ -270,7 +271,7 @@ pub fn money_is_conserved(reserved: Money, released: Money, held: Money) -> Resu
     })
 }
 
-/// [`Law::FramesFollowEachOther`], for a frame that a client gets after those up to `last` on one connection.
+/// [`Law::FramesFollowEachOther`], for a frame that a client receives after those up to `last` on one connection.
 pub fn frames_follow_each_other(index: u64, last: Option<u64>, ended: bool) -> Result<(), Violation> {
     let expected = last.map_or(Some(0), |last| last.checked_add(1));
     hold(Law::FramesFollowEachOther, !ended && expected == Some(index), || {
@@ -283,8 +284,8 @@ pub fn frame_fits_transport(bytes: usize, limit: usize) -> Result<(), Violation>
     hold(Law::FrameFitsTransport, bytes <= limit, || format!("{bytes} of {limit} bytes"))
 }
 
-/// [`Law::EveryEntryAccountedFor`], for a queue that `entered` have entered, that these have `left` by reason, and in
-/// which `inside` wait.
+/// [`Law::EveryEntryAccountedFor`], for a queue that `entered` requests have entered, that `left` have left by reason,
+/// and in which `inside` still wait.
 pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Result<(), Violation> {
     let accounted = left.iter().fold(u128::from(inside), |sum, count| sum + u128::from(*count));
     hold(Law::EveryEntryAccountedFor, accounted == u128::from(entered), || {
@@ -292,7 +293,7 @@ pub fn every_entry_accounted_for(entered: u64, left: &[u64], inside: u64) -> Res
     })
 }
 
-/// [`Law::LevelFallsByOneStep`]. It may rise by any number.
+/// [`Law::LevelFallsByOneStep`]. A level may rise by any number of steps.
 pub fn level_falls_by_one_step(before: Level, after: Level) -> Result<(), Violation> {
     hold(Law::LevelFallsByOneStep, before.index() <= after.index() + 1, || format!("{before} became {after}"))
 }

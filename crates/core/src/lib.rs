@@ -1,44 +1,45 @@
-//! The resilience machines of Seawall.
+//! The resilience state machines of Seawall: admission, retries, circuit breaking, quotas, budgets, fallback.
 //!
-//! Everything here decides and nothing here acts. A machine is state plus a pure step: what happened and what
-//! time it is go in, a decision comes out. There is no clock, no random source, no task and no socket in this
-//! crate, so each machine can be used alone, tested exhaustively, and replayed on a virtual clock.
+//! Everything here decides and nothing here acts. Each machine is sans-I/O: state plus a pure step that takes an event
+//! and the current time and returns a decision. The crate reads no clock, has no random source, spawns no task and
+//! opens no socket, so each machine can be used alone, tested exhaustively, and replayed on a virtual clock.
 //!
 //! | module | question it answers |
 //! | --- | --- |
-//! | [`failure`] | what went wrong, whose fault it is, where trying again can help |
-//! | [`retry`] | the same target again, another, or give up; how long to wait; hedge or not |
-//! | [`credit`] | whether the node can afford one more attempt |
-//! | [`breaker`] | whether this target may be called |
-//! | [`pressure`] | how gently to try again |
-//! | [`quota`] | whether everybody has room for this request, and if not, when |
-//! | [`waiting`] | when it is this caller's turn |
-//! | [`queue`] | who of those that wait gets the next place, and who should not wait at all |
+//! | [`failure`] | what kind of failure was it, who caused it, and can a retry or failover help |
+//! | [`retry`] | retry on the same target, fail over, or give up; how long to back off; whether to hedge |
+//! | [`credit`] | does the node's retry budget allow one more attempt |
+//! | [`breaker`] | may this target be called |
+//! | [`pressure`] | how far to slow down retries against a struggling target |
+//! | [`quota`] | does every rate limit have room for this request, and if not, when to retry |
+//! | [`waiting`] | when is it this caller's turn |
+//! | [`queue`] | which waiting request gets the next concurrency slot, and which should be shed at once |
 //! | [`baseline`] | what is usual for a target, over the last hour |
-//! | [`ladder`] | how far to step down, from what is measured |
-//! | [`sender`] | how fast to send to who throttles us |
-//! | [`in_flight`] | whether there is a place for one more call |
-//! | [`body_memory`] | whether there is memory for one more piece of a body |
-//! | [`deadline`] | how much time is left, and for whom |
-//! | [`budget`] | whether there is money for this request, and how the day stands |
-//! | [`framing`] | what to send a client now of what a model has said, and how it ends |
-//! | [`router`] | what a request is worth: its priority, its models, whether a prepared answer comes first |
-//! | [`hours`] | whether it is that time of day, and when that changes |
-//! | [`strategy`] | how often a failure is worth trying again, and what to answer with instead |
-//! | [`cache_policy`] | who may see a kept answer, for how long, and who asks when many want the same |
+//! | [`ladder`] | which degradation level the measurements call for |
+//! | [`sender`] | how fast to send to an upstream that throttles us |
+//! | [`in_flight`] | does the concurrency limit allow one more call |
+//! | [`body_memory`] | is there memory for one more chunk of a request body |
+//! | [`deadline`] | how much time is left, and for which step |
+//! | [`budget`] | is there money for this request, and how much of the day's budget is used |
+//! | [`framing`] | what part of a model's output to send to the client now, and how the stream ends |
+//! | [`router`] | the request's priority, its models, and whether a prepared answer comes first |
+//! | [`hours`] | is it that time of day, and when does that change |
+//! | [`strategy`] | how often a failure is worth a retry, and what to answer with instead |
+//! | [`cache_policy`] | who may see a cached answer, for how long, and which of many equal requests asks the model |
 //! | [`tokens`] | how many tokens a text has |
 //! | [`history`] | which turns of a conversation go to the model |
 //! | [`money`] | what tokens cost, to the nano-dollar |
-//! | [`media`] | how many tokens a picture comes to |
-//! | [`untracked`] | how many tokens of input a call may be billed for |
-//! | [`evaluator`] | what may be done for this request, and why no more |
-//! | [`rollout`] | how far a protection has been brought in, and for whom |
-//! | [`handle`] | nothing: it is the clock, the chance and the timer that callers hand in |
-//! | [`vocabulary`] | what the words mean that several of these share |
-//! | [`invariant`] | whether the laws of all these hold |
+//! | [`media`] | how many tokens an image counts as |
+//! | [`untracked`] | how many input tokens a call may be billed for |
+//! | [`evaluator`] | what this request may use, and why no more |
+//! | [`rollout`] | how far a protection has been rolled out, and to which callers |
+//! | [`handle`] | none: the clock, random source and timer that callers pass in |
+//! | [`vocabulary`] | what the terms mean that several of these modules share |
+//! | [`invariant`] | do the invariants of all these machines hold |
 //!
-//! Settings are plain `…Options` that anybody can write; a constructor that refuses nonsense by name turns them
-//! into what a machine works with. Permits, reservations and credits are values: dropped, they settle themselves.
+//! Settings are plain `...Options` structs with public fields; their constructor validates them, names the setting that
+//! is wrong, and returns what the machine works with. Permits, reservations and credits are RAII values: dropping one
+//! settles it.
 
 pub mod baseline;
 pub mod body_memory;

@@ -1,19 +1,19 @@
-//! How many tokens a picture comes to, by the rules that vendors publish.
+//! Image tokens, by the rules that vendors publish.
 //!
-//! Each rule is an upper bound: vendors scale large pictures down before they count, which never makes more tokens. A picture
-//! whose size cannot be read counts as the most that its vendor ever counts.
+//! Each rule is an upper bound: vendors scale large images down before they count, which never yields more tokens. An
+//! image whose size cannot be read counts as its vendor's maximum.
 
-/// The size of a picture, in pixels.
+/// The size of an image in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageSize {
-    /// From left to right.
+    /// Horizontal pixels.
     pub width: u32,
-    /// From top to bottom.
+    /// Vertical pixels.
     pub height: u32,
 }
 
 impl ImageSize {
-    /// The size that the beginning of a PNG, GIF, WebP or JPEG file gives.
+    /// Reads the size from the header of a PNG, GIF, WebP or JPEG file.
     ///
     /// ```
     /// use seawall_core::media::ImageSize;
@@ -56,7 +56,7 @@ fn read_webp(file: &[u8]) -> Option<ImageSize> {
     }
 }
 
-/// From segment to segment until one begins a frame.
+/// Skips segments until one begins a frame.
 fn read_jpeg(file: &[u8]) -> Option<ImageSize> {
     let mut at = 2;
     loop {
@@ -85,33 +85,33 @@ fn little_endian(file: &[u8], at: usize, length: usize) -> Option<u32> {
     Some(file.get(at..at + length)?.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
-/// How a model counts pictures.
+/// How a model counts image tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageTokens {
     rule: ImageRule,
-    /// The most tokens of one picture.
+    /// Maximum tokens of one image.
     max: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ImageRule {
-    /// Squares of 28 pixels, or a token for 750 pixels at older models.
+    /// Patches of 28 pixels, or a token per 750 pixels for older models.
     Anthropic,
-    /// Tiles of 512 pixels at some models, squares of 32 pixels times a factor at others.
+    /// Tiles of 512 pixels for some models, patches of 32 pixels times a factor for others.
     OpenAi,
-    /// Not published: every picture is one of the largest.
+    /// Not published: every image counts as the maximum.
     Unknown,
 }
 
 impl ImageTokens {
-    /// As Anthropic's models count: at most 4,784 (high resolution).
+    /// Anthropic's models: at most 4,784 tokens (high resolution).
     pub const ANTHROPIC: Self = Self { rule: ImageRule::Anthropic, max: 4_784 };
-    /// As OpenAI's models count: at most 10,000 squares times 2.46.
+    /// OpenAI's models: at most 10,000 patches times 2.46.
     pub const OPENAI: Self = Self { rule: ImageRule::OpenAi, max: 24_600 };
-    /// As a model counts of which nothing is known.
+    /// Models whose rule is unknown.
     pub const UNKNOWN: Self = Self { rule: ImageRule::Unknown, max: 24_600 };
 
-    /// As the model of this id counts, by whoever made it.
+    /// The rule for the model with this id, by its vendor.
     ///
     /// ```
     /// use seawall_core::media::ImageTokens;
@@ -125,7 +125,7 @@ impl ImageTokens {
         if model.contains("claude") {
             Self::ANTHROPIC
         } else if name.contains("4o-mini") {
-            // It counts 33 times as many as others do, at a thirty-third of the price.
+            // It counts 33 times as many tokens as others, at a thirty-third of the price.
             Self { rule: ImageRule::Unknown, max: 48_169 }
         } else if openai.iter().any(|prefix| name.starts_with(prefix)) || model.contains("openai.gpt") {
             Self::OPENAI
@@ -134,19 +134,19 @@ impl ImageTokens {
         }
     }
 
-    /// The same with another most.
+    /// A copy with another maximum.
     #[must_use]
     pub const fn at_most(self, max: u64) -> Self {
         Self { max, ..self }
     }
 
-    /// The most tokens that any picture has.
+    /// Maximum tokens of any image.
     #[must_use]
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// The most tokens that a picture of this size has.
+    /// Upper bound of the tokens of an image of this size.
     ///
     /// ```
     /// use seawall_core::media::{ImageSize, ImageTokens};
@@ -165,7 +165,7 @@ impl ImageTokens {
                 squares(28).max(u64::from(width).saturating_mul(height.into()).div_ceil(750))
             }
             ImageRule::OpenAi => {
-                // At the most 8 tiles are left when a side of 2,048 and one of 768 are not passed.
+                // At most 8 tiles remain once the image is scaled to fit a side of 2,048 and one of 768.
                 let tiles = squares(512).min(8).saturating_mul(170).saturating_add(85);
                 tiles.max(squares(32).min(10_000).saturating_mul(246).div_ceil(100))
             }
@@ -175,9 +175,55 @@ impl ImageTokens {
     }
 }
 
+impl ImageTokens {
+    /// The tokens that the vendor counts for an image of this size, by the rule that it publishes for this model,
+    /// rather than an upper bound. An image of unknown size counts as the largest.
+    ///
+    /// Anthropic scales an image down until its long side and its number of 28-pixel patches fit the model, and counts
+    /// the patches.
+    ///
+    /// ```
+    /// use seawall_core::media::{ImageSize, ImageTokens};
+    ///
+    /// let screen = Some(ImageSize { width: 1_920, height: 1_080 });
+    /// assert_eq!(ImageTokens::ANTHROPIC.counted("claude-sonnet-4-20250514", screen), 1_560);
+    /// assert_eq!(ImageTokens::ANTHROPIC.counted("claude-opus-5", screen), 2_691);
+    /// ```
+    #[must_use]
+    pub fn counted(&self, model: &str, size: Option<ImageSize>) -> u64 {
+        if self.rule != ImageRule::Anthropic {
+            return self.of(size);
+        }
+        let (long_side, most) = if is_high_resolution(model) { (2_576, 4_784) } else { (1_568, 1_568) };
+        let Some(ImageSize { width, height }) = size else { return most.min(self.max) };
+        let (long, short) = (u64::from(width.max(height)).max(1), u64::from(width.min(height)).max(1));
+        let kept = long.min(long_side);
+        let squares = |long_pixels: u64| {
+            let short_pixels = long_pixels.saturating_mul(short).div_ceil(long);
+            long_pixels.div_ceil(SQUARE).saturating_mul(short_pixels.div_ceil(SQUARE))
+        };
+        if squares(kept) <= most {
+            return squares(kept).min(self.max);
+        }
+        let fitting = (1..=kept.div_ceil(SQUARE)).rev().map(|columns| squares(columns * SQUARE));
+        fitting.into_iter().find(|tokens| *tokens <= most).unwrap_or(1).min(self.max)
+    }
+}
+
+/// Side of the patches that Anthropic counts, in pixels.
+const SQUARE: u64 = 28;
+
+/// Whether this is one of Anthropic's models of version 4.7 or later.
+fn is_high_resolution(model: &str) -> bool {
+    let mut parts = model.split(['-', '.', ':', '@', '/']).skip_while(|part| *part != "claude");
+    let number = |part: &str| part.parse::<u32>().ok().filter(|_| part.len() <= 2);
+    let Some(major) = parts.by_ref().find_map(number) else { return false };
+    (major, parts.next().and_then(number).unwrap_or(0)) >= (4, 7)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ImageSize, ImageTokens};
+    use super::{ImageSize, ImageTokens, is_high_resolution};
     use proptest::prelude::{any, prop_assert, proptest};
 
     #[test]
@@ -215,6 +261,38 @@ mod tests {
         assert_eq!(ImageTokens::of_model("llava").at_most(9).of(None), 9);
     }
 
+    #[test]
+    fn pictures_are_counted_by_the_published_rule_of_their_model() {
+        for (width, height, standard, high) in [
+            (1_000, 1_000, 1_296, 1_296),
+            (1_920, 1_080, 1_560, 2_691),
+            (1_080, 1_920, 1_560, 2_691),
+            (3_840, 2_160, 1_560, 4_784),
+            (1, 1, 1, 1),
+            (100_000, 1, 56, 92),
+        ] {
+            let size = Some(ImageSize { width, height });
+            assert_eq!(
+                ImageTokens::ANTHROPIC.counted("claude-3-haiku-20240307", size),
+                standard,
+                "{width} {height}"
+            );
+            assert_eq!(ImageTokens::ANTHROPIC.counted("claude-opus-4-7", size), high, "{width} {height}");
+        }
+        assert_eq!(ImageTokens::ANTHROPIC.counted("claude-opus-4-1-20250805", None), 1_568);
+        assert_eq!(ImageTokens::OPENAI.counted("gpt-5", None), ImageTokens::OPENAI.max());
+        for (model, is_high) in [
+            ("anthropic.claude-3-5-sonnet-20241022-v2:0", false),
+            ("anthropic.claude-3-haiku-20240307-v1:0", false),
+            ("jp.anthropic.claude-opus-5-5", true),
+            ("claude-opus-4-20250514", false),
+            ("claude-sonnet-5", true),
+            ("claude-instant", false),
+        ] {
+            assert_eq!(is_high_resolution(model), is_high, "{model}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_have_a_size_or_none_and_no_picture_passes_the_most(bytes: Vec<u8>, kind in 0..5_usize) {
@@ -229,6 +307,7 @@ mod tests {
                 let smaller = ImageSize { width: width.min(less), height };
                 let whole = tokens.of(Some(ImageSize { width, height }));
                 prop_assert!(tokens.of(Some(smaller)) <= whole);
+                prop_assert!(tokens.counted("claude-opus-5", Some(smaller)) <= tokens.of(Some(smaller)));
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Bringing a protection in by degrees.
+//! Gradual rollout of protections: ramps and experiments.
 //!
-//! A [`Ramp`] moves a factor evenly from one value to another over a time: limits that begin at twice their value, a
-//! budget that begins at one and a half times. An [`Experiment`] gives some callers one treatment and the others another,
-//! always the same ones: who is in it is a hash of the experiment's name and the caller, so that no list is kept, a
-//! restart changes nothing, and a larger share only adds callers.
+//! A [`Ramp`] interpolates a factor linearly over time: limits that begin at twice their value, a budget that begins
+//! at one and a half times. An [`Experiment`] assigns a stable share of callers to a treatment: membership is a hash
+//! of the experiment's name and the caller, so that no list is kept, a restart changes nothing, and a larger share
+//! only adds callers.
 //!
-//! **What it will not do.** It does not judge how the experiment went, and it draws no lots.
+//! **What it does not do.** It does not evaluate the result of an experiment, and it uses no randomness.
 //!
 //! ```
 //! use seawall_core::rollout::{Experiment, RampOptions};
@@ -26,20 +26,20 @@ use crate::setting::{Factor, Ratio, SettingError, positive};
 use crate::time::UtcTime;
 use std::time::Duration;
 
-/// A factor that changes over time, as somebody wrote it.
+/// Ramp settings before validation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RampOptions {
-    /// The factor at first.
+    /// The initial factor.
     pub from: f64,
-    /// The factor in the end.
+    /// The final factor.
     pub to: f64,
-    /// When it begins to change.
+    /// When the ramp starts.
     pub starts: UtcTime,
-    /// How long it changes.
+    /// How long the ramp takes.
     pub lasts: Duration,
 }
 
-/// A factor that changes evenly from one value to another.
+/// A factor that changes linearly from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
     from: Factor,
@@ -49,7 +49,7 @@ pub struct Ramp {
 }
 
 impl RampOptions {
-    /// Refuses factors that are none, and a change that takes no time.
+    /// Fails on factors out of range and on a duration of zero.
     pub fn check(&self) -> Result<Ramp, SettingError> {
         Ok(Ramp {
             from: Factor::new("from", self.from)?,
@@ -61,7 +61,7 @@ impl RampOptions {
 }
 
 impl Ramp {
-    /// The factor at this moment.
+    /// The factor at this time.
     #[must_use]
     pub fn at(&self, now: UtcTime) -> Factor {
         let (length, gone) = (self.lasts.as_nanos(), now.since(self.starts).as_nanos());
@@ -69,13 +69,13 @@ impl Ramp {
         let (from, to) = (u128::from(self.from.thousandths()), u128::from(self.to.thousandths()));
         // Both products fit: a thousandth is at most 20 bits, a duration 94.
         let sum = from * (length - gone) + to * gone;
-        // Rounded to the nearest, so that the ends are exact and the way between them is fair.
+        // Rounded to the nearest, so that both ends are exact and the interpolation is unbiased.
         let thousandths = (sum + length / 2) / length;
         Factor::of_thousandths(u32::try_from(thousandths).unwrap_or(u32::MAX))
     }
 }
 
-/// A treatment that some callers get.
+/// A treatment for a share of the callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experiment {
     salt: u64,
@@ -83,22 +83,22 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// A share of callers, in percent. The name decides which.
+    /// A share of callers, in percent. The name determines which ones.
     pub fn new(name: &str, percent: f64) -> Result<Self, SettingError> {
         Ok(Self { salt: hash(name.as_bytes()), share: Ratio::percent("share", percent)? })
     }
 
-    /// Whether this caller is in it.
+    /// Whether this caller is included.
     #[must_use]
     pub fn includes(&self, caller: u64) -> bool {
-        // One draw spreads neighbouring callers apart, the second one experiments.
+        // The first draw decorrelates neighbouring callers, the second one experiments.
         let spread = SeededChance::new(caller).draw().bits();
         let place = SeededChance::new(spread ^ self.salt).draw().below(1_000_000);
         place < u64::from(self.share.millionths())
     }
 }
 
-/// FNV-1a: short, and the same on every machine and in every version.
+/// FNV-1a: short, and stable across machines and versions.
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -133,7 +133,7 @@ mod tests {
         );
         let up = RampOptions { from: 1.0, to: 2.0, ..options }.check().unwrap();
         assert_eq!(up.at(options.starts + DAY * 7).to_string(), "1.25");
-        // A thousandth is the nearest one, not the one below.
+        // Rounded to the nearest thousandth, not down.
         assert_eq!(up.at(options.starts + DAY).to_string(), "1.036");
     }
 

@@ -1,13 +1,13 @@
-//! Values that cannot be wrong once they exist.
+//! Validated setting types.
 //!
-//! Every machine is built from checked settings. A setting that makes no sense is refused when it is built,
-//! with an error that names the setting, what was given and what would be accepted.
+//! Every machine is built from validated settings. An invalid setting is rejected at construction, with an error that
+//! names the setting, the given value and what would be accepted.
 
 use crate::money::Money;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a setting was refused.
+/// Why a setting is invalid.
 ///
 /// ```
 /// use seawall_core::setting::Ratio;
@@ -24,44 +24,44 @@ pub struct SettingError {
 }
 
 impl SettingError {
-    /// A refusal of `setting` because of `problem`.
+    /// The error that `setting` is invalid because of `problem`.
     #[must_use]
     pub fn new(setting: &'static str, problem: impl Into<String>) -> Self {
         Self { setting, problem: problem.into() }
     }
 
-    /// The setting that was refused.
+    /// The setting that is invalid.
     #[must_use]
     pub fn setting(&self) -> &'static str {
         self.setting
     }
 
-    /// What is wrong with it.
+    /// What is wrong with the setting.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
     }
 }
 
-/// A share of a whole: more than nothing, at most all of it. Kept in millionths, so that comparing
-/// "failures out of calls" with it is exact integer arithmetic.
+/// A share of a whole: above 0 %, at most 100 %. Stored in millionths, so that comparing "failures out of calls" with
+/// it is exact integer arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio(u32);
 
 impl Ratio {
     const MILLIONTHS: u32 = 1_000_000;
 
-    /// All of it.
+    /// All of it: 100 %.
     pub const WHOLE: Self = Self(Self::MILLIONTHS);
 
-    /// A share that is known when the program is built.
+    /// A share known at compile time.
     #[must_use]
     pub const fn of_percent<const PERCENT: u32>() -> Self {
         const { assert!(PERCENT > 0 && PERCENT <= 100, "a share is more than nothing and at most all") };
         Self(PERCENT * 10_000)
     }
 
-    /// A share given in percent. Refuses what is not a number, nothing, and more than everything.
+    /// A share given in percent. Fails unless it is a number above zero and at most 100.
     pub fn percent(setting: &'static str, percent: f64) -> Result<Self, SettingError> {
         if !percent.is_finite() {
             return Err(SettingError::new(setting, format!("{percent}% is not a share")));
@@ -82,7 +82,7 @@ impl Ratio {
         Ok(Self(millionths))
     }
 
-    /// Whether `part` of `whole` is at least this share. Nothing of nothing is not.
+    /// Whether `part` of `whole` is at least this share; false if `whole` is zero.
     #[must_use]
     pub fn is_reached_by(self, part: u64, whole: u64) -> bool {
         whole > 0 && u128::from(part) * u128::from(Self::MILLIONTHS) >= u128::from(whole) * u128::from(self.0)
@@ -114,16 +114,16 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A number to multiply a duration or an amount by, in thousandths.
+/// A factor on a duration or an amount, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor(u32);
 
 impl Factor {
-    /// Leaves a duration as it is.
+    /// The neutral factor.
     pub const ONE: Self = Self(1_000);
     const LARGEST: f64 = 1_000.0;
 
-    /// A factor above zero and at most 1,000, kept to three decimals.
+    /// A factor above zero and at most 1,000, with three decimals.
     pub fn new(setting: &'static str, factor: f64) -> Result<Self, SettingError> {
         let thousandths = (factor * 1_000.0).round();
         if !(1.0..=Self::LARGEST * 1_000.0).contains(&thousandths) {
@@ -138,7 +138,7 @@ impl Factor {
         Ok(Self(thousandths))
     }
 
-    /// A factor known when the program is written.
+    /// A factor known at compile time.
     #[must_use]
     pub(crate) const fn of_thousandths(thousandths: u32) -> Self {
         Self(thousandths)
@@ -171,7 +171,7 @@ impl fmt::Display for Factor {
     }
 }
 
-/// Refuses a duration of nothing.
+/// Fails on a duration of zero.
 pub(crate) fn positive(setting: &'static str, duration: Duration) -> Result<Duration, SettingError> {
     if duration.is_zero() {
         return Err(SettingError::new(setting, "must be longer than 0s"));
@@ -179,7 +179,7 @@ pub(crate) fn positive(setting: &'static str, duration: Duration) -> Result<Dura
     Ok(duration)
 }
 
-/// Refuses a count of nothing.
+/// Fails on a count of zero.
 pub(crate) fn at_least_one(setting: &'static str, count: u64) -> Result<u64, SettingError> {
     if count == 0 {
         return Err(SettingError::new(setting, "must be at least 1"));
@@ -187,7 +187,7 @@ pub(crate) fn at_least_one(setting: &'static str, count: u64) -> Result<u64, Set
     Ok(count)
 }
 
-/// Refuses a pair in which the part that must not be larger is.
+/// Fails if `smaller` is longer than `larger`.
 pub(crate) fn ordered(
     smaller: (&'static str, Duration),
     larger: (&'static str, Duration),

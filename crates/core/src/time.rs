@@ -1,9 +1,9 @@
-//! Moments, as values.
+//! Time as a value.
 //!
-//! No machine reads a clock. A caller hands in the moment, so that the same decision can be taken live, in a
-//! test, or a million times on a virtual clock. Two kinds of moment are kept apart by type: [`Timestamp`]
-//! only ever moves forward and measures waits; [`UtcTime`] follows the calendar, may be stepped by an
-//! administrator, and says only which day or month it is. [`Now`] carries both.
+//! No machine reads a clock. The caller passes in the time, so that the same decision can be taken live, in a test, or
+//! a million times on a virtual clock. Two kinds of time are separate types: [`Timestamp`] is monotonic and measures
+//! waits; [`UtcTime`] is the wall clock, may be stepped by an administrator, and only determines the day or month.
+//! [`Now`] carries both.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -12,9 +12,9 @@ use std::time::Duration;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// A moment on a clock that never goes back, counted in nanoseconds from an origin the clock chose.
+/// A time on a monotonic clock, in nanoseconds from an origin that the clock chose.
 ///
-/// Arithmetic saturates: a wait too long to be written is a wait for ever (584 years), never a panic.
+/// Arithmetic saturates: a wait too long to represent is infinite (584 years), never a panic.
 ///
 /// ```
 /// use seawall_core::time::Timestamp;
@@ -31,10 +31,10 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The clock's origin.
     pub const ZERO: Self = Self(0);
-    /// A moment that never comes.
+    /// A time that is never reached.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the clock's origin.
+    /// The time `nanos` nanoseconds after the clock's origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -66,25 +66,25 @@ impl Sub<Duration> for Timestamp {
 impl Sub for Timestamp {
     type Output = Duration;
 
-    /// The time from `earlier` to `self`; zero when `earlier` is the later of the two.
+    /// The time from `earlier` to `self`; zero if `earlier` is the later of the two.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A moment of the calendar in UTC, counted in nanoseconds from 1970-01-01.
+/// A wall-clock time in UTC, in nanoseconds since 1970-01-01.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UtcTime(u64);
 
 impl UtcTime {
-    /// The moment `nanos` nanoseconds after 1970-01-01T00:00:00Z.
+    /// The time `nanos` nanoseconds after 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Midnight UTC of a civil date from 1970 on. What no calendar has is read as the nearest that it has: a month
-    /// of 13 as December, a year before 1970 as 1970.
+    /// Midnight UTC of a civil date from 1970 on. Out-of-range values are clamped: a month of 13 becomes December, a
+    /// year before 1970 becomes 1970.
     ///
     /// ```
     /// use seawall_core::time::UtcTime;
@@ -97,7 +97,7 @@ impl UtcTime {
         Self(days.saturating_mul(SECONDS_PER_DAY * NANOS_PER_SECOND))
     }
 
-    /// Midnight UTC at which the day begins that is this many days after 1970-01-01.
+    /// Midnight UTC at the start of the day that is this many days after 1970-01-01.
     #[must_use]
     pub const fn start_of_day(day: u64) -> Self {
         Self(day.saturating_mul(SECONDS_PER_DAY * NANOS_PER_SECOND))
@@ -121,7 +121,7 @@ impl UtcTime {
         civil_from_days(i64::try_from(self.day()).unwrap_or(i64::MAX))
     }
 
-    /// The time from `earlier` to `self`; zero when `earlier` is the later of the two.
+    /// The time from `earlier` to `self`; zero if `earlier` is the later of the two.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -136,17 +136,17 @@ impl Add<Duration> for UtcTime {
     }
 }
 
-/// One moment, read once for a whole decision, on both clocks.
+/// The current time on both clocks, read once for a whole decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// For every wait and window.
+    /// The monotonic clock, for waits and windows.
     pub monotonic: Timestamp,
-    /// For calendar days and months only.
+    /// The wall clock, for calendar days and months only.
     pub utc: UtcTime,
 }
 
 impl Now {
-    /// This moment on both clocks.
+    /// Combines the readings of both clocks.
     #[must_use]
     pub const fn new(monotonic: Timestamp, utc: UtcTime) -> Self {
         Self { monotonic, utc }
@@ -173,7 +173,7 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-// Civil dates by counting in 400-year cycles that start on 1 March, so that the leap day comes last.
+// Civil dates are counted in 400-year cycles that start on 1 March, so that the leap day comes last.
 fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let shifted_year = if month <= 2 { year - 1 } else { year };
     let cycle = shifted_year.div_euclid(400);

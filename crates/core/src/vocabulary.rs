@@ -1,9 +1,9 @@
-//! The words that more than one machine uses.
+//! The enums that several machines share.
 //!
-//! Each has one meaning, and one spelling in settings, logs and metrics: its [`name`](Tier::name). A word that is not
-//! on its list is an error that says what the list is, never a default.
+//! Each value has one meaning, and one spelling in settings, logs and metrics: its [`name`](Tier::name). An unknown
+//! name is an error that lists the known ones, never a default.
 
-/// Writes an enum whose values have names: the list of all, the name of each, and the way back.
+/// Defines an enum whose values have names, with the list of all values, the name of each, and a parser.
 macro_rules! words {
     (
         $(#[$about:meta])*
@@ -29,7 +29,7 @@ macro_rules! words {
                 }
             }
 
-            /// The value of this name.
+            /// The value with this name; the error lists all known names.
             pub fn parse(text: &str) -> Result<Self, $crate::setting::SettingError> {
                 match text {
                     $( $name => Ok(Self::$variant), )+
@@ -41,7 +41,7 @@ macro_rules! words {
                 }
             }
 
-            /// The place in [`ALL`](Self::ALL), to index a table with.
+            /// The index in [`ALL`](Self::ALL), for lookup tables.
             #[must_use]
             pub const fn index(self) -> usize {
                 self as usize
@@ -58,18 +58,18 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// The field in which a server that speaks as OpenAI does takes the limit of output. Servers that know only one of
-    /// the two ignore or refuse the other.
+    /// The request field in which an OpenAI-compatible server takes the output limit. Servers that support only one of
+    /// the two ignore or reject the other.
     pub enum OutputLimitField as "output_limit_field" {
-        /// What OpenAI and Azure take, and what their reasoning models demand.
+        /// The field of OpenAI and Azure, required by their reasoning models.
         MaxCompletionTokens = "max_completion_tokens",
-        /// What most other servers take.
+        /// The field of most other servers.
         MaxTokens = "max_tokens",
     }
 }
 
 impl OutputLimitField {
-    /// The other one.
+    /// The other field.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -90,11 +90,11 @@ words! {
     /// assert_eq!(error.to_string(), "tier: \"gold\" is none of prime, standard, guest");
     /// ```
     pub enum Tier as "tier" {
-        /// The most.
+        /// The highest entitlement.
         Prime = "prime",
-        /// The usual.
+        /// The usual entitlement.
         Standard = "standard",
-        /// The least.
+        /// The lowest entitlement.
         Guest = "guest",
     }
 }
@@ -102,15 +102,15 @@ words! {
 words! {
     /// How strong a model is.
     pub enum Grade as "grade" {
-        /// Answers quickly and cheaply.
+        /// A fast, inexpensive model.
         Fast = "fast",
-        /// Answers best.
+        /// The best model.
         Strong = "strong",
     }
 }
 
 words! {
-    /// The highest grade a request may use. The lower, the more it restricts: of several the least one holds.
+    /// The highest grade a request may use. A lower ceiling restricts more; of several, the lowest applies.
     ///
     /// ```
     /// use seawall_core::vocabulary::{Ceiling, Grade};
@@ -142,7 +142,7 @@ impl Ceiling {
 words! {
     /// What a message is about.
     pub enum Intent as "intent" {
-        /// A question that the shop answers for everybody alike.
+        /// A frequent question with the same answer for all callers.
         Faq = "faq",
         /// Looking for something to read.
         ProductDiscovery = "product_discovery",
@@ -152,11 +152,11 @@ words! {
         Recommendation = "recommendation",
         /// A question about an offer.
         Promotion = "promotion",
-        /// Something about the caller's own order.
+        /// A question about the caller's own order.
         Order = "order",
         /// Small talk.
         Chitchat = "chitchat",
-        /// Nobody could tell.
+        /// The intent could not be determined.
         Unknown = "unknown",
     }
 }
@@ -166,15 +166,15 @@ words! {
     pub enum Rung as "rung" {
         /// A prepared answer.
         Template = "template",
-        /// An answer from the cache, not older than it may be.
+        /// A cached answer within its freshness lifetime.
         FreshCache = "fresh_cache",
         /// A strong model.
         StrongModel = "strong_model",
         /// A fast model.
         FastModel = "fast_model",
-        /// An answer from the cache that is older than it should be.
+        /// A cached answer past its freshness lifetime.
         StaleCache = "stale_cache",
-        /// The nearest answer to a frequent question.
+        /// The closest answer to a frequent question.
         Faq = "faq",
         /// An honest apology.
         Apology = "apology",
@@ -182,57 +182,57 @@ words! {
 }
 
 words! {
-    /// What a protection does with its verdict.
+    /// Whether a protection acts on its decisions.
     pub enum Mode as "mode" {
-        /// It acts on it.
+        /// The protection acts on its decisions.
         Enforce = "enforce",
-        /// It records what it would have done.
+        /// The protection only records what it would have done.
         Observe = "observe",
-        /// It measures and has no verdict.
+        /// The protection measures but decides nothing.
         Off = "off",
     }
 }
 
 words! {
-    /// How far the shop has stepped down, from nothing to everything.
+    /// The degradation level, from no restriction to all.
     pub enum Level as "level" {
-        /// All is well.
+        /// No degradation.
         Normal = "normal",
-        /// Rerank nothing.
+        /// No reranking.
         Pressure = "pressure",
-        /// Fast models, one chunk of retrieval.
+        /// Fast models only, and one chunk of retrieval.
         HighLoad = "high_load",
         /// No model for guests.
         Overload = "overload",
-        /// No model for anybody.
+        /// No model for any caller.
         Emergency = "emergency",
     }
 }
 
 words! {
-    /// How the day's money stands.
+    /// The state of the daily budget.
     pub enum CostState as "cost_state" {
-        /// There is enough.
+        /// The budget is sufficient.
         Normal = "normal",
-        /// It runs out sooner than the day.
+        /// The budget is nearly spent, or is expected to be spent before the day ends.
         Warning = "warning",
-        /// It is gone.
+        /// The daily budget is spent.
         Spent = "spent",
     }
 }
 
 words! {
-    /// Whose turn comes first. The first of them goes before all others.
+    /// The priority of a request; the first value is the highest.
     pub enum Priority as "priority" {
-        /// What keeps the shop itself alive.
+        /// Requests that keep the service itself alive.
         Critical = "critical",
-        /// Prime callers, and those with something in the cart.
+        /// Prime callers, and callers with something in the cart.
         High = "high",
-        /// Callers we know.
+        /// Known callers.
         Normal = "normal",
         /// Guests.
         Low = "low",
-        /// Work that nobody waits for.
+        /// Background work.
         Bulk = "bulk",
     }
 }

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use seawall_core::framing::{Content, Framer, FramingOptions, PushDecision};
 use seawall_core::history::{Conversation, HistoryDecision, Role, Turn, trim};
-use seawall_core::queue::{EnterDecision, Queue, QueueOptions, QueueRequest, Wants};
+use seawall_core::queue::{EnterDecision, Queue, QueueHolder, QueueOptions, QueueRequest, Wants};
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
 use seawall_core::vocabulary::{Grade, Priority};
@@ -77,6 +77,7 @@ proptest! {
                     let request = QueueRequest {
                         priority: Priority::ALL[class],
                         session,
+                        holder: QueueHolder::Caller(session % 2),
                         wants: [Wants::Fast, Wants::Strong, Wants::Either][wants],
                         cost: value,
                         deadline: Timestamp::from_nanos(value),

@@ -1,7 +1,7 @@
-//! One caller with one question.
+//! One caller with one request.
 //!
-//! Waits ten seconds for anything to come, then gives up. Where nobody listens, the caller knocks again for as long; a
-//! question that was put is never put again.
+//! The caller gives up after ten seconds without data. It retries a refused connection for as long; a request that was
+//! sent is never sent again.
 
 use crate::client::{driven, open};
 use crate::judge::{Dialect, Ending, Judge, Verdict};
@@ -19,31 +19,31 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// How long a caller waits while nothing comes.
+/// How long a caller waits without receiving data.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a caller waits before knocking again.
+/// The pause between two attempts to connect.
 const KNOCK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What a caller got, and when there was something to read of it.
+/// The result of a request, and the time to the first text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Got {
     pub(crate) verdict: Verdict,
     pub(crate) first_text: Option<Duration>,
 }
 
-/// How a caller asks.
+/// The parameters of a caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<T> {
     pub(crate) timer: T,
-    /// Who is asked, and by what name.
+    /// The server, and the model or route to name.
     pub(crate) address: SocketAddr,
     pub(crate) model: &'static str,
-    /// How long to wait while nothing comes.
+    /// How long to wait without receiving data.
     pub(crate) patience: Duration,
 }
 
 impl<T: Timer> Caller<T> {
-    /// Asks, and reads to the end.
+    /// Sends the request and reads the response to its end.
     pub(crate) async fn ask(&self, arrival: &Arrival) -> Got {
         let began = self.timer.monotonic();
         let mut judge = Judge::new(Dialect::Messages, arrival.is_streamed);
@@ -68,7 +68,7 @@ impl<T: Timer> Caller<T> {
         Got { verdict: judge.end(ending), first_text }
     }
 
-    /// A connection; where nobody listens, it is tried until patience ends.
+    /// Connects; a refused connection is retried until the timeout.
     async fn connect(&self) -> io::Result<TcpStream> {
         let (timer, give_up) = (&self.timer, self.patience());
         loop {
@@ -122,7 +122,7 @@ impl<T: Timer> Caller<T> {
     }
 }
 
-/// Whether a refusal says when to come back, or that there is no point in it.
+/// Whether a rejection says when to retry, or that a retry is pointless.
 #[must_use]
 pub fn has_hint(headers: &HeaderMap) -> bool {
     headers.contains_key(RETRY_AFTER) || headers.contains_key("x-should-retry")

@@ -1,6 +1,6 @@
-//! One exchange over one connection: how callers ask, and how the demonstration reads books and bills.
+//! A minimal HTTP client with one request per connection, for callers and for reading ledgers and bills.
 //!
-//! Every request has a connection of its own, so that no answer depends on how another one ended.
+//! Every request has a connection of its own, so that no result depends on how another one ended.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -13,22 +13,22 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
-/// The two halves of a connection: what is asked through, and what moves the bytes.
+/// The two halves of a connection: the sender, and the future that performs the I/O.
 pub type Line = (SendRequest<Full<Bytes>>, Connection<TokioIo<TcpStream>, Full<Bytes>>);
 
-/// A connection that can be asked through.
+/// Performs the HTTP/1.1 handshake on a TCP stream.
 pub async fn open(stream: TcpStream) -> io::Result<Line> {
     stream.set_nodelay(true)?;
     handshake(TokioIo::new(stream)).await.map_err(io::Error::other)
 }
 
-/// The outcome of `work`, while the connection moves the bytes that it needs.
+/// The output of `work`, while driving the connection.
 pub async fn driven<T>(
     connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
     work: impl Future<Output = T>,
 ) -> T {
     let driver = async {
-        // How it ended is told to the work.
+        // The work learns from its own futures how the connection ended.
         let _ = connection.await;
         pending::<T>().await
     };
@@ -39,7 +39,7 @@ pub async fn driven<T>(
     }
 }
 
-/// What is at this path.
+/// Fetches the body at this path.
 pub async fn get(address: SocketAddr, path: &str) -> io::Result<Bytes> {
     let (mut sender, connection) = open(TcpStream::connect(address).await?).await?;
     let request = Request::get(path).header(HOST, address.to_string()).body(Full::default());

@@ -1,44 +1,44 @@
-//! What stands in Seawall's place.
+//! The interface of the gateway under demonstration.
 //!
-//! The demonstration plays against this and not against a type, so that a test can put somebody there who breaks every
-//! promise.
+//! The demonstration uses this trait rather than a concrete type, so that a test can substitute a server that breaks
+//! every promise.
 
 use crate::DemoError;
 use serde::Serialize;
 use std::net::SocketAddr;
 
-/// What the books say of the day, in nano-dollars.
+/// The state of the ledger for the day, in nano-dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Books {
-    /// What calls have cost.
+    /// The posted cost of calls.
     pub posted: u64,
-    /// What calls under way may still cost.
+    /// The reservations of calls in flight.
     pub held: u64,
 }
 
-/// Calls whose usage the model has told.
+/// Calls whose usage the model has reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Told {
-    /// How many.
+    /// Their number.
     pub calls: u64,
     /// Their price, in nano-dollars.
     pub nano_dollars: u64,
 }
 
-/// Somebody who takes requests for models, keeps books, and can be started anew.
+/// A server that accepts model requests, keeps a ledger, and can be restarted.
 pub(crate) trait Front {
-    /// Where requests go.
+    /// The address for requests.
     fn address(&self) -> SocketAddr;
 
-    /// Lets what is under way finish, and ends.
+    /// Shuts down gracefully.
     async fn stop(&mut self) -> Result<(), DemoError>;
 
-    /// Listens again where it did.
+    /// Listens again on the same address.
     async fn start_again(&mut self) -> Result<(), DemoError>;
 
-    /// What its books say.
+    /// The state of the ledger.
     async fn books(&self) -> Result<Books, DemoError>;
 
-    /// What was posted for calls whose usage arrived. Asked when it has been stopped for good.
+    /// The amount posted for calls whose usage arrived. Called after the final stop.
     fn told(&self) -> Result<Told, DemoError>;
 }

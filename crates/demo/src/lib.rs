@@ -1,24 +1,24 @@
-//! A shop's minute of outages, through Seawall and through a plain proxy, side by side.
+//! A minute of outages for a shop, through Seawall and through a plain reverse proxy, side by side.
 //!
-//! The same questions go to both at the same moments, and both stand in front of models that fail alike: they throttle,
-//! die and cut streams by one schedule. In between both are restarted, and one caller floods. Every answer is judged by
-//! a strict client, every number is counted, and at the end stands what Seawall promises and whether it held.
+//! Both receive the same requests at the same times, and both stand in front of models that fail alike: they throttle,
+//! go down and cut streams by one schedule. In between both are restarted, and an abusive client floods. A strict
+//! client judges every answer, and the report states what Seawall promises and whether it held.
 //!
-//! It runs when somebody asks for it, in one process, on free ports of the loopback address, and leaves nothing behind.
-//! It will not measure speed, and it says nothing about real models.
+//! It runs on demand, in one process, on free ports of the loopback address, and leaves nothing behind. It does not
+//! measure performance, and it says nothing about real models.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `timetable` | when what goes wrong |
-//! | `traffic` | who asks what, and when |
-//! | `judge` | what a caller got |
-//! | `caller`, `client` | how a caller asks |
-//! | `front`, `seawall` | who makes the promises |
-//! | `plain` | whom it is compared with |
+//! | `timetable` | the schedule of outages |
+//! | `traffic` | the schedule of requests |
+//! | `judge` | classifies responses |
+//! | `caller`, `client` | sends requests |
+//! | `front`, `seawall` | the gateway under demonstration |
+//! | `plain` | the plain reverse proxy to compare with |
 //! | `models` | the models behind both |
-//! | `score`, `promise`, `report` | what it comes to |
-//! | `show` | what is seen meanwhile |
-//! | `play` | the play itself |
+//! | `score`, `promise`, `report` | the results |
+//! | `show` | the progress display |
+//! | `play` | runs the demonstration |
 
 mod caller;
 pub mod client;
@@ -60,19 +60,19 @@ use std::time::Duration;
 use timetable::Timetable;
 
 const NANOS_PER_CENT: u64 = 10_000_000;
-/// What a demonstration may take beyond the time in which questions are asked.
+/// Additional time that a demonstration may take after the last request is sent.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
 
-/// How it is to be played; anyone can write this.
+/// Options of a demonstration, not yet validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DemoOptions {
-    /// How long questions are asked: from 10 to 1200 seconds. Outages take their share of it.
+    /// How long requests are sent: from 10 to 1200 seconds. Outages take a fixed share of it.
     pub seconds: u64,
-    /// What questions, their moments and the lots of faults follow from.
+    /// The seed of requests, their times and faults.
     pub seed: u64,
 }
 
-/// Options that make sense.
+/// Validated options.
 #[derive(Clone, Copy, Debug)]
 pub struct DemoSettings {
     seconds: u64,
@@ -80,7 +80,7 @@ pub struct DemoSettings {
 }
 
 impl DemoOptions {
-    /// Refuses what makes no sense.
+    /// Validates the options.
     pub fn check(self) -> Result<DemoSettings, SettingError> {
         let Self { seconds, seed } = self;
         if (10..=1_200).contains(&seconds) {
@@ -95,7 +95,7 @@ impl DemoSettings {
         Duration::from_secs(self.seconds)
     }
 
-    /// What may be spent: what the shop needs if all goes well, with some to spare, and less than a flood would.
+    /// The daily budget: what customers need if all goes well, with some to spare, and less than a flood would cost.
     const fn cents(&self) -> u64 {
         10 + self.seconds
     }
@@ -108,7 +108,7 @@ impl DemoSettings {
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// A schedule makes no sense.
+    /// A schedule is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Seawall refuses its settings.
@@ -117,13 +117,13 @@ pub enum DemoError {
     /// Seawall does not start.
     #[error("Seawall does not start: {0}")]
     Gateway(Box<ServeError>),
-    /// There is no folder for its state.
+    /// The state directory cannot be created.
     #[error("cannot make a folder for the state: {0}")]
     Folder(io::Error),
-    /// A port cannot be had, or who listened there has failed.
+    /// A port cannot be bound, or a listener has failed.
     #[error("cannot listen: {0}")]
     Listen(io::Error),
-    /// Seawall's books cannot be read.
+    /// Seawall's ledger cannot be read.
     #[error("cannot read the books: {0}")]
     Books(io::Error),
     /// The models' bill cannot be read.
@@ -131,7 +131,7 @@ pub enum DemoError {
     Bill(io::Error),
 }
 
-/// Plays it. Needs a runtime of some threads; dropped in the middle, it leaves no folder behind.
+/// Runs the demonstration. Needs a multi-threaded runtime. Cancelling it leaves no directory behind.
 pub async fn run(settings: &DemoSettings, show: Show) -> Result<Report, DemoError> {
     let runtime = TokioRuntime::new();
     let wait = until_one_day_holds_it(runtime.now().utc, settings.whole() + LAST_ANSWERS);
@@ -154,7 +154,7 @@ pub async fn run(settings: &DemoSettings, show: Show) -> Result<Report, DemoErro
     play(Stage { runtime, timetable, zero, front, front_models, plain, plain_models }, settings, show).await
 }
 
-/// How long to wait so that no midnight comes in between: what was spent yesterday is in other books.
+/// How long to wait so that the run does not cross midnight: each day has a ledger of its own.
 #[must_use]
 pub fn until_one_day_holds_it(now: UtcTime, takes: Duration) -> Duration {
     let left = UtcTime::start_of_day(now.day().saturating_add(1)).since(now);

@@ -20,7 +20,7 @@ pub(crate) struct Models {
 }
 
 impl Models {
-    /// Faults are timed from here on.
+    /// Starts the models. Fault times count from here.
     pub(crate) async fn start(timetable: Timetable, seed: u64) -> Result<Self, DemoError> {
         let engine = Engine::new(ModelOptions { seed, faults: timetable.faults(), pace: Pace::Real })?;
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -31,12 +31,12 @@ impl Models {
         Ok(Self { address, meter, _serving: serving })
     }
 
-    /// What was delivered so far, in nano-dollars.
+    /// The bill so far, in nano-dollars.
     pub(crate) fn billed(&self) -> u64 {
         self.meter.bill().nano_dollars()
     }
 
-    /// The answers that were delivered to their end, and so told what they used.
+    /// The answers that were delivered completely, including their usage.
     pub(crate) async fn told(&self) -> Result<Told, DemoError> {
         let calls = get(self.address, "/admin/calls").await.map_err(DemoError::Bill)?;
         let calls: Value = serde_json::from_slice(&calls).map_err(|error| DemoError::Bill(error.into()))?;

@@ -1,8 +1,8 @@
 //! A plain reverse proxy, to compare with.
 //!
-//! It does what a usual one does, and does it well: connections to the model are kept and used again, streams pass as
-//! they come, a model may be silent for half a minute, a broken answer is passed on as broken, and told to stop it lets
-//! what is under way finish. It tries once, knows nothing of what it carries, and remembers nothing.
+//! It does what a usual one does, and does it well: it pools connections to the model, passes streams through as they
+//! arrive, allows the model half a minute of silence, passes a broken answer on as broken, and drains at shutdown. It
+//! makes one attempt, does not inspect what it carries, and keeps no state.
 
 use crate::port::Port;
 use bytes::Bytes;
@@ -31,13 +31,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long the model may be silent, usually.
+/// The usual timeout for a silent model.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
-/// Headers that are about one connection and not about what passes through.
+/// Hop-by-hop headers.
 const OF_ONE_CONNECTION: [HeaderName; 5] =
     [CONNECTION, HeaderName::from_static("keep-alive"), TE, TRANSFER_ENCODING, UPGRADE];
 
-/// A plain proxy at a port.
+/// A plain proxy on a port.
 pub(crate) struct Plain {
     port: Port,
     way: Way,
@@ -45,12 +45,12 @@ pub(crate) struct Plain {
     running: Option<(watch::Sender<bool>, JoinSet<()>)>,
 }
 
-/// How long a proxy waits.
+/// The timeouts of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// For a model that says nothing.
+    /// For a silent model.
     pub(crate) silence: Duration,
-    /// For what is under way to finish.
+    /// For draining at shutdown.
     pub(crate) drain: Duration,
 }
 
@@ -67,16 +67,16 @@ impl Plain {
         self.port.address
     }
 
-    /// Lets what is under way finish, as far as there is time for it.
+    /// Shuts down gracefully, within the drain timeout.
     pub(crate) async fn stop(&mut self) {
         let Some((stop, mut tasks)) = self.running.take() else { return };
-        // Nobody listens only if it has ended already.
+        // This fails only if it has ended already.
         let _ = stop.send(true);
         while tasks.join_next().await.is_some() {}
         self.way.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// How many connections to the model wait for the next request.
+    /// The number of pooled connections to the model.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.way.kept.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -102,7 +102,7 @@ async fn accept(listener: TcpListener, way: Way, mut stopped: watch::Receiver<bo
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else { continue };
-        // Without it the last piece of an answer waits for nothing.
+        // Without this, Nagle's algorithm delays the last piece of an answer.
         let _ = stream.set_nodelay(true);
         let way = way.clone();
         let service = service_fn(move |request| {
@@ -123,7 +123,7 @@ async fn accept(listener: TcpListener, way: Way, mut stopped: watch::Receiver<bo
     connections.shutdown().await;
 }
 
-/// The way to the model, with connections that are kept for the next request.
+/// The connector to the model, with its connection pool.
 #[derive(Clone)]
 struct Way {
     model: SocketAddr,
@@ -165,7 +165,7 @@ impl Way {
             let sent = within(&self.runtime, silence, sender.try_send_request(request)).await;
             match sent.ok_or(Failed::Silent)? {
                 Ok(response) => return Ok(self.passing(response, sender)),
-                // The model had closed a kept connection, and has not seen the request.
+                // The model had closed a pooled connection and has not seen the request.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if !is_new => request = unsent,
                     _ => return Err(Failed::Gateway),
@@ -195,14 +195,14 @@ impl Way {
         let _ = stream.set_nodelay(true);
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failed::Gateway)?;
         start(async move {
-            // How it ended is told to who asks through it.
+            // The request learns from its own futures how the connection ended.
             let _ = connection.await;
         });
         Ok(sender)
     }
 }
 
-/// The one place that starts a task: a connection to the model, which ends when nobody asks through it any more.
+/// The only place that spawns a task: a connection to the model, which ends when it is no longer used.
 #[expect(clippy::disallowed_methods, reason = "a kept connection outlives the request that opened it")]
 fn start(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);
@@ -223,7 +223,7 @@ fn page(status: StatusCode, title: &str) -> Response<PassedBody> {
     response
 }
 
-/// An answer on its way through.
+/// A response body on its way through.
 struct Passing {
     body: Incoming,
     way: Way,
@@ -261,7 +261,7 @@ impl Body for Passing {
     }
 
     fn is_end_stream(&self) -> bool {
-        // Said only by reading to the end, which gives the connection back.
+        // Only reading to the end shows it, which returns the connection to the pool.
         false
     }
 }

@@ -1,4 +1,4 @@
-//! The play itself: asks, restarts, looks on, and counts at the end.
+//! Runs the demonstration: sends requests, restarts both fronts, observes, and counts at the end.
 
 use crate::caller::{Caller, PATIENCE};
 use crate::front::{Books, Front};
@@ -23,33 +23,33 @@ use tokio::task::JoinSet;
 
 /// The strong model, which callers of the plain proxy name.
 const STRONG: &str = "sonnet";
-/// How often the board changes.
+/// Refresh interval of the display.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long what is settled behind the last answer may take.
+/// How long settlements after the last answer may take.
 const LAST_ENTRIES: Duration = Duration::from_secs(2);
 const LOOK_AT_BOOKS_EVERY: Duration = Duration::from_millis(20);
 
-/// Everything that stands when the play begins.
+/// All running parts at the beginning.
 pub(crate) struct Stage<F> {
     pub(crate) runtime: TokioRuntime,
     pub(crate) timetable: Timetable,
-    /// When models began to count time.
+    /// The time from which the models count.
     pub(crate) zero: Timestamp,
-    /// Who makes the promises.
+    /// The gateway under demonstration.
     pub(crate) front: F,
     pub(crate) front_models: Models,
     pub(crate) plain: Plain,
     pub(crate) plain_models: Models,
 }
 
-/// What was seen of the restart.
+/// Observations of the restart.
 struct Restart {
     stopped: Duration,
     billed_at_stop: u64,
     posted_at_start: u64,
 }
 
-/// What callers, the board and the restart share.
+/// State shared by callers, the display and the restart.
 #[derive(Clone)]
 struct Shared {
     runtime: TokioRuntime,
@@ -59,7 +59,7 @@ struct Shared {
 
 impl Shared {
     fn score(&self) -> MutexGuard<'_, Score> {
-        // Nothing panics while it holds the score; if it did, one question would be missing.
+        // Nothing panics while it holds the lock; if it did, one request would be missing.
         self.score.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +72,7 @@ impl Shared {
     }
 }
 
-/// Plays, and reports.
+/// Runs the demonstration and returns the report.
 pub(crate) async fn play<F: Front>(
     mut stage: Stage<F>,
     settings: &DemoSettings,
@@ -102,7 +102,7 @@ pub(crate) async fn play<F: Front>(
     Ok(report(&score, settings, ledger, restart.stopped, stage.plain_models.billed()))
 }
 
-/// Puts every question to both sides when its time has come, and waits for the last answer.
+/// Sends every request to both sides at its time, and waits for the last response.
 async fn ask_all(
     shared: &Shared,
     timetable: Timetable,
@@ -128,14 +128,14 @@ async fn ask_all(
     while asking.join_next().await.is_some() {}
 }
 
-/// Stops both fronts in the middle and starts them anew.
+/// Restarts both fronts in the middle.
 async fn start_anew<F: Front>(shared: &Shared, stage: &mut Stage<F>) -> Result<Restart, DemoError> {
     shared.until(stage.timetable.during(Outage::Restart).start).await;
     let stopped = shared.at();
     let Stage { front, front_models, plain, .. } = stage;
     let promising = async {
         front.stop().await?;
-        // Nobody asks the models now, so that nothing is added to the bill behind this look at it.
+        // No calls are in flight now, so nothing is added to the bill after this reading.
         let billed_at_stop = front_models.billed();
         front.start_again().await?;
         let Books { posted, .. } = front.books().await?;
@@ -150,7 +150,7 @@ async fn start_anew<F: Front>(shared: &Shared, stage: &mut Stage<F>) -> Result<R
     restart
 }
 
-/// The books when everybody has an answer, and the bill beside them.
+/// The final state of the ledger, and the bill beside it.
 async fn close_books<F: Front>(
     stage: &mut Stage<F>,
     settings: &DemoSettings,

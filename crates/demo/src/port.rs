@@ -1,35 +1,35 @@
-//! A port that stays ours while nobody listens on it.
+//! A port that stays reserved while no server listens on it.
 //!
-//! Between the stop and the start of a front its port would be free, and a caller who knocks there could be given that
-//! very port to call from, and reach itself. A socket that is bound and never listens keeps it: who knocks is refused,
-//! and only who shares the port on purpose can have it.
+//! Between the stop and the restart of a front its port would be free. A connecting caller could then be assigned that
+//! very port as its local one, and connect to itself. A socket that is bound and never listens keeps the port:
+//! connections are refused, and only a socket that shares the port explicitly can bind it.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 
-/// How many connections may wait to be taken.
+/// The listen backlog.
 const BACKLOG: i32 = 1_024;
 
-/// A port of the loopback address, kept until this is dropped.
+/// A port of the loopback address, reserved until this is dropped.
 #[derive(Debug)]
 pub struct Port {
     _kept: Socket,
-    /// Which it is.
+    /// The address with the port.
     pub address: SocketAddr,
 }
 
 impl Port {
-    /// A free one.
+    /// Reserves a free port.
     pub fn free() -> io::Result<Self> {
-        // Not to be taken over by who only wants an address that was used before.
+        // Without SO_REUSEADDR, so that a socket which merely reuses addresses cannot take the port over.
         let kept = shared()?;
         kept.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
         let address = kept.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { _kept: kept, address })
     }
 
-    /// Listens on it.
+    /// Listens on the port.
     pub fn listen(&self) -> io::Result<tokio::net::TcpListener> {
         let socket = shared()?;
         socket.set_reuse_address(true)?;

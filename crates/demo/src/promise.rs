@@ -1,19 +1,19 @@
 //! What Seawall promises, and whether it held.
 //!
-//! Each promise is a plain function of what was counted. It will not explain a number away: who is excused is counted
-//! apart, and told.
+//! Each promise is a pure function of the counts. It does not explain numbers away: excused requests are counted and
+//! reported separately.
 
 use crate::front::{Books, Told};
 use crate::score::Counts;
 use seawall_core::money::Money;
 use serde::Serialize;
 
-/// One promise.
+/// One promise and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Promise {
-    /// Its name for programs.
+    /// The identifier for programs.
     pub name: &'static str,
-    /// What it says.
+    /// The statement.
     pub says: &'static str,
     /// Whether it held.
     pub held: bool,
@@ -21,36 +21,36 @@ pub struct Promise {
     pub counted: String,
 }
 
-/// What Seawall's books say beside what its models have billed, in nano-dollars.
+/// Seawall's ledger beside its models' bill, in nano-dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ledger {
-    /// The most that may be spent in a day.
+    /// The daily budget.
     pub cap: u64,
-    /// What the books say at the end.
+    /// The final state of the ledger.
     pub books: Books,
-    /// What the models have billed.
+    /// The models' bill.
     pub billed: u64,
-    /// What was posted for calls whose usage arrived.
+    /// The amount posted for calls whose usage arrived.
     pub told_posted: Told,
-    /// What was billed for calls that were delivered to their end.
+    /// The amount billed for calls that were delivered completely.
     pub told_billed: Told,
-    /// What had been billed when Seawall was stopped in the middle.
+    /// The bill when Seawall was stopped for the restart.
     pub billed_at_stop: u64,
-    /// What its books said when it was started again, before anything new was asked.
+    /// The posted amount after the restart, before any new request.
     pub posted_at_start: u64,
 }
 
-/// Everything that promises are judged by.
+/// The input of all promises.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) shoppers: Counts,
     pub(crate) flooder: Counts,
-    /// Of the shop's customers, those who were under way beyond the time that a stop has.
+    /// The customers whose requests were in flight beyond the drain timeout.
     pub(crate) beyond_the_drain: Counts,
     pub(crate) ledger: Ledger,
 }
 
-/// Every promise, judged.
+/// All promises, judged.
 pub(crate) fn judged(facts: &Facts) -> Vec<Promise> {
     let Facts { shoppers, flooder, beyond_the_drain: beyond, ledger } = facts;
     let of = |number: u64, all: u64| format!("{number} of {all}");
@@ -67,7 +67,7 @@ pub(crate) fn judged(facts: &Facts) -> Vec<Promise> {
         promise(
             "nobody_lost",
             "nobody in the shop was lost",
-            // Nothing is proven by a shop in which nobody was served.
+            // A run in which no customer was served proves nothing.
             lost == 0 && shoppers.answered > 0,
             format!("{} lost{excused}", of(lost, shoppers.asked)),
         ),
@@ -143,7 +143,7 @@ mod tests {
     use crate::front::{Books, Told};
     use crate::score::Counts;
 
-    /// A demonstration in which everything just holds.
+    /// A run in which every promise just holds.
     fn good() -> Facts {
         let told = Told { calls: 3, nano_dollars: 90 };
         Facts {

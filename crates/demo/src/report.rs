@@ -1,4 +1,4 @@
-//! What the demonstration comes to: for people as a text, for programs as JSON.
+//! The report: as text for people, as JSON for programs.
 
 use crate::promise::{Ledger, Promise};
 use crate::score::Counts;
@@ -8,23 +8,23 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Everything that was counted.
+/// The results of a demonstration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What questions and faults follow from.
+    /// The seed of requests and faults.
     pub seed: u64,
-    /// How long questions were asked.
+    /// How long requests were sent.
     pub seconds: u64,
-    /// What went through Seawall.
+    /// The results through Seawall.
     pub seawall: SideReport,
-    /// What went through the plain proxy.
+    /// The results through the plain proxy.
     pub plain: SideReport,
-    /// Seawall's books beside its models' bill.
+    /// Seawall's ledger beside its models' bill.
     pub ledger: Ledger,
-    /// The shop's customers who were lost or cut at the restart because they took longer than a stop waits. They break no
-    /// promise.
+    /// Customers that were lost or cut at the restart because they took longer than the drain timeout. They do not
+    /// count as a broken promise.
     pub beyond_the_drain: u64,
-    /// Answers by outage.
+    /// Results by outage.
     pub outages: Vec<OutageReport>,
     /// What Seawall promises.
     pub promises: Vec<Promise>,
@@ -32,25 +32,25 @@ pub struct Report {
     pub all_held: bool,
 }
 
-/// What went through one side.
+/// The results of one side.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SideReport {
-    /// What the shop's customers got.
+    /// The results of customers.
     pub shoppers: Counts,
-    /// What the one who floods got.
+    /// The results of the abusive client.
     pub flooder: Counts,
-    /// How long the shop's customers waited for the first text of a stream.
+    /// The customers' time to the first text of a stream.
     pub first_text_ms: Option<FirstText>,
-    /// What the models have billed, in nano-dollars.
+    /// The models' bill, in nano-dollars.
     pub billed: u64,
 }
 
-/// Waits in milliseconds.
+/// Percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstText {
-    /// Half waited no longer.
+    /// The median.
     pub p50: u64,
-    /// All but one in a hundred waited no longer.
+    /// The 99th percentile.
     pub p99: u64,
 }
 
@@ -61,10 +61,10 @@ impl FirstText {
     }
 }
 
-/// What the shop's customers got who asked during one outage.
+/// The results of customers during one outage.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct OutageReport {
-    /// Which.
+    /// The outage.
     pub outage: Outage,
     /// Through Seawall.
     pub seawall: Counts,
@@ -73,7 +73,7 @@ pub struct OutageReport {
 }
 
 impl Report {
-    /// What the program ends with: 0 if every promise held, 1 if not.
+    /// The exit status: 0 if every promise held, 1 if not.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         if self.all_held { 0 } else { 1 }
@@ -82,7 +82,7 @@ impl Report {
     /// One JSON object, for programs.
     #[must_use]
     pub fn json(&self) -> String {
-        // Numbers, words and lists of both can always be written.
+        // These types can always be serialised.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -126,7 +126,7 @@ impl Report {
     }
 }
 
-/// What the shop's customers got, side by side.
+/// The results of customers, side by side.
 pub(crate) fn columns(seawall: &Counts, plain: &Counts) -> String {
     let mut text = line("the shop", "Seawall", "plain proxy");
     type Row = (&'static str, fn(&Counts) -> u64);

@@ -1,4 +1,4 @@
-//! What everybody got, counted.
+//! Counts the outcomes of all requests.
 
 use crate::caller::Got;
 use crate::judge::Verdict;
@@ -7,41 +7,41 @@ use crate::traffic::Who;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The status of a refusal for asking too much.
+/// The status of a rate-limited request.
 const TOO_MANY: u16 = 429;
 
-/// Through whom a question goes.
+/// The front that a request goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Seawall,
     Plain,
 }
 
-/// What became of questions. Without those under way, the parts add up to `asked`.
+/// Requests by outcome. Except for those in flight, the parts add up to `asked`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Questions put.
+    /// Requests sent.
     pub asked: u64,
-    /// Answered whole.
+    /// Answered completely.
     pub answered: u64,
-    /// Broken off after some text, and the caller was told.
+    /// Ended after some text with an explicit error.
     pub broken_off: u64,
-    /// The one who floods was refused, with a word on when to come back.
+    /// The abusive client was rejected, with retry advice.
     pub refused_rightly: u64,
-    /// Any other refusal.
+    /// Any other rejection.
     pub refused_wrongly: u64,
-    /// An error that says nothing, a reset, or no connection.
+    /// An error in no known format, a reset, or no connection.
     pub lost: u64,
-    /// Nothing came for ten seconds.
+    /// No data for ten seconds.
     pub hung: u64,
-    /// Stopped without an end and without a word.
+    /// Stopped without an end and without an error.
     pub ended_falsely: u64,
     /// Of these, those that looked complete.
     pub looked_complete: u64,
 }
 
 impl Counts {
-    /// Questions that have no end yet.
+    /// Requests in flight.
     #[must_use]
     pub const fn under_way(&self) -> u64 {
         let refused = self.refused_rightly + self.refused_wrongly;
@@ -70,7 +70,7 @@ impl Counts {
     }
 }
 
-/// One question to one side.
+/// One request to one side.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     side: Side,
@@ -81,24 +81,24 @@ struct Question {
     ended: Duration,
 }
 
-/// Which question it is.
+/// The index of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(usize);
 
-/// All questions, with what became of them. Times are since the beginning.
+/// All requests with their results. Times are offsets from the beginning.
 #[derive(Debug, Default)]
 pub(crate) struct Score {
     questions: Vec<Question>,
 }
 
 impl Score {
-    /// A question is put.
+    /// Records a request.
     pub(crate) fn ask(&mut self, side: Side, who: Who, outage: Option<Outage>, began: Duration) -> Place {
         self.questions.push(Question { side, who, outage, began, got: None, ended: Duration::ZERO });
         Place(self.questions.len() - 1)
     }
 
-    /// It has its end.
+    /// Records its result.
     pub(crate) fn end(&mut self, place: Place, got: Got, ended: Duration) {
         if let Some(question) = self.questions.get_mut(place.0) {
             (question.got, question.ended) = (Some(got), ended);
@@ -109,24 +109,24 @@ impl Score {
         self.questions.iter().filter(move |question| question.side == side)
     }
 
-    /// What the shop's customers got.
+    /// The results of customers.
     pub(crate) fn shoppers(&self, side: Side) -> Counts {
         counted(self.of(side).filter(|question| question.who != Who::Flooder))
     }
 
-    /// What they got whose question came in this outage.
+    /// The results of customers whose request was sent during this outage.
     pub(crate) fn shoppers_in(&self, side: Side, outage: Outage) -> Counts {
         let questions = self.of(side).filter(|question| question.who != Who::Flooder);
         counted(questions.filter(|question| question.outage == Some(outage)))
     }
 
-    /// What the one who floods got.
+    /// The results of the abusive client.
     pub(crate) fn flooder(&self, side: Side) -> Counts {
         counted(self.of(side).filter(|question| question.who == Who::Flooder))
     }
 
-    /// Of the shop's customers, those who were lost or cut because a stop did not wait for them any longer: they were
-    /// under way when it began, and still when its time was over.
+    /// The customers that were lost or cut because they took longer than the drain timeout: in flight when the shutdown
+    /// began, and still when the timeout had passed.
     pub(crate) fn beyond_the_drain(&self, side: Side, stopped: Duration, drain: Duration) -> Counts {
         let is_beyond = |question: &&Question| {
             let is_gone = |got: Got| matches!(got.verdict, Verdict::Lost | Verdict::Cut);
@@ -138,8 +138,7 @@ impl Score {
         counted(self.of(side).filter(is_beyond))
     }
 
-    /// How long the shop's customers waited for the first text of a stream: half of them no longer than the first time,
-    /// all but one in a hundred no longer than the second.
+    /// The customers' time to the first text of a stream: p50 and p99.
     pub(crate) fn first_text(&self, side: Side) -> Option<(Duration, Duration)> {
         let shoppers = self.of(side).filter(|question| question.who != Who::Flooder);
         let mut times: Vec<Duration> = shoppers.filter_map(|question| question.got?.first_text).collect();

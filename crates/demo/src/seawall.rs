@@ -1,7 +1,7 @@
-//! Seawall, as the demonstration runs it: in this process, by the `demo` profile, with a small budget and a folder of
-//! its own that is removed at the end.
+//! Seawall as the demonstration runs it: in this process, with the `demo` profile, a small budget and a temporary state
+//! directory.
 //!
-//! Nothing else here knows how a gateway is started, stopped and asked.
+//! Only this module knows how a gateway is started, stopped and read.
 
 use crate::DemoError;
 use crate::client::get;
@@ -21,10 +21,10 @@ use std::time::Duration;
 
 /// The route that callers name.
 pub(crate) const ROUTE: &str = "manga";
-/// How long requests under way may take to finish at a stop.
+/// Drain timeout.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 
-/// A gateway at a port.
+/// A gateway on a port.
 pub(crate) struct Seawall {
     settings: Settings,
     listening: Option<Listening>,
@@ -33,7 +33,7 @@ pub(crate) struct Seawall {
 }
 
 impl Seawall {
-    /// Listens in front of `models`, and spends no more than `cents` a day.
+    /// Listens in front of `models`, with a daily budget of `cents`.
     pub(crate) async fn start(
         models: SocketAddr,
         cents: u64,
@@ -58,7 +58,7 @@ impl Front for Seawall {
 
     async fn stop(&mut self) -> Result<(), DemoError> {
         let Some(listening) = self.listening.take() else { return Ok(()) };
-        // It waits for requests under way, which need this thread.
+        // It waits for requests in flight, which need this thread.
         let stopped = tokio::task::spawn_blocking(|| listening.stop()).await;
         stopped.map_err(|error| DemoError::Listen(io::Error::other(error)))
     }
@@ -66,8 +66,12 @@ impl Front for Seawall {
     async fn start_again(&mut self) -> Result<(), DemoError> {
         let shoppers = (0..SHOPPERS).map(|number| (Tier::Prime, Who::Shopper(number).key()));
         let keys = shoppers.chain([(Tier::Standard, Who::Flooder.key())]).collect();
-        let options =
-            ServeOptions { settings: std::sync::Arc::new(self.settings.clone()), simulated: None, keys };
+        let options = ServeOptions {
+            settings: std::sync::Arc::new(self.settings.clone()),
+            simulated: None,
+            keys,
+            diagnostics: false,
+        };
         let started = tokio::task::spawn_blocking(|| serve(options)).await;
         let started = started.map_err(|error| DemoError::Listen(io::Error::other(error)))?;
         self.listening = Some(started.map_err(|error| DemoError::Gateway(Box::new(error)))?);
@@ -99,10 +103,10 @@ impl Front for Seawall {
     }
 }
 
-/// What was posted for answered requests by what the model has told, from the lines of the access log.
+/// The amount posted for answered requests by the usage that the model reported, from the access log.
 ///
-/// A request of one attempt has cost just that. One of more may also have paid for an attempt that was cut off, of which
-/// nobody knows the usage; there the usage of the last one is priced.
+/// A request with one attempt has cost exactly that. A request with several may also have paid for an attempt that was
+/// cut off, whose usage is unknown; there the usage of the last attempt is priced.
 fn told(lines: &str) -> Result<Told, serde_json::Error> {
     let mut told = Told::default();
     for line in lines.lines() {
@@ -125,8 +129,8 @@ fn told(lines: &str) -> Result<Told, serde_json::Error> {
     Ok(told)
 }
 
-/// What differs from the `demo` profile: limits of time that suit callers who wait ten seconds, breakers that look
-/// again within the demonstration, and money for the shop but not for a flood.
+/// Differences from the `demo` profile: timeouts for callers that wait ten seconds, breakers that probe again within
+/// the demonstration, and a budget for customers but not for a flood.
 fn settings(
     (listen, models): (SocketAddr, SocketAddr),
     folder: &Path,
@@ -147,7 +151,7 @@ fn settings(
         targets.sonnet = {{ provider = "anthropic", url = "http://{models}", key = {key} }}
         targets.haiku = {{ provider = "anthropic", url = "http://{models}", key = {key} }}
         routes.{ROUTE}.start_time = "2s"
-        deadlines = {{ attempt = "5s", connect = "2s" }}
+        deadlines = {{ api = "10s", attempt = "5s", connect = "2s", stream_gap = "5s" }}
         breakers.sonnet.open_for = "{open_for}ms"
         breakers.haiku.open_for = "{open_for}ms"
 
@@ -168,7 +172,7 @@ fn log_in(folder: &Path) -> PathBuf {
     folder.join("access.log")
 }
 
-/// A folder that is removed when this is dropped.
+/// A directory that is removed when this is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -176,7 +180,7 @@ impl Folder {
         let name = format!("seawall-demo-{}-{:016x}", std::process::id(), runtime.draw().bits());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path)?;
-        // Models want a key, as real ones do; these take any.
+        // The models require a key, as real ones do; these accept any.
         fs::write(key_in(&path), "any-key-will-do")?;
         Ok(Self(path))
     }
@@ -192,7 +196,7 @@ fn key_in(folder: &Path) -> PathBuf {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left to who cleans up after all programs.
+        // A directory that cannot be removed is left to the system's cleanup of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be seen while it runs: a scoreboard on a terminal, a line per outage elsewhere, nothing for programs.
+//! The progress display: a scoreboard on a terminal, otherwise a line per outage, or nothing for programs.
 
 use crate::report::columns;
 use crate::score::{Counts, Score, Side};
@@ -7,23 +7,23 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::Write as _;
 use std::time::Duration;
 
-/// Who looks on.
+/// The kind of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// A person at a terminal: a scoreboard that changes in its place.
+    /// A terminal: a scoreboard that is updated in place.
     Terminal,
     /// A file or a pipe: a line per outage.
     Lines,
-    /// Nobody.
+    /// No display.
     Nothing,
 }
 
-/// What is shown, and what has been.
+/// The state of the display.
 pub(crate) struct Screen {
     timetable: Timetable,
     bar: Option<ProgressBar>,
     writes_lines: bool,
-    /// Outages that have been told.
+    /// Outages that have been printed.
     told: usize,
 }
 
@@ -32,7 +32,7 @@ impl Screen {
         let bar = (show == Show::Terminal).then(|| {
             let length = u64::try_from(timetable.whole.as_millis()).unwrap_or(u64::MAX);
             let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stdout());
-            // The template is ours; if it were wrong, the usual one would do.
+            // The template is ours; if it were invalid, the default would do.
             if let Ok(style) = ProgressStyle::with_template("{bar:58.cyan/blue}\n{msg}") {
                 bar.set_style(style);
             }
@@ -41,7 +41,7 @@ impl Screen {
         Self { timetable, bar, writes_lines: show == Show::Lines, told: 0 }
     }
 
-    /// One line that stands for itself.
+    /// Prints a single line.
     pub(crate) fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(line.to_owned()),
@@ -50,7 +50,7 @@ impl Screen {
         }
     }
 
-    /// This is how it stands now.
+    /// Updates the display.
     pub(crate) fn look(&mut self, at: Duration, score: &Score) {
         if let Some(bar) = &self.bar {
             bar.set_position(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
@@ -66,7 +66,7 @@ impl Screen {
         }
     }
 
-    /// Makes room for what is told at the end.
+    /// Clears the scoreboard before the final report.
     pub(crate) fn close(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -76,7 +76,7 @@ impl Screen {
 
 fn write_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Whoever no longer reads need not be told.
+    // A closed output is ignored.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 

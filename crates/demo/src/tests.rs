@@ -1,4 +1,4 @@
-//! The play with somebody in Seawall's place, and the small rules of the crate.
+//! The demonstration with a substitute for Seawall, and other tests of the crate.
 
 mod cutter;
 mod proxy;

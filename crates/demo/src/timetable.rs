@@ -1,38 +1,38 @@
-//! When what goes wrong.
+//! The schedule of outages.
 //!
-//! Five outages, one after another, with calm in between, as shares of the whole time: a longer demonstration has longer
-//! outages, not more of them. What models do wrong is written down as a schedule that both sides' models play alike.
+//! Five outages, one after another, with calm in between, as shares of the whole time: a longer demonstration has
+//! longer outages, not more of them. The faults of models are a schedule that both sides' models play alike.
 
 use seawall_model::engine::{Fault, FaultRule, Frequency};
 use serde::Serialize;
 use std::ops::Range;
 use std::time::Duration;
 
-/// More requests at once than this are too many for a model, all the time: every vendor has such a number.
+/// The concurrency that a model can serve at any time; more requests are throttled. Every vendor has such a number.
 const CAPACITY: u64 = 60;
 
-/// What goes wrong.
+/// One kind of outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outage {
-    /// The strong model answers most requests with "too many requests".
+    /// The strong model answers most requests with 429.
     ThrottlingWave,
-    /// The strong model answers nobody: errors, resets and silence.
+    /// The strong model is down: errors, resets and silence.
     StrongModelDead,
     /// Answers of the strong model break off in the middle.
     StreamsCut,
-    /// Both fronts are stopped and started anew.
+    /// Both fronts are restarted.
     Restart,
     /// One caller sends hundreds of requests a second.
     Flood,
 }
 
 impl Outage {
-    /// Every outage, in the order in which they strike.
+    /// Every outage, in order of occurrence.
     pub const ALL: [Self; 5] =
         [Self::ThrottlingWave, Self::StrongModelDead, Self::StreamsCut, Self::Restart, Self::Flood];
 
-    /// What people read.
+    /// The title for people.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Outage {
         }
     }
 
-    /// From when until when, in thousandths of the whole time.
+    /// Beginning and end, in thousandths of the whole time.
     const fn thousandths(self) -> Range<u32> {
         match self {
             Self::ThrottlingWave => 80..220,
@@ -69,12 +69,12 @@ impl Timetable {
         at(share.start)..at(share.end)
     }
 
-    /// The outage of this moment.
+    /// The outage at this time.
     pub(crate) fn outage_at(self, at: Duration) -> Option<Outage> {
         Outage::ALL.into_iter().find(|outage| self.during(*outage).contains(&at))
     }
 
-    /// What models do wrong, timed from their start.
+    /// The faults of models, timed from their start.
     pub(crate) fn faults(self) -> Vec<FaultRule> {
         let strong = |outage: Outage, percent: f64, fault: Fault| {
             let Range { start, end } = self.during(outage);

@@ -1,22 +1,22 @@
-//! Who asks what, and when.
+//! The schedule of requests.
 //!
-//! Arrivals follow from a seed and not from answers: a caller who is kept waiting does not keep the next one from coming.
-//! Both sides get the same questions from the same callers at the same moments.
+//! Arrivals follow from a seed and not from responses (open loop): a slow answer does not delay the next request. Both
+//! sides get the same requests from the same callers at the same times.
 
 use crate::timetable::{Outage, Timetable};
 use seawall_core::chance::SeededChance;
 use serde_json::json;
 use std::time::Duration;
 
-/// How many people shop.
+/// The number of customers.
 pub(crate) const SHOPPERS: u64 = 32;
-/// From one question of the shop to the next, on average.
+/// Mean time between two requests of customers.
 const USUAL_GAP: Duration = Duration::from_millis(250);
-/// From one request of the flood to the next.
+/// Time between two requests of the flood.
 const FLOOD_GAP: Duration = Duration::from_millis(5);
-/// Nobody asks before everything stands.
+/// No requests before this time, so that everything has started.
 const FIRST: Duration = Duration::from_millis(500);
-/// How long an answer may be, so that one takes about two seconds.
+/// Maximum output tokens, so that an answer takes about two seconds.
 const MOST_TOKENS: u32 = 100;
 
 const QUESTIONS: [&str; 8] = [
@@ -30,17 +30,17 @@ const QUESTIONS: [&str; 8] = [
     "A present for somebody who has read everything?",
 ];
 
-/// Who asks.
+/// A caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// One of the shop's customers.
+    /// A customer.
     Shopper(u64),
-    /// The one who floods.
+    /// The abusive client.
     Flooder,
 }
 
 impl Who {
-    /// The key that the caller shows.
+    /// The API key of the caller.
     pub(crate) fn key(self) -> String {
         match self {
             Self::Shopper(number) => format!("sk-demo-shopper-{number:04}"),
@@ -49,19 +49,19 @@ impl Who {
     }
 }
 
-/// One request, before it is put to anybody.
+/// One scheduled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// When, from the beginning.
+    /// The offset from the beginning.
     pub(crate) at: Duration,
     pub(crate) who: Who,
     pub(crate) question: String,
-    /// Whether the answer is wanted piece by piece.
+    /// Whether a streamed answer is requested.
     pub(crate) is_streamed: bool,
 }
 
 impl Arrival {
-    /// What is sent, to a model or route of this name.
+    /// The request body, for a model or route of this name.
     pub(crate) fn body(&self, model: &str) -> String {
         json!({
             "model": model,
@@ -73,7 +73,7 @@ impl Arrival {
     }
 }
 
-/// Everything that will be asked, the earliest first.
+/// All requests, the earliest first.
 pub(crate) fn arrivals(timetable: Timetable, seed: u64) -> Vec<Arrival> {
     let mut chance = SeededChance::new(seed);
     let mut arrivals = Vec::new();
@@ -95,12 +95,12 @@ pub(crate) fn arrivals(timetable: Timetable, seed: u64) -> Vec<Arrival> {
 
 fn arrival(at: Duration, who: Who, chance: &mut SeededChance) -> Arrival {
     let place = usize::try_from(chance.draw().below(QUESTIONS.len() as u64)).unwrap_or(0);
-    // The number makes one question differ from the next, so that no two callers must get the same words.
+    // The number makes questions distinct, so that identical answers are not expected.
     let question = format!("{} ({})", QUESTIONS[place], chance.draw().below(1_000));
     Arrival { at, who, question, is_streamed: chance.draw().below(10) < 6 }
 }
 
-/// The time to the next caller when callers know nothing of one another: exponential.
+/// The time to the next request of a Poisson process: exponential.
 fn gap(chance: &mut SeededChance) -> Duration {
     const STEPS: u32 = 1 << 30;
     let lot = u32::try_from(chance.draw().below(u64::from(STEPS))).unwrap_or(0);

@@ -1,6 +1,6 @@
-//! Writes a page that is made from the gateway's own tables: `metrics` or `openapi`.
+//! Prints a reference page that is generated from the gateway's own tables: `metrics` or `openapi`.
 //!
-//! For `cargo xtask docs`, which must not be built from a server to write about one.
+//! `cargo xtask docs` runs it, so that xtask need not depend on the server to write about it.
 
 use std::process::ExitCode;
 

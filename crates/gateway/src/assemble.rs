@@ -1,22 +1,26 @@
-//! From settings to a gateway that listens, and from other settings to the same gateway with other rules.
+//! Builds a running gateway from settings, and applies changed settings to a gateway that is already running.
+
+mod error;
+
+pub use error::ServeError;
 
 use crate::admin::{Credential, Guard};
-use crate::chat::ChatState;
+use crate::chat::{ChatState, guardrails_of};
 use crate::connections::{Connections, raise_file_limit};
-use crate::identity::{Gate, GateError, caller_options};
-use crate::keeper::{self, KeepError, Keeper, Keeping, Kept};
+use crate::identity::{Gate, caller_options};
+use crate::keeper::{self, Keeper, Keeping, Kept};
 use crate::late_directory::LateDirectory;
-use crate::listen::{Gateway, ListenError, Listening, Shape};
+use crate::listen::{Gateway, Listening, Shape};
 use crate::log::AccessLog;
 use crate::memory_limit::memory_limit;
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
-use crate::secret::{SecretError, fetch_text};
-use crate::shared::{self, SharedError, SharedThread};
+use crate::secret::fetch_text;
+use crate::shared::{self, SharedThread};
 use crate::sight::{MetricsListeners, Sight};
 use crate::simulated::SimulatedModel;
-use crate::target::{Surroundings, TargetError, Targets};
-use crate::tls::{Door, Encryption, TlsError};
+use crate::target::{Surroundings, Targets};
+use crate::tls::{Door, Encryption};
 use arc_swap::ArcSwap;
 use seawall_config::{
     CoresValue, FaceName, LogPlaceValue, RouteSettings, Runtime as RuntimeName, Settings, StoreKind,
@@ -26,7 +30,6 @@ use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
 use seawall_core::evaluator::Posture;
 use seawall_core::quota::LimitChange;
 use seawall_core::retry::{HedgeOptions, HedgePolicy};
-use seawall_core::setting::SettingError;
 use seawall_pipeline::callers::CallerDirectory;
 use seawall_pipeline::speech::Face;
 use seawall_pipeline::{
@@ -41,92 +44,20 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What a gateway is started with.
+/// Everything that [`serve`] needs to start a gateway.
 pub struct ServeOptions {
-    /// What it is to do.
+    /// The validated settings.
     pub settings: Arc<Settings>,
-    /// The simulated model, if there is one to ask.
+    /// The simulated model, if any target uses it.
     pub simulated: Option<SimulatedModel>,
-    /// Keys that are good for this run alone.
+    /// API keys that are valid for this run only; they are not stored.
     pub keys: Vec<(Tier, String)>,
+    /// Whether state changes of breakers and credentials are written to standard error. A program that draws on the
+    /// terminal turns this off.
+    pub diagnostics: bool,
 }
 
-/// Why a gateway cannot start, or cannot change.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A setting makes no sense.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// There is no way to a target.
-    #[error("target {0}: {1}")]
-    Target(String, TargetError),
-    /// Nobody may ask.
-    #[error("no key is given, so nobody could ask")]
-    NoKey,
-    /// Callers cannot be reached by HTTPS.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// What operators are to show is not where it should be.
-    #[error("admin.credential: {0}")]
-    Operators(#[from] SecretError),
-    /// Operators could not be told from others.
-    #[error("admin: {0}")]
-    OpenAdmin(&'static str),
-    /// State cannot be kept.
-    #[error(transparent)]
-    Keep(#[from] KeepError),
-    /// More than one of these.
-    #[error("{}", listed(.0))]
-    Several(Vec<ServeError>),
-    /// There is no shared store.
-    #[error(transparent)]
-    Shared(#[from] SharedError),
-    /// Nobody can be told from anybody else.
-    #[error(transparent)]
-    Gate(#[from] GateError),
-    /// It cannot listen.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The log cannot be started.
-    #[error("cannot start the log: {0}")]
-    Log(std::io::Error),
-    /// The file of the log cannot be written to.
-    #[error("telemetry.access_log: cannot write to {0}: {1}")]
-    LogFile(String, std::io::Error),
-}
-
-fn listed(problems: &[ServeError]) -> String {
-    let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
-    format!("{} problems:{lines}", problems.len())
-}
-
-impl ServeError {
-    /// Whether what was asked for makes no sense, rather than that it could not be done.
-    #[must_use]
-    pub const fn is_bad_input(&self) -> bool {
-        match self {
-            Self::Setting(_) | Self::Target(..) | Self::NoKey | Self::Tls(_) | Self::Several(_) => true,
-            Self::Operators(_) | Self::OpenAdmin(_) => true,
-            Self::Gate(error) => !matches!(error, GateError::Thread(_)),
-            Self::Shared(error) => !matches!(error, SharedError::Thread(_)),
-            Self::Keep(_) | Self::Listen(_) | Self::Log(_) | Self::LogFile(..) => false,
-        }
-    }
-
-    /// One of these for all of them, or nothing if there is none.
-    fn of(mut problems: Vec<Self>) -> Result<(), Self> {
-        match (problems.pop(), problems.is_empty()) {
-            (None, _) => Ok(()),
-            (Some(only), true) => Err(only),
-            (Some(last), false) => {
-                problems.push(last);
-                Err(Self::Several(problems))
-            }
-        }
-    }
-}
-
-/// What a running gateway needs to change.
+/// The parts of a running gateway that a settings reload replaces.
 pub(crate) struct Live {
     path: Arc<Path<TokioRuntime>>,
     runtime: TokioRuntime,
@@ -136,19 +67,19 @@ pub(crate) struct Live {
     pub(crate) kept: Kept,
     door: Arc<Door>,
     pub(crate) gate: Arc<ArcSwap<Gate>>,
-    /// What the rules now in force were made with.
+    /// The values derived from the settings in force.
     made: Mutex<Made>,
-    /// Dropped last, when nobody settles or posts any more.
+    /// Dropped last, after the last settlement and the last post to the ledger.
     _shared: Option<SharedThread>,
     _keeper: Keeper,
 }
 
 struct Made {
-    /// How long requests under way may take to finish at the end.
+    /// Drain timeout: how long in-flight requests may take to finish at shutdown.
     grace: Duration,
     targets: Targets,
     encryption: Option<Encryption>,
-    /// What operators must show.
+    /// The credential that the admin API requires.
     credential: Option<Credential>,
     retry_budget: (RetryBudgetOptions, Arc<RetryBudget>),
     hedge: (HedgeOptions, Arc<HedgePolicy>),
@@ -157,9 +88,9 @@ struct Made {
     directory: Arc<LateDirectory>,
 }
 
-/// Starts a gateway.
+/// Starts a gateway. It accepts requests when this returns.
 pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
-    let ServeOptions { settings, simulated, keys } = options;
+    let ServeOptions { settings, simulated, keys, diagnostics } = options;
     raise_file_limit();
     let cores = match settings.server.cores {
         CoresValue::Some(cores) => usize::try_from(cores).unwrap_or(usize::MAX),
@@ -187,7 +118,10 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     let metrics = Arc::new(Metrics::default());
     metrics.know(settings.routes.keys(), settings.targets.keys());
     let log = log(&settings.telemetry.access_log)?;
-    let observer = AccessLog::new(Arc::clone(&metrics), runtime, log).map_err(ServeError::Log)?;
+    let names = Arc::clone(&gate);
+    let pseudonym = move |caller| names.load().pseudonyms().shown(caller);
+    let observer = AccessLog::new(Arc::clone(&metrics), runtime, log, pseudonym).map_err(ServeError::Log)?;
+    let observer = if diagnostics { observer } else { observer.without_diagnostics() };
     let (recent, observer) = (observer.recent(), Arc::new(observer));
     let (limits, shared) = match (&settings.store.redis, settings.store.kind) {
         (Some(redis), StoreKind::Redis) => {
@@ -237,10 +171,10 @@ pub fn serve(options: ServeOptions) -> Result<Listening, ServeError> {
     Ok(Gateway { address, shape, admin, sight, live }.start()?)
 }
 
-/// Whether a gateway of these settings would start: every secret and file that they name is read, and every part is made
-/// that can be made without listening, without a thread that stays and without touching the state directory.
+/// Checks whether a gateway with these settings would start. Reads every secret and file that the settings name, and
+/// builds every part that needs no listening socket, no lasting thread and no access to the state directory.
 pub fn preflight(options: ServeOptions) -> Result<(), ServeError> {
-    let ServeOptions { settings, simulated, keys } = options;
+    let ServeOptions { settings, simulated, keys, diagnostics: _ } = options;
     let runtime = TokioRuntime::new();
     let around = Surroundings { cores: 1, runtime, simulated };
     let nothing = Made::nothing(&settings, &keys, Arc::default())?;
@@ -262,27 +196,27 @@ pub fn preflight(options: ServeOptions) -> Result<(), ServeError> {
 }
 
 impl Live {
-    /// How long requests under way may take to finish now.
+    /// The current drain timeout.
     pub(crate) fn grace(&self) -> Duration {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).grace
     }
 
-    /// What connections are encrypted with.
+    /// The TLS configuration for new connections.
     pub(crate) fn door(&self) -> Arc<Door> {
         Arc::clone(&self.door)
     }
 
-    /// Who may ask on this address for operators.
+    /// The access check for an admin listener on this address.
     pub(crate) fn guard(&self, address: SocketAddr) -> Guard {
         Guard::new(address, self.made.lock().unwrap_or_else(PoisonError::into_inner).credential)
     }
 
-    /// Other rules from now on, or none of them. Returns what became of every limit's counts.
+    /// Applies new settings, all or nothing. Returns what happened to the counts of every limit.
     pub(crate) fn change(&self, settings: &Settings, guard: &Guard) -> Result<Vec<LimitChange>, ServeError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, rules) = made.renewed(settings, &self.keys, &self.around)?;
         let gate = self.gate.load_full().renewed(settings)?;
-        // The address stays as it is until the next start, whatever settings say of it now.
+        // The admin address does not change until the next start, whatever the new settings say.
         if renewed.credential.is_none() && !guard.may_be_open() {
             return Err(ServeError::OpenAdmin("others can reach its address, so it needs a credential"));
         }
@@ -308,7 +242,7 @@ impl Live {
 }
 
 impl Made {
-    /// What there is before the first settings are followed.
+    /// The state before any settings are applied.
     fn nothing(
         settings: &Settings,
         keys: &[(Tier, String)],
@@ -330,14 +264,14 @@ impl Made {
         })
     }
 
-    /// The rules of these settings, with as much as possible of what was made before.
+    /// Derives the rules from these settings. Reuses as much as possible of what exists already.
     fn renewed(
         &self,
         settings: &Settings,
         keys: &[(Tier, String)],
         around: &Surroundings,
     ) -> Result<(Self, RuleOptions), ServeError> {
-        // Whoever has to mend settings wants to hear of everything at once.
+        // Collect all problems, so that they can be fixed in one go.
         let mut problems = Vec::new();
         if !somebody_may_ask(settings, keys) {
             problems.push(ServeError::NoKey);
@@ -371,8 +305,9 @@ impl Made {
                 faces: faces(&route.faces),
                 guest_faces: faces(&route.guest_faces),
                 start_limit: route.start_time,
-                counts_tokens: route.tokens.is_some(),
+                token_limit: route.tokens.map(|rate| u64::from(rate.limit)),
                 falls_back: route.fallback,
+                guardrails: guardrails_of(settings, name)?,
                 targets: route.targets.iter().filter_map(|name| targets.get(name)).collect(),
             })
         };
@@ -419,7 +354,7 @@ impl Made {
     }
 }
 
-/// Whether there is any way to prove oneself, or need for none. A folder may have keys now or later.
+/// Whether callers can authenticate at all, or need not. A state directory may hold keys now or later.
 fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
     let callers = &settings.callers;
     callers.guests
@@ -429,10 +364,10 @@ fn somebody_may_ask(settings: &Settings, keys: &[(Tier, String)]) -> bool {
         || settings.store.kind != StoreKind::Memory
 }
 
-/// What operators must show. A caller's key must not do: callers are told keys.
+/// The credential of the admin API. It must differ from every caller's key, because callers know their keys.
 fn operators(settings: &Settings, keys: &[(Tier, String)]) -> Result<Option<Credential>, ServeError> {
     let Some(reference) = &settings.admin.credential else {
-        // Whoever reads settings refuses this, too; it must hold for those that were made otherwise.
+        // The settings check refuses this too; this covers settings that were built in another way.
         let is_open = settings.admin.listen.ip().to_canonical().is_loopback();
         let problem = "others can reach its address, so it needs a credential";
         return if is_open { Ok(None) } else { Err(ServeError::OpenAdmin(problem)) };
@@ -460,7 +395,7 @@ fn faces(names: &[FaceName]) -> Faces {
     }))
 }
 
-/// How much of request bodies may be in memory.
+/// The memory limit for buffered request bodies.
 fn body_memory(settings: &Settings) -> BodyMemoryOptions {
     let server = &settings.server;
     BodyMemoryOptions {

@@ -1,7 +1,7 @@
-//! What goes out: a reply in one piece, or piece by piece.
+//! Response bodies: complete in memory, or streamed.
 //!
-//! A large answer goes out in pieces although all of it is here, so that it can be seen whether its caller reads it
-//! ([`unread`](crate::unread)), and so that little of it is copied before it is sent.
+//! A large answer is sent in pieces although all of it is in memory. This shows whether the caller reads it (see
+//! [`unread`](crate::unread)), and little of it is copied before it is sent.
 
 use crate::conversation::RequestInUse;
 use crate::runtime::TokioRuntime;
@@ -15,29 +15,29 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-/// The body of a response. Dropped by the server when the caller goes away, and with it the way upstream.
+/// The body of a response. The server drops it when the caller disconnects, which also ends the call to the upstream.
 pub(crate) enum ReplyBody {
     Whole(Option<Bytes>),
     Large(Arc<LargeAnswer>),
     Stream(Arc<Reading>),
-    /// Any of these, on a connection that counts what is under way.
+    /// Any of the above, on a connection that counts its requests in flight.
     Counted {
         body: Box<ReplyBody>,
         _in_use: RequestInUse,
     },
 }
 
-/// Answers above this are watched.
+/// Answers larger than this are watched for callers that do not read.
 const LARGE: usize = 64 << 10;
-/// They go out in pieces of this.
+/// The size of the pieces in which they are sent.
 const PIECE: usize = 64 << 10;
 
-/// The answer was given up because nobody read it.
+/// The answer was abandoned because the caller did not read it for too long.
 #[derive(Debug, thiserror::Error)]
 #[error("nobody read the answer for too long")]
 pub(crate) struct Unread;
 
-/// A stream that is read, and looked at by others when it is not.
+/// A stream that the server reads, and that the stall check inspects when the server does not.
 pub(crate) struct Reading(Mutex<(Box<ReplyStream<TokioRuntime>>, ReadPace)>);
 
 impl Reading {
@@ -60,14 +60,14 @@ impl Watched for Reading {
     }
 }
 
-/// An answer that is all here and is read bit by bit.
+/// A complete answer in memory that is sent in pieces.
 pub(crate) struct LargeAnswer(Mutex<Unsent>);
 
 struct Unsent {
-    /// Nothing once it was given up.
+    /// `None` once the answer was abandoned.
     bytes: Option<Bytes>,
     pace: ReadPace,
-    /// The memory that it takes of its caller's.
+    /// The part of its caller's memory allowance that it uses.
     held: Option<HeldBytes>,
 }
 
@@ -76,7 +76,7 @@ impl LargeAnswer {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts it to its caller, instead of the body that it answers.
+    /// Charges the answer to its caller's memory allowance, in place of the request body.
     pub(crate) fn hold(&self, body: HeldBytes) {
         let mut unsent = self.unsent();
         let length = unsent.bytes.as_ref().map_or(0, Bytes::len);
@@ -100,12 +100,12 @@ impl Watched for LargeAnswer {
         }
     }
 
-    /// It has had its time to be read when the gateway ends, as any answer.
+    /// Nothing to do: at shutdown the answer has had the drain timeout to be read, like any other.
     fn stop(&self) {}
 }
 
 impl ReplyBody {
-    /// An answer that is all here. `cut` looks after those that are large.
+    /// A complete answer. A large one is registered with `cut`, which abandons it if the caller stops reading.
     pub(crate) fn whole(bytes: Bytes, cut: Option<&Cut>) -> Self {
         let Some(cut) = cut.filter(|_| bytes.len() > LARGE) else { return Self::Whole(Some(bytes)) };
         let unsent = Unsent { bytes: Some(bytes), pace: ReadPace::default(), held: None };
@@ -115,12 +115,12 @@ impl ReplyBody {
         Self::Large(answer)
     }
 
-    /// A stream that is told by `cut` when its time is over.
+    /// A streamed answer. `cut` ends it at shutdown.
     pub(crate) fn stream(stream: Box<ReplyStream<TokioRuntime>>, cut: &Cut) -> Self {
         let stream = Arc::new(Reading(Mutex::new((stream, ReadPace::default()))));
         let watched: Weak<Reading> = Arc::downgrade(&stream);
         cut.streams().add(watched);
-        // The end may have come while it began.
+        // Shutdown may have begun while the stream was being opened.
         if cut.is_over() {
             stream.stop();
         }

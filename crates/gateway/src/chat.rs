@@ -1,4 +1,4 @@
-//! From settings to what our own face goes by.
+//! Derives the rules of our own chat face from settings.
 
 use seawall_config::{FaceName, Settings};
 use seawall_core::cache_policy::FlightOptions;
@@ -9,10 +9,10 @@ use seawall_pipeline::guardrail::{DenyList, Guardrails};
 use seawall_pipeline::{ChatRules, FlightBoard, Shelf};
 use std::sync::Arc;
 
-/// So many answers are kept in memory: some 16 MiB of usual ones.
+/// Capacity of the answer cache in memory: about 16 MiB of answers of typical size.
 pub(crate) const MOST_KEPT: usize = 10_000;
 
-/// What of our own face outlives a change of settings.
+/// The state of our own chat face that survives a settings reload.
 #[derive(Clone)]
 pub(crate) struct ChatState {
     pub(crate) shelf: Arc<dyn Shelf>,
@@ -24,17 +24,16 @@ impl ChatState {
         Ok(Self { shelf, flights: board(settings)? })
     }
 
-    /// The same for other settings. Who waits on an earlier board goes on waiting there.
+    /// The same state under new settings. Requests that wait on an earlier single-flight board keep waiting there.
     pub(crate) fn renewed(&self, settings: &Settings) -> Result<Self, SettingError> {
         let flights =
             if self.flights.0 == settings.cache.flights { self.flights.clone() } else { board(settings)? };
         Ok(Self { shelf: Arc::clone(&self.shelf), flights })
     }
 
-    /// What our own face goes by, where a route has it. Of several routes the first by name is its.
+    /// The rules of our own chat face, if a route serves it. If several routes do, the first by name is used.
     pub(crate) fn rules(&self, settings: &Settings) -> Result<Option<Arc<ChatRules>>, SettingError> {
-        let has_chat = |route: &&String| settings.routes[*route].faces.contains(&FaceName::Chat);
-        let Some(route) = settings.routes.keys().find(has_chat) else { return Ok(None) };
+        let Some(route) = chat_route(settings) else { return Ok(None) };
         let model = settings.routes[route].targets.first().and_then(|name| settings.targets.get(name));
         let assistant = &settings.assistant;
         let prompt = ChatPromptOptions {
@@ -54,7 +53,7 @@ impl ChatState {
             overhead: settings.tokens.overhead,
             prompt_version: assistant.prompt_version.clone(),
             catalogue_version: assistant.catalogue_version.clone(),
-            guardrails: Guardrails(DenyList::both(&assistant.deny)?),
+            guardrails: guardrails_of(settings, route)?,
             ages: settings.cache.ages,
             reserves: settings.deadlines.reserves.clone(),
             shelf: Arc::clone(&self.shelf),
@@ -62,6 +61,20 @@ impl ChatState {
             language: Language::of_locale(&assistant.locale),
         })))
     }
+}
+
+/// The route that serves our own chat face: of several, the first by name.
+fn chat_route(settings: &Settings) -> Option<&String> {
+    settings.routes.keys().find(|route| settings.routes[*route].faces.contains(&FaceName::Chat))
+}
+
+/// The denied texts for requests of a route: those of the assistant first, if the route is the assistant's, then the
+/// route's own. Rules are numbered in that order.
+pub(crate) fn guardrails_of(settings: &Settings, route: &String) -> Result<Guardrails, SettingError> {
+    let own = settings.routes.get(route).map(|route| route.deny.as_slice()).unwrap_or_default();
+    let assistants =
+        if chat_route(settings) == Some(route) { settings.assistant.deny.as_slice() } else { &[] };
+    Ok(Guardrails(DenyList::both(&[assistants, own].concat())?))
 }
 
 fn board(settings: &Settings) -> Result<(FlightOptions, Arc<FlightBoard>), SettingError> {

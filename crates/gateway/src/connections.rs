@@ -1,12 +1,12 @@
-//! How many connections there may be: in all, and from one address.
+//! Connection limits: in total, and per client address.
 //!
-//! Every connection is a file, and a process has only so many. Without a limit, whoever opens enough of them and lets them
-//! lie locks everybody out, operators included. So callers' connections are limited below the number of files that the
-//! system allows, which is raised as far as it goes when the gateway starts: what is left is for operators, targets and
-//! the store.
+//! Every connection takes a file descriptor, and a process has only so many. Without a limit, a client that opens
+//! enough idle connections locks out everyone else, including the admin API. Callers' connections are therefore limited
+//! below the file-descriptor limit, which is raised as far as allowed at startup. The rest is left for the admin API,
+//! for targets and for the store.
 //!
-//! **What it will not do.** It limits no proxy that settings trust, because many callers are behind it, and lets nobody
-//! wait: who is refused is closed at once.
+//! **What it does not do.** It does not limit trusted proxies per address, because many callers are behind one. It does
+//! not queue: a refused connection is closed at once.
 
 use crate::stopping::hold;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,39 +16,43 @@ use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Files that are not connections of callers or to targets: operators' connections, the store, the log, the system's.
+/// Descriptors for everything but callers and targets: admin connections, the store, the log, the system's own.
 const OWN_FILES: usize = 192;
-/// However few files there are, so many callers may connect.
+/// Callers may open at least this many connections, however few descriptors there are.
 const MIN_CONNECTIONS: usize = 16;
 
-/// Why a connection was refused or closed, as metrics have it.
+/// Why a connection was refused or closed, as a label in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
-    /// Refused: there are as many as there may be.
+    /// Refused: the total limit is reached.
     MaxConnections,
-    /// Refused: there are as many as there may be from its address.
+    /// Refused: the limit of its address is reached.
     PerAddress,
-    /// Closed: nothing was asked for too long.
+    /// Closed: no request for too long.
     Idle,
-    /// Closed: what was sent was not read for too long.
+    /// Closed: the client did not read what was sent for too long.
     Unread,
+    /// Closed: too many HTTP/2 frames that do not advance any request.
+    Http2Flood,
 }
 
 impl ConnectionEnd {
-    pub(crate) const ALL: [Self; 4] = [Self::MaxConnections, Self::PerAddress, Self::Idle, Self::Unread];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::MaxConnections, Self::PerAddress, Self::Idle, Self::Unread, Self::Http2Flood];
 
-    /// The name in metrics.
+    /// The label in metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::MaxConnections => "max_connections",
             Self::PerAddress => "max_connections_per_address",
             Self::Idle => "idle_timeout",
             Self::Unread => "send_timeout",
+            Self::Http2Flood => "http2_flood",
         }
     }
 }
 
-/// The connections of callers that are open.
+/// Counts the open connections of callers.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     open: AtomicUsize,
@@ -58,7 +62,7 @@ pub(crate) struct Connections {
     ended: [AtomicU64; ConnectionEnd::ALL.len()],
 }
 
-/// One connection, until it is dropped.
+/// One admitted connection. Dropping it frees its slot.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     connections: Arc<Connections>,
@@ -66,14 +70,14 @@ pub(crate) struct OpenConnection {
 }
 
 impl Connections {
-    /// As these settings say, as far as the system has files.
+    /// Limits as in these settings, as far as the file-descriptor limit allows.
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         let connections = Self::default();
         connections.change(settings);
         Arc::new(connections)
     }
 
-    /// Other limits from now on; connections that are open stay open.
+    /// Applies new limits. Open connections stay open.
     pub(crate) fn change(&self, settings: &Settings) {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let calls = settings.targets.values().map(|target| target.concurrency as usize).sum();
@@ -83,11 +87,11 @@ impl Connections {
 
     fn set(&self, max: usize, per_address: usize) {
         self.max.store(max, Ordering::Relaxed);
-        // However few there may be, one address does not have them all.
+        // However low the total, a single address cannot take all of it.
         self.max_per_address.store(per_address.min((max / 2).max(1)), Ordering::Relaxed);
     }
 
-    /// Lets one more in, unless there are enough; `address` is nothing for proxies that are trusted.
+    /// Admits one more connection, unless a limit is reached. `address` is `None` for trusted proxies.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<u128>) -> Result<OpenConnection, ConnectionEnd> {
         let refused = |reason| {
             self.count(reason);
@@ -110,22 +114,22 @@ impl Connections {
         Ok(OpenConnection { connections: Arc::clone(self), address })
     }
 
-    /// Counts one that was refused or closed.
+    /// Counts one refused or closed connection.
     pub(crate) fn count(&self, reason: ConnectionEnd) {
         self.ended[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many were refused or closed for this.
+    /// The number of connections refused or closed for this reason.
     pub(crate) fn ended(&self, reason: ConnectionEnd) -> u64 {
         self.ended[reason as usize].load(Ordering::Relaxed)
     }
 
-    /// How many are open, and how many may be.
+    /// The number of open connections, and the limit.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.open.load(Ordering::Relaxed), self.max.load(Ordering::Relaxed))
     }
 
-    /// Whether nearly all that there may be are open, so that who asks nothing should make room.
+    /// Whether nearly all connections are in use, so that idle ones should be closed early.
     pub(crate) fn are_scarce(&self) -> bool {
         let (open, max) = self.open();
         open.saturating_mul(10) >= max.saturating_mul(9)
@@ -145,22 +149,22 @@ impl Drop for OpenConnection {
     }
 }
 
-/// How many callers may connect, where there are so many files and so many calls to targets at once. Calls have at most a
-/// quarter of the files.
+/// The number of connections for callers, given this many file descriptors and concurrent calls to targets. Calls take
+/// at most a quarter of the descriptors.
 fn room(files: usize, calls: usize) -> usize {
     files.saturating_sub(OWN_FILES).saturating_sub(calls.min(files / 4)).max(MIN_CONNECTIONS)
 }
 
-/// Files that this process may have open.
+/// The soft limit of open file descriptors of this process.
 fn file_limit() -> usize {
     getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// Raises the number of files that this process may have open as far as the system lets it.
+/// Raises the soft limit of open file descriptors to the hard limit.
 pub(crate) fn raise_file_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // Where that is refused, it goes on with what it has.
+        // If this is refused, the present limit stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }

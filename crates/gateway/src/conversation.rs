@@ -1,8 +1,10 @@
-//! One connection, from its first byte to its last.
+//! One client connection, from accept to close.
 
 use crate::body::ReplyBody;
 use crate::connections::ConnectionEnd;
+use crate::edge::CheckedStream;
 use crate::face::Face;
+use crate::head_limit::MAX_HEAD;
 use crate::listen::serve;
 use crate::stopping::{ConnectionPatience, Cut, Listener};
 use crate::tls::Door;
@@ -26,51 +28,50 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// How many looks a connection has to say goodbye.
+/// Checks (one a second) between the polite close of an idle HTTP/2 connection and its hard close.
 const GOODBYE_LOOKS: u32 = 5;
 
-/// What is sent to who cannot be let in, where that can be read.
+/// The response to a connection over the limit. It is sent only where TLS is off.
 const NO_ROOM: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// The windows of HTTP/2: how much may be under way to us on a connection, and on one of its streams.
+/// HTTP/2 flow-control windows: unread bytes that a client may send per connection, and per stream.
 const MIN_WINDOW: u64 = 64 << 10;
 const MAX_WINDOW: u64 = 1 << 20;
 const MAX_STREAM_WINDOW: u32 = 256 << 10;
 
-/// The window of a connection, where bodies may take so much memory together.
+/// The flow-control window of a connection, given the memory limit for all request bodies together.
 fn http2_window(body_memory: u64) -> u32 {
     let window = (body_memory / 256).clamp(MIN_WINDOW, MAX_WINDOW);
     u32::try_from(window).unwrap_or(u32::MAX)
 }
 
-/// What others know of a conversation, and can tell it.
+/// The state of a connection that other tasks can read and signal.
 pub(crate) struct Conversation {
     pub(crate) listener: Listener,
-    /// When it began.
     pub(crate) since: Timestamp,
     has_asked: AtomicBool,
     word: AtomicU8,
-    /// Whether it speaks HTTP/2, where requests under way are counted. HTTP/1.1 has a limit on the wait for a head.
+    /// Whether it speaks HTTP/2, where requests in flight are counted. HTTP/1.1 has a header timeout instead.
     is_http2: AtomicBool,
-    /// Requests under way, until their answers have been sent.
+    /// Requests in flight, until their responses have been sent.
     in_use: AtomicU32,
-    /// Looks since then. It is set back by every request.
+    /// Checks since the last request ended. Every request resets it.
     idle: AtomicU32,
-    /// Whether what was sent waits to be read, and how often some of it was.
+    /// Whether sent bytes wait to be read by the client, and a counter of the writes that made progress.
     sending: Sending,
-    /// How often was read at the last look, and how many looks ago that was.
+    /// The progress counter at the last check, and the number of checks for which it has not moved.
     unread: (AtomicU32, AtomicU32),
 }
 
-/// What is known of bytes on their way out.
+/// The state of outgoing bytes.
 #[derive(Default)]
 struct Sending {
     is_stuck: AtomicBool,
     progress: AtomicU32,
 }
 
-/// A request of a conversation that is under way. Dropped with its answer.
+/// One HTTP/2 request in flight. Dropped together with its response.
 pub(crate) struct RequestInUse(Arc<Conversation>);
 
 impl Drop for RequestInUse {
@@ -79,12 +80,12 @@ impl Drop for RequestInUse {
     }
 }
 
-/// What a conversation is told, the later word the stronger.
+/// A signal to a connection. A later variant overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Go on.
+    /// Continue.
     None = 0,
-    /// Answer what was asked, and close.
+    /// Finish the requests in flight, then close.
     Finish = 1,
     /// Close now.
     Leave = 2,
@@ -105,7 +106,7 @@ impl Conversation {
         }
     }
 
-    /// Notes a request. One of HTTP/2 is counted until its answer has been sent.
+    /// Records a request. An HTTP/2 request is counted until its response has been sent.
     fn begin(self: &Arc<Self>, version: Version) -> Option<RequestInUse> {
         self.has_asked.store(true, Ordering::Relaxed);
         if version < Version::HTTP_2 {
@@ -117,7 +118,7 @@ impl Conversation {
         Some(RequestInUse(Arc::clone(self)))
     }
 
-    /// What it is to be told if it does nothing for too long, and why. Counts one look.
+    /// Counts one check. Returns the signal for a connection that was idle or stalled for too long, and the reason.
     pub(crate) fn look(&self, patience: &ConnectionPatience) -> Option<(Word, Option<ConnectionEnd>)> {
         let progress = self.sending.progress.load(Ordering::Relaxed);
         let was = self.unread.0.swap(progress, Ordering::Relaxed);
@@ -131,19 +132,19 @@ impl Conversation {
             return None;
         }
         let idle = self.idle.fetch_add(1, Ordering::Relaxed) + 1;
-        // Who does not answer the goodbye is closed a moment later.
+        // A client that ignores the polite close is closed shortly afterwards.
         if idle >= patience.max_idle.saturating_add(GOODBYE_LOOKS) {
             return Some((Word::Leave, None));
         }
         (idle >= patience.max_idle).then_some((Word::Finish, Some(ConnectionEnd::Idle)))
     }
 
-    /// Whether a first request has come.
+    /// Whether the first request has arrived.
     pub(crate) fn has_asked(&self) -> bool {
         self.has_asked.load(Ordering::Relaxed)
     }
 
-    /// Tells it this, unless it has heard as much before. Returns whether it had not.
+    /// Sends this signal, unless the same or a stronger one was sent before. Returns whether it was new.
     pub(crate) fn tell(&self, word: Word) -> bool {
         let is_news = self.word.fetch_max(word as u8, Ordering::AcqRel) < word as u8;
         if is_news {
@@ -161,14 +162,14 @@ impl Conversation {
     }
 }
 
-/// How connections are let in.
+/// Admits connections and serves them.
 #[derive(Clone)]
 pub(crate) struct Entrance {
     pub(crate) face: Arc<Face>,
-    /// What they are encrypted with.
+    /// The TLS configuration for new connections.
     pub(crate) door: Arc<Door>,
     pub(crate) cut: Cut,
-    /// Each connection holds one of these, so that the last one to end is noticed.
+    /// Every connection holds a clone, so that the receiver notices when the last one has ended.
     pub(crate) open: mpsc::Sender<Infallible>,
 }
 
@@ -177,7 +178,7 @@ impl Entrance {
         let address = self.face.gate.load().network(peer.ip());
         let (entrance, lock) = (self.clone(), self.door.lock());
         let Ok(admitted) = self.face.sight.connections.admit(address) else {
-            // Nothing is waited for: what cannot be sent at once is not.
+            // Never wait here: a response that cannot be written at once is not sent.
             if lock.is_none()
                 && let Ok(mut stream) = stream.into_std()
             {
@@ -195,13 +196,16 @@ impl Entrance {
         });
     }
 
-    /// Answers what comes over a connection, until it ends.
+    /// Serves the requests of one connection until it ends.
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, peer: SocketAddr) {
         let Self { face, cut, open, .. } = self;
         let head_limit = face.path.arrival().1.head;
         let body_memory = face.sight.body_memory.capacity();
         let conversation = cut.converse(face.runtime.monotonic());
         let tasks = TasksOf(cut.clone());
+        let (runtime, sight) = (face.runtime, Arc::clone(&face.sight));
+        let on_flood = move || sight.connections.count(ConnectionEnd::Http2Flood);
+        let stream = CheckedStream::new(stream, move || runtime.monotonic(), on_flood);
         let asks = Arc::clone(&conversation);
         let service = service_fn(move |request: Request<Incoming>| {
             let in_use = asks.begin(request.version());
@@ -218,14 +222,17 @@ impl Entrance {
         });
         let mut builder = auto::Builder::new(tasks);
         let mut http1 = builder.http1();
-        // Without a timer the limit on reading a head is silently off.
+        // Without a timer, hyper silently disables the header timeout.
         http1.timer(TokioTimer::new()).header_read_timeout(head_limit).max_headers(100);
-        // Answers and events are small: one buffer is cheaper to send than a list of them.
+        // This bounds the pieces in which bodies are read; larger ones are not faster.
+        http1.max_buf_size(MAX_HEAD);
+        // Responses and events are small: one flat buffer is cheaper to write than a vectored list.
         http1.writev(false);
-        // What a client may send before anybody reads it is memory that nobody has counted yet.
+        // Bytes that a client may send before they are read are memory not yet charged to any caller.
         let window = http2_window(body_memory);
         let mut http2 = builder.http2();
         http2.timer(TokioTimer::new()).max_concurrent_streams(100);
+        http2.max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX));
         http2
             .initial_connection_window_size(window)
             .initial_stream_window_size(window.min(MAX_STREAM_WINDOW));
@@ -234,10 +241,10 @@ impl Entrance {
         let mut connection = pin!(connection);
         let (mut is_finishing, mut last) = (false, None);
         poll_fn(|context| {
-            // Before anything else, so that no word is missed.
+            // Before anything else, so that no signal is missed.
             conversation.listener.listen(context, &mut last);
             loop {
-                // A connection that breaks has told its requests by dropping them.
+                // A broken connection has already cancelled its requests by dropping them.
                 if connection.as_mut().poll(context).is_ready() {
                     return Poll::Ready(());
                 }
@@ -256,7 +263,7 @@ impl Entrance {
     }
 }
 
-/// A connection that tells whether what is sent is read. As long as it is, nothing is told.
+/// Wraps a connection and records whether the client reads what is sent. Costs nothing while it does.
 struct Watching<S> {
     stream: S,
     conversation: Arc<Conversation>,
@@ -317,7 +324,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watching<S> {
     }
 }
 
-/// Where requests of one connection run that do not wait for each other.
+/// Spawns the concurrent requests of one HTTP/2 connection.
 #[derive(Clone)]
 struct TasksOf(Cut);
 

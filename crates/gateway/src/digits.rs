@@ -1,5 +1,5 @@
-//! Numbers written by hand: they are in the headers and the log line of every request, and formatting takes several times
-//! as long.
+//! Fast decimal formatting of integers. Every request has several in its headers and its log line, and `core::fmt`
+//! takes several times as long.
 
 use arrayvec::ArrayString;
 
@@ -8,7 +8,7 @@ pub(crate) fn decimal(number: u64) -> ArrayString<20> {
     padded(number, number.checked_ilog10().unwrap_or(0) + 1)
 }
 
-/// The last so many digits of a number.
+/// The last `width` decimal digits of a number, with leading zeros.
 pub(crate) fn padded(mut number: u64, width: u32) -> ArrayString<20> {
     let width = width.min(20) as usize;
     let mut digits = [b'0'; 20];

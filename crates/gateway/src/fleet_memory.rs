@@ -1,26 +1,26 @@
-//! The size of the fleet, kept in the state directory.
+//! Remembers the size of the fleet in the state directory.
 //!
-//! A node that starts while the shared store is down decides by its part of every limit, and needs to know how many parts
-//! there are. The file holds one number and is replaced as a whole when the number changes.
+//! A node that starts while the shared store is down enforces its share of every limit, and must know the number of
+//! nodes for that. The file holds one number and is replaced atomically when the number changes.
 
 use seawall_core::time::Timestamp;
 use seawall_store::FleetSize;
 use std::path::{Path, PathBuf};
 
-/// Its name in the state directory.
+/// The file's name in the state directory.
 const FILE: &str = "fleet-size";
 
-/// See the module.
+/// The fleet size, persisted on change.
 pub(crate) struct FleetMemory {
     size: FleetSize,
     path: PathBuf,
-    /// What the file holds, or was meant to hold.
+    /// The number in the file, or the one that could not be written.
     kept: Option<u32>,
 }
 
 impl FleetMemory {
-    /// What the state directory remembers, and never less than settings say. A file that cannot be read, or holds no
-    /// number, is as good as none.
+    /// Reads the size from the state directory; the result is never below `least`, the size in the settings. A missing
+    /// or malformed file counts as no file.
     pub(crate) fn read(folder: &Path, least: Option<u32>) -> Self {
         let path = folder.join(FILE);
         let kept = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
@@ -31,11 +31,11 @@ impl FleetMemory {
         self.size.nodes()
     }
 
-    /// So many nodes were counted. Returns the size to decide by.
+    /// Records a count of live nodes. Returns the fleet size to use for limits.
     pub(crate) fn counted(&mut self, nodes: u32, now: Timestamp) -> u32 {
         let size = self.size.counted(nodes, now);
         if self.kept != Some(size) {
-            // Reported once for each size; limits hold meanwhile.
+            // A failed write is reported once per size. The limits hold meanwhile.
             self.kept = Some(size);
             if let Err(error) = self.write(size) {
                 eprintln!("seawall: cannot keep the size of the fleet in {}: {error}", self.path.display());
@@ -69,7 +69,7 @@ mod tests {
             assert_eq!(FleetMemory::read(&folder, None).nodes(), 1, "{nonsense}");
         }
         std::fs::remove_dir_all(&folder).unwrap();
-        // Without the directory it still counts.
+        // It works without the directory, too.
         let mut lost = FleetMemory::read(&folder, Some(2));
         assert_eq!(lost.counted(4, Timestamp::ZERO), 4);
     }

@@ -1,4 +1,4 @@
-//! What outlives the process: opens the store and keeps the books in order.
+//! Store maintenance: opens the store, expires reservations, retries failed writes and sweeps idle limits.
 
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
@@ -13,68 +13,70 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often the books are looked after.
+/// Interval between two maintenance runs.
 const EVERY: Duration = Duration::from_millis(500);
-/// So many parts of the limits, of 64, are tidied up each time: all of them in eight seconds.
+/// Shards of the limits swept per run, of 64: all of them in eight seconds.
 const PARTS: usize = 4;
-/// How many at a time.
+/// Runs between two retries of failed disk writes: one retry every two seconds.
+const MENDS_EVERY: usize = 4;
+/// Ledger events taken at a time.
 const MOST: usize = 1_024;
 
-/// Where state is kept, and what was found there.
+/// Where state is stored, and what recovery found there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// In memory: it ends with the process.
+    /// In memory: state is lost when the process ends.
     Memory,
-    /// In a folder.
+    /// In a state directory.
     Folder {
-        /// Which.
+        /// The state directory.
         path: PathBuf,
-        /// What was found in it.
+        /// What recovery found in it.
         report: Box<OpenReport>,
     },
 }
 
-/// Why state cannot be kept.
+/// Why the store cannot be opened or maintained.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
-    /// The folder cannot be used.
+    /// The state directory cannot be used.
     #[error(transparent)]
     Folder(#[from] OpenError),
-    /// The thread cannot be started.
+    /// The maintenance thread cannot be started.
     #[error("cannot start the thread that keeps the books: {0}")]
     Thread(std::io::Error),
 }
 
-/// Keeps the books until it is told to stop.
+/// The maintenance thread. It stops when this is dropped.
 pub(crate) struct Keeper {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     swept: Swept,
 }
 
-/// The limits in which callers are forgotten who have nothing left in any window.
+/// The path whose limits are swept: callers with nothing left in any window are evicted.
 type Swept = Arc<OnceLock<Weak<Path<TokioRuntime>>>>;
 
 impl Keeper {
-    /// Tidies up the limits of this path, too.
+    /// Also sweeps the limits of this path.
     pub(crate) fn sweep(&self, path: &Arc<Path<TokioRuntime>>) {
-        // There is one path for each keeper.
+        // Set only once: a keeper serves one path.
         let _ = self.swept.set(Arc::downgrade(path));
     }
 }
 
-/// What was opened.
+/// An open store with its ledger and its maintenance thread.
 pub(crate) struct Keeping {
     pub(crate) books: Books,
     pub(crate) kept: Kept,
     pub(crate) keeper: Keeper,
-    /// The limits as they were left, where the folder keeps them.
+    /// The recovered limits, if the state directory stores them.
     pub(crate) quotas: Option<MemoryQuotas>,
-    /// The folder, where there is one. Whoever holds it keeps it open.
+    /// The embedded store, if there is one. It stays open as long as a reference exists.
     pub(crate) store: Option<Arc<EmbeddedStore>>,
 }
 
-/// The books of these settings, and who keeps them.
+/// Opens the ledger for these settings and starts its maintenance thread.
 pub(crate) fn open(
     settings: &Settings,
     groups: Vec<QuotaGroup>,
@@ -88,7 +90,7 @@ pub(crate) fn open(
         }
         StoreKind::Embedded | StoreKind::Redis => {
             let path = PathBuf::from(&settings.store.folder);
-            // Limits that a fleet shares are kept there.
+            // With Redis, the limits are stored there and not in the state directory.
             let groups = (settings.store.kind == StoreKind::Embedded).then_some(groups);
             let options = EmbeddedOptions { groups, seed, ..EmbeddedOptions::new(limits) };
             let opened = EmbeddedStore::open(&path, options, runtime.now())?;
@@ -102,23 +104,32 @@ pub(crate) fn open(
     let swept = Swept::default();
     let sweeps = swept.clone();
     let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
-        // Without a runtime the books only remember more than they need.
+        // Without a runtime there is no maintenance: the ledger only uses more memory than needed.
         if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_time().build() {
-            tokio.block_on(tend(&tended, stopped, runtime, &sweeps));
+            tokio.block_on(tend(&tended, held.as_deref(), stopped, runtime, &sweeps));
         }
-        // The folder is closed when the last call has been written down.
+        // The directory is closed after the last call has been written.
         drop(held);
     });
     let thread = Some(thread.map_err(KeepError::Thread)?);
     Ok(Keeping { books, kept, keeper: Keeper { stop, thread, swept }, quotas, store })
 }
 
-/// Keeps the books in order. A folder learns from its journal which calls have ended. Books in memory remember them for
-/// somebody, and nobody wants them.
-async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioRuntime, swept: &Swept) {
-    let mut was_failing = false;
+/// Runs maintenance until stopped. The embedded store learns from its journal which calls have ended. The ledger in
+/// memory also queues events for a consumer; there is none, so they are discarded.
+async fn tend(
+    books: &Books,
+    store: Option<&EmbeddedStore>,
+    mut stopped: watch::Receiver<bool>,
+    runtime: TokioRuntime,
+    swept: &Swept,
+) {
+    let (mut was_failing, mut was_unwritten) = (false, false);
     for part in 0_usize.. {
         was_failing = look_at_journal(books, was_failing);
+        if let Some(store) = store {
+            was_unwritten = look_at_store(store, was_unwritten, part.is_multiple_of(MENDS_EVERY));
+        }
         if let Some(path) = swept.get().and_then(Weak::upgrade) {
             (0..PARTS).for_each(|more| {
                 path.limits().sweep(part.wrapping_mul(PARTS).wrapping_add(more), runtime.now());
@@ -134,8 +145,8 @@ async fn tend(books: &Books, mut stopped: watch::Receiver<bool>, runtime: TokioR
     }
 }
 
-/// Tries a journal again that could not be written, and tells operators once when it fails and once when it works again.
-/// Returns whether it fails.
+/// Retries a failed journal. Reports to standard error once when it fails and once when it has recovered. Returns
+/// whether it is failing.
 fn look_at_journal(books: &Books, was_failing: bool) -> bool {
     books.retry_journal();
     match (books.journal_error(), was_failing) {
@@ -151,9 +162,39 @@ fn look_at_journal(books: &Books, was_failing: bool) -> bool {
     }
 }
 
+/// Why the state directory cannot be written, and what the operator should do.
+pub(crate) fn store_problem(store: &EmbeddedStore) -> Option<String> {
+    let untaken = store.untaken_segments();
+    match store.write_error() {
+        Some(error) if error.may_pass() => Some(format!(
+            "{error}: keys, sessions and closed calls are not saved; check the disk, it is tried again"
+        )),
+        Some(error) => Some(format!("{error}: nothing is saved but the journal; check the disk and restart")),
+        None if untaken > 0 => Some(format!(
+            "{untaken} journal segments could not be taken into the books; check the disk, it is tried again"
+        )),
+        None => None,
+    }
+}
+
+/// Retries failed writes if `is_time`. Reports to standard error once when the directory cannot be written and once
+/// when it can be again. Returns whether it is failing.
+fn look_at_store(store: &EmbeddedStore, was_failing: bool, is_time: bool) -> bool {
+    if is_time {
+        store.mend();
+    }
+    let problem = store_problem(store);
+    match (&problem, was_failing) {
+        (Some(problem), false) => eprintln!("seawall: {problem}"),
+        (None, true) => eprintln!("seawall: the state directory is written again"),
+        _ => {}
+    }
+    problem.is_some()
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Nobody listens only if the thread has ended already.
+        // This fails only if the thread has ended already.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

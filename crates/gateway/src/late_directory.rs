@@ -1,17 +1,17 @@
-//! The callers of a folder that is opened after everything else was found to make sense.
+//! A caller directory whose store is opened last, after everything else in the settings was checked.
 
 use seawall_pipeline::callers::{CallerDirectory, Finding};
 use seawall_store::embedded::EmbeddedStore;
 use std::sync::{Arc, OnceLock};
 
-/// The callers of a folder that is opened after everything else was found to make sense.
+/// Looks up callers in the embedded store once it is open. Until then no caller is found.
 #[derive(Default)]
 pub(crate) struct LateDirectory(OnceLock<Arc<EmbeddedStore>>);
 
 impl LateDirectory {
-    /// This is the folder. There is one for each gateway.
+    /// Sets the store. Called once per gateway.
     pub(crate) fn found(&self, store: Arc<EmbeddedStore>) {
-        // Set once.
+        // Set only once.
         let _ = self.0.set(store);
     }
 }

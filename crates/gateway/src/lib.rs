@@ -1,33 +1,34 @@
-//! Brings requests in and answers out, and owns the one real runtime.
+//! The HTTP gateway: accepts requests, sends answers, and owns the only real runtime.
 //!
-//! A gateway listens, turns HTTP into requests for the [`Path`](seawall_pipeline::Path) and its replies into HTTP, and
-//! tells who operates it how things stand. It decides nothing: what is refused, retried or cut is the path's word.
+//! A gateway listens, translates HTTP into requests for the [`Path`](seawall_pipeline::Path) and its replies into HTTP,
+//! and serves the admin API. It makes no decisions of its own: the path decides what is rejected, retried or ended.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `assemble` | from settings to a gateway that listens, and to other rules while it does |
-//! | `chat` | from settings to what our own face goes by |
-//! | `connections` | how many connections there may be |
-//! | `conversation` | one connection, from its first byte to its last |
-//! | `digits` | numbers written by hand |
-//! | `keeper` | what outlives the process |
-//! | `memory_limit` | how much memory the process may have |
-//! | `late_directory` | callers of a folder that is opened last |
-//! | `target` | from a target's settings to a way there |
-//! | `shared` | limits that a fleet shares, in Redis |
+//! | `assemble` | builds a gateway from settings, and applies changed settings while it runs |
+//! | `chat` | derives the rules of our own chat face from settings |
+//! | `connections` | connection limits |
+//! | `conversation` | one client connection, from accept to close |
+//! | `digits` | fast decimal formatting |
+//! | `edge` | checks on the bytes of a connection that the HTTP server does not make itself |
+//! | `keeper` | store maintenance |
+//! | `memory_limit` | how much memory the process may use |
+//! | `late_directory` | a caller directory whose store is opened last |
+//! | `target` | builds a connector from a target's settings |
+//! | `shared` | limits that a fleet shares in Redis |
 //! | `simulated` | the simulated model as a target |
-//! | `secret` | secrets, fetched from where settings say |
-//! | `runtime` | the real clock, the real chance, the real timer |
-//! | `face` | what comes in at which path, in every dialect |
-//! | `stopping` | what is under way on a core, and how it is told to end |
-//! | [`identity`] | who asks, proven; what a caller may do is for others to say |
-//! | `listen` | sockets and threads, one runtime per core or one for all, and how they end |
-//! | `tls` | what connections are encrypted with, renewed with settings |
-//! | `log` | one line per request, and the newest records |
-//! | `metrics` | what is counted, and the page that Prometheus reads |
-//! | `openapi` | what callers can ask, as an OpenAPI document |
-//! | `sight` | what there is to see, shared by who counts and who looks |
-//! | `admin` | what operators ask, on an address of their own |
+//! | `secret` | reads secrets from environment variables and files |
+//! | `runtime` | real clock, random numbers and timers |
+//! | `face` | HTTP routes for callers, in every dialect |
+//! | `stopping` | the work in flight on a core, and its shutdown signal |
+//! | [`identity`] | authentication of callers; authorization is not decided there |
+//! | `listen` | sockets and threads, one runtime per core or one for all, and graceful shutdown |
+//! | `tls` | TLS for callers' connections, reloadable |
+//! | `log` | one line per request, and a ring buffer of recent records |
+//! | `metrics` | counters and gauges, and the Prometheus page |
+//! | `openapi` | an OpenAPI document of the endpoints for callers |
+//! | `sight` | the status view that the faces and the admin API share |
+//! | `admin` | the admin API, on a listener of its own |
 
 mod admin;
 mod assemble;
@@ -36,8 +37,10 @@ mod chat;
 mod connections;
 mod conversation;
 mod digits;
+mod edge;
 mod face;
 mod fleet_memory;
+mod head_limit;
 pub mod identity;
 mod keeper;
 mod late_directory;

@@ -1,11 +1,12 @@
-//! Sockets and threads, and how they end.
+//! Listening sockets, threads and graceful shutdown.
 //!
-//! One single-threaded runtime, one listener and one pool of upstream connections per core is the default shape: a
-//! request stays on the core it came in on. Futures are `Send`, so that one runtime for all cores is a setting away and
-//! both can be measured.
+//! By default each core has one single-threaded runtime, one listener and one pool of upstream connections, so that a
+//! request stays on the core that accepted it. Futures are `Send`, so one multi-threaded runtime for all cores is a
+//! setting away, and both can be measured.
 //!
-//! Told to stop, a gateway says that it is not ready, lets in who waits at the door, takes no new connections, lets
-//! requests under way finish for a while, then tells what is left that no more will come, and settles it.
+//! **Shutdown.** The gateway reports that it is not ready, accepts the connections already in the listen backlog, and
+//! accepts no new ones. Requests in flight have the drain timeout to finish. What remains after that is ended with an
+//! error to the caller, and settled.
 
 use crate::admin::{Admin, AdminListening};
 use crate::assemble::{Live, ServeError};
@@ -29,76 +30,74 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
-/// How many connections may wait to be let in.
+/// The listen backlog: connections that may wait to be accepted.
 const MOST_WAITING: u16 = 1_024;
-/// How long a connection may be silent when a stop comes that has not asked anything before.
+/// At shutdown, how long a connection without any request so far may stay open for its first one.
 const TIME_TO_ASK: Duration = Duration::from_secs(1);
-/// How often it is looked at whether it has.
+/// How often that is checked.
 const ASKS_AGAIN: Duration = Duration::from_millis(5);
 
-/// How often streams are looked at whose callers may not read them.
+/// Interval between two checks for idle connections and stalled streams.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a connection may ask nothing while nearly all connections are taken. One of HTTP/1.1 that has asked before may do
-/// so for its usual time.
+/// Idle timeout while nearly all connections are in use. An HTTP/1.1 connection that has made a request before keeps
+/// its usual timeout.
 const SCARCE_IDLE: Duration = Duration::from_secs(5);
 
-/// How long it may take to tell callers that no more will come.
+/// After the drain timeout, how long it may take to tell callers that their answers end here.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How threads and runtimes go together.
+/// How threads and runtimes are arranged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// So many runtimes of one thread each.
+    /// This many single-threaded runtimes.
     PerCore(usize),
-    /// One runtime of so many threads.
+    /// One runtime with this many threads.
     Shared(usize),
 }
 
-/// Why a gateway cannot listen.
+/// Why a gateway cannot start listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {error}")]
     Address {
-        /// Which.
+        /// The address from the settings.
         address: SocketAddr,
-        /// Why.
+        /// The operating system's error.
         error: std::io::Error,
     },
-    /// A thread or a runtime cannot be had.
+    /// A thread or a runtime cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// What a gateway is made of.
+/// The parts of a gateway before it listens.
 pub(crate) struct Gateway {
-    /// Where to listen; port 0 takes a free one.
+    /// The callers' listener; port 0 takes a free port.
     pub(crate) address: SocketAddr,
-    /// How threads and runtimes go together.
     pub(crate) shape: Shape,
-    /// Where operators ask; port 0 takes a free one.
+    /// The admin listener; port 0 takes a free port.
     pub(crate) admin: SocketAddr,
-    /// What there is to see of it.
     pub(crate) sight: Arc<Sight>,
-    /// How it changes.
+    /// The parts that a settings reload replaces.
     pub(crate) live: Live,
 }
 
-/// A gateway that listens.
+/// A running gateway.
 pub struct Listening {
     address: SocketAddr,
     face: Arc<Face>,
-    /// Told to stop: how long requests under way may take to finish.
+    /// Signals shutdown, with the drain timeout.
     stop: watch::Sender<Option<Duration>>,
     threads: Vec<JoinHandle<()>>,
-    /// Operators are answered to the end.
+    /// The admin API stays available until the end.
     admin: AdminListening,
     live: Live,
 }
 
 impl Gateway {
-    /// Listens. Requests are answered from here on.
+    /// Binds the sockets and starts the threads. Requests are served from here on.
     pub(crate) fn start(self) -> Result<Listening, ListenError> {
         let Self { address, shape, admin, sight, live } = self;
         let refused = |error| ListenError::Address { address: admin, error };
@@ -116,7 +115,7 @@ impl Gateway {
         let mut threads = Vec::new();
         for core in 0..listeners {
             let socket = bind(bound).map_err(|error| ListenError::Address { address: bound, error })?;
-            // The first takes a free port; the others share it.
+            // The first socket may take a free port; the others share it.
             bound = socket.local_addr().map_err(|error| ListenError::Address { address, error })?;
             let (face, stopped, door) = (Arc::clone(&face), stopped.clone(), live.door());
             let thread = std::thread::Builder::new().name(format!("core-{core}")).spawn(move || {
@@ -129,14 +128,14 @@ impl Gateway {
                         .enable_all()
                         .build()
                 };
-                // Without a runtime this core answers nothing; the others go on.
+                // Without a runtime this core serves nothing; the others continue.
                 if let Ok(tokio) = tokio {
                     tokio.block_on(accept(socket, door, face, stopped));
                 }
             });
             threads.push(thread.map_err(ListenError::Thread)?);
         }
-        // Set once, here.
+        // Set only here.
         let _ = sight.address.set(bound);
         let admin = Admin { sight, guard: live.guard(admin), address: admin };
         let admin = AdminListening::start(operators, admin).map_err(ListenError::Thread)?;
@@ -145,39 +144,45 @@ impl Gateway {
 }
 
 impl Listening {
-    /// Where it listens.
+    /// The bound address of the callers' listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where operators ask.
+    /// The bound address of the admin listener.
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.admin().address
     }
 
-    /// Shows operators these settings as those that hold, with where each was written.
+    /// Shows these settings in the admin API as the ones in force, with the source of each.
     pub fn show(&self, written: &Arc<Written>) {
         self.face.sight.written.store(Some(Arc::clone(written)));
     }
 
-    /// Where its state is kept, and what was found there.
+    /// Where state is stored, and what recovery found there.
     #[must_use]
     pub fn kept(&self) -> &Kept {
         &self.live.kept
     }
 
-    /// Does what these settings say from now on, as far as it can without starting anew. Requests under way end as they
-    /// began. Where it cannot, it goes on as before. Returns what became of every limit's counts.
+    /// Applies new settings as far as that is possible without a restart. Requests in flight finish under the old ones.
+    /// On an error nothing changes. Returns what happened to the counts of every limit.
     pub fn change(&self, settings: &Settings) -> Result<Vec<LimitChange>, ServeError> {
         self.live.change(settings, &self.admin.admin().guard)
     }
 
-    /// Stops taking new work, lets what is under way finish, and returns when all of it has ended.
+    /// How long requests in flight may take to finish at shutdown.
+    #[must_use]
+    pub fn drain_timeout(&self) -> Duration {
+        self.live.grace()
+    }
+
+    /// Shuts down gracefully: accepts no new work, drains requests in flight, and returns when all of them have ended.
     pub fn stop(self) {
         self.face.sight.is_draining.store(true, Ordering::Relaxed);
-        // Nobody listens only if every thread has ended already.
+        // This fails only if every thread has ended already.
         let _ = self.stop.send(Some(self.live.grace()));
         for thread in self.threads {
             let _ = thread.join();
@@ -212,15 +217,15 @@ async fn accept(
             _ = stopped.changed() => break,
             accepted = listener.accept() => accepted,
         };
-        // Out of file descriptors, or a connection that was gone before it was taken: the next may do.
+        // Out of file descriptors, or the connection was gone before it was accepted: try the next one.
         let Ok((stream, peer)) = accepted else {
             face.runtime.sleep_until(face.runtime.now().monotonic + Duration::from_millis(10)).await;
             continue;
         };
         entrance.let_in(stream, peer);
     }
-    // Who has been let into the queue believes to be connected; closing it would reset them. The system is asked itself,
-    // because what the runtime knows of a socket may be a moment old.
+    // Clients in the backlog regard themselves as connected; closing the listener would reset them. Ask the system
+    // directly, because the runtime's readiness state may be slightly out of date.
     if let Ok(listener) = listener.into_std() {
         let waiting = std::iter::from_fn(|| listener.accept().ok()).take(MOST_WAITING.into());
         for (stream, peer) in waiting {
@@ -245,7 +250,7 @@ async fn accept(
     }
 }
 
-/// Looks after connections that ask nothing and streams that nobody may be reading, until the runtime ends.
+/// Closes idle connections and abandons stalled streams, until the runtime ends.
 async fn look_after(cut: Cut, face: Arc<Face>) {
     let runtime = face.runtime;
     loop {
@@ -253,7 +258,7 @@ async fn look_after(cut: Cut, face: Arc<Face>) {
         let arrival = face.path.arrival().1;
         let connections = &face.sight.connections;
         let looks = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
-        // Where nearly all connections are taken, who asks nothing makes room.
+        // Close idle connections early when connections are scarce.
         let longest = if connections.are_scarce() { SCARCE_IDLE } else { Duration::MAX };
         let patience = ConnectionPatience {
             head: arrival.head.min(longest),
@@ -264,8 +269,8 @@ async fn look_after(cut: Cut, face: Arc<Face>) {
     }
 }
 
-/// Tells every connection to finish as soon as its first request has come, or has not come for too long: one that is closed
-/// before it has asked anything is an error to who made it. Never ends.
+/// Tells every connection to finish after its first request, or once that has not arrived in time. A client whose
+/// connection is closed before its first request sees an error. Never returns.
 async fn say_goodbye(cut: &Cut, runtime: TokioRuntime) {
     let late = runtime.monotonic() + TIME_TO_ASK;
     loop {
@@ -279,7 +284,8 @@ async fn say_goodbye(cut: &Cut, runtime: TokioRuntime) {
     }
 }
 
-/// The one place that starts a task: a connection, or who looks after some. It ends with its runtime at the latest.
+/// The only place that spawns tasks: connections, and their periodic checks. A task ends with its runtime at the
+/// latest.
 #[expect(clippy::disallowed_methods, reason = "connections are what the runtime is for")]
 pub(crate) fn serve(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);

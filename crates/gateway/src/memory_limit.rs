@@ -1,13 +1,13 @@
-//! How much memory this process may have: the limit of its control group, or else all that the machine has.
+//! The memory available to this process: the limit of its cgroup, or else all memory of the machine.
 //!
-//! Linux tells it in files. Where there are none, a small machine is assumed.
+//! Linux exposes both in files. Where there are none, a small machine is assumed.
 
 use std::path::{Path, PathBuf};
 
-/// Assumed where nobody can say.
+/// Assumed where the limit cannot be read.
 const SMALL_MACHINE: u64 = 2 << 30;
 
-/// Bytes of memory that this process may have.
+/// Bytes of memory available to this process.
 pub(crate) fn memory_limit() -> u64 {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     limit_told(&read).unwrap_or(SMALL_MACHINE)
@@ -26,13 +26,13 @@ fn total_of_machine(meminfo: &str) -> Option<u64> {
     kibibytes.checked_mul(1_024)
 }
 
-/// "max" in version 2 and a number beyond all memory in version 1 mean no limit.
+/// "max" (cgroup v2) and a number beyond all memory (cgroup v1) mean no limit.
 fn limit_of_group(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|bytes| (1..1 << 60).contains(bytes))
 }
 
-/// Where the limits of a process stand that is in these groups. A group's limit also binds those inside it, so all above
-/// are looked at; inside a container its own group is the root.
+/// The limit files of a process in these cgroups. A cgroup's limit also applies to its descendants, so every ancestor
+/// is included. Inside a container, the container's own cgroup is the root.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

@@ -1,4 +1,4 @@
-//! The real date and the real chance, beside the real clock. Nothing else in Seawall touches them.
+//! The real clock, calendar and source of randomness. Nothing else in Seawall accesses them.
 
 use seawall_core::chance::{Draw, SeededChance};
 use seawall_core::handle::{Runtime, Timer};
@@ -8,26 +8,26 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Clones count alike.
+/// Real time and randomness. Clones share the same clock.
 ///
-/// Its clock starts at the time of the calendar and then goes its own way: what was counted before a restart lies behind the
-/// start, and has a place there.
+/// The monotonic clock starts at the current calendar time and then runs independently of it. Timestamps from before a
+/// restart therefore lie in the past and remain valid.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioRuntime(TokioTimer);
 
 thread_local! {
-    /// Each thread draws by itself, so that drawing costs no lock.
+    /// One generator per thread, so that drawing takes no lock.
     static CHANCE: Cell<SeededChance> = Cell::new(SeededChance::new(seed()));
 }
 
 impl TokioRuntime {
-    /// A clock that starts now.
+    /// A runtime whose clock starts now.
     #[must_use]
     pub fn new() -> Self {
         Self(TokioTimer::starting_at(Timestamp::from_nanos(calendar().as_nanos())))
     }
 
-    /// Its clock, for who needs no more.
+    /// The clock alone.
     #[must_use]
     pub const fn timer(&self) -> TokioTimer {
         self.0
@@ -74,7 +74,8 @@ fn calendar() -> UtcTime {
 #[expect(clippy::disallowed_methods, reason = "this is the one real source of chance")]
 fn seed() -> u64 {
     let mut bytes = [0; 8];
-    // Without the kernel's chance a fixed seed is left: retries then spread less well, and nothing else depends on it.
+    // If the kernel has no randomness, a fixed seed remains: retries are spread less well, and nothing else depends on
+    // it.
     let _ = getrandom::fill(&mut bytes);
     u64::from_ne_bytes(bytes)
 }

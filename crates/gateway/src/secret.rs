@@ -1,10 +1,10 @@
-//! Secrets, fetched from where settings say they are, and shown to nobody.
+//! Reads secrets from the environment variables and files that the settings name. Their values are never displayed.
 
 use seawall_config::SecretReference;
 use seawall_provider::Secret;
 use std::io::Read as _;
 
-/// No key and no certificate is longer; a device has no end.
+/// Longer than any key or certificate. Needed because a device file has no end.
 const LONGEST: usize = 1 << 16;
 
 fn read(path: &str) -> std::io::Result<String> {
@@ -13,7 +13,7 @@ fn read(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// A secret that is not where settings say.
+/// A secret cannot be read from where the settings say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reference}: {problem}")]
 pub struct SecretError {
@@ -21,12 +21,12 @@ pub struct SecretError {
     problem: &'static str,
 }
 
-/// Fetches a secret.
 pub(crate) fn fetch(reference: &SecretReference) -> Result<Secret, SecretError> {
     fetch_text(reference).map(Secret::new)
 }
 
-/// Fetches a secret, for who computes with it or sends it. A line end behind it belongs to the file, not to the secret.
+/// Reads a secret as plain text, to compute with it or to send it. A trailing newline belongs to the file and is
+/// removed.
 pub fn fetch_text(reference: &SecretReference) -> Result<String, SecretError> {
     let wrong = |problem| SecretError { reference: reference.to_string(), problem };
     let text = fetch_lines(reference)?;
@@ -40,7 +40,7 @@ pub fn fetch_text(reference: &SecretReference) -> Result<String, SecretError> {
     Ok(text.to_owned())
 }
 
-/// A secret of several lines, as it is.
+/// Reads a secret of several lines, unchanged.
 pub(crate) fn fetch_lines(reference: &SecretReference) -> Result<String, SecretError> {
     let wrong = |problem| SecretError { reference: reference.to_string(), problem };
     let text = match reference {

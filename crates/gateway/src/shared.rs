@@ -1,14 +1,14 @@
-//! Limits that a fleet shares in Redis, and what keeps them going.
+//! Limits that a fleet shares in Redis, and their upkeep.
 //!
-//! **When it acts.** Each request is decided by one script, or by this node's own share while the store is away. What is
-//! to be put right afterwards goes through a bounded line to a task of its own: no request waits for it. Once a second
-//! this node tells that it lives and counts the others; while the store does not answer it is looked for five times a
-//! second, and a connection that has gone silent is replaced. The size of the fleet is kept in the state directory, so
-//! that a node which starts without the store knows its share.
+//! **When it acts.** Each request is decided by one script, or by this node's own share of the limits while the store
+//! is unavailable. Settlements go through a bounded queue to a separate task, so no request waits for them. Once a
+//! second this node sends a heartbeat and counts the other nodes. While the store does not answer, it is probed five
+//! times a second, and a silent connection is replaced. The size of the fleet is saved in the state directory, so that
+//! a node which starts without the store knows its share.
 //!
-//! **What it will not do.** It keeps no request waiting longer than the store may take, and refuses none because it is
-//! away. A settlement that finds the line full, or that a slow store has not taken some seconds after the end, is dropped and
-//! counted: what was reserved stays charged.
+//! **What it does not do.** No request waits longer than the store's timeout, and none is rejected because the store is
+//! unavailable. A settlement is dropped and counted if the queue is full, or if a slow store has not taken it a few
+//! seconds after shutdown began: the reserved units then stay charged.
 
 use crate::fleet_memory::FleetMemory;
 use crate::runtime::TokioRuntime;
@@ -38,44 +38,44 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Settlements that may wait for the store.
+/// Capacity of the settlement queue.
 const WAITING: usize = 65_536;
-/// Settlements that are on their way to the store at the same time: one after the other, a store that is a millisecond away
-/// would take a thousand a second.
+/// Settlements sent to the store concurrently. One after the other, a store that is a millisecond away would take only
+/// a thousand a second.
 const TOGETHER: usize = 64;
-/// How long the end may take to settle what waits.
+/// How long shutdown may take to settle what is queued.
 const LAST_SETTLING: Duration = Duration::from_secs(3);
-/// How often this node tells that it lives and looks for the store.
+/// Interval between two heartbeats.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a store is looked for that did not answer.
+/// Interval between two probes of a store that did not answer.
 const SEARCH_EVERY: Duration = Duration::from_millis(200);
-/// A node that has not been heard of for so long is not counted.
+/// A node without a heartbeat for this long is not counted.
 const LIVES: Duration = Duration::from_secs(5);
 
 type Store = SharedQuotas<RedisQuotas<TokioRuntime>, TokioRuntime>;
 type Receipt = SharedReceipt<RedisReceipt>;
 
-/// Why there are no shared limits.
+/// Why shared limits cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("store.redis: {0}")]
     Setting(#[from] SettingError),
-    /// The password is not where it should be.
+    /// The password cannot be read.
     #[error("store.redis.password: {0}")]
     Secret(#[from] SecretError),
-    /// The file with the authorities for TLS cannot be read.
+    /// The file with the CA certificates for TLS cannot be read.
     #[error("store.redis.ca_file: {0}: {1}")]
     CaFile(String, std::io::Error),
-    /// There is no certificate in it.
+    /// That file contains no certificate.
     #[error("store.redis.ca_file: {0}: there is no certificate in PEM in it")]
     NoCertificate(String),
-    /// The thread cannot be started.
+    /// The thread for Redis cannot be started.
     #[error("cannot start the thread for redis: {0}")]
     Thread(std::io::Error),
 }
 
-/// A runtime that may be dropped anywhere, inside of another one, too: it does not wait for its tasks then.
+/// A runtime that may be dropped anywhere, even inside another runtime: dropping does not wait for its tasks.
 struct Background(Option<tokio::runtime::Runtime>);
 
 impl Background {
@@ -93,16 +93,16 @@ impl Drop for Background {
     }
 }
 
-/// Limits in Redis.
+/// The limits in Redis.
 pub(crate) struct RedisLimits {
     store: Arc<Store>,
-    /// Every group that there ever was, in the order in which they came: a group keeps its place, whatever else changes.
+    /// Every group that ever existed, in order of appearance. A group keeps its index, whatever else changes.
     groups: Mutex<Vec<QuotaGroup>>,
     line: mpsc::Sender<(Receipt, Spent, Now)>,
     dropped: Arc<AtomicU64>,
 }
 
-/// What keeps shared limits going, to be run until the gateway ends.
+/// The upkeep task of shared limits. It must run until the gateway ends.
 pub(crate) struct SharedKeeper {
     store: Arc<Store>,
     board: RedisBoard<TokioRuntime>,
@@ -113,21 +113,21 @@ pub(crate) struct SharedKeeper {
     fleet: FleetMemory,
 }
 
-/// How the shared store stands, for who operates the gateway.
+/// A handle to read the state of the shared store.
 #[derive(Clone)]
 pub(crate) struct SharedStatus {
     store: Arc<Store>,
     dropped: Arc<AtomicU64>,
 }
 
-/// The same at one moment.
+/// The state of the shared store at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedStanding {
-    /// Whether it decides.
+    /// Whether the store decides requests.
     pub(crate) is_here: bool,
-    /// Requests that this node decided without it.
+    /// Requests that this node decided without the store.
     pub(crate) decided_alone: u64,
-    /// Settlements that did not reach it.
+    /// Settlements that did not reach the store.
     pub(crate) unsettled: u64,
 }
 
@@ -142,7 +142,7 @@ impl SharedStatus {
     }
 }
 
-/// The thread that the connection lives on. Dropped, it settles what waits and ends.
+/// The thread that owns the connection. When dropped, it settles what is queued and ends.
 pub(crate) struct SharedThread {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -151,7 +151,7 @@ pub(crate) struct SharedThread {
 
 impl Drop for SharedThread {
     fn drop(&mut self) {
-        // Nobody listens only if the thread has ended already.
+        // This fails only if the thread has ended already.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -159,7 +159,7 @@ impl Drop for SharedThread {
     }
 }
 
-/// Begins to connect, and keeps shared limits going until it is dropped.
+/// Starts to connect, and maintains the shared limits until the thread is dropped.
 pub(crate) fn start(
     settings: &RedisSettings,
     folder: &str,
@@ -175,7 +175,7 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new().name("redis".to_owned()).spawn(move || {
         let Some(tokio) = tokio.0.take() else { return };
         tokio.block_on(keeper.run(async move {
-            // An error means that who could tell is gone, which is an end as well.
+            // An error means that the sender is gone, which also means the end.
             let _ = stopped.wait_for(|is_told| *is_told).await;
         }));
     });
@@ -183,7 +183,7 @@ pub(crate) fn start(
     Ok((limits, SharedThread { stop, thread, status }))
 }
 
-/// Whether these settings lead to a store, as far as that can be said without asking it.
+/// Checks these settings as far as that is possible without a connection to the store.
 pub(crate) fn check(settings: &RedisSettings, runtime: TokioRuntime) -> Result<(), SharedError> {
     let tokio = Background::new()?;
     let _inside = tokio.0.as_ref().map(tokio::runtime::Runtime::enter);
@@ -246,13 +246,13 @@ fn open(
     Ok((limits, keeper, status))
 }
 
-/// The address with the password that is kept elsewhere.
+/// The URL, with the password from its own setting inserted.
 fn with_password(url: &str, settings: &RedisSettings) -> Result<String, SharedError> {
     let Some(reference) = &settings.password else { return Ok(url.to_owned()) };
     let secret = fetch(reference)?;
     let encoded: String = secret.expose().bytes().map(encoded).collect();
     let Some((scheme, rest)) = url.split_once("://") else { return Ok(url.to_owned()) };
-    // A user that is named in the address stays.
+    // A user name in the URL stays.
     let (user, host) = rest.split_once('@').unwrap_or(("", rest));
     let user = user.split(':').next().unwrap_or_default();
     Ok(format!("{scheme}://{user}:{encoded}@{host}"))
@@ -262,7 +262,7 @@ fn encoded(byte: u8) -> String {
     if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
 }
 
-/// Operators hear of it once per change.
+/// Reports to standard error, once per change of state.
 struct Told;
 
 impl AwayObserver for Told {
@@ -277,8 +277,8 @@ impl AwayObserver for Told {
 }
 
 impl SharedKeeper {
-    /// Settles, tells and looks, until `stop` says that the gateway has ended. Then what waits is settled, as far as the
-    /// store takes it in time, and the node leaves.
+    /// Settles, sends heartbeats and probes, until `stop` completes. Then settles what is queued, as far as the store
+    /// takes it in time, and removes this node from the fleet.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut sequence = 0;
@@ -303,11 +303,11 @@ impl SharedKeeper {
         self.dropped.fetch_add(left, Ordering::Relaxed);
         let now = self.runtime.now();
         self.store.store().give_back_chunks(now).await;
-        // A node that cannot say so is forgotten when its time is over.
+        // A node that cannot sign off is dropped when its heartbeat expires.
         let _ = self.board.leave(self.node, now).await;
     }
 
-    /// Returns whether the store answered.
+    /// Sends a heartbeat. Returns whether the store answered.
     async fn tell(&mut self, sequence: u64) -> bool {
         let now = self.runtime.now();
         if !self.store.tick(now).await {
@@ -325,9 +325,9 @@ impl SharedKeeper {
     }
 }
 
-/// Settles these at the same time.
+/// Settles these concurrently.
 async fn settle(store: &Store, some: Vec<(Receipt, Spent, Now)>) {
-    // What could not be settled is counted by the store itself, and stays charged.
+    // A failed settlement is counted by the store client and stays charged.
     let each = some.into_iter().map(|(receipt, spent, now)| Box::pin(store.settle(receipt, spent, now)));
     let mut under_way: Vec<_> = each.collect();
     poll_fn(|context| {
@@ -337,7 +337,7 @@ async fn settle(store: &Store, some: Vec<(Receipt, Spent, Now)>) {
     .await;
 }
 
-/// Closes the line and settles what waits in it, for no longer than this. Returns how many were left.
+/// Closes the queue and settles what is in it, for at most this long. Returns the number left over.
 async fn drain<T, Settling: Future<Output = ()>>(
     line: &mut mpsc::Receiver<T>,
     runtime: TokioRuntime,
@@ -358,7 +358,7 @@ async fn drain<T, Settling: Future<Output = ()>>(
     }
 }
 
-/// What one request has taken.
+/// The units that one request reserved.
 struct RedisTaking {
     receipt: Receipt,
     line: mpsc::Sender<(Receipt, Spent, Now)>,
@@ -387,7 +387,7 @@ impl SharedLimits for RedisLimits {
             };
             match self.store.reserve(&ask, now).await {
                 Ok(decision) => decision.map(taking),
-                // It answers without the store; what it cannot answer is a question that makes no sense.
+                // The store client falls back to the local share, so an error here means an invalid request.
                 Err(_) => Decided::TooLarge {
                     limit: LimitId { group: GroupId::at(u16::MAX), quota: 0 },
                     capacity: 0,

@@ -1,9 +1,8 @@
-//! What there is to see of a gateway: shared by the faces, which count and tell that they are ready, and by operators, who
-//! look.
+//! Status view of a gateway. The faces update it and report readiness from it; the admin API reads it.
 
 use crate::connections::{ConnectionEnd, Connections};
 use crate::identity::Gate;
-use crate::keeper::Kept;
+use crate::keeper::{Kept, store_problem};
 use crate::log::Recent;
 use crate::metrics::{Metrics, Standing};
 use crate::runtime::TokioRuntime;
@@ -22,31 +21,29 @@ use std::time::Duration;
 pub(crate) struct Sight {
     pub(crate) path: Arc<Path<TokioRuntime>>,
     pub(crate) runtime: TokioRuntime,
-    /// When the gateway was made.
     pub(crate) started: Timestamp,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recent: Arc<Recent>,
     pub(crate) kept: Kept,
-    /// How much of request bodies may be in memory.
+    /// The memory limit for buffered request bodies.
     pub(crate) body_memory: BodyMemory,
-    /// The connections of callers.
     pub(crate) connections: Arc<Connections>,
-    /// Whether it takes no new work because it is about to end.
+    /// Whether shutdown has begun, so that no new work is accepted.
     pub(crate) is_draining: AtomicBool,
     pub(crate) serves_metrics: MetricsListeners,
-    /// The settings that hold, as they were written.
+    /// The settings in force, with the source of each.
     pub(crate) written: ArcSwapOption<Written>,
-    /// Who proves callers.
+    /// Authenticates callers.
     pub(crate) gate: Arc<ArcSwap<Gate>>,
-    /// The folder of the state, where there is one.
+    /// The embedded store, if there is one.
     pub(crate) store: Option<Arc<EmbeddedStore>>,
-    /// How the store stands that a fleet shares, where there is one.
+    /// The state of the store that a fleet shares, if there is one.
     pub(crate) shared: Option<SharedStatus>,
-    /// Where callers are answered, once they are.
+    /// The bound address of the callers' listener, set once it listens.
     pub(crate) address: OnceLock<SocketAddr>,
 }
 
-/// Which listeners serve the page of metrics.
+/// Which listeners serve the metrics page.
 pub(crate) struct MetricsListeners {
     admin: AtomicBool,
     callers: AtomicBool,
@@ -82,31 +79,30 @@ impl Sight {
         self.runtime.monotonic() - self.started
     }
 
-    /// Whether this node can answer, and what an operator should know of its state.
+    /// Whether this node is ready, and a text that describes any problem to the operator.
     pub(crate) fn readiness(&self) -> (bool, String) {
         if self.is_draining() {
             return (false, "draining\n".to_owned());
         }
         if let Some(error) = self.path.journal_error() {
-            // Without a journal nothing is reserved, so that no model is asked.
+            // Without a journal nothing can be reserved, so no model is called.
             return (false, format!("journal unavailable: {error}\n"));
         }
-        let untaken = self.store.as_ref().map_or(0, |store| store.untaken_segments());
-        if untaken > 0 {
-            let problem = "journal segments could not be taken into the books; check the disk and restart";
-            return (true, format!("ready\n{untaken} {problem}\n"));
-        }
-        (true, "ready\n".to_owned() + &self.rejected_keys())
+        // Other store problems do not affect readiness: requests are served as long as the journal can be written.
+        let problem = self.store.as_deref().and_then(store_problem);
+        let problem = problem.map(|problem| problem + "\n").unwrap_or_default();
+        (true, "ready\n".to_owned() + &problem + &self.rejected_keys())
     }
 
-    /// A line for each target whose vendor rejects our key. That is the same on every node, so it makes none unready.
+    /// One line per target whose vendor rejects our key. All nodes have the same key, so this makes no single node
+    /// unready.
     fn rejected_keys(&self) -> String {
         let targets = self.path.targets();
         let rejected = targets.iter().filter(|target| target.credential == CredentialStatus::Rejected);
         rejected.map(|target| format!("target {}: the vendor rejects its key\n", target.name)).collect()
     }
 
-    /// The page of metrics.
+    /// The Prometheus metrics page.
     pub(crate) fn metrics(&self) -> String {
         let shared = self.shared.as_ref().map(SharedStatus::read);
         let standing = Standing {

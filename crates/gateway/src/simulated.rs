@@ -1,4 +1,4 @@
-//! The simulated model as a target, in this process and in real time.
+//! Serves the simulated model as a target, in this process and in real time.
 
 use bytes::Bytes;
 use seawall_core::failure::{Failure, FailureKind};
@@ -9,10 +9,10 @@ use seawall_provider::http1::TokioTimer;
 use seawall_provider::{Frames, LocalResponse, LocalTarget, TargetDialect};
 use std::task::{Context, Poll};
 
-/// The simulated model that a gateway asks. Clones are the same model, whose server tells what was asked of it here.
+/// The simulated model that a gateway calls. Clones share one model, and its server reports the requests made here.
 pub type SimulatedModel = SharedModel<TokioTimer>;
 
-/// A way to the model of this name, without a socket.
+/// A connector to the model of this name, without a socket.
 pub(crate) fn simulated(model: &SimulatedModel, dialect: TargetDialect, name: &str) -> LocalTarget {
     let model = model.clone();
     LocalTarget::new(dialect, name, move |path, body| {
@@ -23,7 +23,7 @@ pub(crate) fn simulated(model: &SimulatedModel, dialect: TargetDialect, name: &s
 
 async fn respond(play: Option<Play<TokioTimer>>) -> Result<LocalResponse, Failure> {
     let mut play = play.ok_or(Failure::of(FailureKind::NotFound))?;
-    // Closed or reset before anything was said.
+    // The simulated connection was closed or reset before the response began.
     let head = play.head().await.ok_or(Failure::of(FailureKind::Unreachable))?;
     let headers = head.headers().collect();
     Ok(LocalResponse { status: head.status, headers, frames: Box::new(Pieces(play)) })

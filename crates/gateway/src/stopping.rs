@@ -1,7 +1,7 @@
-//! What is under way on a core, and how it is told to end.
+//! The shutdown signal, and the work in flight on one core that it must reach.
 //!
-//! Requests look at a flag whenever they are polled, which costs nothing; the tasks that they run on are known here, and
-//! are woken when there is something to hear. So a request sets up nothing to be able to be stopped.
+//! Requests check a flag whenever they are polled, which costs nothing. Their tasks are registered here and are woken
+//! when the flag changes. A request therefore needs no setup of its own to be cancellable.
 
 use crate::connections::Connections;
 use crate::conversation::{Conversation, Word};
@@ -14,68 +14,68 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// How long connections may do nothing, in looks of one second each where no moment is named.
+/// Timeouts of connections. Where no duration is given, they are counted in checks of one second each.
 pub(crate) struct ConnectionPatience {
-    /// Until the first request has come.
+    /// Until the first request has arrived.
     pub(crate) head: Duration,
-    /// Without a request under way.
+    /// Without a request in flight.
     pub(crate) max_idle: u32,
-    /// Without anything of what was sent being read.
+    /// Without the client reading any of what was sent.
     pub(crate) max_unread: u32,
 }
 
-/// Tells when requests under way have had their time. Clones tell alike.
+/// The shutdown signal: set when requests in flight have used up the drain timeout. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Cut(Arc<Core>);
 
 #[derive(Default)]
 struct Core {
     is_over: AtomicBool,
-    /// The streams that have time of their own until then.
+    /// Open streams, which have their own timeouts until the signal is set.
     streams: OpenStreams,
     conversations: Mutex<Vec<Weak<Conversation>>>,
-    /// Tasks of requests that do not run on their conversation's own.
+    /// Tasks of requests that do not run on the task of their connection (HTTP/2).
     tasks: Mutex<Vec<Weak<Listener>>>,
 }
 
 impl Cut {
-    /// Whether the time is over.
+    /// Whether the signal is set.
     pub(crate) fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire)
     }
 
-    /// Ends when the time is over, on a task that listens.
+    /// Completes when the signal is set. Must be polled on a registered task, because it does not register a waker
+    /// itself.
     pub(crate) fn told(&self) -> impl Future<Output = ()> {
         poll_fn(|_| if self.is_over() { Poll::Ready(()) } else { Poll::Pending })
     }
 
-    /// The streams that are open.
     pub(crate) fn streams(&self) -> &OpenStreams {
         &self.0.streams
     }
 
-    /// Tells everything under way that its time is over.
+    /// Sets the signal and wakes everything in flight.
     pub(crate) fn end(&self) {
         self.0.is_over.store(true, Ordering::Release);
-        // One that always has something to send does not notice otherwise that it should end.
+        // A stream that always has data to send would not check the flag otherwise.
         self.0.streams.stop();
         self.conversations().iter().for_each(|conversation| conversation.listener.wake());
         present(&self.0.tasks).iter().for_each(|listener| listener.wake());
     }
 
-    /// A conversation that begins now.
+    /// Registers a new connection.
     pub(crate) fn converse(&self, now: Timestamp) -> Arc<Conversation> {
         let conversation = Arc::new(Conversation::new(now));
         hold(&self.0.conversations).push(Arc::downgrade(&conversation));
         conversation
     }
 
-    /// The conversations that are open.
+    /// The open connections.
     pub(crate) fn conversations(&self) -> Vec<Arc<Conversation>> {
         present(&self.0.conversations)
     }
 
-    /// Work that hears what is told here whenever it waits.
+    /// Runs `work` on a registered task, so that the signal wakes it.
     pub(crate) async fn hearing<T>(self, work: impl Future<Output = T>) -> T {
         let listener = Arc::new(Listener::default());
         hold(&self.0.tasks).push(Arc::downgrade(&listener));
@@ -87,7 +87,7 @@ impl Cut {
         .await
     }
 
-    /// Ends what has had its time although nobody was told to stop, and forgets what is gone. To be called once a second.
+    /// Applies the timeouts while no shutdown is under way, and drops entries of what has ended. Call it once a second.
     pub(crate) fn look(&self, now: Timestamp, patience: &ConnectionPatience, connections: &Connections) {
         self.0.streams.look(patience.max_unread);
         for conversation in self.conversations() {
@@ -109,8 +109,8 @@ pub(crate) fn hold<T>(all: &Mutex<T>) -> MutexGuard<'_, T> {
     all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Those that are still there; the others are forgotten. What is done to them is done outside the lock: what is given back
-/// may be all that somebody waits for who adds another.
+/// Returns the entries that are still alive and removes the others. The caller acts on them outside the lock: releasing
+/// one may unblock a task that then registers another here.
 pub(crate) fn present<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     let mut here = Vec::new();
     hold(all).retain(|one| {
@@ -122,13 +122,13 @@ pub(crate) fn present<T: ?Sized>(all: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     here
 }
 
-/// A task that can be woken by others.
+/// A task that other tasks can wake.
 #[derive(Default)]
 pub(crate) struct Listener(Mutex<Option<Waker>>);
 
 impl Listener {
-    /// Wakes this task from now on. `last` is what it was called with before: nearly always it is the same task, and nothing
-    /// is to be done.
+    /// Registers the current task's waker. `last` is the one registered before: nearly always it is the same, and
+    /// nothing is done.
     pub(crate) fn listen(&self, context: &Context<'_>, last: &mut Option<Waker>) {
         let waker = context.waker();
         if !last.as_ref().is_some_and(|last| last.will_wake(waker)) {

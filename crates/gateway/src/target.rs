@@ -1,11 +1,12 @@
-//! From a target's settings to a way there.
+//! Builds the connector of a target from its settings.
 //!
-//! Anthropic and whatever speaks like OpenAI are found at the vendor's address or at the one that settings name, with its
-//! path (`http://localhost:11434/v1`). Bedrock is found by its region, or at the address that settings name. Anthropic's
-//! models are asked there by InvokeModel, in their own dialect, and all others by Converse; an ARN that does not tell whose
-//! model it stands for is asked by Converse, too. Simulated models are asked in this process, in Anthropic's dialect.
+//! Anthropic and OpenAI-compatible servers are reached at the vendor's address, or at the URL in the settings including
+//! its path (`http://localhost:11434/v1`). Bedrock is reached by region, or at the URL in the settings. A Bedrock model
+//! is called by the operation that the caller used, InvokeModel or Converse. For callers of other dialects, Anthropic's
+//! models are called by InvokeModel, in their own dialect, and all others by Converse. An ARN that does not reveal the
+//! model's vendor is treated as another vendor's. Simulated models run in this process and speak Anthropic's dialect.
 //!
-//! Nothing is asked here: a key that is missing is told at once, one that is wrong by the first call.
+//! No call is made here: a missing key is an error at once, a wrong one shows with the first call.
 
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch};
@@ -26,36 +27,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why there is no way to a target.
+/// Why a connector cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// Our key is not where it should be.
+    /// Our key cannot be read.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The vendor wants a key, and none is named.
+    /// The vendor requires a key, and the settings name none.
     #[error("{0} needs a key: write key = \"env:NAME\" or key = \"file:PATH\"")]
     NoKey(String),
-    /// A simulated model that was not wanted at the start.
+    /// The settings use a simulated model, but the process was started without one.
     #[error("the simulated model starts with the program: start it anew")]
     NoSimulator,
-    /// A price is missing.
+    /// The model has no price.
     #[error("the model {0} has no price")]
     NoPrice(String),
 }
 
-/// What every way to a target is made with.
+/// The inputs that all connectors share.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) cores: usize,
     pub(crate) runtime: TokioRuntime,
-    /// The simulated model, where there is one.
+    /// The simulated model, if there is one.
     pub(crate) simulated: Option<SimulatedModel>,
 }
 
-/// The targets that are there, with what they were made from.
+/// The present targets, with the settings that each was built from.
 #[derive(Default)]
 pub(crate) struct Targets(BTreeMap<String, Made>);
 
@@ -64,7 +65,7 @@ struct Made {
     target: Arc<GuardedTarget>,
 }
 
-/// What decides whether a way to a target can stay as it is.
+/// The inputs of a connector. It can be kept on a reload if they are equal.
 #[derive(PartialEq)]
 struct Way {
     settings: TargetSettings,
@@ -73,8 +74,8 @@ struct Way {
 }
 
 impl Targets {
-    /// The targets of these settings, and those that there is no way to. A way that stays the same keeps its connections; a target that stays keeps what was
-    /// learned of it.
+    /// The targets of these settings, and the errors of those that cannot be built. An unchanged connector keeps its
+    /// connections; a target that stays keeps its learned state.
     pub(crate) fn of(
         &self,
         settings: &Settings,
@@ -110,6 +111,7 @@ impl Targets {
             grade: target.grade,
             price: price(settings, &target.model)?,
             input: input(settings, &target.model),
+            max_output: settings.models.max_outputs.get(&target.model).copied(),
             output_limit_field: target.output_limit_field,
             concurrency: target.concurrency,
             shares: settings.limits.concurrency,
@@ -125,12 +127,12 @@ impl Targets {
         Ok(Made { way, target: Arc::new(target) })
     }
 
-    /// From now on every target is protected as its settings say.
+    /// Applies the protection settings to every target.
     pub(crate) fn take_effect(&self, now: Timestamp) -> Result<(), SettingError> {
         self.0.values().try_for_each(|made| made.target.take_effect(now))
     }
 
-    /// The target of this name, which settings that were checked have.
+    /// The target of this name. Checked settings only refer to targets that exist.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<GuardedTarget>> {
         self.0.get(name).map(|made| Arc::clone(&made.target))
     }
@@ -147,14 +149,12 @@ fn input(settings: &Settings, model: &str) -> InputModel {
 
 fn price(settings: &Settings, model: &str) -> Result<PriceTable, TargetError> {
     let list = settings.models.list();
-    // Retired models were refused when the settings were checked; one that retires since is still billed.
+    // Settings with retired models were rejected by the check; a model that was retired since is still billed.
     let listed = list.find(model, UtcTime::from_nanos(0));
     listed.map(|listed| *listed.price()).map_err(|_| TargetError::NoPrice(model.to_owned()))
 }
 
-/// Where Anthropic serves its models.
 const ANTHROPIC: &str = "https://api.anthropic.com";
-/// Where OpenAI serves its models.
 const OPENAI: &str = "https://api.openai.com/v1";
 
 impl Way {
@@ -182,7 +182,7 @@ impl Way {
         let TargetSettings { model, region, role, external_id, .. } = &self.settings;
         let region = region.clone().unwrap_or_default();
         let (client, world, tls) = self.client(self.url(&BedrockOptions::usual_url(&region)), around)?;
-        // Roles are given out over an encrypted way even where the model is asked over a plain one.
+        // Role credentials are fetched over TLS even where the model is called without it.
         let tls = tls.or_else(|| TlsOptions::default().check(Arc::clone(&world.date)).ok());
         let credentials = CredentialOptions {
             region: region.clone(),
@@ -201,7 +201,7 @@ impl Way {
         Ok(BedrockTarget::new(client, &options)?)
     }
 
-    /// Our key. Only a server of one's own may want none.
+    /// Our key. Only a self-hosted server may need none.
     fn key(&self, vendor: &str) -> Result<Option<Secret>, TargetError> {
         let is_vendors = host(&self.url(vendor)) == host(vendor);
         if self.key.is_none() && is_vendors {
@@ -221,11 +221,12 @@ impl Way {
     ) -> Result<(Client, seawall_provider::Surroundings, Option<TlsSettings>), TargetError> {
         let runtime = around.runtime;
         let world = seawall_provider::Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
-        // Certificates are read only where one will be looked at.
+        // CA certificates are loaded only where TLS is used.
         let is_secure = url.starts_with("https:");
         let tls = is_secure.then(|| TlsOptions::default().check(Arc::clone(&world.date))).transpose()?;
         let usual = ClientOptions::new(url);
-        // Whoever asks has a clock of its own for the answer to begin and for its gaps: a second one would only cost.
+        // The caller of this connector has its own timeouts for the first byte and for gaps: a second set would only
+        // cost.
         let (head, gap) = (Duration::MAX, Duration::MAX);
         let limits = Limits { connect: self.connect, head, gap, ..usual.limits };
         let options = ClientOptions { cores: around.cores, limits, tls: tls.clone(), ..usual };
@@ -233,7 +234,7 @@ impl Way {
     }
 }
 
-/// The host of an address, without its port.
+/// The host of a URL, without its port.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', ':']).next().unwrap_or_default()

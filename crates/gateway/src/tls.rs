@@ -1,11 +1,10 @@
-//! Encryption of the listener that callers use.
+//! TLS for the callers' listener.
 //!
-//! Settings name a chain of certificates and a key; both are read when settings are, so that a certificate that was
-//! renewed is used from the next reading on, without a restart. A connection keeps what it was opened with. HTTP/2 and
-//! HTTP/1.1 are offered, and the client chooses.
+//! Settings name a certificate chain and a private key. Both are read again on every settings reload, so a renewed
+//! certificate takes effect without a restart. An open connection keeps the configuration it was opened with. ALPN
+//! offers HTTP/2 and HTTP/1.1, and the client chooses.
 //!
-//! It will not ask clients for certificates, and will not wait longer than ten seconds for one that does not end its
-//! handshake.
+//! It does not request client certificates, and does not wait longer than ten seconds for a handshake.
 
 use crate::runtime::TokioRuntime;
 use crate::secret::{SecretError, fetch_lines};
@@ -25,32 +24,32 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How long a handshake may take.
+/// Timeout of a handshake.
 const LONGEST_HANDSHAKE: Duration = Duration::from_secs(10);
-/// No chain is longer; a device has no end.
+/// Longer than any certificate chain. Needed because a device file has no end.
 const LONGEST_CHAIN: u64 = 1 << 20;
 
-/// Why there is no encryption.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The file with the certificates cannot be read.
+    /// The certificate file cannot be read.
     #[error("server.tls.certificate: {0}: {1}")]
     File(String, std::io::Error),
-    /// There is no certificate in it.
+    /// The certificate file contains no certificate.
     #[error("server.tls.certificate: {0}: there is no certificate in PEM in it")]
     NoCertificate(String),
-    /// The key is not where settings say.
+    /// The private key cannot be read.
     #[error("server.tls.key: {0}")]
     Secret(SecretError),
-    /// It is no key.
+    /// The key file contains no private key.
     #[error("server.tls.key: {0}: there is no private key in PEM in it")]
     NoKey(String),
-    /// They do not go together, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("server.tls: {0}")]
     Unusable(rustls::Error),
 }
 
-/// What new connections are encrypted with, and what it was made from.
+/// The TLS configuration for new connections, and the inputs it was built from.
 #[derive(Clone)]
 pub(crate) struct Encryption {
     chain: Vec<u8>,
@@ -59,7 +58,8 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// As settings say. What stays the same keeps the sessions that clients may take up again.
+    /// Builds the configuration from settings. If the inputs are unchanged it is kept, so that clients can resume
+    /// sessions.
     pub(crate) fn of(
         settings: Option<&TlsSettings>,
         before: Option<&Self>,
@@ -90,27 +90,27 @@ impl Encryption {
     }
 }
 
-/// What every listener looks at when a connection comes in.
+/// The current TLS configuration. Every listener loads it for each new connection.
 #[derive(Default)]
 pub(crate) struct Door(ArcSwapOption<ServerConfig>);
 
 impl Door {
-    /// New connections are encrypted with this from now on, or not at all.
+    /// Replaces the TLS configuration for new connections; `None` turns TLS off.
     pub(crate) fn set(&self, encryption: Option<&Encryption>) {
         self.0.store(encryption.map(|encryption| Arc::clone(&encryption.config)));
     }
 
-    /// How to encrypt a connection that comes in now, if it is to be.
+    /// The acceptor for a new connection, or `None` if TLS is off.
     pub(crate) fn lock(&self) -> Option<Lock> {
         self.0.load_full().map(|config| Lock(TlsAcceptor::from(config)))
     }
 }
 
-/// Encrypts one connection.
+/// Performs the handshake of one connection.
 pub(crate) struct Lock(TlsAcceptor);
 
 impl Lock {
-    /// The connection once both sides have agreed, or nothing if they do not, or not in time.
+    /// The encrypted connection, or `None` if the handshake fails or takes too long.
     pub(crate) async fn close(
         self,
         stream: TcpStream,

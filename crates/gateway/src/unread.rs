@@ -1,26 +1,27 @@
-//! Answers whose callers may have stopped reading.
+//! Stalled answers: abandons those whose callers have stopped reading.
 //!
-//! **When it acts.** A server asks a body for more only when its caller has taken what came before. Who opens a stream and
-//! reads nothing would hold its place at a target, its money and the lead of its flight for as long as the connection lasts;
-//! who does not read a large answer holds its memory. So once a second somebody else looks at every open stream and every
-//! large answer. One whose time is over, or of which nothing was taken for `server.send_timeout`, gives everything back.
+//! **When it acts.** The server polls a body only when the client has taken what was sent before. A client that opens a
+//! stream and reads nothing would hold a concurrency slot at a target, its reservation and the lead of its single
+//! flight for as long as the connection lasts. A client that does not read a large answer holds its memory. A separate
+//! task therefore checks every open stream and every large answer once a second. It releases what an answer holds when
+//! its deadline has passed, or when nothing was taken for `server.send_timeout`.
 //!
-//! **What it will not do.** It ends no connection, and gives up nothing that is read slowly: [`ReadPace`] counts the looks
-//! between which nothing was taken.
+//! **What it does not do.** It does not close connections, and does not abandon an answer that is read slowly:
+//! [`ReadPace`] counts the consecutive checks between which nothing was taken.
 
 use crate::stopping::{hold, present};
 use std::sync::{Mutex, Weak};
 
-/// Something that has to be looked at now and then.
+/// A response body that is checked periodically.
 pub(crate) trait Watched: Send + Sync {
-    /// Gives back what it holds, if its time is over or nothing was taken of it for so many looks.
+    /// Releases what it holds if its deadline has passed, or if nothing was taken for `max_unread` checks.
     fn look(&self, max_unread: u32);
 
-    /// Says that no more will come.
+    /// Ends it: no more data will follow.
     fn stop(&self);
 }
 
-/// How long nothing was taken, counted in looks, so that whoever reads pays for no clock.
+/// Measures how long nothing was taken, in checks. The read path therefore needs no clock.
 #[derive(Debug)]
 pub(crate) struct ReadPace {
     was_asked: bool,
@@ -29,19 +30,19 @@ pub(crate) struct ReadPace {
 }
 
 impl Default for ReadPace {
-    /// The head of an answer waits for its reader, too.
+    /// Starts as waiting for the reader, because the response head must be read, too.
     fn default() -> Self {
         Self { was_asked: false, waits_for_reader: true, unread: 0 }
     }
 }
 
 impl ReadPace {
-    /// The server has asked for more; `had_some` says whether it was given any, and now has to send that.
+    /// Records a poll by the server. `had_some` says whether it received data, which the client must now read.
     pub(crate) fn asked(&mut self, had_some: bool) {
         (self.was_asked, self.waits_for_reader) = (true, had_some);
     }
 
-    /// Whether nothing was taken for this many looks.
+    /// Whether nothing was taken for this many consecutive checks.
     pub(crate) fn look(&mut self, max_unread: u32) -> bool {
         let is_read = std::mem::take(&mut self.was_asked) || !self.waits_for_reader;
         self.unread = if is_read { 0 } else { self.unread.saturating_add(1) };
@@ -49,22 +50,22 @@ impl ReadPace {
     }
 }
 
-/// The streams that are open on one core.
+/// The open streams of one core.
 #[derive(Default)]
 pub(crate) struct OpenStreams(Mutex<Vec<Weak<dyn Watched>>>);
 
 impl OpenStreams {
-    /// Looks after this one until it is dropped.
+    /// Checks this stream until it is dropped.
     pub(crate) fn add(&self, stream: Weak<dyn Watched>) {
         hold(&self.0).push(stream);
     }
 
-    /// Looks at all of them, and forgets those that are gone.
+    /// Checks all streams, and removes those that have been dropped.
     pub(crate) fn look(&self, max_unread: u32) {
         present(&self.0).iter().for_each(|stream| stream.look(max_unread));
     }
 
-    /// Ends all of them. One that always has something to send does not notice otherwise that it should.
+    /// Ends all streams. One that always has data to send would not notice the shutdown otherwise.
     pub(crate) fn stop(&self) {
         present(&self.0).iter().for_each(|stream| stream.stop());
     }

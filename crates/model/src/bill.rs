@@ -1,14 +1,14 @@
 //! What a model would charge.
 //!
-//! Only what was delivered is counted: a stream that was cut or left costs what had been sent by then, a refusal
-//! costs nothing. Money is counted in whole nano-dollars, in which every price here is exact.
+//! Only delivered output is counted: a stream that was cut, or whose caller disconnected, costs what had been sent by
+//! then, and a refusal costs nothing. Amounts are whole nano-dollars, in which every price here is exact.
 
 use crate::engine::Profile;
 use seawall_wire::chat::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What was used and what it costs, by model.
+/// Usage and cost by model.
 ///
 /// ```
 /// use seawall_model::bill::Bill;
@@ -25,18 +25,18 @@ pub struct Bill {
     models: BTreeMap<&'static str, BillLine>,
 }
 
-/// One model's part of a bill.
+/// Usage and cost of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BillLine {
-    /// Requests that named the model, whatever became of them.
+    /// Requests that named the model, whatever their outcome.
     pub requests: u64,
-    /// Answers that were delivered to their end.
+    /// Answers that were delivered completely.
     pub answers: u64,
-    /// Input tokens of answers that began.
+    /// Input tokens of answers that were started.
     pub input_tokens: u64,
     /// Output tokens that were delivered.
     pub output_tokens: u64,
-    /// The price of both.
+    /// The price of input and output.
     pub nano_dollars: u64,
 }
 
@@ -46,7 +46,7 @@ impl Bill {
         self.line_of(profile).requests += 1;
     }
 
-    /// Counts tokens that were delivered.
+    /// Counts delivered tokens.
     pub fn deliver(&mut self, profile: &Profile, usage: Usage) {
         let line = self.line_of(profile);
         line.input_tokens = line.input_tokens.saturating_add(usage.input);
@@ -54,18 +54,18 @@ impl Bill {
         line.nano_dollars = line.nano_dollars.saturating_add(profile.price_of(usage));
     }
 
-    /// Counts an answer that was delivered to its end.
+    /// Counts an answer that was delivered completely.
     pub fn complete(&mut self, profile: &Profile) {
         self.line_of(profile).answers += 1;
     }
 
-    /// One model's part; nothing used when it was never asked.
+    /// Usage and cost of one model; zero if it was never called.
     #[must_use]
     pub fn line(&self, model: &str) -> BillLine {
         self.models.get(model).copied().unwrap_or_default()
     }
 
-    /// What everything costs together.
+    /// The total cost over all models.
     #[must_use]
     pub fn nano_dollars(&self) -> u64 {
         self.models.values().fold(0, |sum, line| sum.saturating_add(line.nano_dollars))

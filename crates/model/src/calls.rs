@@ -1,7 +1,7 @@
-//! Who asked for what, and what became of it.
+//! The call log: the latest requests and their outcomes.
 //!
-//! A list of the latest requests, for tests and for people who want to see what a gateway in front really sent. Bounded:
-//! the oldest are forgotten.
+//! It is meant for tests, and for people who want to see what a gateway in front of the model really sent. It is
+//! bounded: the oldest requests are dropped.
 
 use crate::engine::{ModelCall, Script};
 use seawall_wire::chat::Usage;
@@ -9,31 +9,31 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many requests are remembered.
+/// Maximum number of requests in the log.
 const KEPT: usize = 10_000;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallRecord {
-    /// Which it was since the model started, from 0.
+    /// The sequence number since the model started, from 0.
     pub number: u64,
-    /// When it came, in milliseconds since the model started.
+    /// Arrival time, in milliseconds since the model started.
     pub at_ms: u64,
-    /// What was called.
+    /// The operation that was called.
     pub call: &'static str,
-    /// Who was asked; nobody when it was not understood.
+    /// The model that was called; `None` if the request was malformed.
     pub model: Option<&'static str>,
-    /// The status of the answer; none where none was sent.
+    /// The HTTP status of the response; `None` if none was sent.
     pub status: Option<u16>,
-    /// The name of the rule by which it went wrong.
+    /// The name of the fault rule that applied.
     pub fault: Option<Box<str>>,
-    /// Input tokens that were charged.
+    /// Input tokens charged.
     pub input_tokens: u64,
-    /// Output tokens that were delivered and charged.
+    /// Output tokens delivered and charged.
     pub output_tokens: u64,
-    /// The price of both.
+    /// The price of input and output.
     pub nano_dollars: u64,
-    /// How it ended.
+    /// How the request ended.
     pub end: CallEnd,
 }
 
@@ -41,22 +41,22 @@ pub struct CallRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallEnd {
-    /// It is being answered.
+    /// The request is in flight.
     Open,
-    /// The answer was delivered to its end.
+    /// The answer was delivered completely.
     Complete,
-    /// The model broke it off, as it was told to.
+    /// The model aborted the answer because of a fault.
     Broken,
-    /// The caller went away.
+    /// The caller disconnected.
     CallerGone,
 }
 
-/// The latest requests, the oldest first.
+/// The latest requests, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct CallList(VecDeque<CallRecord>);
 
 impl CallList {
-    /// A request came in; what is not known of it yet is told by [`decide`](Self::decide).
+    /// Adds a request that arrived; the other fields are filled in by [`decide`](Self::decide).
     pub fn begin(&mut self, number: u64, at: Duration, call: &ModelCall) {
         if self.0.len() == KEPT {
             self.0.pop_front();
@@ -75,7 +75,7 @@ impl CallList {
         });
     }
 
-    /// What will become of a request.
+    /// Records the model, status and fault of a request.
     pub fn decide(&mut self, number: u64, script: &Script) {
         if let Some(record) = self.find(number) {
             record.model = script.profile.map(|profile| profile.name);
@@ -84,7 +84,7 @@ impl CallList {
         }
     }
 
-    /// A part of the answer was delivered.
+    /// Records that a part of the answer was delivered.
     pub fn deliver(&mut self, number: u64, usage: Usage, nano_dollars: u64) {
         if let Some(record) = self.find(number) {
             record.input_tokens = record.input_tokens.saturating_add(usage.input);
@@ -93,25 +93,25 @@ impl CallList {
         }
     }
 
-    /// It is over. The first to say so is right.
+    /// Records the end of a request. Only the first call has an effect.
     pub fn end(&mut self, number: u64, end: CallEnd) {
         if let Some(record) = self.find(number).filter(|record| record.end == CallEnd::Open) {
             record.end = end;
         }
     }
 
-    /// The requests, the oldest first.
+    /// The requests, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &CallRecord> {
         self.0.iter()
     }
 
-    /// Forgets them.
+    /// Removes all requests.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Whoever lists a request gives it its number under the same lock, so that they rise without a gap from the first on,
-    /// and the place of each is known.
+    /// Finds a request by its index. Numbers are assigned under the same lock that guards the log, so they are
+    /// consecutive and the index follows from the first number.
     fn find(&mut self, number: u64) -> Option<&mut CallRecord> {
         let first = self.0.front()?.number;
         let place = usize::try_from(number.checked_sub(first)?).ok()?;

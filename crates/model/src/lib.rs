@@ -1,13 +1,13 @@
-//! A simulated model that behaves like a real one, badly on demand.
+//! A simulated model with the behaviour of a real one, and with faults on demand.
 //!
-//! [`engine`] is pure: a request and a moment go in, a [`Script`](engine::Script) comes out that says what is sent
-//! when, and how it ends. The same seed and the same requests give the same scripts, so a day of outages can be
-//! replayed live or on a virtual clock. [`bill`] counts what was delivered, in whole nano-dollars, to hold against
-//! what a gateway believes it spent, and [`calls`] lists who asked for what. [`shared`] is
-//! one model for all who ask, [`play`] plays its scripts on any clock, and `server` does so over real sockets.
+//! [`engine`] is pure: it maps a request and a point in time to a [`Script`](engine::Script), which defines what is
+//! sent, when, and how it ends. The same seed and the same requests give the same scripts, so a day of outages can be
+//! replayed live or on a virtual clock. [`bill`] counts what was delivered, in whole nano-dollars, to compare with what
+//! a gateway believes it spent, and [`calls`] is the log of requests. [`shared`] is one model for concurrent callers,
+//! [`play`] plays its scripts on any clock, and `server` does so over real sockets.
 //!
-//! It speaks Anthropic Messages, OpenAI chat completions and the Amazon Bedrock runtime. It does not understand what it is
-//! told, and says so.
+//! It speaks Anthropic Messages, OpenAI chat completions and the Amazon Bedrock runtime. It does not understand its
+//! input, and its answers say so.
 
 pub mod bill;
 pub mod calls;

@@ -1,7 +1,8 @@
-//! A script that is being played.
+//! Plays a script.
 //!
-//! Each step is there when it is due on the model's clock, and is billed then and not before: who goes away has paid for
-//! what was delivered. It starts no task and keeps no step back; dropped, it is over.
+//! Each step becomes ready when it is due on the model's clock, and is billed at that moment and not before: a caller
+//! that disconnects has been charged for what was delivered. A play spawns no task and does not hold steps back;
+//! dropping it ends it.
 
 use crate::engine::{Act, Ending, Head, Profile, Script, Step};
 use crate::shared::OpenCall;
@@ -17,19 +18,19 @@ use std::vec::IntoIter;
 
 type Alarm = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// See the module.
+/// A script in progress; see the module documentation.
 pub struct Play<T> {
     timer: T,
-    /// When the request came.
+    /// The arrival time of the request.
     began: Timestamp,
     steps: IntoIter<Step>,
     ending: Ending,
     call: OpenCall,
-    /// Who bills it; nobody when it is no answer.
+    /// The model that charges for it; `None` if the response is not an answer.
     profile: Option<&'static Profile>,
-    /// What is sent again where it never ends.
+    /// The step to repeat, for a stream that never ends.
     again: Option<Step>,
-    /// Runs until the next step is due.
+    /// The timer until the next step is due.
     alarm: Option<Alarm>,
     is_over: bool,
 }
@@ -41,8 +42,8 @@ impl<T: Timer> Play<T> {
         Self { timer, began, steps, ending, call, profile, again: None, alarm: None, is_over: false }
     }
 
-    /// The head of the response; nothing where the model breaks the connection instead. Never there where it says nothing
-    /// at all.
+    /// Waits for the head of the response. Returns `None` if the model breaks the connection instead. Never resolves if
+    /// the model hangs without sending anything.
     pub async fn head(&mut self) -> Option<Head> {
         loop {
             match poll_fn(|context| self.poll_act(context)).await {
@@ -53,7 +54,7 @@ impl<T: Timer> Play<T> {
         }
     }
 
-    /// The next piece of the body: nothing at an end in good order, and a failure where the connection breaks.
+    /// The next chunk of the body: `None` at a clean end, an error if the connection breaks.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {
             match ready!(self.poll_act(context)) {
@@ -67,7 +68,7 @@ impl<T: Timer> Play<T> {
         }
     }
 
-    /// The next thing that is sent, when it is due; nothing once all is, and then the ending comes.
+    /// The next action, once it is due; `None` after the last one, when the ending applies.
     pub(crate) fn poll_act(&mut self, context: &mut Context<'_>) -> Poll<Option<Act>> {
         let Some(at) = self.next_at() else {
             self.end();
@@ -88,20 +89,20 @@ impl<T: Timer> Play<T> {
                 Ending::Repeat(every) => {
                     self.again = Some(Step { at: at.saturating_add(every), ..step.clone() });
                 }
-                // Whoever has the last piece need not ask for the end.
+                // The end is recorded with the last chunk, because the consumer need not poll again.
                 _ => self.end(),
             }
         }
         Poll::Ready(Some(step.act))
     }
 
-    /// What happens behind the last step.
+    /// What happens after the last step.
     #[cfg(feature = "server")]
     pub(crate) const fn ending(&self) -> Ending {
         self.ending
     }
 
-    /// Whether nothing more comes, and the body ends in good order.
+    /// Whether nothing more will be sent and the body ends cleanly.
     #[cfg(feature = "server")]
     pub(crate) fn is_at_end(&self) -> bool {
         self.steps.len() == 0 && matches!(self.ending, Ending::Complete | Ending::Early)
@@ -112,7 +113,7 @@ impl<T: Timer> Play<T> {
     }
 
     fn poll_due(&mut self, at: Duration, context: &mut Context<'_>) -> Poll<()> {
-        // What is due at once needs no timer, and at an instant pace there is none.
+        // A step at time 0 needs no timer; at the instant pace all steps are at time 0.
         if at.is_zero() {
             return Poll::Ready(());
         }
@@ -123,7 +124,7 @@ impl<T: Timer> Play<T> {
         Poll::Ready(())
     }
 
-    /// Once: asked again at its end, a play has nothing more to count.
+    /// Records the end once; polling again after the end counts nothing.
     fn end(&mut self) {
         if std::mem::replace(&mut self.is_over, true) {
             return;

@@ -1,10 +1,10 @@
-//! A model that several can ask at once, and its books.
+//! A model for concurrent callers, with its bill and call log.
 //!
-//! Whoever asks it, a server for its callers or a target in the same process, asks the same model: requests have one order,
-//! faults are timed by one clock, and there is one bill and one list of calls. Its clock is handed in, so that it lives
-//! as well in real time as on a virtual clock.
+//! All users of a model, whether a server or a target in the same process, share one instance: requests have one order,
+//! faults are timed by one clock, and there is one bill and one call log. The clock is injected, so that the model runs
+//! in real time as well as on a virtual clock.
 //!
-//! It keeps nothing on disk and limits nobody.
+//! It writes nothing to disk and has no limits of its own.
 
 use crate::bill::Bill;
 use crate::calls::{CallEnd, CallList, CallRecord};
@@ -17,7 +17,7 @@ use seawall_wire::chat::Usage;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A model and its clock. Clones are the same model.
+/// A model and its clock. Clones share the same model.
 #[derive(Clone)]
 pub struct SharedModel<T> {
     timer: T,
@@ -25,23 +25,23 @@ pub struct SharedModel<T> {
     meter: Meter,
 }
 
-/// The books of a model, and what it does. Clones are the same model's.
+/// The bill, call log and behaviour of a model. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Meter(Arc<Mutex<Books>>);
 
 #[derive(Debug)]
 struct Books {
     behaviour: Behaviour,
-    /// How many have asked.
+    /// Number of requests so far.
     asked: u64,
     in_flight: u64,
     bill: Bill,
     calls: CallList,
-    /// The minute of the model's time in which somebody asked last, and how often.
+    /// The minute of the most recent request on the model's clock, and the number of requests in it.
     minute: (u64, u64),
 }
 
-/// The behaviour in force, since when, and which request was the first under it.
+/// The current behaviour, when it took effect, and the number of the first request under it.
 #[derive(Clone, Debug)]
 struct Behaviour {
     engine: Arc<Engine>,
@@ -56,7 +56,7 @@ impl<T> fmt::Debug for SharedModel<T> {
 }
 
 impl<T: Timer> SharedModel<T> {
-    /// A model that behaves like this. Its time begins now.
+    /// Creates a model with this behaviour. Its clock starts now.
     #[must_use]
     pub fn new(engine: Engine, timer: T) -> Self {
         let started = timer.monotonic();
@@ -72,13 +72,13 @@ impl<T: Timer> SharedModel<T> {
         Self { timer, started, meter: Meter(Arc::new(Mutex::new(books))) }
     }
 
-    /// Its books.
+    /// The handle to its bill and call log.
     #[must_use]
     pub const fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Asks it, now. What it does is played as it is polled, and billed as it is delivered.
+    /// Sends a request to the model, now. The script is played as it is polled, and billed as it is delivered.
     #[must_use]
     pub fn ask(&self, call: &ModelCall, body: &[u8]) -> Play<T> {
         let now = self.timer.monotonic();
@@ -96,7 +96,7 @@ impl<T: Timer> SharedModel<T> {
             let open = OpenCall { meter: self.meter.clone(), number };
             (open, engine, Ask { number, place, at, in_flight, this_minute, call, body })
         });
-        // Without the lock: what it says takes a while to make up.
+        // Computed without the lock, because generating the answer takes a while.
         let script: Script = engine.script(&ask);
         self.meter.with(|books| {
             books.calls.decide(ask.number, &script);
@@ -107,8 +107,8 @@ impl<T: Timer> SharedModel<T> {
         Play::new(self.timer.clone(), now, script, open)
     }
 
-    /// Puts another schedule of faults in force, timed from now, and returns how many rules it has; or says why not, and
-    /// then the one before stays.
+    /// Replaces the fault schedule, timed from now, and returns its number of rules. On an error the previous one stays
+    /// in effect.
     pub fn set_faults(&self, text: &[u8]) -> Result<usize, SettingError> {
         let faults = read_faults(text)?;
         let number = faults.len();
@@ -124,19 +124,19 @@ impl<T: Timer> SharedModel<T> {
 }
 
 impl Meter {
-    /// What was delivered so far.
+    /// The bill so far.
     #[must_use]
     pub fn bill(&self) -> Bill {
         self.with(|books| books.bill.clone())
     }
 
-    /// The latest requests, the oldest first.
+    /// The call log, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<CallRecord> {
         self.with(|books| books.calls.iter().cloned().collect())
     }
 
-    /// Forgets bill and calls. What is being answered goes on, and what it still delivers is billed.
+    /// Clears the bill and the call log. Requests in flight continue, and what they still deliver is billed.
     pub fn reset(&self) {
         self.with(|books| {
             books.bill = Bill::default();
@@ -145,12 +145,12 @@ impl Meter {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Books) -> R) -> R {
-        // Nothing panics while it holds the books; if it did, a number would be missing and no law broken.
+        // No code panics while it holds the lock; if it did, a count would be missing but no invariant broken.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A request that is being answered; dropped, it no longer is.
+/// A request in flight; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
     meter: Meter,
@@ -161,7 +161,7 @@ impl Drop for OpenCall {
     fn drop(&mut self) {
         self.meter.with(|books| {
             books.in_flight = books.in_flight.saturating_sub(1);
-            // Whoever was served to the end has said so before.
+            // No effect on a request that was served completely, because its end is already recorded.
             books.calls.end(self.number, CallEnd::CallerGone);
         });
     }

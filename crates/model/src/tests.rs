@@ -1,4 +1,4 @@
-//! One model that many ask, on a clock that the test sets.
+//! Tests of one model with concurrent callers, on a manual clock.
 
 use crate::calls::CallEnd;
 use crate::engine::{Engine, Fault, FaultRule, ModelCall, ModelOptions, Pace};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A clock that stands still until it is set.
+/// A manual clock.
 #[derive(Clone, Default)]
 struct SetTimer(Arc<AtomicU64>);
 
@@ -72,7 +72,7 @@ fn ends(model: &SharedModel<SetTimer>) -> Vec<CallEnd> {
     model.meter().calls().iter().map(|call| call.end).collect()
 }
 
-/// Numbers and places in the list are given together, whoever of many threads comes first.
+/// Numbers and log entries are assigned together, whichever thread comes first.
 #[test]
 fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
     let (model, _) = model(Pace::Instant, vec![]);
@@ -97,7 +97,7 @@ fn calls_of_many_threads_are_all_listed_in_order_and_ended() {
 fn a_piece_is_there_when_it_is_due_and_is_billed_then() {
     let (model, timer) = model(Pace::Real, vec![]);
     let mut play = model.ask(&ModelCall::Messages, &question(true));
-    // The haiku's first token takes a quarter of a second, and 120 come in each second after it.
+    // The haiku model's first token takes 250 ms, followed by 120 tokens per second.
     timer.pass(Duration::from_nanos(249_999_999));
     assert!(head(&mut play).is_ready());
     let mut early = Vec::new();
@@ -125,7 +125,7 @@ fn a_piece_is_there_when_it_is_due_and_is_billed_then() {
         (model.meter().bill().line("haiku").output_tokens, ends(&model)),
         (9, vec![CallEnd::Complete])
     );
-    // Asked again at its end, it counts nothing twice.
+    // Polling again after the end counts nothing twice.
     assert_eq!(piece(&mut play), Poll::Ready(None));
     assert_eq!(model.meter().bill().line("haiku").answers, 1);
 }

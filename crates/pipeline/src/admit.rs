@@ -1,11 +1,13 @@
-//! The third stage: the route that is asked for, and one all-or-nothing decision over every limit.
+//! Third stage: finds the requested route and makes one all-or-nothing decision over every limit.
 //!
-//! The route comes first: some limits belong to it, and who asks for what is not there has used nothing.
+//! The route is resolved first, because some limits belong to it and because a request for a route that does not exist
+//! must not use up any limit.
 
 use crate::attempt::LATEST_END;
 use crate::callers::Caller;
 use crate::identify::IdentifiedRequest;
 use crate::limit_name::LimitScope;
+use crate::output_limit::OutputRoom;
 use crate::path::Path;
 use crate::receive::ReceivedRequest;
 use crate::reply::{Conflict, Rejection};
@@ -17,22 +19,25 @@ use arrayvec::ArrayVec;
 use seawall_core::budget::DayShortage;
 use seawall_core::evaluator::Protection;
 use seawall_core::handle::Runtime;
+use seawall_core::money::Money;
 use seawall_core::quota::{Cost, QuotaKey, Scope};
 use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request that has been done is remembered by its caller's name for it.
+/// How long the idempotency key of a completed request is remembered.
 const KEEP_NAMES: Duration = Duration::from_secs(600);
 
-/// A request that every limit has let through.
+/// A request that passed every limit.
 pub(crate) struct AdmittedRequest {
     pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
-    /// Whether the caller has no money left for models today.
+    /// Whether the caller's daily budget for models is exhausted.
     pub(crate) is_day_spent: bool,
+    /// What remains of the caller's daily budget in the shared store, as far as known.
+    pub(crate) shared_left: Money,
 }
 
 pub(crate) async fn admit<R: Runtime>(
@@ -44,16 +49,29 @@ pub(crate) async fn admit<R: Runtime>(
     let route = find_route(&request, &caller)?;
     closing.record.route = Some(Arc::clone(&route.alias));
     let scopes = scopes(&request.rules.groups, &caller, Some(&route.alias));
-    let tokens = if route.counts_tokens { most_tokens(&request, &route) } else { 0 };
-    let ask = |cost| QuotaAsk {
+    let mut shared_left = request.rules.shared_caller_day.unwrap_or(Money::MAX);
+    let room = |left: Money| OutputRoom {
+        money: path.books.free(caller.id, caller.tier, request.received).min(left),
+        tokens: route.token_limit,
+    };
+    let mut worst = worst_bounds(&request, &route, || room(shared_left));
+    let ask = |cost, worst| QuotaAsk {
         home: caller.network.unwrap_or(caller.id),
         scopes: &scopes,
         cost,
-        money: worst_money(&request, &caller, &route),
+        money: money_ask(&request, &caller, worst),
         claim: request.name.as_deref().map(|name| claim(name, &request, &caller)),
     };
-    let mut decision = path.limits.reserve(ask(Cost::tokens(tokens)), request.received).await;
-    // Limits that are only being tried say what they would have done. Money and names hold all the same.
+    let cost = |tokens| if route.token_limit.is_some() { Cost::tokens(tokens) } else { Cost::REQUEST };
+    let mut decision = path.limits.reserve(ask(cost(worst.tokens), worst.money), request.received).await;
+    if let (AdmitDecision::DayShort(day), None) = (&decision, request.spoken.max_output()) {
+        // The request sets no output limit of its own, so a lower limit may still fit the remaining budget.
+        shared_left = day.free;
+        worst = worst_bounds(&request, &route, || room(shared_left));
+        decision = path.limits.reserve(ask(cost(worst.tokens), worst.money), request.received).await;
+    }
+    // Rate limits in observe mode only record what they would have refused. Budgets and idempotency keys are enforced
+    // regardless.
     let refused_by = match &decision {
         AdmitDecision::RetryAfter(refusal) => Some(refusal.binding.limit),
         AdmitDecision::TooLarge { limit, .. } => Some(*limit),
@@ -62,7 +80,7 @@ pub(crate) async fn admit<R: Runtime>(
     closing.record.limit = refused_by.map(|limit| request.rules.groups.named(limit));
     if refused_by.is_some() && !is_enforced(&request) {
         closing.record.would_limit = true;
-        let uncounted = ask(Cost::NOTHING);
+        let uncounted = ask(Cost::NOTHING, worst.money);
         if uncounted.money.is_some() || uncounted.claim.is_some() {
             decision = path.limits.reserve(uncounted, request.received).await;
         }
@@ -70,9 +88,12 @@ pub(crate) async fn admit<R: Runtime>(
     let is_counted = !closing.record.would_limit;
     let is_day_spent = matches!(decision, AdmitDecision::DayShort(_)) && request.chat.is_some();
     if is_day_spent {
-        // Our own face answers from the lower rungs, which cost nothing. Limits and names hold all the same.
-        decision =
-            path.limits.reserve(QuotaAsk { money: None, ..ask(Cost::REQUEST) }, request.received).await;
+        // The chat face falls back to the lower rungs, which cost nothing. Rate limits and idempotency keys still
+        // apply.
+        decision = path
+            .limits
+            .reserve(QuotaAsk { money: None, ..ask(Cost::REQUEST, worst.money) }, request.received)
+            .await;
     }
     match decision {
         AdmitDecision::Granted { receipt, tightest } => {
@@ -85,10 +106,10 @@ pub(crate) async fn admit<R: Runtime>(
             }
             closing.taking = Some((receipt, Arc::clone(&path.limits)));
             closing.is_counted = is_counted;
-            Ok(AdmittedRequest { request, caller, route, is_day_spent })
+            Ok(AdmittedRequest { request, caller, route, is_day_spent, shared_left })
         }
         AdmitDecision::RetryAfter(_) | AdmitDecision::TooLarge { .. } if !is_counted => {
-            Ok(AdmittedRequest { request, caller, route, is_day_spent })
+            Ok(AdmittedRequest { request, caller, route, is_day_spent, shared_left })
         }
         AdmitDecision::RetryAfter(refusal) => {
             let limit = request.rules.groups.named(refusal.binding.limit);
@@ -104,7 +125,10 @@ pub(crate) async fn admit<R: Runtime>(
         AdmitDecision::TooLarge { limit, .. } => {
             Err(Rejection::TooLargeForLimit(request.rules.groups.named(limit)))
         }
-        AdmitDecision::DayShort(day) => Err(too_dear_for_day(path, &request, &route, &day)),
+        AdmitDecision::DayShort(day) => {
+            let bounds: Vec<_> = bounds(&request, &route, || room(shared_left)).collect();
+            Err(too_dear_for_day(path, &request, &bounds, &day))
+        }
         AdmitDecision::InProgress => Err(Rejection::Conflict(Conflict::InProgress)),
         AdmitDecision::Done => Err(Rejection::Conflict(Conflict::Done)),
         AdmitDecision::OutcomeUnknown => Err(Rejection::Conflict(Conflict::OutcomeUnknown)),
@@ -116,7 +140,7 @@ fn is_enforced(request: &ReceivedRequest) -> bool {
     request.rules.posture.protections.mode(Protection::RateLimit) == Mode::Enforce
 }
 
-/// The route, if it is there for this caller and this face.
+/// Returns the route if it exists, is served on this face and is open to this caller.
 fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, Rejection> {
     let model = request.spoken.model();
     let unknown = || Rejection::UnknownModel(model.to_owned());
@@ -133,7 +157,7 @@ fn find_route(request: &ReceivedRequest, caller: &Caller) -> Result<Arc<Route>, 
     Ok(Arc::clone(route))
 }
 
-/// The limits that a request of this caller counts against, on this route or on none.
+/// The limits that this caller's request counts against. `route` is `None` for requests that reach no model.
 pub(crate) fn scopes(groups: &Groups, caller: &Caller, route: Option<&str>) -> ArrayVec<Scope, 4> {
     let mut scopes = ArrayVec::new();
     scopes.push(Scope { group: groups.of(caller.tier), key: QuotaKey(caller.id) });
@@ -147,36 +171,58 @@ pub(crate) fn scopes(groups: &Groups, caller: &Caller, route: Option<&str>) -> A
     scopes
 }
 
-/// The most tokens that a request can come to.
-fn most_tokens(request: &ReceivedRequest, route: &Route) -> u32 {
-    let most = bounds(request, route).map(|bound| bound.input.saturating_add(bound.output)).max();
-    u32::try_from(most.unwrap_or_default()).unwrap_or(u32::MAX)
+/// Upper bounds of a request, over all targets of its route.
+#[derive(Clone, Copy, Default)]
+struct WorstBounds {
+    tokens: u32,
+    money: Money,
 }
 
-/// What it can come to at each target that could be asked.
-fn bounds(request: &ReceivedRequest, route: &Route) -> impl Iterator<Item = CallBound> {
-    let bound = |target: &Arc<GuardedTarget>| target.bound(request.input_bytes, &request.spoken).ok();
+/// Computes the bounds that token limits and the shared daily budget need. Skips the work and returns zeros where
+/// neither is configured.
+fn worst_bounds(
+    request: &ReceivedRequest,
+    route: &Route,
+    room: impl Fn() -> OutputRoom + Copy,
+) -> WorstBounds {
+    if route.token_limit.is_none() && request.rules.shared_caller_day.is_none() {
+        return WorstBounds::default();
+    }
+    bounds(request, route, room).fold(WorstBounds::default(), |worst, bound| {
+        let tokens = u32::try_from(bound.input.saturating_add(bound.output)).unwrap_or(u32::MAX);
+        WorstBounds { tokens: worst.tokens.max(tokens), money: worst.money.max(bound.worst) }
+    })
+}
+
+/// The upper bound at each candidate target.
+fn bounds(
+    request: &ReceivedRequest,
+    route: &Route,
+    room: impl Fn() -> OutputRoom + Copy,
+) -> impl Iterator<Item = CallBound> {
+    let bound = move |target: &Arc<GuardedTarget>| {
+        let allowance = target.allowance(request.input_bytes, &request.spoken, room).ok()?;
+        target.bound(request.input_bytes, &request.spoken, allowance).ok()
+    };
     route.targets.iter().filter_map(bound)
 }
 
-/// What it may cost its caller's day, where a shared store keeps that.
-fn worst_money(request: &ReceivedRequest, caller: &Caller, route: &Route) -> Option<MoneyAsk> {
+/// The reservation against the caller's daily budget, if a shared store keeps that budget.
+fn money_ask(request: &ReceivedRequest, caller: &Caller, worst: Money) -> Option<MoneyAsk> {
     let cap = request.rules.shared_caller_day?;
-    let worst = bounds(request, route).map(|bound| bound.worst).max().unwrap_or_default();
     let lasts = request.deadline.remaining(request.received.monotonic).saturating_add(LATEST_END);
     Some(MoneyAsk { caller: caller.id, worst, cap, lasts })
 }
 
-/// Why the caller's day, which a shared store keeps, does not pay for it.
+/// The rejection for a request that the caller's daily budget in the shared store does not cover.
 fn too_dear_for_day<R: Runtime>(
     path: &Path<R>,
     request: &ReceivedRequest,
-    route: &Route,
+    bounds: &[CallBound],
     day: &DayShortage,
 ) -> Rejection {
-    let worst =
-        |output| bounds(request, route).map(|bound| bound.worst_with(output)).max().unwrap_or_default();
-    let output = request.spoken.max_output();
+    let worst = |output| bounds.iter().map(|bound| bound.worst_with(output)).max().unwrap_or_default();
+    let output = bounds.iter().map(|bound| bound.output).max().unwrap_or_default();
     let shortage = BudgetShortage::of(day, output, path.books.typical_hold(), worst);
     Rejection::of_shortage(shortage, &request.rules.come_back, path.runtime.draw())
 }

@@ -1,8 +1,8 @@
-//! One try on one target, and all that it holds.
+//! One try on one target, and every resource it holds.
 //!
-//! An attempt holds money, a breaker permit, a place in flight and perhaps a retry credit. It gives all of them back
-//! exactly once: by success, by failure, or, dropped in the middle because the caller went away, by what was known
-//! until then.
+//! An attempt holds a budget reservation, a breaker permit, a concurrency slot and, for a retry, a retry credit. It
+//! releases each of them exactly once: on success, on failure, or on drop. A drop means that the caller disconnected;
+//! the attempt is then charged by what was known at that moment.
 
 use crate::output::{Charge, Output, OutputEnd};
 use crate::place::Place;
@@ -12,7 +12,7 @@ use seawall_core::breaker::{Breaker, SharedPermit, TripReason};
 use seawall_core::credit::Credit;
 use seawall_core::failure::{Failure, FailureKind, Outcome};
 use seawall_core::handle::Runtime;
-use seawall_core::money::{Money, Usage};
+use seawall_core::money::{Money, ServiceLevel, Usage};
 use seawall_core::sender::ThrottleVerdict;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::tokens::OutputMeter;
@@ -22,7 +22,7 @@ use seawall_wire::chat::UsageReport;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Money that is still held so long after a request's deadline is charged at its worst.
+/// A hold that is still open this long after the request's deadline is charged in full.
 pub(crate) const LATEST_END: Duration = Duration::from_secs(30);
 
 pub(crate) struct Attempt<R: Runtime> {
@@ -30,44 +30,42 @@ pub(crate) struct Attempt<R: Runtime> {
     pub(crate) target: Arc<GuardedTarget>,
     pub(crate) started: Timestamp,
     first_content: Option<Timestamp>,
-    /// What the vendor has said so far.
+    /// The usage that the vendor has reported so far.
     pub(crate) usage: Usage,
-    /// Whether that is all of the output.
+    /// Whether that report covers all of the output.
     has_output: bool,
-    /// Bytes of answer that have arrived.
     received_bytes: u64,
-    /// The most that the call can come to.
+    /// Upper bound of the call in tokens and money.
     bound: CallBound,
-    /// Whether nothing is seen of the answer before all of it is there.
+    /// Whether the answer is not streamed: nothing arrives before all of it does.
     comes_whole: bool,
     output: Output,
     hold: Option<Hold>,
     permit: Option<SharedPermit>,
     credit: Option<Credit>,
-    /// Held until the answer has ended, however long its reader takes.
+    /// Held until the answer has ended, even if the caller reads it slowly.
     place: Option<Place<R>>,
     tally: Arc<Tally>,
     tier: Tier,
     ending: AttemptEnding,
-    /// It failed before a byte of it was sent.
+    /// The attempt failed before any byte was sent.
     was_never_sent: bool,
-    /// What was posted, and by how much that is more than was reserved.
+    /// The posted charge, and the amount by which it exceeds the reservation.
     posted: Option<(Charge, Money)>,
 }
 
-/// What an attempt asks for.
+/// What an attempt requests from its target.
 pub(crate) struct Wanted {
-    /// The most that it can come to.
+    /// Upper bound of the call in tokens and money.
     pub(crate) bound: CallBound,
-    /// Whether nothing is seen of it before all of it is there.
+    /// Whether the answer is not streamed.
     pub(crate) comes_whole: bool,
 }
 
-/// What an attempt is given to hold.
+/// The resources that an attempt takes over when it starts.
 pub(crate) struct Holdings<R: Runtime> {
-    /// What is asked for.
     pub(crate) wanted: Wanted,
-    /// Whose money it is.
+    /// The tier whose budget pays.
     pub(crate) tier: Tier,
     pub(crate) hold: Hold,
     pub(crate) permit: SharedPermit,
@@ -96,7 +94,7 @@ impl<R: Runtime> Attempt<R> {
             received_bytes: 0,
             bound,
             comes_whole,
-            output: Output::new(bound.output, comes_whole, target),
+            output: Output::new(&bound, comes_whole, target),
             hold: Some(hold),
             permit: Some(permit),
             credit,
@@ -109,6 +107,21 @@ impl<R: Runtime> Attempt<R> {
         })
     }
 
+    /// The output limit that the gateway added to the request, if any.
+    pub(crate) const fn added_limit(&self) -> Option<u32> {
+        self.bound.added_limit
+    }
+
+    /// The maximum number of output tokens that the request allows.
+    pub(crate) const fn max_output(&self) -> u64 {
+        self.bound.output
+    }
+
+    /// Records the service level that the vendor reported in the response headers.
+    pub(crate) fn note_served(&mut self, service: ServiceLevel) {
+        self.bound.note_served(service);
+    }
+
     pub(crate) fn note_bytes(&mut self, bytes: usize) {
         self.received_bytes = self.received_bytes.saturating_add(bytes as u64);
     }
@@ -117,26 +130,26 @@ impl<R: Runtime> Attempt<R> {
         self.received_bytes > 0
     }
 
-    /// Notes what has arrived of a stream, and how many bytes of it are not counted. Returns whether that is more than was
-    /// reserved.
+    /// Records how much of a stream has arrived and how many of its bytes are not metered yet. Returns whether the
+    /// output exceeds the reservation.
     pub(crate) fn note_output(&mut self, meter: &OutputMeter, unread: usize) -> bool {
         self.output.note(meter, unread as u64, self.target.family)
     }
 
-    /// How many tokens a stream that has passed its limit has, as far as is known.
+    /// The number of output tokens of a stream that exceeded its limit, as far as known.
     pub(crate) fn tokens_passed(&self) -> u64 {
         self.output.passed()
     }
 
-    /// The first content has arrived.
+    /// Records that content has arrived; only the first call has an effect.
     pub(crate) fn note_content(&mut self) {
-        // Every event with content comes through here; only the first one is worth a look at the clock.
+        // This runs for every event with content; only the first one needs a clock read.
         if self.first_content.is_none() {
             self.note_content_at(self.runtime.monotonic());
         }
     }
 
-    /// The first content arrived at this moment.
+    /// Records the arrival time of the first content.
     pub(crate) fn note_content_at(&mut self, now: Timestamp) {
         if self.first_content.is_none() {
             self.first_content = Some(now);
@@ -145,7 +158,6 @@ impl<R: Runtime> Attempt<R> {
         }
     }
 
-    /// Whether anything of an answer has arrived.
     pub(crate) const fn has_bytes(&self) -> bool {
         self.received_bytes > 0
     }
@@ -154,12 +166,11 @@ impl<R: Runtime> Attempt<R> {
         self.first_content.is_some()
     }
 
-    /// When the first content arrived.
     pub(crate) fn first_content(&self) -> Option<Timestamp> {
         self.first_content
     }
 
-    /// A whole answer has come.
+    /// Ends the attempt with a complete answer that was not streamed.
     pub(crate) fn succeed_whole(&mut self, report: UsageReport, body: &[u8]) {
         if !(report.has_output && report.usage.total_input() > 0) {
             self.output.note_whole(seawall_wire::most_tokens(body));
@@ -167,7 +178,7 @@ impl<R: Runtime> Attempt<R> {
         self.succeed(report);
     }
 
-    /// The answer has ended as it should, and the vendor has told this of its use.
+    /// Ends the attempt with a properly terminated answer and the usage that the vendor reported.
     pub(crate) fn succeed(&mut self, report: UsageReport) {
         (self.usage, self.has_output) = (report.usage, report.has_output);
         let now = self.runtime.now();
@@ -177,7 +188,7 @@ impl<R: Runtime> Attempt<R> {
         self.complete(now);
     }
 
-    /// The answer had passed its limit, and was ended by us.
+    /// Ends the attempt after the gateway cut the stream because it exceeded its output limit.
     pub(crate) fn stop(&mut self) {
         self.complete(self.runtime.now());
     }
@@ -196,12 +207,13 @@ impl<R: Runtime> Attempt<R> {
         }
         let end = if self.output.is_passed() { OutputEnd::Open } else { OutputEnd::Vendor };
         self.post_at(now, end);
-        // What is told of an answer is what was paid for.
+        // The usage reported to the caller is the usage that was charged.
         self.usage = self.posted.map_or(self.usage, |(charge, _)| charge.usage);
         self.place = None;
     }
 
-    /// A guardrail of ours stopped the answer. The target did nothing wrong by that, and is owed what it sent.
+    /// Ends the attempt because a guardrail of the gateway stopped the answer. The target is not at fault and is owed
+    /// for what it sent.
     pub(crate) fn block(&mut self) {
         let now = self.runtime.now();
         let first_content_after = self.first_content.unwrap_or(now.monotonic) - self.started;
@@ -210,8 +222,8 @@ impl<R: Runtime> Attempt<R> {
         self.place = None;
     }
 
-    /// The attempt has failed. A vendor that answered with an error has not billed it; where nothing was answered, or
-    /// the answer had begun, nobody can say, and the most it can be is owed.
+    /// Ends the attempt as failed. An error response from the vendor is not billed, so the hold is released. Without a
+    /// response, or after the answer has begun, the cost is unknown and the upper bound is charged.
     pub(crate) fn fail(&mut self, failure: &Failure) {
         let now = self.runtime.now();
         if self.first_content.is_none() {
@@ -237,14 +249,14 @@ impl<R: Runtime> Attempt<R> {
         self.place = None;
     }
 
-    /// We leave it, for no fault of the target's: its answer is not read, or the gateway ends.
+    /// Abandons the attempt without blaming the target: the answer is not read any further, or the gateway shuts down.
     pub(crate) fn abandon(&mut self) {
         self.permit = None;
         self.post();
         self.place = None;
     }
 
-    /// Posts what the vendor has told, and where it has not, the most that it can bill.
+    /// Posts the usage that the vendor reported, or, without a complete report, the upper bound of what it can bill.
     fn post_at(&mut self, now: Now, end: OutputEnd) {
         let Some(hold) = self.hold.take() else { return };
         let (held, report) = (
@@ -267,7 +279,7 @@ impl<R: Runtime> Attempt<R> {
         hold.post(charge.usage, charge.cost, certainty, now);
     }
 
-    /// The same now, unless it was done before.
+    /// Posts now, unless the hold was already posted or released.
     fn post(&mut self) {
         if self.hold.is_some() {
             self.post_at(self.runtime.now(), OutputEnd::Open);
@@ -285,14 +297,14 @@ impl<R: Runtime> Attempt<R> {
             self.tally.credential_changed(&self.target.name, status);
         }
         let mut gauges = self.target.gauges();
-        // An attempt that was waited for in vain took at least as long as it was waited for.
+        // An attempt that timed out took at least as long as the gateway waited for it.
         let waited_in_vain =
             matches!(outcome, Outcome::Failed(failure) if is_late(failure.kind)) && !self.has_bytes();
         if outcome.is_answer() || waited_in_vain {
             let began = self.first_content.unwrap_or(now);
             gauges.usual.note_start(self.comes_whole, began - self.started, now);
         }
-        // A target that is busy and has said until when is no failure for its breaker.
+        // A throttled target that announced when to retry does not count as failed for its breaker.
         let is_held_back = gauges.note(outcome, self.started, now) == ThrottleVerdict::HeldBack;
         self.target.note_pacing(&gauges);
         permit.report(if is_held_back { &Outcome::Abandoned } else { outcome }, now);
@@ -300,18 +312,24 @@ impl<R: Runtime> Attempt<R> {
         if pressure.record(outcome, now).is_some() {
             self.target.breaker.with(|breaker| breaker.trip(TripReason::SustainedPressure, now));
         }
-        for transition in self.target.breaker.with(Breaker::take_transitions) {
+        let transitions = self.target.breaker.with(Breaker::take_transitions);
+        for transition in &transitions {
             pressure.follow(transition.to);
+        }
+        // Observers may write logs; release the lock first so that other attempts do not wait for that.
+        drop(gauges);
+        for transition in &transitions {
+            self.tally.breaker_changed(&self.target.name, transition);
         }
     }
 }
 
-/// Whether a failure of this kind is that nothing came in time.
+/// Whether a failure of this kind is a timeout.
 const fn is_late(kind: FailureKind) -> bool {
     matches!(kind, FailureKind::NotStarted | FailureKind::TimedOut)
 }
 
-/// Whether a failure of this kind is something the vendor said, rather than something we noticed.
+/// Whether a failure of this kind is a response of the vendor, as opposed to a condition that the gateway detected.
 const fn is_answer(kind: FailureKind) -> bool {
     !matches!(
         kind,
@@ -323,14 +341,15 @@ const fn is_answer(kind: FailureKind) -> bool {
     )
 }
 
-/// Whether a failure of this kind, where nothing was executed, is one of connecting: a vendor that answers has been reached.
+/// Whether a failure of this kind with `not_executed` set happened while connecting. A vendor that responded was
+/// reached.
 const fn is_before_sending(kind: FailureKind) -> bool {
     matches!(kind, FailureKind::Unreachable | FailureKind::NotStarted)
 }
 
 impl<R: Runtime> Drop for Attempt<R> {
     fn drop(&mut self) {
-        // The caller went away: the permit says nothing about the target, the money is owed all the same.
+        // The caller disconnected. The dropped permit reports nothing about the target, but the cost is still owed.
         self.post();
         let (usage, cost) = self.posted.map(|(charge, _)| (charge.usage, charge.cost)).unwrap_or_default();
         let record = AttemptRecord {

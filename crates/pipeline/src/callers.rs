@@ -1,11 +1,12 @@
-//! Who asks, from a proof to what its holder is entitled to.
+//! Identifies callers: from a verified credential to the tier and routes that it grants.
 //!
-//! A face has checked a proof and hands in its hash; [`Callers`] says whose it is. The keys that settings list come first.
-//! Then the directory is asked, within a time limit, and its word is believed for a while. One look-up serves all who ask
-//! about the same credential at once. It acts once per request, before anything is spent on it.
+//! A face verifies the credential and passes its hash; [`Callers`] resolves the hash to a caller. Keys listed in the
+//! settings are checked first. All others are looked up in the directory, within a timeout, and the result is cached.
+//! Concurrent lookups of the same credential are collapsed into one (single flight). This happens once per request,
+//! before anything is spent on it.
 //!
-//! When the directory is away or too slow, nobody keeps what it once said: the caller is a guest, until the directory is
-//! back. Nothing here raises a tier, reads one from a request, or takes back a revocation.
+//! When the directory is unavailable or too slow, an expired result is not reused: the caller is treated as a guest
+//! until the directory is back. Nothing here raises a tier, reads a tier from a request, or undoes a revocation.
 
 mod flight;
 mod memory;
@@ -24,89 +25,90 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long it is believed that nobody has a credential. Whoever gets a key wants to use it soon.
+/// How long an unknown credential is cached. Short, because a newly issued key is usually used right away.
 const UNKNOWN_FOR: Duration = Duration::from_secs(1);
 
-/// Who asks, as a face has proven it.
+/// A caller's identity, as verified by a face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proven {
-    /// A credential whose proof holds.
+    /// A credential that was verified.
     Credential {
-        /// What settings and the directory know it by.
+        /// The hash that the settings and the directory identify it by.
         hash: [u8; 32],
-        /// What the proof was.
+        /// The kind of credential.
         proof: ProofKind,
-        /// What its issuer's callers are entitled to where the directory says nothing; without it they are unknown then.
+        /// The issuer's tier, which applies if the directory has no record. Without it, such a caller is unknown.
         tier: Option<Tier>,
     },
-    /// Nobody in particular.
+    /// A caller without a credential.
     Guest {
-        /// Of its cookie.
+        /// The hash of the guest's cookie.
         hash: [u8; 32],
-        /// The network it comes from.
+        /// The network the guest connects from.
         network: u64,
     },
 }
 
-/// What a credential was proven by.
+/// The kind of a verified credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofKind {
-    /// An API key: whether anybody has it, only the directory can say.
+    /// An API key. Only the directory can decide whether it exists.
     Key,
-    /// A token that its issuer has signed.
+    /// A token signed by its issuer.
     Token,
-    /// A signature under a key that we issued.
+    /// A signature with a key that the gateway issued.
     Signature,
 }
 
-/// Who asks, and what they are entitled to.
+/// An identified caller and what it is entitled to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Its number.
+    /// The caller's identifier.
     pub id: u64,
-    /// What it is entitled to.
+    /// The caller's tier.
     pub tier: Tier,
-    /// Who says so.
+    /// Where the tier comes from.
     pub origin: TierOrigin,
-    /// The routes it may use; all of them where nothing is said.
+    /// The routes the caller may use; all of them if `None`.
     pub routes: Option<Arc<[Box<str>]>>,
-    /// Whether an operator lets it use no model at all.
+    /// Whether an operator has barred the caller from every model.
     pub is_clamped: bool,
-    /// The network that a guest comes from.
+    /// The network of a guest.
     pub network: Option<u64>,
 }
 
 impl Caller {
-    /// Whether it has shown no credential. A caller that is only treated as a guest while the directory is away is none.
+    /// Whether the caller presented no credential. A caller that is only treated as a guest while the directory is
+    /// unavailable does not count.
     #[must_use]
     pub fn is_guest(&self) -> bool {
         self.origin == TierOrigin::Guest
     }
 
-    /// Whether its credential is good for the route of this name.
+    /// Whether the caller's credential grants this route.
     #[must_use]
     pub fn may_use(&self, route: &str) -> bool {
         self.routes.as_ref().is_none_or(|routes| routes.iter().any(|allowed| **allowed == *route))
     }
 }
 
-/// Who says what a caller is entitled to.
+/// Where a caller's tier comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TierOrigin {
-    /// The settings, which list its key.
+    /// The settings list the caller's key.
     Settings,
-    /// The directory.
+    /// The directory has a record of the caller.
     Directory,
-    /// The settings of its issuer; the directory does not know it.
+    /// The issuer's settings; the directory has no record of the caller.
     Issuer,
-    /// Nobody: it is a guest.
+    /// The caller is a guest.
     Guest,
-    /// Nobody: the directory could not be asked, so that it is treated as a guest.
+    /// The directory was unavailable, so the caller is treated as a guest.
     Fallback,
 }
 
 impl TierOrigin {
-    /// The name in logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -119,27 +121,27 @@ impl TierOrigin {
     }
 }
 
-/// Why nobody is known by a credential.
+/// Why a credential does not identify a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKnown {
-    /// Nobody has it.
+    /// No such credential exists.
     #[error("the credentials are not known here")]
     Unknown,
-    /// Somebody had it.
+    /// The credential was revoked.
     #[error("the credentials have been revoked")]
     Revoked,
-    /// The directory could not be asked, and who may not be anybody may not be a guest either.
+    /// The directory is unavailable, and guests are not allowed, so the caller cannot be treated as one.
     #[error("the credentials cannot be looked up at the moment")]
     Unreachable,
 }
 
-/// Where callers are looked up. Everything that is a [`Directory`] is one.
+/// Looks callers up by credential. Implemented for every [`Directory`].
 pub trait CallerDirectory: Send + Sync {
-    /// Who proves itself with this, revoked ones included.
+    /// Returns the record of this credential, including revoked ones.
     fn find(&self, hash: &[u8; 32]) -> Finding<'_>;
 }
 
-/// A look-up under way.
+/// A lookup in progress.
 pub type Finding<'a> = Pin<Box<dyn Future<Output = Result<Option<CallerRecord>, StoreError>> + Send + 'a>>;
 
 impl<D: Directory> CallerDirectory for D {
@@ -149,41 +151,42 @@ impl<D: Directory> CallerDirectory for D {
     }
 }
 
-/// A key that settings list.
+/// An API key that the settings list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
-    /// What its holder is entitled to.
+    /// The tier that the key grants.
     pub tier: Tier,
-    /// The routes it may use; all of them where nothing is said.
+    /// The routes the key grants; all of them if `None`.
     pub routes: Option<Arc<[Box<str>]>>,
 }
 
-/// Keys by their hash. Only settings put any in, so nobody can choose where they lie.
+/// Listed keys by their hash. The entries come from the settings only, so callers cannot force hash collisions.
 #[expect(clippy::disallowed_types, reason = "the hasher is fixed, and nobody goes through them")]
 pub type ListedKeys = std::collections::HashMap<[u8; 32], ListedKey, FixedState>;
 
-/// What callers are known by.
+/// How callers are identified.
 #[derive(Clone)]
 pub struct CallerOptions {
-    /// The keys that settings list, by their hash.
+    /// The keys listed in the settings, by their hash.
     pub keys: ListedKeys,
-    /// Where others are looked up.
+    /// Where all other credentials are looked up.
     pub directory: Option<Arc<dyn CallerDirectory>>,
-    /// How long the directory's word is believed.
+    /// How long a lookup result is cached.
     pub believe_for: Duration,
-    /// How long asking it may take.
+    /// Timeout of a directory lookup.
     pub find_within: Duration,
-    /// Whether guests may ask. If not, a key that nobody has seen yet is no guest either while the directory is away.
+    /// Whether guests are allowed. If not, an API key that was never seen before is refused while the directory is
+    /// unavailable, instead of being treated as a guest.
     pub guests: bool,
 }
 
-/// See the module.
+/// Resolves credentials to callers; see the module documentation.
 pub struct Callers {
     options: CallerOptions,
     shared: Arc<Shared>,
 }
 
-/// What stays when settings change.
+/// State that survives a configuration reload.
 #[derive(Default)]
 struct Shared {
     memory: Memory,
@@ -191,7 +194,7 @@ struct Shared {
     fallbacks: AtomicU64,
 }
 
-/// What came of a look-up.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Answered(Remembered),
@@ -199,13 +202,14 @@ enum Outcome {
 }
 
 impl Callers {
-    /// Nobody but those in settings is known yet.
+    /// Starts with an empty cache.
     #[must_use]
     pub fn new(options: CallerOptions) -> Self {
         Self { options, shared: Arc::default() }
     }
 
-    /// With other settings, and with what is remembered, counted and being looked up. Another directory starts anew.
+    /// Applies new options and keeps the cache, the counters and the lookups in progress. A different directory starts
+    /// with an empty state.
     #[must_use]
     pub fn renewed(&self, options: CallerOptions) -> Self {
         let stays = match (&self.options.directory, &options.directory) {
@@ -215,7 +219,7 @@ impl Callers {
         if stays { Self { options, shared: Arc::clone(&self.shared) } } else { Self::new(options) }
     }
 
-    /// Who this is, if that can be said without waiting: guests, listed keys, and who was looked up a moment ago.
+    /// Identifies a caller without waiting, if possible: guests, listed keys and cached lookups.
     #[must_use]
     pub fn known(&self, proven: &Proven, now: Timestamp) -> Option<Result<Caller, NotKnown>> {
         let (hash, proof, tier) = match *proven {
@@ -224,7 +228,7 @@ impl Callers {
             }
             Proven::Credential { hash, proof, tier } => (hash, proof, tier),
         };
-        // Only an API key is what settings list; the hashes of other credentials are made of names that are no secret.
+        // Only API keys can be listed. The hashes of other credential kinds are derived from names that are no secret.
         if proof == ProofKind::Key
             && let Some(listed) = self.options.keys.get(&hash)
         {
@@ -242,7 +246,7 @@ impl Callers {
         (now - since < believed).then(|| entitled(&hash, tier, remembered))
     }
 
-    /// Who this is. Waits for the directory no longer than it may take.
+    /// Identifies a caller. Waits for the directory no longer than `find_within`.
     pub async fn find<T: Timer>(&self, timer: &T, proven: &Proven) -> Result<Caller, NotKnown> {
         let until = Deadline::after(timer.monotonic(), self.options.find_within);
         loop {
@@ -252,7 +256,7 @@ impl Callers {
             }
             let (Proven::Credential { hash, tier, .. }, Some(directory)) = (proven, &self.options.directory)
             else {
-                // Guests, and everybody where there is no directory, are known without waiting.
+                // Unreachable: without a directory, and for guests, `known` always returns a result.
                 return Err(NotKnown::Unknown);
             };
             let outcome = match self.shared.flights.join(hash) {
@@ -263,7 +267,8 @@ impl Callers {
                         Some(Err(_)) | None => Outcome::Away,
                     };
                     lead.land(outcome, |answered| {
-                        // Believed from the moment of the question: what was revoked since then may not be in it.
+                        // The cache entry's age counts from the start of the lookup: the result may miss a revocation
+                        // that happened during it.
                         let is_stranger = answered == Remembered::Absent && tier.is_none();
                         self.shared.memory.remember(*hash, answered, now, is_stranger);
                     });
@@ -277,33 +282,33 @@ impl Callers {
             match outcome {
                 Some(Outcome::Answered(answered)) => return entitled(hash, *tier, answered),
                 Some(Outcome::Away) => return self.fallback(proven),
-                // Whoever looked it up went away before there was an answer: somebody else's turn.
+                // The leader was cancelled before it had a result, so the next caller looks the credential up.
                 None => {}
             }
         }
     }
 
-    /// Forgets what the directory said of a credential, because that has just changed here.
+    /// Drops the cached result of a credential whose record has just been changed by this gateway.
     pub fn forget(&self, hash: &[u8; 32]) {
-        // In this order: a look-up that lands in between must not be remembered.
+        // The order matters: a lookup that completes in between must not be cached.
         self.shared.flights.disown(hash);
         self.shared.memory.forget(hash);
     }
 
-    /// How often a caller was treated as a guest because the directory could not be asked.
+    /// How often a caller was treated as a guest because the directory was unavailable.
     #[must_use]
     pub fn fallbacks(&self) -> u64 {
         self.shared.fallbacks.load(Ordering::Relaxed)
     }
 
-    /// Who this is while the directory is away: a guest at most.
+    /// The caller's identity while the directory is unavailable: a guest at most.
     fn fallback(&self, proven: &Proven) -> Result<Caller, NotKnown> {
         let Proven::Credential { hash, proof, .. } = proven else { return Err(NotKnown::Unknown) };
         let before = self.shared.memory.recall(hash).map(|(remembered, _)| remembered);
         match before {
-            // Nothing takes a revocation back.
+            // A revocation stays in force.
             Some(Remembered::Revoked) => return Err(NotKnown::Revoked),
-            // Anybody can make up a key. Where guests may not ask, that must not become a way in.
+            // Anyone can invent a key. Where guests are not allowed, an invented key must not grant access.
             None | Some(Remembered::Absent) if *proof == ProofKind::Key && !self.options.guests => {
                 return Err(NotKnown::Unreachable);
             }
@@ -314,7 +319,7 @@ impl Callers {
     }
 }
 
-/// What an answer of the directory means for a credential with this tier of its issuer.
+/// Combines the directory's result with the tier of the credential's issuer.
 fn entitled(hash: &[u8; 32], tier: Option<Tier>, answered: Remembered) -> Result<Caller, NotKnown> {
     let caller =
         |id, tier, origin, is_clamped| Caller { id, tier, origin, routes: None, is_clamped, network: None };
@@ -332,7 +337,7 @@ fn guest(hash: &[u8; 32], origin: TierOrigin, network: Option<u64>) -> Caller {
     Caller { id: number_of(hash), tier: Tier::Guest, origin, routes: None, is_clamped: false, network }
 }
 
-/// The number of a caller that has no other: the beginning of its hash.
+/// The identifier of a caller that has no record: the first eight bytes of its hash.
 #[must_use]
 pub fn number_of(hash: &[u8; 32]) -> u64 {
     hash.first_chunk().map_or(0, |start| u64::from_be_bytes(*start))

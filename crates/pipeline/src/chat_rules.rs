@@ -1,4 +1,4 @@
-//! What our own face goes by.
+//! Configuration of the chat face.
 
 use crate::chat::{ChatPrompt, PromptOccasion};
 use crate::flight::FlightBoard;
@@ -11,33 +11,34 @@ use seawall_core::strategy::Language;
 use seawall_core::tokens::{Calibration, OverheadOptions};
 use std::sync::Arc;
 
-/// What our own face goes by, as somebody wrote it.
+/// Configuration of the chat face, as the settings define it.
 pub struct ChatRules {
-    /// The route that its questions take.
+    /// The route that chat messages use.
     pub route: String,
-    /// The model that estimates go by.
+    /// The model that token estimates are made for.
     pub model: String,
-    /// What goes with every question.
+    /// The prompt that is sent with every message.
     pub prompt: ChatPrompt,
-    /// How many tokens there may be.
+    /// Token limits of the prompt and its history.
     pub tokens: TokenLimits,
-    /// What is spent on top of the text.
+    /// Tokens that the vendor counts on top of the text.
     pub overhead: OverheadOptions,
-    /// Part of the key of every kept answer.
+    /// The prompt version, which is part of every answer cache key.
     pub prompt_version: String,
-    /// Part of the key of every kept answer.
+    /// The catalogue version, which is part of every answer cache key.
     pub catalogue_version: String,
-    /// What must be neither asked nor answered.
+    /// Guardrails for messages and answers.
     pub guardrails: Guardrails,
-    /// How old kept answers may be.
+    /// Maximum ages of cached answers.
     pub ages: CacheAges,
-    /// When the first text must be there, and what each way of answering needs of that.
+    /// The deadline for the first text, and the share of it that each rung needs.
     pub reserves: Reserves,
-    /// Where answers are kept.
+    /// The answer cache.
     pub shelf: Arc<dyn Shelf>,
-    /// Who asks when many want to know the same. Handed on from rules to rules as long as it stays the same.
+    /// Single flight for equal questions that arrive concurrently. A configuration reload passes it on while its
+    /// settings are unchanged.
     pub flights: Arc<FlightBoard>,
-    /// What we speak to who has not said anything yet.
+    /// The language of replies to callers whose language is not known yet.
     pub language: Language,
 }
 

@@ -1,7 +1,7 @@
-//! Requests that no model answers.
+//! Admission of requests that no model answers, such as token counting.
 //!
-//! Counting tokens costs no money, but it costs work. A caller without a limit on it could keep every core busy, so it is
-//! admitted by the same limits as a request to a model, and counts against them.
+//! Counting tokens costs no money but uses CPU. Without a limit, one caller could keep every core busy. Such a request
+//! is therefore admitted by the same limits as a request to a model, and counts against them.
 
 use crate::admit::scopes;
 use crate::callers::Caller;
@@ -14,7 +14,8 @@ use seawall_core::vocabulary::Mode;
 use seawall_store::{AdmitDecision, QuotaAsk};
 
 impl<R: Runtime> Path<R> {
-    /// Takes one request from every limit of this caller that belongs to no route, or refuses it as any other request.
+    /// Takes one request from every limit of this caller that belongs to no route, or rejects it like any other
+    /// request.
     pub async fn admit_without_model(&self, caller: &Caller) -> Result<(), Rejection> {
         let (rules, now) = (self.rules.load_full(), self.runtime.now());
         let scopes = scopes(&rules.groups, caller, None);

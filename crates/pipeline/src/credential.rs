@@ -1,27 +1,27 @@
-//! Whether a target's vendor accepts our key.
+//! Tracks whether a target's vendor accepts the gateway's credential.
 //!
-//! **When it acts.** With every attempt that is over. A vendor that rejects the first call, or three in a row after it had
-//! accepted one, does not accept our key; one success is enough to say that it does again.
+//! **When it acts.** After every attempt. The credential counts as rejected when the vendor refuses the first call, or
+//! three calls in a row after it had accepted one. One success marks it as accepted again.
 //!
-//! **What it will not do.** It blocks nothing: the breaker and retries decide what is asked. It is for operators, because
-//! a wrong key looks like a healthy target otherwise.
+//! **What it does not do.** It blocks nothing: the breaker and the retry policy decide which calls are made. It exists
+//! for operators, because a target with a wrong key otherwise looks healthy.
 
 use seawall_core::failure::{FailureKind, Outcome};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How a vendor has answered our key.
+/// Whether the vendor accepts the target's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialStatus {
-    /// Nobody was asked yet.
+    /// No call has been answered yet.
     Unknown,
-    /// It was accepted.
+    /// The vendor accepts the credential.
     Accepted,
-    /// It is rejected.
+    /// The vendor rejects the credential.
     Rejected,
 }
 
 impl CredentialStatus {
-    /// The word for the admin API.
+    /// The label in the admin API.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -34,11 +34,11 @@ impl CredentialStatus {
 
 const UNKNOWN: u8 = 0;
 const ACCEPTED: u8 = 1;
-/// Accepted once, and rejected so often since that the next rejection is believed.
+/// Accepted once and rejected twice since; the next rejection marks the credential as rejected.
 const DOUBTED: u8 = 3;
 const REJECTED: u8 = 4;
 
-/// See the module.
+/// The state of one target's credential; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct CredentialHealth(AtomicU8);
 
@@ -51,10 +51,10 @@ impl CredentialHealth {
         }
     }
 
-    /// Notes how an attempt ended. Says so where that changes whether the key is accepted.
+    /// Records the outcome of an attempt. Returns the new status if it changed.
     pub(crate) fn note(&self, outcome: &Outcome) -> Option<CredentialStatus> {
         match outcome {
-            // Nearly always it was accepted before: no write then.
+            // In the common case the status is already `ACCEPTED`, and no write is needed.
             Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. }
                 if self.0.load(Ordering::Relaxed) == ACCEPTED =>
             {
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(health.note(&failed(FailureKind::Throttled)), None);
         assert_eq!(health.note(&GOOD), Some(CredentialStatus::Accepted));
         assert_eq!((health.note(&GOOD), health.status()), (None, CredentialStatus::Accepted));
-        // A single rejection may be about one request.
+        // A single rejection may be specific to one request.
         assert_eq!([health.note(&bad), health.note(&bad), health.note(&GOOD)], [None; 3]);
         assert_eq!([health.note(&bad), health.note(&bad)], [None; 2]);
         assert_eq!(health.note(&bad), Some(CredentialStatus::Rejected));

@@ -1,7 +1,7 @@
-//! One asks for all who want to know the same at the same time.
+//! Single flight for chat answers: concurrent equal questions share one model call.
 //!
-//! The rules are those of [`Flights`]; here they get a lock and those who wait get woken. Who leads holds a [`Lead`], which
-//! says how it ended, also when its caller goes away.
+//! [`Flights`] holds the rules; this module adds the lock and wakes the waiters. The leader holds a [`Lead`], which
+//! reports how the call ended, including when its caller disconnects.
 
 use seawall_core::cache_policy::{
     Asker, FlightDecision, FlightKey, Flights, LandingDecision, LeaderEnd, WaitDecision,
@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Questions that are being asked, and who waits for their answers.
+/// The shared calls in progress and the requests that wait for their answers.
 pub struct FlightBoard(Mutex<Table>);
 
 struct Table {
@@ -32,20 +32,20 @@ enum Told {
     NextRung,
 }
 
-/// What who asks should do.
+/// What a request that joined a flight must do.
 pub(crate) enum Joined<R: Runtime> {
-    /// Ask the model, and say how that ended.
+    /// Call the model and report how it ended.
     Lead(Lead<R>),
-    /// Ask the model without regard to others.
+    /// Call the model without sharing the answer.
     Alone,
-    /// This is the answer.
+    /// Use this shared answer.
     Answer(Arc<str>),
-    /// Answer in another way.
+    /// Continue with the next rung.
     NextRung,
 }
 
 impl FlightBoard {
-    /// A board on which nothing is.
+    /// A board without flights.
     #[must_use]
     pub fn new(flights: Flights) -> Self {
         Self(Mutex::new(Table { flights, waiters: BTreeMap::new(), next: 0 }))
@@ -55,7 +55,7 @@ impl FlightBoard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins those who want to know the same. Who may wait does so here.
+    /// Joins the flight for this key, or starts one. A request that may wait does so inside this call.
     pub(crate) async fn join<R: Runtime>(
         self: &Arc<Self>,
         runtime: &R,
@@ -76,7 +76,7 @@ impl FlightBoard {
                 }
             }
         };
-        // From here on it is on the board, and taken off however this ends.
+        // The waiter is registered now; `Waits` deregisters it on every exit, including cancellation.
         let mut waits = Waits { board: self, runtime, key, asker, is_over: false };
         loop {
             match within(runtime, Deadline::at(until), waiter.told()).await {
@@ -122,7 +122,7 @@ impl FlightBoard {
         }
     }
 
-    /// How many keys are asked for, and how many wait.
+    /// The number of keys in flight and the number of waiters.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         let table = self.table();
@@ -152,7 +152,8 @@ impl Waiter {
     }
 }
 
-/// Somebody who waits. Dropped before its wait has ended, it leaves, and a lead that it was given passes on.
+/// A registered waiter. Dropped while it still waits, it deregisters; a lead that was just assigned to it passes to the
+/// next waiter.
 struct Waits<'a, R: Runtime> {
     board: &'a FlightBoard,
     runtime: &'a R,
@@ -182,7 +183,7 @@ impl<R: Runtime> Drop for Waits<'_, R> {
     }
 }
 
-/// The lead of a flight. Dropped without a word, its caller has gone away.
+/// The leader's side of a flight. Dropping it without a result means that the leader's caller disconnected.
 pub(crate) struct Lead<R: Runtime> {
     board: Arc<FlightBoard>,
     runtime: R,
@@ -192,12 +193,12 @@ pub(crate) struct Lead<R: Runtime> {
 }
 
 impl<R: Runtime> Lead<R> {
-    /// All who wait get this answer.
+    /// Delivers this answer to all waiters.
     pub(crate) fn answered(mut self, text: &Arc<str>) {
         self.end(LeaderEnd::Answered, Some(text));
     }
 
-    /// There is no answer that others may have.
+    /// Ends the flight without an answer that may be shared.
     pub(crate) fn failed(mut self) {
         self.end(LeaderEnd::Failed, None);
     }

@@ -1,4 +1,4 @@
-//! A clock for tests that a hand moves.
+//! A manual clock for tests.
 
 use seawall_core::chance::Draw;
 use seawall_core::handle::{Runtime, Timer};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time passes only where a test says so, and no timer ever rings.
+/// A clock that advances only through `pass`; its timers never fire.
 #[derive(Clone, Default)]
 pub(crate) struct Hand(Arc<AtomicU64>);
 

@@ -1,4 +1,4 @@
-//! The second stage: who asks, by our own books. What tier a caller has is never read from the request.
+//! Second stage: identifies the caller from the gateway's own records. The tier is never read from the request.
 
 use crate::callers::{Caller, NotKnown, Proven};
 use crate::path::Path;
@@ -10,10 +10,10 @@ use seawall_core::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When to come back if nobody can say who asks.
+/// Retry hint while the directory is unavailable.
 const DIRECTORY_AWAY: Duration = Duration::from_secs(1);
 
-/// A request whose caller is known.
+/// A request with its identified caller.
 pub(crate) struct IdentifiedRequest {
     pub(crate) request: Box<ReceivedRequest>,
     pub(crate) caller: Caller,
@@ -31,10 +31,10 @@ pub(crate) async fn identify<R: Runtime>(
 }
 
 impl<R: Runtime> Path<R> {
-    /// Who asks, for a face that wants to know before it reads a body. Refuses whoever is not known.
+    /// Identifies the caller for a face that needs it before reading the body. Rejects unknown callers.
     pub async fn find_caller(&self, proven: &Proven) -> Result<Caller, Rejection> {
         let now = self.runtime.monotonic();
-        // Listed keys, guests and who asked a moment ago are found without a copy of the rules.
+        // Listed keys, guests and cached callers are resolved without cloning the rules.
         let rules = {
             let rules = self.rules.load();
             if let Some(found) = rules.callers.known(proven, now) {
@@ -63,6 +63,8 @@ fn refused(not_known: NotKnown, rules: &Rules) -> Rejection {
     match not_known {
         NotKnown::Unknown => Rejection::UnknownCaller,
         NotKnown::Revoked => Rejection::Revoked,
-        NotKnown::Unreachable => Rejection::unavailable(Some(DIRECTORY_AWAY), &rules.come_back),
+        NotKnown::Unreachable => {
+            Rejection::unavailable(Some(DIRECTORY_AWAY), &rules.come_back, "directory_away")
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! Moves a request through its stages.
+//! The request pipeline of the gateway.
 //!
-//! `receive → identify → admit → plan → answer → relay → settle`: each stage eats the type of the one before, so
-//! that the compiler keeps the order. Nothing reaches a model unadmitted, no attempt goes unreported, and no answer
-//! goes unsettled. [`Path`] holds what requests share; [`Path::serve`] is the whole way on one page.
+//! `receive → identify → admit → plan → answer → relay → settle`: each stage consumes the type that the previous one
+//! returns, so the compiler enforces the order. No request reaches a model without admission, every attempt is
+//! reported, and every answer is settled. [`Path`] holds the state that requests share; [`Path::serve`] runs all stages
+//! in one place.
 //!
-//! Time, chance and waiting come through a [`Runtime`] handle, and models through [`Target`](seawall_provider::Target)s, so that the same path
-//! runs on sockets and on a virtual clock.
+//! Time, randomness and timers come through a [`Runtime`] handle, and models through
+//! [`Target`](seawall_provider::Target)s, so the same pipeline runs on sockets and on a virtual clock.
 
 mod admit;
 mod answer;
@@ -24,6 +25,7 @@ mod limit_name;
 mod limits;
 mod output;
 mod output_history;
+mod output_limit;
 mod pacing;
 mod path;
 mod place;

@@ -1,4 +1,4 @@
-//! Limits as refusals, logs and metrics name them.
+//! Names and descriptions of limits in rejections, logs and metrics.
 
 use seawall_core::quota::{CalendarPeriod, Quota, QuotaKind, Unit};
 use seawall_core::vocabulary::Tier;
@@ -8,21 +8,21 @@ use std::sync::Arc;
 /// Whose requests a limit counts together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitScope {
-    /// One caller's, by tier.
+    /// The requests of one caller, with a limit by tier.
     Tier(Tier),
-    /// Everybody's.
+    /// All requests.
     Global,
-    /// Those of all guests from one network address.
+    /// The requests of all guests from one network address.
     Address,
-    /// Those of everybody who uses a route.
+    /// All requests to a route.
     Route(Arc<str>),
 }
 
 impl LimitScope {
-    /// Every word that a scope has for logs and metrics.
+    /// All labels of scopes in logs and metrics.
     pub const LABELS: [&'static str; 4] = ["tier", "global", "address", "route"];
 
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
@@ -45,21 +45,21 @@ impl fmt::Display for LimitScope {
     }
 }
 
-/// A limit: its name, what it allows and for whom. Shown as `30 requests per minute (tier standard)`.
+/// A limit's name, allowance and scope. Displayed as `30 requests per minute (tier standard)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitName {
-    /// Its name in headers, logs and metrics, such as `minute`.
+    /// The name in headers, logs and metrics, such as `minute`.
     pub name: Arc<str>,
-    /// Whom it counts together.
+    /// Whose requests the limit counts together.
     pub scope: LimitScope,
-    /// What it allows, such as `30 requests per minute`.
+    /// The allowance, such as `30 requests per minute`.
     pub rule: Box<str>,
-    /// The same as an item of a `RateLimit-Policy` header.
+    /// The allowance as an item of a `RateLimit-Policy` header.
     pub policy: Arc<str>,
 }
 
 impl LimitName {
-    /// The name of a quota that counts for this scope.
+    /// Describes a quota in this scope.
     #[must_use]
     pub fn new(quota: &Quota, scope: LimitScope) -> Self {
         let (most, seconds) = allowance(quota);
@@ -85,7 +85,7 @@ impl LimitName {
         }
     }
 
-    /// A limit of which nothing but the name is known.
+    /// A limit of which only the name is known.
     #[must_use]
     pub fn unknown(name: &str) -> Self {
         Self { name: name.into(), scope: LimitScope::Global, rule: name.into(), policy: "".into() }
@@ -98,13 +98,13 @@ impl fmt::Display for LimitName {
     }
 }
 
-/// Seconds.
+/// In seconds.
 const DAY: u64 = 86_400;
 
-/// How much a limit lets through, and in how many seconds.
+/// The number of units that a limit allows, and its period in seconds.
 fn allowance(quota: &Quota) -> (u32, u64) {
     match quota.kind() {
-        // What may come at once is back when all of it has dripped in.
+        // A full burst is available again after the time it takes to refill the bucket.
         QuotaKind::Rate { unit, burst } => (burst, unit.saturating_mul(burst).as_secs().max(1)),
         QuotaKind::Sliding { slice, limit } => (limit, slice.saturating_mul(60).as_secs()),
         QuotaKind::Calendar { period: CalendarPeriod::Day, limit } => (limit, DAY),
@@ -112,7 +112,7 @@ fn allowance(quota: &Quota) -> (u32, u64) {
     }
 }
 
-/// A limit as an item of a `RateLimit-Policy` header.
+/// Formats a limit as an item of a `RateLimit-Policy` header.
 pub(crate) fn policy_item(quota: &Quota) -> String {
     let (most, seconds) = allowance(quota);
     format!("\"{}\";q={most};w={seconds}", quota.name())

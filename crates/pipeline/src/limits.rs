@@ -1,4 +1,4 @@
-//! Limits and names of requests, kept in this process or in a store that a fleet shares.
+//! Quotas and idempotency keys, kept in this process or in a store shared by a fleet.
 
 use seawall_core::quota::{GroupId, LimitChange, LimitId, LimitView, QuotaGroup, Scope};
 use seawall_core::setting::SettingError;
@@ -8,23 +8,24 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// What was taken in a shared store, to be settled once.
+/// A reservation in a shared store, which is settled once.
 pub trait SharedTaking: Send {
-    /// Puts the truth in its place. Must not wait: it is carried to the store by others.
+    /// Replaces the reserved amounts with the actual ones. Must not block: the update reaches the store in the
+    /// background.
     fn settle(self: Box<Self>, spent: Spent, now: Now);
 }
 
-/// A decision of a shared store that is under way.
+/// A pending decision of a shared store.
 pub type Deciding<'a> = Pin<Box<dyn Future<Output = Decided> + Send + 'a>>;
-/// A decision of a shared store. A store that is away has decided by this node's share.
+/// A decision of a shared store. While the store is unavailable, it is made against this node's share of the limits.
 pub type Decided = AdmitDecision<Box<dyn SharedTaking>>;
 
-/// Limits in a store that a fleet shares.
+/// Quotas in a store shared by a fleet.
 pub trait SharedLimits: Send + Sync {
-    /// Takes everything or nothing.
+    /// Reserves from every limit, or from none.
     fn reserve<'a>(&'a self, ask: QuotaAsk<'a>, now: Now) -> Deciding<'a>;
 
-    /// What is left of every limit of these scopes.
+    /// What remains of every limit in these scopes.
     fn view<'a>(
         &'a self,
         home: u64,
@@ -32,29 +33,29 @@ pub trait SharedLimits: Send + Sync {
         now: Now,
     ) -> Pin<Box<dyn Future<Output = Vec<LimitView>> + Send + 'a>>;
 
-    /// What a limit is called.
+    /// The name of a limit.
     fn name(&self, limit: LimitId) -> Option<Box<str>>;
 
-    /// The group of this name.
+    /// The group with this name.
     fn group(&self, name: &str) -> Option<GroupId>;
 
-    /// Other limits from now on.
+    /// Replaces the limits.
     fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;
 }
 
-/// Where limits are kept.
+/// The quota store of the pipeline.
 pub enum Limits {
-    /// In this process.
+    /// Quotas in this process.
     Local(Box<MemoryQuotas>),
-    /// In a store that a fleet shares.
+    /// Quotas in a store shared by a fleet.
     Shared(Box<dyn SharedLimits>),
 }
 
-/// What a request has taken.
+/// A request's reservation.
 pub(crate) struct Taking {
     what: Taken,
-    /// Whether there is something to put right at the end even if the request was made: a request stays one request, but
-    /// tokens, money and names are known only then.
+    /// Whether the reservation must be settled even if the request was executed. A plain request costs one request
+    /// either way; tokens, money and idempotency keys are known only at the end.
     is_settled: bool,
 }
 
@@ -64,7 +65,7 @@ enum Taken {
 }
 
 impl Taking {
-    /// Whether what was taken is put right at the end of a request that was made.
+    /// Whether the reservation of an executed request is settled at its end.
     pub(crate) const fn is_settled(&self) -> bool {
         self.is_settled
     }
@@ -75,18 +76,18 @@ impl Taking {
 }
 
 impl Limits {
-    /// Limits in this process. The seed spreads callers over shards.
+    /// Quotas in this process. The seed distributes callers over shards.
     pub fn local(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
         Ok(Self::Local(Box::new(MemoryQuotas::new(groups, seed)?)))
     }
 
-    /// Takes everything or nothing.
+    /// Reserves from every limit, or from none.
     pub(crate) async fn reserve(&self, ask: QuotaAsk<'_>, now: Now) -> AdmitDecision<Taking> {
         let is_settled = ask.cost.tokens > 0 || ask.claim.is_some() || ask.money.is_some();
         match self {
             Self::Local(quotas) => match quotas.reserve_now(&ask, now) {
                 Ok(decision) => decision.map(|receipt| Taking::local(receipt, is_settled)),
-                // A question that these limits cannot understand is answered carefully.
+                // Fail closed: a request that names unknown limits is refused.
                 Err(_) => AdmitDecision::TooLarge { limit: NO_LIMIT, capacity: 0 },
             },
             Self::Shared(shared) => {
@@ -96,7 +97,7 @@ impl Limits {
         }
     }
 
-    /// What is to be written down of this, so that it outlives the process. A shared store keeps that itself.
+    /// The journal entry that lets the reservation survive a restart. A shared store persists it itself.
     pub(crate) fn mark(&self, taking: &Taking, lasts: Duration, now: Now) -> Option<CountMark> {
         match (self, &taking.what) {
             (Self::Local(quotas), Taken::Local(receipt)) => Some(quotas.mark(receipt, lasts, now)),
@@ -104,14 +105,14 @@ impl Limits {
         }
     }
 
-    /// Puts the truth about a request that was made in the place of what was taken for it.
+    /// Replaces the reservation of an executed request with its actual usage.
     pub(crate) fn settle(&self, taking: Taking, spent: Spent, now: Now) {
         if taking.is_settled {
             self.correct(taking.what, spent, now);
         }
     }
 
-    /// Gives everything back: the request was never made.
+    /// Returns the whole reservation: the request was never executed.
     pub(crate) fn refund(&self, taking: Taking, now: Now) {
         self.correct(taking.what, Spent::default(), now);
     }
@@ -120,7 +121,7 @@ impl Limits {
         match (self, taken) {
             (Self::Local(quotas), Taken::Local(receipt)) => quotas.settle_now(*receipt, spent, now),
             (_, Taken::Shared(taking)) => taking.settle(spent, now),
-            // Taken from limits that are gone.
+            // The limits that it was reserved from no longer exist.
             (Self::Shared(_), Taken::Local(_)) => {}
         }
     }
@@ -134,7 +135,7 @@ impl Limits {
         }
     }
 
-    /// What a limit is called.
+    /// The name of a limit.
     pub(crate) fn name(&self, limit: LimitId) -> Option<Box<str>> {
         match self {
             Self::Local(quotas) => quotas.book().quota(limit).map(|quota| quota.name().into()),
@@ -149,7 +150,7 @@ impl Limits {
         }
     }
 
-    /// Other limits from now on. What became of the counts is known of limits in this process.
+    /// Replaces the limits. How counts were carried over is only known for quotas in this process.
     pub(crate) fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
         match self {
             Self::Local(quotas) => quotas.book().change(groups, now),
@@ -157,7 +158,7 @@ impl Limits {
         }
     }
 
-    /// Forgets callers who have nothing left in any window: a part of them at each call.
+    /// Evicts callers whose windows are all empty, one part of the table per call.
     pub fn sweep(&self, part: usize, now: Now) {
         if let Self::Local(quotas) = self {
             quotas.book().sweep(part, now);

@@ -1,63 +1,78 @@
-//! What an answer's output comes to: counted while it arrives, and charged when it ends.
+//! Meters the output of an answer while it arrives, and computes the charge when it ends.
 //!
-//! A vendor that has told what it used is believed, as far as that is possible. Where it has not, because a stream was cut or
-//! left or the usage is incomplete, the most that it can bill for what arrived is charged, and never more than what was
-//! reserved: the text at one token a byte, and one second at the speed of the target, for what was generated before the
-//! vendor noticed that nobody listens. Where part of an answer is not shown, what was shown says nothing, and all that was
-//! reserved is charged.
+//! A complete usage report of the vendor is charged as reported, as far as it is plausible. Without one, because a
+//! stream was cut or abandoned or its usage is incomplete, the charge is the most that the vendor can bill for what
+//! arrived, and never more than was reserved: the text at one token per byte, plus one second at the target's output
+//! rate for what it generated before it noticed the disconnect. If part of the answer is hidden, the visible part is no
+//! bound, and the whole reservation is charged. That applies to targets that are known to hide output and to requests
+//! that ask for it: thinking may arrive summarised, encrypted or not at all, and text written by a vendor's own tools
+//! is not sent.
 
 use crate::target::{CallBound, GuardedTarget};
 use seawall_core::money::{Money, Usage};
 use seawall_core::tokens::{Family, OutputLimit, OutputMeter};
 use seawall_wire::chat::UsageReport;
 
-/// What is known of the output of one attempt.
+/// The metered output of one attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     limit: OutputLimit,
-    /// Whether nothing is seen of it before all of it is there.
+    /// Whether the answer is not streamed.
     comes_whole: bool,
-    /// Whether the target bills what it does not show.
+    /// Whether the vendor may bill output that it does not send.
     hides: bool,
-    /// The most tokens that can be billed for what has arrived; nothing where that does not say.
+    /// Whether the request itself asks for hidden output, so that it proves nothing about the target.
+    was_asked_to_hide: bool,
+    /// Whether the input reported at the start may be incomplete.
+    rereads_input: bool,
+    /// Upper bound of the tokens billable for what has arrived; `None` if no bound is known.
     billed: Option<u64>,
-    /// The most tokens that were shown of a stream.
+    /// Upper bound of the tokens that a stream has sent.
     shown: Option<u64>,
-    /// Tokens of a stream that was stopped because it had passed its limit.
+    /// Token count of a stream that was cut because it exceeded its limit.
     passed: Option<u64>,
 }
 
-/// How an answer ended, as far as its bill is concerned.
+/// How an answer ended, as far as billing is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputEnd {
     /// The vendor ended it.
     Vendor,
-    /// It was still being generated, as far as anybody knows.
+    /// The vendor may still have been generating output.
     Open,
-    /// What came proves that there was none.
+    /// The response proves that no output was generated.
     Nothing,
 }
 
-/// What is posted for an attempt.
+/// The amount posted for an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub(crate) usage: Usage,
     pub(crate) cost: Money,
-    /// Whether the vendor told all of it.
+    /// Whether all of the usage was reported by the vendor.
     pub(crate) is_told: bool,
-    /// Whether the vendor told more than is possible, and was not believed.
+    /// Whether the vendor reported more than is possible and the charge was capped.
     pub(crate) is_bounded: bool,
 }
 
 impl Output {
-    pub(crate) fn new(most_output: u64, comes_whole: bool, target: &GuardedTarget) -> Self {
-        let hides = target.output.hides();
-        let billed = (!comes_whole && !hides).then_some(0);
-        Self { limit: OutputLimit::new(most_output), comes_whole, hides, billed, shown: None, passed: None }
+    pub(crate) fn new(bound: &CallBound, comes_whole: bool, target: &GuardedTarget) -> Self {
+        let is_known_to_hide = target.output.hides();
+        let hides = is_known_to_hide || bound.hides_output;
+        Self {
+            limit: OutputLimit::new(bound.output),
+            comes_whole,
+            hides,
+            was_asked_to_hide: bound.hides_output,
+            rereads_input: is_known_to_hide || bound.rereads_input,
+            billed: (!comes_whole && !hides).then_some(0),
+            shown: None,
+            passed: None,
+        }
     }
 
-    /// Notes what has arrived of a stream, and how many bytes of it are not counted. Returns whether that is more than it
-    /// may be.
+    /// Records how much of a stream has arrived and how many of its bytes are not metered yet. Returns whether the
+    /// output exceeds its limit.
     pub(crate) fn note(&mut self, meter: &OutputMeter, unread: u64, family: Family) -> bool {
         let billed = if self.hides { meter.counted() } else { meter.billed_at_most() };
         self.billed = billed.map(|billed| billed.saturating_add(unread));
@@ -69,42 +84,42 @@ impl Output {
         is_passed
     }
 
-    /// Whether it has passed its limit.
     pub(crate) const fn is_passed(&self) -> bool {
         self.passed.is_some()
     }
 
-    /// How many tokens there are of an answer that has passed its limit.
+    /// The token count of an answer that exceeded its limit.
     pub(crate) fn passed(&self) -> u64 {
         self.passed.unwrap_or_default()
     }
 
-    /// The most tokens that the caller was shown of a stream, where that is known.
-    pub(crate) const fn shown(&self) -> Option<u64> {
-        self.shown
+    /// Upper bound of the tokens that a stream has sent. `None` if the request asked for thinking: hidden output is
+    /// then no evidence that the target also hides output unasked.
+    pub(crate) fn shown(&self) -> Option<u64> {
+        self.shown.filter(|_| !self.was_asked_to_hide)
     }
 
-    /// Notes a whole answer, which can have so many tokens.
+    /// Records an answer that was not streamed, with its maximum token count.
     pub(crate) const fn note_whole(&mut self, most: u64) {
         if !self.hides {
             self.billed = Some(most);
         }
     }
 
-    /// Tokens of output to charge where the vendor did not tell.
+    /// Output tokens to charge if the vendor did not report them.
     fn at_most(&self, end: OutputEnd, target: &GuardedTarget) -> u64 {
         let reserved = self.limit.reserved();
         let unseen = if end == OutputEnd::Open && !self.comes_whole { target.output.per_second() } else { 0 };
         match (end, self.passed, self.billed) {
             (OutputEnd::Nothing, ..) => 0,
-            // An estimate may be wrong by a fifth.
+            // A token estimate may be off by a fifth.
             (_, Some(passed), _) => reserved.max(passed.saturating_add(passed / 4).saturating_add(unseen)),
             (_, None, Some(billed)) => billed.saturating_add(unseen).min(reserved),
             (_, None, None) => reserved,
         }
     }
 
-    /// What to post for an attempt that can come to this bound and for which `held` was reserved.
+    /// Computes the charge of an attempt with this bound, for which `held` was reserved.
     pub(crate) fn charge(
         &self,
         report: UsageReport,
@@ -113,8 +128,8 @@ impl Output {
         held: Money,
         target: &GuardedTarget,
     ) -> Charge {
-        // What is told at the beginning is all the input there is, unless the vendor goes on asking by itself.
-        let has_input = report.usage.total_input() > 0 && (report.has_output || !self.hides);
+        // The input reported at the start is complete, unless the vendor calls the model again by itself.
+        let has_input = report.usage.total_input() > 0 && (report.has_output || !self.rereads_input);
         let is_told = has_input && report.has_output;
         let output = if report.has_output { report.usage.output } else { self.at_most(end, target) };
         let input = Usage { input: bound.input, ..Usage::default() };
@@ -135,7 +150,7 @@ impl Output {
         Charge { usage, cost, is_told, is_bounded }
     }
 
-    /// As much of it as a model can have read and said: its window, and its longest answer.
+    /// Caps the usage at what the model can process: its context window and its longest answer.
     fn possible(&self, usage: Usage, bound: &CallBound, target: &GuardedTarget) -> Usage {
         let (window, longest) = target.output_bounds();
         let mut left = window.max(bound.input);
@@ -144,7 +159,7 @@ impl Output {
             left -= taken;
             taken
         };
-        // The dearest input first.
+        // The most expensive kind of input first.
         let (cache_write, input, cache_read) =
             (take(usage.cache_write), take(usage.input), take(usage.cache_read));
         let output = usage.output.min(longest.max(self.limit.reserved()));

@@ -1,5 +1,5 @@
-//! What was learned of a target's output: how fast it comes, whether some of it is hidden, and how often it was more than
-//! was reserved.
+//! Output statistics of a target: its token rate, whether it hides output, and how often a call cost more than was
+//! reserved.
 
 use seawall_core::histogram::Histogram;
 use seawall_core::time::Timestamp;
@@ -8,39 +8,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Tokens a second of a target of which nothing is known.
+/// Tokens per second assumed for a target without statistics.
 const USUAL_SPEED: u64 = 200;
-/// No model is faster, whatever a short answer seems to say.
+/// Upper bound of the measured rate; short answers can suggest more than any model delivers.
 const MOST_SPEED: u64 = 5_000;
-/// So many streams must have been seen before their speed counts.
+/// Number of streams to observe before their rate is used.
 const ENOUGH_STREAMS: u64 = 20;
-/// A shorter answer says nothing about speed.
+/// Shorter answers are too short to measure the rate.
 const LEAST_OUTPUT: u64 = 32;
-/// A quicker one was generated before it was sent.
+/// An answer that arrives faster was generated before it was sent.
 const LEAST_TIME: Duration = Duration::from_millis(50);
 
-/// So many calls that cost more than was reserved for them, within so long, set a target aside.
+/// This many calls that cost more than was reserved, within this window, take a target out of rotation.
 const MOST_OVERRUNS: usize = 3;
 const OVERRUN_WINDOW: Duration = Duration::from_secs(600);
-/// For at least so long.
+/// Minimum time out of rotation.
 const LEAST_ASIDE: Duration = Duration::from_secs(60);
 
-/// See the module. Shared by all versions of a target.
+/// See the module documentation. Shared by all versions of a target across configuration reloads.
 #[derive(Debug, Default)]
 pub(crate) struct OutputHistory {
-    /// The time that one token takes.
+    /// Time per token.
     pace: Histogram,
     hides: AtomicBool,
     overruns: AtomicU64,
-    /// The latest overruns, the oldest first, and until when the target is set aside.
+    /// The latest overruns, oldest first, and when the target returns to rotation.
     recent: Mutex<(VecDeque<Timestamp>, Timestamp)>,
-    /// Whether it has ever been set aside: nobody takes the lock before.
+    /// Whether the target was ever out of rotation; until then, reads skip the lock.
     was_set_aside: AtomicBool,
 }
 
 impl OutputHistory {
-    /// Of a model with this name. Those that are known to think without showing it hide output from the first answer on;
-    /// others are found out by their bills.
+    /// Starts the statistics of the model with this name. Reasoning models known to hide their thinking are marked from
+    /// the start; others are detected by comparing billed with visible tokens.
     pub(crate) fn of_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let thinks =
@@ -49,12 +49,12 @@ impl OutputHistory {
         Self { hides: AtomicBool::new(thinks), ..Self::default() }
     }
 
-    /// Whether it bills output that it does not show.
+    /// Whether the target bills output that it does not send.
     pub(crate) fn hides(&self) -> bool {
         self.hides.load(Ordering::Relaxed)
     }
 
-    /// An answer ended well: the vendor counted `output` tokens, at most `shown` of which were shown, in this time.
+    /// Records a complete answer: the vendor counted `output` tokens, sent at most `shown` of them, and took this long.
     pub(crate) fn note_answer(&self, output: u64, shown: Option<u64>, took: Duration) {
         if shown.is_some_and(|shown| output > shown.saturating_add(LEAST_OUTPUT)) {
             self.hides.store(true, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl OutputHistory {
         }
     }
 
-    /// Tokens in a second, of which 99 in 100 streams have fewer.
+    /// The p99 of the observed output rate, in tokens per second.
     pub(crate) fn per_second(&self) -> u64 {
         if self.pace.count() < ENOUGH_STREAMS {
             return USUAL_SPEED;
@@ -75,8 +75,8 @@ impl OutputHistory {
         u64::try_from(speed).unwrap_or(u64::MAX).min(MOST_SPEED)
     }
 
-    /// A call has cost more than was reserved for it. Three in ten minutes set the target aside until the first of them is
-    /// ten minutes old.
+    /// Records a call that cost more than was reserved. Three within ten minutes take the target out of rotation until
+    /// the first of them is ten minutes old.
     pub(crate) fn note_overrun(&self, now: Timestamp) {
         self.overruns.fetch_add(1, Ordering::Relaxed);
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl OutputHistory {
         }
     }
 
-    /// How long the target is still set aside.
+    /// How long the target stays out of rotation.
     pub(crate) fn set_aside(&self, now: Timestamp) -> Option<Duration> {
         if !self.was_set_aside.load(Ordering::Relaxed) {
             return None;
@@ -101,7 +101,7 @@ impl OutputHistory {
         (until > now).then(|| until - now)
     }
 
-    /// How many calls have cost more than was reserved for them.
+    /// The number of calls that cost more than was reserved.
     pub(crate) fn overruns(&self) -> u64 {
         self.overruns.load(Ordering::Relaxed)
     }
@@ -129,7 +129,7 @@ mod tests {
             (Some(Duration::from_secs(1)), None)
         );
         assert_eq!(history.overruns(), 4);
-        // The next within ten minutes of the two before.
+        // A third overrun within ten minutes of the two before.
         history.note_overrun(at(901));
         assert_eq!(history.set_aside(at(901)), Some(OVERRUN_WINDOW - Duration::from_secs(201)));
     }
@@ -142,7 +142,7 @@ mod tests {
             history.note_answer(1_000, None, Duration::from_secs(20));
         }
         assert!((45..60).contains(&history.per_second()), "{}", history.per_second());
-        // What came at once was not generated at once.
+        // An answer that arrives all at once was not generated that fast.
         history.note_answer(1_000, None, Duration::from_micros(1));
         history.note_answer(3, None, Duration::from_millis(60));
         assert!((45..60).contains(&history.per_second()), "{}", history.per_second());

@@ -1,32 +1,38 @@
-//! When a target that throttles takes the next call.
+//! Client-side pacing of a target that throttles.
 //!
-//! [`ThrottleGate`] decides; this is where requests ask it and wait, first come first served. Asking costs a lock only while
-//! the gate is active. Each waiter sleeps for as long as those before it take at the present pace, so that a send does not
-//! wake all of them.
+//! [`ThrottleGate`] decides when the next call may be sent; this module holds the FIFO queue of requests that wait for
+//! it. It takes a lock only while the gate is active. Each waiter sleeps for the time that the waiters ahead of it need
+//! at the current rate, so one send does not wake all of them. The queue is bounded: when it is full, the caller with
+//! the most waiters loses one to a caller with fewer.
 
 use crate::target::GuardedTarget;
 use crate::usual::Usual;
 use seawall_core::breaker::BreakerPhase;
+use seawall_core::deadline::Deadline;
 use seawall_core::failure::Outcome;
-use seawall_core::handle::Runtime;
+use seawall_core::handle::{Runtime, within};
 use seawall_core::pressure::{Pressure, PressureGauge};
+use seawall_core::queue::{QueueHolder, QueueShares};
 use seawall_core::retry::WORTH_WAITING_HERE;
 use seawall_core::sender::{SendDecision, ThrottleGate, ThrottleVerdict};
 use seawall_core::time::Timestamp;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// So many requests wait for one target at most; who comes then is told when to come back.
-const MAX_WAITING: usize = 1_000;
+/// Maximum number of waiters per target. A request that finds the queue full, or is evicted from it, is rejected with a
+/// retry hint.
+pub(crate) const MAX_WAITING: usize = 1_000;
 
-/// Nobody sleeps for longer than this behind others: the pace may have risen.
+/// Longest sleep of a waiter behind others: the rate may have risen meanwhile.
 const LONGEST_NAP: Duration = Duration::from_millis(250);
-/// Nor for less: the one before may take its turn a moment late.
+/// Shortest sleep: the waiter ahead may take its turn slightly late.
 const SHORTEST_NAP: Duration = Duration::from_millis(5);
 
-/// What is measured of a target's answers, behind one lock because every attempt reports to all of it.
+/// Measurements of a target's responses. One lock covers all of them, because every attempt reports to each.
 pub(crate) struct Gauges {
     pub(crate) pressure: PressureGauge,
     pub(crate) gate: ThrottleGate,
@@ -34,8 +40,8 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
-    /// Takes in an outcome of a call that was sent at `sent`, and returns whether its failure, if it is one, holds the target
-    /// back instead of counting against it.
+    /// Records the outcome of a call sent at `sent`. Returns whether a failure only delays the target instead of
+    /// counting against it.
     pub(crate) fn note(&mut self, outcome: &Outcome, sent: Timestamp, now: Timestamp) -> ThrottleVerdict {
         match outcome {
             Outcome::Failed(failure) if failure.kind.is_throttle() => self.gate.throttled(failure, sent, now),
@@ -48,26 +54,53 @@ impl Gauges {
     }
 }
 
-/// What is asked without that lock.
+/// State that is read without the `Gauges` lock.
 #[derive(Default)]
 pub(crate) struct Pacing {
     is_active: AtomicBool,
     queue: Mutex<Queue>,
 }
 
-/// Those who wait, by the number that each got when it came.
+/// Waiters in order of their tickets.
 #[derive(Default)]
 struct Queue {
     tickets: VecDeque<u64>,
     next: u64,
+    shares: QueueShares<u64>,
+    /// Wakers of sleeping waiters, to wake one that is evicted.
+    sleepers: BTreeMap<u64, Waker>,
 }
 
-/// How a target is held back, for operators.
+impl Queue {
+    /// Adds a waiter. If the queue is full, the holder with the most tickets loses its latest one.
+    fn enter(&mut self, holder: QueueHolder) -> Option<(u64, Option<Waker>)> {
+        let mut pushed_out = None;
+        if self.tickets.len() >= MAX_WAITING {
+            let (of, loser) = self.shares.loser_to(holder)?;
+            pushed_out = self.leave(of, loser);
+        }
+        let ticket = self.next;
+        self.next = ticket.wrapping_add(1);
+        self.tickets.push_back(ticket);
+        self.shares.add(holder, ticket);
+        Some((ticket, pushed_out))
+    }
+
+    /// Removes a ticket if it is still queued. Returns the waker of its waiter.
+    fn leave(&mut self, holder: QueueHolder, ticket: u64) -> Option<Waker> {
+        let place = self.tickets.binary_search(&ticket).ok()?;
+        self.tickets.remove(place);
+        self.shares.remove(holder, ticket);
+        self.sleepers.remove(&ticket)
+    }
+}
+
+/// Pacing of a target, for the admin API.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PacingStatus {
-    /// For so long still, because the provider asked for it.
+    /// Remaining time of the provider's retry-after.
     pub held_for: Duration,
-    /// Calls a second that pass, while they are paced.
+    /// Calls per second while pacing is active.
     pub rate: Option<f64>,
     /// Requests that wait for their turn.
     pub waiting: usize,
@@ -82,10 +115,10 @@ impl GuardedTarget {
         self.gauges().pressure.read(phase, now)
     }
 
-    /// Notes whether requests must ask for a turn from now on.
+    /// Updates whether requests must wait for a turn.
     pub(crate) fn note_pacing(&self, gauges: &Gauges) {
         let is_active = gauges.gate.is_active();
-        // Read first: a line that nobody writes to stays in every core's cache.
+        // Compare before writing: an unmodified cache line stays shared between cores.
         if self.pacing.is_active.load(Ordering::Relaxed) != is_active {
             self.pacing.is_active.store(is_active, Ordering::Relaxed);
         }
@@ -95,12 +128,12 @@ impl GuardedTarget {
         self.pacing.is_active.load(Ordering::Relaxed)
     }
 
-    /// How long the provider has asked us to stay away.
+    /// Remaining time of the provider's retry-after.
     pub(crate) fn held_for(&self, now: Timestamp) -> Duration {
         if self.is_paced() { self.gauges().gate.held_for(now) } else { Duration::ZERO }
     }
 
-    /// Takes a turn, if there is one now that nobody waits for.
+    /// Takes a turn if one is available now and no request is queued for it.
     pub(crate) fn take_turn(&self, now: Timestamp) -> bool {
         !self.is_paced()
             || (lock(&self.pacing.queue).tickets.is_empty()
@@ -116,34 +149,35 @@ impl GuardedTarget {
         }
     }
 
-    /// Waits for a turn until this moment at most, and no longer than it is worth where another is ready. The error is how
-    /// long the target is held back still.
+    /// Waits for a turn until `until` at most, and less if another target is ready and waiting here is not worth it.
+    /// The error is the time until the target would be available.
     pub(crate) async fn wait_for_turn<R: Runtime>(
         &self,
         runtime: &R,
         until: Timestamp,
+        holder: QueueHolder,
         other_is_ready: impl Fn(Timestamp) -> bool,
     ) -> Result<(), Duration> {
         let began = runtime.monotonic();
-        let Some(waiter) = Waiter::enter(&self.pacing) else { return Err(self.held_for(began)) };
+        let Some(waiter) = Waiter::enter(&self.pacing, holder) else { return Err(self.held_for(began)) };
         loop {
             let now = runtime.monotonic();
-            let wait = match self.turn_of(&waiter, now) {
+            let Some(ahead) = waiter.ahead() else { return Err(self.held_for(now)) };
+            let wait = match self.turn_of(ahead, now) {
                 Ok(()) => return Ok(()),
                 Err(wait) => wait,
             };
             if now + wait >= until || (now + wait - began > WORTH_WAITING_HERE && other_is_ready(now)) {
                 return Err(wait);
             }
-            // The pace may rise while somebody sleeps; the hold does not become shorter.
+            // The rate may rise during the sleep; the retry-after does not get shorter.
             let nap = wait.min(self.held_for(now).saturating_add(LONGEST_NAP));
-            runtime.sleep_until((now + nap).min(until)).await;
+            let _ = within(runtime, Deadline::at((now + nap).min(until)), waiter.pushed_out()).await;
         }
     }
 
-    /// Takes the next turn for a waiter that is first in the queue. The error is when its turn comes at the present pace.
-    fn turn_of(&self, waiter: &Waiter<'_>, now: Timestamp) -> Result<(), Duration> {
-        let ahead = waiter.ahead();
+    /// Takes the turn of a waiter with `ahead` others in front. The error is the estimated time until its turn.
+    fn turn_of(&self, ahead: usize, now: Timestamp) -> Result<(), Duration> {
         let mut gauges = self.gauges();
         if ahead == 0 {
             return match gauges.gate.acquire(now) {
@@ -157,40 +191,93 @@ impl GuardedTarget {
     }
 }
 
-/// One who waits, until it is dropped. Waiters are served in the order in which they came.
+/// A queued waiter; dropping it leaves the queue. Waiters are served in FIFO order.
 struct Waiter<'a> {
     pacing: &'a Pacing,
+    holder: QueueHolder,
     ticket: u64,
 }
 
 impl<'a> Waiter<'a> {
-    fn enter(pacing: &'a Pacing) -> Option<Self> {
-        let mut queue = lock(&pacing.queue);
-        if queue.tickets.len() >= MAX_WAITING {
-            return None;
+    fn enter(pacing: &'a Pacing, holder: QueueHolder) -> Option<Self> {
+        let (ticket, pushed_out) = lock(&pacing.queue).enter(holder)?;
+        if let Some(waker) = pushed_out {
+            waker.wake();
         }
-        let ticket = queue.next;
-        queue.next = ticket.wrapping_add(1);
-        queue.tickets.push_back(ticket);
-        Some(Self { pacing, ticket })
+        Some(Self { pacing, holder, ticket })
     }
 
-    /// How many came before and still wait.
-    fn ahead(&self) -> usize {
-        let queue = lock(&self.pacing.queue);
-        queue.tickets.binary_search(&self.ticket).unwrap_or_else(|place| place)
+    /// The number of waiters ahead; `None` after an eviction.
+    fn ahead(&self) -> Option<usize> {
+        lock(&self.pacing.queue).tickets.binary_search(&self.ticket).ok()
+    }
+
+    /// Resolves when the waiter is evicted. Without this wake-up an evicted request would sleep on, and the queue bound
+    /// would not bound the number of pending requests.
+    async fn pushed_out(&self) {
+        poll_fn(|context| {
+            let mut queue = lock(&self.pacing.queue);
+            if queue.tickets.binary_search(&self.ticket).is_err() {
+                return Poll::Ready(());
+            }
+            queue.sleepers.insert(self.ticket, context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut queue = lock(&self.pacing.queue);
-        if let Ok(place) = queue.tickets.binary_search(&self.ticket) {
-            queue.tickets.remove(place);
-        }
+        // The waker is this waiter's own and not needed any more.
+        let _ = lock(&self.pacing.queue).leave(self.holder, self.ticket);
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_WAITING, Pacing, Waiter};
+    use seawall_core::queue::QueueHolder;
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn one_caller_cannot_fill_the_queue_of_a_target_that_throttles() {
+        let pacing = Pacing::default();
+        let caller = QueueHolder::Caller;
+        let mut flood: Vec<_> =
+            (0..MAX_WAITING).map(|_| Waiter::enter(&pacing, caller(1)).unwrap()).collect();
+        assert!(Waiter::enter(&pacing, caller(1)).is_none(), "it is full");
+        let latest = flood.pop().unwrap();
+        let woken = Arc::new(Counted::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut pushed_out = pin!(latest.pushed_out());
+        assert!(pushed_out.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let other = Waiter::enter(&pacing, caller(2)).unwrap();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is told at once");
+        assert_eq!(pushed_out.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
+        assert_eq!((latest.ahead(), other.ahead()), (None, Some(MAX_WAITING - 1)));
+        let guests = Waiter::enter(&pacing, QueueHolder::Guests).unwrap();
+        assert_eq!(flood.last().unwrap().ahead(), None);
+        drop((flood, other, guests));
+        let queue = super::lock(&pacing.queue);
+        assert!(queue.tickets.is_empty() && queue.sleepers.is_empty());
+        assert_eq!(queue.shares.loser_to(caller(3)), None);
+    }
 }

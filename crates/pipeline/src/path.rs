@@ -1,4 +1,4 @@
-//! The whole way of a request.
+//! The pipeline: all stages of a request.
 
 use crate::admit::admit;
 use crate::answer::{Answered, Begun, Content, Said, Telling, answer, answer_chat};
@@ -30,40 +30,39 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// What a path is made of.
+/// Parts of a [`Path`].
 pub struct PathOptions {
-    /// What may change while requests are under way.
+    /// The configuration that can be reloaded while requests are in progress.
     pub rules: RuleOptions,
-    /// Where limits are kept. It must have those of the rules.
+    /// The quota store. It must contain the limits of the rules.
     pub limits: Limits,
-    /// The day's money.
+    /// The ledger of the daily budgets.
     pub books: Books,
-    /// Who is told of every request that is over.
+    /// Receives a record of every completed request.
     pub observer: Arc<dyn Observer>,
 }
 
-/// What all requests share on their way.
+/// The state that all requests share.
 pub struct Path<R> {
     pub(crate) runtime: R,
     pub(crate) rules: ArcSwap<Rules>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) books: Books,
-    /// Whether the books keep what requests take of limits and names.
+    /// Whether the ledger journals the counts of limits and idempotency keys.
     pub(crate) keeps_counts: bool,
     pub(crate) token_limits: TokenLimits,
     pub(crate) counters: RetryCounters,
     pub(crate) observer: Arc<dyn Observer>,
 }
 
-/// Who speaks to a model through us as if we were not there has no limit of tokens but the model's own window, which its
-/// vendor knows best.
+/// No limits: a pass-through request is bounded only by the model's context window, which its vendor enforces.
 const fn no_limits() -> TokenLimitsOptions {
     let most = u64::MAX;
     TokenLimitsOptions { request_input: most, request_output: most / 2, window: most, overhead: 0, safety: 0 }
 }
 
 impl<R: Runtime> Path<R> {
-    /// Refuses settings that make no sense.
+    /// Validates the rules; the error names the invalid setting.
     pub fn new(runtime: R, options: PathOptions) -> Result<Self, SettingError> {
         let PathOptions { rules, limits, books, observer } = options;
         rules.check()?;
@@ -79,8 +78,8 @@ impl<R: Runtime> Path<R> {
         })
     }
 
-    /// Other rules from now on. Requests under way end by the rules they came in under; what was counted stays counted.
-    /// Refuses rules that make no sense, and changes nothing then. Returns what became of every limit's counts.
+    /// Replaces the rules. Requests in progress finish under the rules they started with, and counts are kept. On
+    /// invalid rules nothing changes. Returns how each limit's counts were carried over.
     pub fn change(&self, options: RuleOptions) -> Result<Vec<LimitChange>, SettingError> {
         options.check()?;
         let changes = self.limits.change(options.limits.groups(), self.runtime.now())?;
@@ -88,56 +87,56 @@ impl<R: Runtime> Path<R> {
         Ok(changes)
     }
 
-    /// How large a request may be now, and how long it may take to arrive.
+    /// The current maximum body size, and the timeouts for receiving a request.
     #[must_use]
     pub fn arrival(&self) -> (usize, ArrivalLimits) {
         let rules = self.rules.load();
         (rules.request.body, rules.arrival)
     }
 
-    /// What our own face speaks to who has not said anything yet; English where there is no such face.
+    /// The default language of the chat face; English where no chat face is configured.
     #[must_use]
     pub fn chat_language(&self) -> Language {
         self.rules.load().chat.as_ref().map_or(Language::English, |chat| chat.language)
     }
 
-    /// Where limits are kept.
+    /// The quota store.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Other budgets from now on; what was spent stays spent.
+    /// Replaces the budget limits; the amounts spent are kept.
     pub fn set_budget(&self, limits: BudgetLimits) {
         self.books.set_limits(limits);
     }
 
-    /// What has been spent today and what calls under way may still cost.
+    /// Today's account: posted spend and open holds.
     #[must_use]
     pub fn day(&self) -> Account {
         self.books.day(self.runtime.now().utc.day())
     }
 
-    /// What all tries came to.
+    /// Counters of attempts and retries.
     #[must_use]
     pub fn retry_counters(&self) -> &RetryCounters {
         &self.counters
     }
 
-    /// Notes a request that its face refuses before it is worth a way of its own.
+    /// Records a request that a face rejects before it enters the pipeline.
     pub fn refuse(&self, id: u64, face: Face, rejection: Rejection) -> Reply<R> {
         let closing = Closing::new(&self.runtime, &self.observer, id, face.name());
         rejected(closing, rejection)
     }
 
-    /// The whole way, from the bytes that came in to the reply. A stream's reply goes on settling itself when it is
-    /// read to its end or dropped.
+    /// Runs all stages, from the received bytes to the reply. A streamed reply settles when it is read to its end or
+    /// dropped.
     pub async fn serve(&self, inbound: InboundRequest) -> Reply<R> {
         self.serve_until(inbound, pending()).await
     }
 
-    /// The same, unless `cut` comes before the reply: then the work on it is dropped, which settles it, and its caller is
-    /// told that the gateway is about to end.
+    /// Like [`serve`](Self::serve), but `cut` (shutdown) may resolve before the reply is ready. The work is then
+    /// dropped, which settles it, and the caller receives a rejection saying that the gateway is shutting down.
     pub async fn serve_until(&self, inbound: InboundRequest, cut: impl Future<Output = ()>) -> Reply<R> {
         let mut closing =
             Closing::new(&self.runtime, &self.observer, inbound.id, inbound.arriving.face().name());
@@ -166,7 +165,7 @@ impl<R: Runtime> Path<R> {
         }
     }
 
-    /// All that is waited for before a reply begins.
+    /// Runs everything up to the start of the reply.
     async fn work(
         &self,
         inbound: InboundRequest,
@@ -175,7 +174,7 @@ impl<R: Runtime> Path<R> {
         let planned = self.planned(inbound, closing).await?;
         let chat = (&planned.request.chat, &planned.request.rules.chat);
         let found = if let (Some(question), Some(rules)) = chat {
-            // Ways that most requests do not take lie elsewhere: what all of them carry along is copied more than once.
+            // The less common branch is boxed: a large future is copied more than once on every request.
             Found::Said(Box::pin(answer_chat(self, &planned, question, rules, &closing.tally)).await)
         } else {
             match answer(self, &planned, &closing.tally).await {
@@ -186,7 +185,7 @@ impl<R: Runtime> Path<R> {
         Ok((planned, found))
     }
 
-    /// An apology where the route would rather have one than an error.
+    /// Answers with an apology if the route prefers one over an error.
     fn reply_prepared(
         &self,
         mut closing: Closing<R>,
@@ -217,7 +216,7 @@ impl<R: Runtime> Path<R> {
         Ok(planned)
     }
 
-    /// What is known when an answer begins.
+    /// Records what is known when the answer starts, and builds the response notes.
     fn begin(
         &self,
         closing: &mut Closing<R>,
@@ -232,6 +231,7 @@ impl<R: Runtime> Path<R> {
         record.first_content = begun.map(|first| first - planned.request.received.monotonic);
         closing.note_overhead(begun.unwrap_or_else(|| self.runtime.monotonic()));
         let mut notes = notes(closing);
+        notes.max_tokens = attempt.and_then(Attempt::added_limit);
         notes.level = Some(planned.request.rules.posture.level);
         notes.tightest = closing.tightest.map(|view| (view, planned.request.rules.groups.name(view.limit)));
         notes.policy = Some(planned.request.rules.policy(planned.caller.tier));
@@ -248,7 +248,10 @@ impl<R: Runtime> Path<R> {
     ) -> ReplyContent<R> {
         let request = &planned.request;
         let (received, deadline) = (request.received.monotonic, request.deadline);
-        let patience = Patience { received, deadline, gap: request.rules.time.stream_gap };
+        let gap = request.rules.time.stream_gap;
+        // A target that may be silent this long before its first byte may also pause this long within the stream.
+        let gap = if request.chat.is_none() { gap.max(planned.route.start_limit) } else { gap };
+        let patience = Patience { received, deadline, gap };
         let stream = ReplyStream::new(&self.runtime, begun, attempt, patience, telling, closing);
         ReplyContent::Stream(Box::new(stream))
     }
@@ -299,7 +302,7 @@ impl<R: Runtime> Path<R> {
     }
 }
 
-/// What became of a request that had a plan.
+/// How a planned request ended.
 enum Found<R: Runtime> {
     Said(Said<R>),
     Answered(Box<Answered<R>>),
@@ -314,6 +317,7 @@ fn notes<R: Runtime>(closing: &Closing<R>) -> Notes {
         target: record.target.clone(),
         attempts: closing.tally.attempts(),
         cost: None,
+        max_tokens: None,
         overhead: record.overhead,
         level: None,
         tightest: None,

@@ -1,9 +1,10 @@
-//! A place at a target, and the line of those who wait for one.
+//! Concurrency slots of a target, and the queue of requests that wait for one.
 //!
-//! A target takes so many calls at once, and of those a caller has its share ([`SlotLimit`]). Who finds no place free stands
-//! in line, in the order of [`queue`](seawall_core::queue): higher classes first, callers of one class in turn. Who gives a
-//! place back hands it to the next in line that may have it; nobody who comes later takes it before. Where the line is
-//! full, a caller that may have one of the places that are free has it at once: they are kept for such callers.
+//! A target takes a limited number of concurrent calls, and each caller may hold its share of them ([`SlotLimit`]). A
+//! request that finds no free slot is queued in the order of [`queue`](seawall_core::queue): higher classes first,
+//! callers of one class in turn (round robin). A released slot passes to the next eligible waiter, so a later arrival
+//! cannot overtake it. When the queue is full, the caller with the most waiters loses one to a caller with fewer. A
+//! caller that is entitled to a free slot that the waiters may not use gets it at once: such slots are reserved for it.
 
 use crate::target::GuardedTarget;
 use seawall_core::deadline::Deadline;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// The right to one call at a target, until it is dropped. Then the next in line has it.
+/// The right to one concurrent call at a target. Dropping it passes the slot to the next waiter.
 pub(crate) struct Place<R: Runtime> {
     permit: Option<SlotPermit>,
     target: Arc<GuardedTarget>,
@@ -37,19 +38,20 @@ impl<R: Runtime> Drop for Place<R> {
     }
 }
 
-/// Why there is no place.
+/// Why a request got no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoPlace {
-    /// Why it got none.
+    /// The concurrency limit that refused it.
     pub(crate) reason: SlotRefusal,
-    /// When to come back, where the line is too long for the time there is, or full; nothing after waiting in vain.
+    /// When to retry: set if the queue is full, too long for the request's deadline, or the request was evicted from
+    /// it. `None` after a wait that timed out.
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// Those who wait for a place at one target.
+/// The wait queue of one target.
 pub(crate) struct Line {
     waiting: Mutex<Waiting>,
-    /// How many do, to be asked without a lock.
+    /// Number of waiters, readable without the lock.
     count: AtomicUsize,
 }
 
@@ -59,7 +61,7 @@ struct Waiting {
     slots: BTreeMap<QueueTicket, (SlotHolder, Arc<Slot>)>,
 }
 
-/// Where somebody who waits is told.
+/// Mailbox through which a waiter receives its result.
 #[derive(Default)]
 struct Slot(Mutex<Told>);
 
@@ -69,14 +71,15 @@ enum Told {
     Nothing,
     Waits(Waker),
     Place(SlotPermit),
-    Leave,
-    /// It has heard.
+    /// The wait expired, or the waiter was evicted and may retry after this time.
+    Leave(Option<Duration>),
+    /// The waiter has read its result or has left.
     Heard,
 }
 
 impl Slot {
-    /// Tells who waits; gives it back where nobody listens any more. What is told to who has left would lie here until the
-    /// slot is forgotten, and a place in it would be free without anybody knowing.
+    /// Delivers a result to the waiter. Returns it if the waiter has already left: otherwise a slot permit would stay
+    /// in the mailbox until it is dropped, and no other waiter would be served with it.
     #[must_use = "a place that nobody takes goes to the next"]
     fn tell(&self, told: Told) -> Option<Told> {
         let mut state = lock(&self.0);
@@ -91,21 +94,22 @@ impl Slot {
         None
     }
 
-    /// Sends who waits away. Who has left needs no telling.
-    fn dismiss(&self) {
-        let _ = self.tell(Told::Leave);
+    /// Removes a waiter without a slot. One that has already left needs no result.
+    fn dismiss(&self, retry_after: Option<Duration>) {
+        let _ = self.tell(Told::Leave(retry_after));
     }
 
-    /// A place that was given at the last moment. From here on nobody listens.
+    /// Closes the mailbox, and returns a slot that was granted at the last moment.
     fn take(&self) -> Option<SlotPermit> {
         match std::mem::replace(&mut *lock(&self.0), Told::Heard) {
             Told::Place(permit) => Some(permit),
-            Told::Nothing | Told::Waits(_) | Told::Leave | Told::Heard => None,
+            Told::Nothing | Told::Waits(_) | Told::Leave(_) | Told::Heard => None,
         }
     }
 }
 
-/// All in a line wait for one target, whatever its grade was when they came: settings may change it while they wait.
+/// All waiters of a queue want the same target. Its grade is ignored, because a configuration reload may change it
+/// while they wait.
 const ANY_GRADE: Grade = Grade::Strong;
 
 impl Line {
@@ -114,8 +118,8 @@ impl Line {
         Self { waiting: Mutex::new(waiting), count: AtomicUsize::new(0) }
     }
 
-    /// Whether somebody waits, as seen after all that this thread did before. Who gives a place back and who gets in line
-    /// each write first and look then: without the fence both could miss the other.
+    /// Whether there are waiters. Releasing a slot and joining the queue both write first and then read; without the
+    /// fence each could miss the other's write, and a waiter would sleep while a slot is free.
     fn has_waiters(&self) -> bool {
         fence(Ordering::SeqCst);
         self.count.load(Ordering::Relaxed) > 0
@@ -125,12 +129,14 @@ impl Line {
         lock(&self.waiting).queue.stats(now)
     }
 
-    /// Hands free places to those who are next and may have one. Whoever may not now, may when somebody gives one back.
+    /// Grants free slots to the next eligible waiters. A waiter that is not eligible now is considered at the next
+    /// release.
     pub(crate) fn serve(&self, target: &GuardedTarget, now: Timestamp) {
         while target.in_flight.in_flight() < target.in_flight.limit() {
             let mut waiting = lock(&self.waiting);
             let Waiting { queue, slots, .. } = &mut *waiting;
-            // Taken as soon as it is known who gets it: a place that is held before would be missed by who looks meanwhile.
+            // The permit is acquired only once its recipient is known: one held earlier would look taken to concurrent
+            // requests.
             let mut permit = None;
             let next = queue.next_where(ANY_GRADE, now, |ticket| {
                 let holder = slots.get(&ticket).map(|(holder, _)| *holder);
@@ -141,9 +147,9 @@ impl Line {
             let slot = next.and_then(|departure| waiting.slots.remove(&departure.ticket));
             self.note(&waiting);
             drop(waiting);
-            late.iter().for_each(|slot| slot.dismiss());
-            // Told outside the lock: whoever is woken may come back at once. A place that nobody takes is free again, and
-            // the next round gives it to another.
+            late.iter().for_each(|slot| slot.dismiss(None));
+            // Delivered outside the lock, because a woken request may come back at once. A permit that is not accepted
+            // is released, and the next iteration grants it to another waiter.
             match (slot, permit) {
                 (Some((_, slot)), Some(permit)) => drop(slot.tell(Told::Place(permit))),
                 _ => return,
@@ -155,7 +161,7 @@ impl Line {
         self.count.store(waiting.slots.len(), Ordering::Release);
     }
 
-    /// Gets in line. Also when its turn must have come.
+    /// Joins the queue. Returns the ticket, the mailbox and the time at which the wait expires.
     fn enter(
         &self,
         request: &QueueRequest,
@@ -163,7 +169,7 @@ impl Line {
         now: Timestamp,
     ) -> Result<(QueueTicket, Arc<Slot>, Timestamp), Duration> {
         let mut waiting = lock(&self.waiting);
-        let request = &QueueRequest { wants: Wants::only(ANY_GRADE), ..*request };
+        let request = &QueueRequest { wants: Wants::only(ANY_GRADE), holder: holder.into(), ..*request };
         match waiting.queue.enter(request, now) {
             EnterDecision::Refused { retry_after, .. } => Err(retry_after),
             EnterDecision::Queued { ticket, pushed_out, .. } => {
@@ -171,10 +177,13 @@ impl Line {
                 waiting.slots.insert(ticket, (holder, Arc::clone(&slot)));
                 let until = request.deadline.min(now + waiting.settings.time_to_live());
                 let pushed_out = pushed_out.and_then(|departure| waiting.slots.remove(&departure.ticket));
+                // The evicted waiter gets the retry hint that a new arrival would get.
+                let pushed_out =
+                    pushed_out.map(|(_, slot)| (slot, waiting.queue.time_until_room(request.wants, now)));
                 self.note(&waiting);
                 drop(waiting);
-                if let Some((_, slot)) = pushed_out {
-                    slot.dismiss();
+                if let Some((slot, retry_after)) = pushed_out {
+                    slot.dismiss(Some(retry_after));
                 }
                 Ok((ticket, slot, until))
             }
@@ -186,16 +195,16 @@ impl Line {
         if waiting.slots.remove(&ticket).is_some() {
             let _ = waiting.queue.cancel(ticket, now);
         }
-        // A target that gives no place for long must not gather all whose time has come since.
+        // If the target releases no slot for long, expired waiters must not accumulate.
         let late = waiting.expired(now);
         self.note(&waiting);
         drop(waiting);
-        late.iter().for_each(|slot| slot.dismiss());
+        late.iter().for_each(|slot| slot.dismiss(None));
     }
 }
 
 impl Waiting {
-    /// Those whose time has come, so that they are answered in another way.
+    /// Removes expired waiters, so that their requests continue with another rung.
     fn expired(&mut self, now: Timestamp) -> Vec<Arc<Slot>> {
         let mut slots = Vec::new();
         while let Some(departure) = self.queue.pop_expired(now) {
@@ -207,7 +216,7 @@ impl Waiting {
 }
 
 impl GuardedTarget {
-    /// A place, if one is free for this caller and nobody waits for it.
+    /// Takes a slot if one is free for this caller and no request is queued.
     pub(crate) fn place<R: Runtime>(self: &Arc<Self>, runtime: &R, holder: SlotHolder) -> Option<Place<R>> {
         if self.line.count.load(Ordering::Relaxed) > 0 {
             return None;
@@ -224,7 +233,7 @@ impl GuardedTarget {
         Ok(Place { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
     }
 
-    /// A place, when its turn has come.
+    /// Waits in the queue for a slot.
     pub(crate) async fn wait_for_place<R: Runtime>(
         self: &Arc<Self>,
         runtime: &R,
@@ -234,31 +243,32 @@ impl GuardedTarget {
         let now = runtime.monotonic();
         let (ticket, slot, until) = match self.line.enter(request, holder, now) {
             Ok(entered) => entered,
-            // Others fill the line who may not have what is free.
+            // The queue may be full of callers that are not entitled to the free slots.
             Err(retry_after) => {
                 let refused = |reason| NoPlace { reason, retry_after: Some(retry_after) };
                 return self.acquire(runtime, holder).map_err(refused);
             }
         };
         let standing = Standing { target: self, runtime, ticket, slot };
-        // A place may have become free before anybody knew of us.
+        // A slot may have been released before this waiter was visible in the queue.
         fence(Ordering::SeqCst);
         self.line.serve(self, now);
         let told =
             within(runtime, Deadline::at(until), poll_fn(|context| standing.poll(context.waker()))).await;
-        match told.flatten().or_else(|| standing.slot.take()) {
-            Some(permit) => {
+        let told = told.unwrap_or_else(|| standing.slot.take().ok_or(None));
+        match told {
+            Ok(permit) => {
                 Ok(Place { permit: Some(permit), target: Arc::clone(self), runtime: runtime.clone() })
             }
-            None => {
+            Err(retry_after) => {
                 drop(standing);
-                self.acquire(runtime, holder).map_err(|reason| NoPlace { reason, retry_after: None })
+                self.acquire(runtime, holder).map_err(|reason| NoPlace { reason, retry_after })
             }
         }
     }
 }
 
-/// Somebody in line. Dropped, it leaves, and a place that it was given and did not take goes to the next.
+/// A queued waiter. Dropping it leaves the queue and passes on a slot that was granted but not taken.
 struct Standing<'a, R: Runtime> {
     target: &'a Arc<GuardedTarget>,
     runtime: &'a R,
@@ -267,16 +277,17 @@ struct Standing<'a, R: Runtime> {
 }
 
 impl<R: Runtime> Standing<'_, R> {
-    /// The place; nothing if there will be none.
-    fn poll(&self, waker: &Waker) -> Poll<Option<SlotPermit>> {
+    /// Polls for the slot. The error means that none will come, with the retry hint if the waiter was evicted.
+    fn poll(&self, waker: &Waker) -> Poll<Result<SlotPermit, Option<Duration>>> {
         let mut told = lock(&self.slot.0);
         match std::mem::replace(&mut *told, Told::Heard) {
             Told::Nothing | Told::Waits(_) => {
                 *told = Told::Waits(waker.clone());
                 Poll::Pending
             }
-            Told::Place(permit) => Poll::Ready(Some(permit)),
-            Told::Leave | Told::Heard => Poll::Ready(None),
+            Told::Place(permit) => Poll::Ready(Ok(permit)),
+            Told::Leave(retry_after) => Poll::Ready(Err(retry_after)),
+            Told::Heard => Poll::Ready(Err(None)),
         }
     }
 }

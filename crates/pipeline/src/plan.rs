@@ -1,4 +1,4 @@
-//! The fourth stage: what may be done for the request, by everybody who has a say.
+//! Fourth stage: evaluates the posture for this caller and face, which gives the plan of the request.
 
 use crate::admit::AdmittedRequest;
 use crate::callers::Caller;
@@ -6,6 +6,7 @@ use crate::receive::ReceivedRequest;
 use crate::reply::Rejection;
 use crate::target::Route;
 use seawall_core::evaluator::{Face as Treatment, Plan, PlanSituation, evaluate};
+use seawall_core::money::Money;
 use std::sync::Arc;
 
 /// A request with its plan.
@@ -14,12 +15,14 @@ pub(crate) struct PlannedRequest {
     pub(crate) caller: Caller,
     pub(crate) route: Arc<Route>,
     pub(crate) plan: Plan,
-    /// Whether the caller has no money left for models today, by the store that a fleet shares.
+    /// Whether the caller's daily budget in the shared store is exhausted.
     pub(crate) is_day_spent: bool,
+    /// What remains of that budget, as far as known.
+    pub(crate) shared_left: Money,
 }
 
 pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejection> {
-    let AdmittedRequest { request, caller, route, is_day_spent } = admitted;
+    let AdmittedRequest { request, caller, route, is_day_spent, shared_left } = admitted;
     let situation = PlanSituation {
         face: if request.chat.is_some() { Treatment::Chat } else { Treatment::Api },
         is_clamped: caller.is_clamped,
@@ -29,5 +32,5 @@ pub(crate) fn plan(admitted: AdmittedRequest) -> Result<PlannedRequest, Rejectio
     if plan.rungs.is_empty() {
         return Err(Rejection::SwitchedOff);
     }
-    Ok(PlannedRequest { request, caller, route, plan, is_day_spent })
+    Ok(PlannedRequest { request, caller, route, plan, is_day_spent, shared_left })
 }

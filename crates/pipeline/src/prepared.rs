@@ -1,4 +1,4 @@
-//! Our own words in a vendor's dialect, for callers of a route that would rather have those than an error.
+//! Prepared replies in a vendor's dialect, for routes that prefer an apology over an error.
 
 use crate::plan::PlannedRequest;
 use crate::receive::request_name;
@@ -16,7 +16,7 @@ use seawall_wire::anthropic::{
 use seawall_wire::chat::FinishReason;
 use std::time::Duration;
 
-/// Whether our own words may stand in the place of this refusal: not where the caller is to mend something or to slow down.
+/// Whether a prepared reply may replace this rejection. Not if the caller has to fix its request or slow down.
 pub(crate) const fn may_replace(rejection: &Rejection) -> bool {
     match rejection {
         Rejection::BudgetSpent { .. }
@@ -28,9 +28,14 @@ pub(crate) const fn may_replace(rejection: &Rejection) -> bool {
     }
 }
 
-/// These words as an answer in the caller's dialect. They are spoken as one vendor would and go the same way as any answer.
+/// Renders a text as an answer in the caller's dialect. It is written as one vendor's response and then translated like
+/// any other answer.
 pub(crate) fn spoken<R: Runtime>(planned: &PlannedRequest, words: &str) -> Option<ReplyContent<R>> {
     let request = &planned.request;
+    if request.spoken.opaque_answers().is_some() {
+        // The response format of an unknown model's InvokeModel body cannot be produced.
+        return None;
+    }
     let id = request_name(request.id);
     let start = AnswerStart { id: &id, model: &planned.route.alias, usage: Usage::default() };
     let occasion =

@@ -1,4 +1,4 @@
-//! The first stage: what came in, checked for shape, with the one deadline it has.
+//! First stage: parses and validates the request, and sets its deadline.
 
 use crate::answer::ChatQuestion;
 use crate::callers::{Caller, Proven};
@@ -6,7 +6,7 @@ use crate::chat::{ChatAsk, ChatError, PreparedChat};
 use crate::path::Path;
 use crate::reply::Rejection;
 use crate::rules::Rules;
-use crate::speech::{Arrival, Face, SpokenRequest};
+use crate::speech::{Arrival, Face, SpokenHeaders, SpokenRequest};
 use arrayvec::ArrayString;
 use bytes::Bytes;
 use seawall_core::deadline::Deadline;
@@ -16,42 +16,42 @@ use seawall_core::tokens::Calibration;
 use seawall_wire::Refusal;
 use std::sync::Arc;
 
-/// How a request came in, with what its path says.
+/// The API through which a request arrived, with the parameters from its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arriving {
-    /// As Anthropic Messages.
+    /// Anthropic Messages.
     Messages,
-    /// As OpenAI chat completions.
+    /// OpenAI chat completions.
     Completions,
-    /// As Bedrock's InvokeModel.
+    /// Bedrock's InvokeModel.
     Invoke {
-        /// The model that is asked for.
+        /// The requested model.
         model: String,
-        /// Whether the answer is wanted as a stream.
+        /// Whether a streamed answer is requested.
         stream: bool,
     },
-    /// As Bedrock's Converse.
+    /// Bedrock's Converse.
     Converse {
-        /// The model that is asked for.
+        /// The requested model.
         model: String,
-        /// Whether the answer is wanted as a stream.
+        /// Whether a streamed answer is requested.
         stream: bool,
     },
-    /// At our own face.
+    /// The chat face.
     Chat {
-        /// Whether headers ask for a stream, where the body says nothing.
+        /// Whether the headers ask for a stream, which applies if the body does not say.
         accepts_stream: bool,
     },
 }
 
 impl Arriving {
-    /// What the caller speaks.
+    /// The protocol that the caller speaks.
     #[must_use]
     pub fn face(&self) -> Face {
         self.arrival().map_or(Face::Chat, |arrival| arrival.face())
     }
 
-    /// How it came in at a vendor's face; nothing where that is our own.
+    /// The arrival at a vendor's face; `None` for the chat face.
     fn arrival(&self) -> Option<Arrival<'_>> {
         Some(match self {
             Self::Messages => Arrival::Messages,
@@ -63,41 +63,40 @@ impl Arriving {
     }
 }
 
-/// A request as a face hands it over.
+/// A request as a face passes it to the pipeline.
 #[derive(Clone, Debug)]
 pub struct InboundRequest {
-    /// Our own name for it, in answers and logs.
+    /// The request ID in responses and logs.
     pub id: u64,
-    /// How it came in.
+    /// The API through which it arrived.
     pub arriving: Arriving,
-    /// Who asks.
+    /// The verified identity of the caller.
     pub proven: Proven,
-    /// What that caller is entitled to, where its face has looked it up ([`Path::find_caller`](crate::Path::find_caller))
-    /// only a moment ago.
+    /// The caller, if the face has just looked it up ([`Path::find_caller`](crate::Path::find_caller)).
     pub caller: Option<Caller>,
-    /// Its body.
+    /// The request body.
     pub body: Bytes,
-    /// Features in trial that it asks for in a header.
-    pub betas: Vec<String>,
-    /// What its caller calls it, so that it is not done twice.
+    /// Headers that carry request parameters, like fields of the body.
+    pub headers: SpokenHeaders,
+    /// The caller's idempotency key, which prevents the request from being executed twice.
     pub name: Option<Box<str>>,
 }
 
-/// Bytes that a dialect puts around the text of a turn.
+/// Bytes that a dialect adds around the text of a turn.
 const AROUND_A_TURN: usize = 64;
 
-/// What a request is called in answers and logs.
+/// The request ID as written in responses and logs.
 #[must_use]
 pub fn request_name(id: u64) -> ArrayString<20> {
     let mut name = ArrayString::new();
-    // Four characters and sixteen digits: there is room for them.
+    // Four characters and sixteen digits fit into twenty.
     name.push_str("req_");
     name.push_str(&hex(id));
     name
 }
 
-/// All sixteen digits of a number. By hand: it is in every answer and twice in every line of the log, and this is a tenth of
-/// what formatting takes.
+/// A number as sixteen hex digits. Hand-written, because it is part of every response and appears twice in every log
+/// line; it takes a tenth of the time of the formatting machinery.
 #[must_use]
 pub fn hex(number: u64) -> ArrayString<16> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -109,21 +108,21 @@ pub fn hex(number: u64) -> ArrayString<16> {
     digits
 }
 
-/// A request whose shape is right.
+/// A validated request.
 pub(crate) struct ReceivedRequest {
     pub(crate) id: u64,
     pub(crate) proven: Proven,
     pub(crate) caller: Option<Caller>,
     pub(crate) spoken: SpokenRequest,
-    /// The question itself, where it came in at our own face.
+    /// The chat message, if the request arrived at the chat face.
     pub(crate) chat: Option<Box<ChatQuestion>>,
-    /// What it has at least as many of as tokens.
+    /// Upper bound of the number of input tokens.
     pub(crate) input_bytes: u64,
     pub(crate) name: Option<Box<str>>,
     pub(crate) received: Now,
-    /// By when all of it must have been answered.
+    /// The request must be completely answered by then.
     pub(crate) deadline: Deadline,
-    /// The rules that held when it came in.
+    /// The rules in force when the request arrived.
     pub(crate) rules: Arc<Rules>,
 }
 
@@ -131,17 +130,21 @@ pub(crate) fn receive<R: Runtime>(
     path: &Path<R>,
     inbound: InboundRequest,
 ) -> Result<Box<ReceivedRequest>, Rejection> {
-    let InboundRequest { id, arriving, proven, caller, body, betas, name } = inbound;
+    let InboundRequest { id, arriving, proven, caller, body, headers, name } = inbound;
     let rules = path.rules.load_full();
     let read = match &arriving {
         Arriving::Chat { accepts_stream } => read_chat(&body, *accepts_stream, name, &rules)?,
-        _ => read_spoken(&arriving, body, name, betas, &rules)?,
+        _ => read_spoken(&arriving, body, name, headers, &rules)?,
     };
     let Read { spoken, chat, is_stream, input_bytes, name } = read;
     let received = path.runtime.now();
-    let whole = if is_stream { rules.time.stream } else { rules.time.request };
+    let whole = match &chat {
+        None => rules.time.api,
+        Some(_) if is_stream => rules.time.stream,
+        Some(_) => rules.time.request,
+    };
     let deadline = Deadline::after(received.monotonic, whole);
-    // It goes through many hands.
+    // Boxed, because it is moved through all stages.
     Ok(Box::new(ReceivedRequest {
         id,
         proven,
@@ -168,15 +171,16 @@ fn read_spoken(
     arriving: &Arriving,
     body: Bytes,
     name: Option<Box<str>>,
-    betas: Vec<String>,
+    headers: SpokenHeaders,
     rules: &Rules,
 ) -> Result<Read, Rejection> {
     let Some(arrival) = arriving.arrival() else { return Err(Rejection::NoChat) };
     let input_bytes = body.len() as u64;
-    let spoken =
-        SpokenRequest::read(&arrival, body, &rules.request).map_err(|error| refused(&error.into()))?;
+    let spoken = SpokenRequest::read(&arrival, body, &rules.request);
+    let spoken = spoken.and_then(|spoken| spoken.with_headers(headers));
+    let spoken = spoken.map_err(|error| refused(&error.into()))?;
     let is_stream = spoken.stream();
-    Ok(Read { spoken: spoken.with_betas(betas), chat: None, is_stream, input_bytes, name })
+    Ok(Read { spoken, chat: None, is_stream, input_bytes, name })
 }
 
 fn read_chat(
@@ -192,11 +196,12 @@ fn read_chat(
         chat.prompt.prepare(&ask, &chat.occasion(&calibration)).map_err(|error| refused(&error))?;
     let PreparedChat { mut request, history, .. } = prepared;
     request.model.clone_from(&chat.route);
-    // No tokenizer makes more tokens than bytes, and what is written around the text is shorter than this for each turn.
+    // A tokenizer produces at most one token per byte, and the markup around each turn is shorter than this allowance.
     let instructions = request.system.iter().map(String::len).sum::<usize>();
     let input_bytes = instructions + body.len() + AROUND_A_TURN * (request.turns.len() + 1);
     let name = name.or_else(|| ask.request_id.as_deref().map(Into::into));
-    // Models are asked for streams, whatever the caller wants: so one that does not begin is found out in time.
+    // The model is always asked for a stream, even if the caller wants none, so that one that does not start is
+    // detected in time.
     let (is_stream, spoken) = (ask.stream, SpokenRequest::of_chat(request, true));
     let chat = Some(Box::new(ChatQuestion { ask, history }));
     Ok(Read { spoken, chat, is_stream, input_bytes: input_bytes as u64, name })

@@ -1,8 +1,8 @@
-//! The sixth stage: hands the answer on, frame by frame, as it arrives.
+//! Sixth stage: forwards the answer to the caller frame by frame as it arrives.
 //!
-//! Where caller and target speak alike, frames pass through as the vendor wrote them. A stream that breaks off ends with
-//! an error event of the caller's dialect, so that nobody takes it for complete. Dropped, it closes the way upstream, and
-//! what was delivered is settled.
+//! If caller and target speak the same dialect, frames pass through unchanged. A stream that breaks off ends with an
+//! error event in the caller's dialect, so that it cannot be mistaken for a complete answer. Dropping the stream closes
+//! the upstream connection and settles what was delivered.
 
 use crate::answer::{Begun, Telling, read_frame};
 use crate::attempt::Attempt;
@@ -14,6 +14,7 @@ use seawall_core::deadline::Deadline;
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::handle::Runtime;
 use seawall_core::time::Timestamp;
+use seawall_core::vocabulary::Rung;
 use seawall_provider::Frames;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -25,41 +26,43 @@ const INTERRUPTED: &str = "the model's answer broke off; what came before is not
 const UNREAD: &str = "nobody read the answer for too long; what came before is not complete";
 const STOPPING: &str = "the gateway is being restarted; what came before is not complete";
 
-/// How long to wait for the end behind a whole answer. Vendors send it right behind; a new connection would cost more
-/// than this wait, and a caller has its answer already.
+/// How long to wait for the end of the response after a complete answer. Vendors send it right away; the wait costs
+/// less than a new connection, and the caller already has its answer.
 const END_LIMIT: Duration = Duration::from_millis(100);
 
-/// So many frames that were ready pass before somebody looks at the clock, or lets others on the same thread have a turn.
+/// Number of immediately ready frames to forward before checking the clock and yielding to other tasks of the thread.
 const MOST_AT_ONCE: u32 = 16;
 
 /// A streamed answer on its way to the caller.
 pub struct ReplyStream<R: Runtime> {
     runtime: R,
-    /// What is ready to be sent.
+    /// Bytes that are ready to be sent.
     ready: VecDeque<Bytes>,
-    /// Nothing more comes once this is gone.
+    /// The upstream response; `None` once it has ended.
     frames: Option<Box<dyn Frames>>,
     stream: SpokenStream,
+    /// Vendor headers that report the service level.
+    headers: Vec<(&'static str, String)>,
     attempt: Box<Attempt<R>>,
     patience: Patience,
-    /// What our own face says at the end.
+    /// The chat face's final event, and the bookkeeping for it.
     telling: Option<Box<Telling<R>>>,
-    /// Until when to wait for the next frame; set when waiting begins.
+    /// When to stop waiting for the next frame; set when the wait begins.
     waits_until: Option<Timestamp>,
     gap_timer: Option<GapTimer>,
-    /// Frames that were ready since the clock was looked at.
+    /// Ready frames forwarded since the clock was last checked.
     at_once: u32,
-    /// Declared last and so dropped last: by then the attempt has added its cost.
+    /// Declared last, so that it is dropped last: by then the attempt has added its cost.
     closing: Closing<R>,
 }
 
-/// A timer that outlives the gap it was set for: a stream of events sets about one per gap's length, not one per event.
+/// A timer that is reused across gaps: a stream sets about one timer per gap duration, not one per event.
 struct GapTimer {
     at: Timestamp,
     sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// How long a stream may take and how long it may be silent.
+/// The deadline of a stream and the maximum pause between its frames.
 pub(crate) struct Patience {
     pub(crate) received: Timestamp,
     pub(crate) deadline: Deadline,
@@ -76,11 +79,13 @@ impl<R: Runtime> ReplyStream<R> {
         closing: Closing<R>,
     ) -> Self {
         let Begun { held, frames, stream } = begun;
+        let headers = frames.report().map(|report| report.headers.clone()).unwrap_or_default();
         let mut stream = Self {
             runtime: runtime.clone(),
             ready: held,
             frames: Some(frames),
             stream,
+            headers,
             attempt,
             patience,
             telling,
@@ -96,12 +101,18 @@ impl<R: Runtime> ReplyStream<R> {
         stream
     }
 
-    /// The next frame; nothing once the answer has ended, as it should or with an error event.
+    /// Vendor headers that report the service level. They belong to InvokeModel and are sent to its callers only.
+    #[must_use]
+    pub fn headers(&self) -> &[(&'static str, String)] {
+        &self.headers
+    }
+
+    /// The next frame; `None` once the answer has ended, properly or with an error event.
     pub async fn frame(&mut self) -> Option<Bytes> {
         poll_fn(|context| self.poll_frame(context)).await
     }
 
-    /// The same, for a body that is polled.
+    /// Like [`frame`](Self::frame), for a polled body.
     pub fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -125,9 +136,10 @@ impl<R: Runtime> ReplyStream<R> {
         }
     }
 
-    /// A stream that always has more, or whose reader is slower than it, never waits, and one that is not read is not even
-    /// asked: whoever keeps one looks now and then, so that it ends when its time is over. What it held is given back then.
-    /// Whoever reads on gets what is ready, and is told that no more will come.
+    /// Checks the deadline of the stream. A stream whose frames are always ready never waits on the timer, and one that
+    /// is not read is not polled at all. The owner of the stream therefore calls this periodically. After the deadline
+    /// the stream releases what it holds; a caller that reads on gets the bytes that are ready, and then an error
+    /// event.
     pub fn look(&mut self) {
         self.at_once = 0;
         if self.frames.is_none() || !self.patience.deadline.has_passed(self.runtime.monotonic()) {
@@ -136,12 +148,12 @@ impl<R: Runtime> ReplyStream<R> {
         if self.stream.is_finished() {
             self.frames = None;
         } else {
-            // There was more to read: the target is not to blame, or who does not read could have it left alone.
+            // More data was available, so the target is not at fault. Otherwise a slow reader could open its breaker.
             self.give_up(FailureKind::TimedOut, INTERRUPTED);
         }
     }
 
-    /// Gives up a stream that nobody has read for too long, and gives back what it held.
+    /// Gives up a stream that the caller has not read for too long, and releases what it holds.
     pub fn abandon(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
             self.give_up(FailureKind::TimedOut, UNREAD);
@@ -149,7 +161,8 @@ impl<R: Runtime> ReplyStream<R> {
         self.frames = None;
     }
 
-    /// Says that no more will come, and why. What is ready goes out before it. Nothing changes where the answer has ended.
+    /// Ends the stream with an error event because of shutdown; bytes that are ready are sent first. Does nothing if
+    /// the answer has already ended.
     pub fn stop(&mut self) {
         if self.frames.is_some() && !self.stream.is_finished() {
             self.give_up(FailureKind::BrokeMidStream, STOPPING);
@@ -158,13 +171,13 @@ impl<R: Runtime> ReplyStream<R> {
 
     fn take(&mut self, next: Option<Result<Bytes, Failure>>) {
         if self.stream.is_finished() {
-            // The end, as it should be. Anything else behind a whole answer is nobody's business any more.
+            // The expected end of the response. Anything else that follows a complete answer is ignored.
             self.frames = None;
             return;
         }
         self.waits_until = None;
-        // Two dialects tell at their end how long it took. Looking at the clock for each frame is not worth it, and the last
-        // frame is not known before it was read.
+        // Two dialects report the duration in their last event. Reading the clock for each frame would be too
+        // expensive, and the last frame is not known before it is parsed.
         let read = read_frame(&mut self.stream, next, &mut self.attempt, &mut self.ready);
         self.hear();
         match read {
@@ -174,8 +187,8 @@ impl<R: Runtime> ReplyStream<R> {
         }
     }
 
-    /// Nothing has come: waits no longer than the gap allows. A timer is set up only when there is something to wait
-    /// for; one that rings for an earlier gap is set anew.
+    /// Waits for the next frame, at most for the gap. A timer is created only when there is something to wait for; one
+    /// that fires for an earlier gap is set again.
     fn poll_gap(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (runtime, deadline, finished) =
             (&self.runtime, self.patience.deadline, self.stream.is_finished());
@@ -205,35 +218,54 @@ impl<R: Runtime> ReplyStream<R> {
         }
     }
 
-    /// The answer is whole, and over: its end is waited for only because then the connection can be used again.
+    /// Ends a complete answer. The end of the upstream response is still awaited, so that the connection can be reused.
     fn finish(&mut self) {
         if let Some(telling) = &mut self.telling {
             let end = (self.stream.finish(), self.stream.is_stopped());
             let cost = self.closing.tally.cost();
             let reply = telling.finish(&self.runtime, end, self.attempt.usage, cost);
+            if self.stream.is_declined() {
+                return self.decline();
+            }
             self.ready.push_back(self.stream.complete(reply));
         }
         if self.stream.is_stopped() {
-            // Whoever talks on is not listened to.
+            // The answer exceeded its limit; stop reading a target that continues to send.
             self.frames = None;
         }
         self.closing.record.verdict = Verdict::Answered;
         self.closing.ended = Some(self.runtime.monotonic());
     }
 
-    /// Notes what our own face has said.
+    /// Ends a chat answer that its vendor ended with a refusal. The target is healthy and has reported its usage; the
+    /// client must discard the text it has received so far.
+    fn decline(&mut self) {
+        let Some(telling) = &mut self.telling else { return };
+        let was_told = self.stream.has_told();
+        let (words, reply) = telling.decline();
+        self.ready.push_back(self.stream.decline(words, reply));
+        let record = &mut self.closing.record;
+        if was_told {
+            record.verdict = Verdict::Interrupted(FailureKind::Filtered);
+        } else {
+            (record.verdict, record.rung, record.target) = (Verdict::Answered, Some(Rung::Apology), None);
+        }
+        self.closing.ended = Some(self.runtime.monotonic());
+    }
+
+    /// Collects the text that the chat face has sent.
     fn hear(&mut self) {
         if let Some(telling) = &mut self.telling {
             telling.add(&self.stream.take_text());
         }
     }
 
-    /// Ends a stream that broke off with words that say so, unless the vendor's own have.
+    /// Ends a broken stream with an error event, unless the vendor has already sent one.
     fn interrupt(&mut self, failure: Failure, words: &'static str) {
         let is_blocked = self.stream.blocked_by().is_some();
-        // Upstream first: the attempt gives its place back.
+        // Close the upstream response first: after that the attempt releases its slot.
         self.frames = None;
-        // A guardrail of ours is no fault of the target's.
+        // The target is not at fault for a guardrail of the gateway.
         if is_blocked {
             self.attempt.block();
         } else {
@@ -242,7 +274,7 @@ impl<R: Runtime> ReplyStream<R> {
         self.break_off(failure.kind, words);
     }
 
-    /// The same, for no fault of the target's.
+    /// Like `interrupt`, but without blaming the target.
     fn give_up(&mut self, kind: FailureKind, words: &'static str) {
         self.frames = None;
         self.attempt.abandon();
@@ -270,8 +302,8 @@ impl<R: Runtime> ReplyStream<R> {
 
 impl<R: Runtime> Drop for ReplyStream<R> {
     fn drop(&mut self) {
-        // Upstream first: what is cut here and now is not produced any more. Then, by their order, the attempt settles and
-        // the end is told.
+        // Close the upstream response first, so that generation stops. Then, in field order, the attempt settles and
+        // the request is recorded.
         self.frames = None;
         self.closing.record.usage = self.attempt.usage;
     }

@@ -1,4 +1,4 @@
-//! What goes back to the caller.
+//! Replies and rejections.
 
 use crate::limit_name::LimitName;
 use crate::relay::ReplyStream;
@@ -16,143 +16,145 @@ use seawall_core::vocabulary::{Level, Rung, Tier};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When to come back where that is soon, and nobody knows it better.
+/// The retry hint where no better estimate exists.
 pub const SOON: Duration = Duration::from_secs(1);
 
-/// A refusal, before any model was asked or after all of them failed.
+/// Why a request was rejected, before any model was called or after all of them failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// The request is malformed; the words say where.
+    /// The request is malformed; the message says where.
     Malformed(String),
-    /// It is larger than may be; the words say what.
+    /// The request is too large; the message says which part.
     TooLarge(String),
-    /// Bodies of other requests take all the memory that its caller, its address or all together may have for them.
+    /// Other request bodies use up the memory allowed for the caller, its address or all callers.
     BodyMemory(BodyScope),
-    /// Nobody chats here: no route has this face.
+    /// No route serves the chat face.
     NoChat,
-    /// It has not shown who it is.
+    /// The request has no valid credential.
     Unauthenticated {
-        /// What the caller is told.
+        /// The message for the caller.
         told: String,
-        /// What the log is told.
+        /// The reason in the log.
         cause: &'static str,
     },
-    /// Nobody is known by the credential it showed.
+    /// The credential is unknown.
     UnknownCaller,
-    /// The credential was taken back.
+    /// The credential was revoked.
     Revoked,
     /// The caller may not use this route.
     Forbidden,
     /// No route has this name.
     UnknownModel(String),
-    /// It is larger than this limit ever lets through.
+    /// The request is larger than this limit can ever admit.
     TooLargeForLimit(Arc<LimitName>),
-    /// A limit has no room.
+    /// A limit is exhausted.
     Limited {
-        /// Which.
+        /// The limit that refused the request.
         limit: Arc<LimitName>,
-        /// When to come back.
+        /// When to retry.
         come_back: ComeBack,
     },
-    /// Another request has the name that its caller gave it.
+    /// The idempotency key is already in use.
     Conflict(Conflict),
-    /// The day's money is spent: what is left does not pay for one token of an answer.
+    /// The daily budget is spent: what remains does not pay for one output token.
     BudgetSpent {
-        /// What is left.
+        /// The remaining amount.
         left: Money,
-        /// When there will be more.
+        /// When the budget resets.
         resets: UtcTime,
     },
-    /// The day's money is held by calls under way, and may come back when they have settled.
+    /// The daily budget is held by calls in progress and may be released when they settle.
     BudgetHeld {
-        /// When to come back.
+        /// When to retry.
         come_back: ComeBack,
     },
-    /// There is money, and the request may cost more than that.
+    /// The remaining budget is smaller than what the request may cost.
     ExceedsRemainingBudget {
-        /// What is left.
+        /// The remaining amount.
         left: Money,
-        /// With so many tokens of output at most it would fit.
+        /// The request would fit with at most this many output tokens.
         max_tokens: u64,
     },
-    /// It alone may cost more than a whole day has.
+    /// The request alone may cost more than the budget of a whole day.
     MoreThanADay {
         /// What it may cost.
         worst: Money,
     },
-    /// What it may cost has no bound or no price, or a bound that no budget holds; the message says what and why.
+    /// The cost has no bound or no price, or a bound that exceeds every budget; the message says what and why.
     UntrackedInput(String),
-    /// A guardrail stands before one of its texts.
+    /// A guardrail blocked one of the request's texts.
     Blocked {
-        /// The rule, never the text that it looks for.
+        /// The name of the rule; never the text that it matches.
         rule: Box<str>,
     },
     /// An operator has switched models off.
     SwitchedOff,
-    /// Every target's breaker is open or every place is taken.
+    /// Every target's breaker is open, or all of its concurrency slots are taken.
     Unavailable {
-        /// When a target may be tried again, where that is known.
+        /// When a target may be tried again, if known.
         retry_after: Option<Duration>,
-        /// Whether a client may sleep through that wait by itself.
+        /// Whether the wait is short enough for a client to retry by itself.
         worth_waiting: bool,
+        /// The reason in the log.
+        cause: &'static str,
     },
-    /// So many calls of this caller, its address or all guests are under way that no more may be.
+    /// This caller, its address or all guests have reached their limit of concurrent calls.
     Concurrency {
-        /// Whose.
+        /// Whose limit it is.
         scope: ConcurrencyScope,
-        /// When to come back, where that is known.
+        /// When to retry, if known.
         retry_after: Option<Duration>,
     },
-    /// Targets were tried, and this is how the last one failed.
+    /// All attempts failed; this is how the last one did.
     Exhausted {
-        /// How.
+        /// The failure of the last attempt.
         failure: Failure,
-        /// The vendor's own words, where the caller can do something about it.
+        /// The vendor's error message, if the caller can act on it.
         words: Option<Box<str>>,
-        /// Attempts made.
+        /// The number of attempts made.
         attempts: u32,
     },
-    /// The gateway is about to end.
+    /// The gateway is shutting down.
     Stopping,
 }
 
-/// Whose bodies take all the memory there is for them.
+/// Whose request bodies use up the memory allowed for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyScope {
-    /// The caller's.
+    /// The caller's bodies.
     Caller,
-    /// Those from the caller's address.
+    /// All bodies from the caller's address.
     Address,
-    /// Those of all callers together.
+    /// The bodies of all callers.
     All,
 }
 
-/// Whose calls have their share of a target's places.
+/// Whose share of a target's concurrency slots is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConcurrencyScope {
-    /// The caller's.
+    /// The caller's share.
     Caller,
-    /// Those of guests from the caller's address.
+    /// The share of guests from the caller's address.
     Address,
-    /// Those of all guests.
+    /// The share of all guests.
     Guests,
 }
 
-/// How a name for a request is taken.
+/// Why an idempotency key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// The same request is being worked on.
+    /// The same request is in progress.
     InProgress,
-    /// The same request has been done.
+    /// The same request has completed.
     Done,
-    /// The same request was being worked on when the gateway ended; nobody knows what became of it.
+    /// The same request was in progress when the gateway stopped; its outcome is unknown.
     OutcomeUnknown,
-    /// Another request has this name.
+    /// A different request used this key.
     OtherRequest,
 }
 
 impl Rejection {
-    /// Every word that a refusal has for logs and metrics.
+    /// All labels of rejections in logs and metrics.
     pub const LABELS: [&'static str; 24] = [
         "malformed",
         "too_large",
@@ -180,15 +182,15 @@ impl Rejection {
         "stopping",
     ];
 
-    /// No model can answer before this wait is over, as far as anybody knows it. Client libraries sleep through whatever they
-    /// are told, so the rule says how long is too long for that.
+    /// No model is available before this wait is over, as far as known. Client libraries sleep for as long as
+    /// Retry-After says, so the rule sets the longest wait for which they are told to retry.
     #[must_use]
-    pub fn unavailable(retry_after: Option<Duration>, rule: &ComeBackRule) -> Self {
+    pub fn unavailable(retry_after: Option<Duration>, rule: &ComeBackRule, cause: &'static str) -> Self {
         let worth_waiting = retry_after.unwrap_or(SOON) <= rule.longest_worth_waiting;
-        Self::Unavailable { retry_after, worth_waiting }
+        Self::Unavailable { retry_after, worth_waiting, cause }
     }
 
-    /// Places are left at a target, and none for this caller.
+    /// The target has free slots, but none for this caller.
     #[must_use]
     pub const fn concurrency(share: SlotRefusal, retry_after: Option<Duration>) -> Self {
         let scope = match share {
@@ -199,14 +201,15 @@ impl Rejection {
         Self::Concurrency { scope, retry_after }
     }
 
-    /// A guest asks where only callers with a credential are served.
+    /// A guest tried to use a face that requires a credential.
     #[must_use]
     pub fn needs_credential() -> Self {
         let told = "this endpoint needs a credential: send an API key or a bearer token";
         Self::Unauthenticated { told: told.to_owned(), cause: "guest_not_admitted" }
     }
 
-    /// The day's money does not pay for it; the rule and the draw say when to come back for money that is held.
+    /// The daily budget does not cover the request. The rule and the draw determine the retry hint for money that is
+    /// held.
     pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &ComeBackRule, draw: Draw) -> Self {
         match shortage {
             BudgetShortage::Spent { left, resets } => Self::BudgetSpent { left, resets },
@@ -219,16 +222,16 @@ impl Rejection {
         }
     }
 
-    /// More than the caller is told, for the log.
+    /// The reason in the log, where it says more than the caller's message.
     #[must_use]
     pub const fn cause(&self) -> Option<&'static str> {
         match self {
-            Self::Unauthenticated { cause, .. } => Some(cause),
+            Self::Unauthenticated { cause, .. } | Self::Unavailable { cause, .. } => Some(cause),
             _ => None,
         }
     }
 
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
@@ -260,51 +263,53 @@ impl Rejection {
     }
 }
 
-/// What a caller is told of how its answer came about.
+/// How an answer was produced; faces report it in response headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// What the caller is entitled to, once that is known.
+    /// The caller's tier, once known.
     pub tier: Option<Tier>,
-    /// Which way it was answered.
+    /// The rung that answered.
     pub rung: Option<Rung>,
-    /// Which target answered.
+    /// The target that answered.
     pub target: Option<Arc<str>>,
     /// Attempts made so far.
     pub attempts: u32,
-    /// What it has cost; nothing while a stream goes on.
+    /// The cost; `None` while a stream is in progress.
     pub cost: Option<Money>,
-    /// What Seawall itself added until here.
+    /// The output limit that the gateway added, because the request set none and the remaining budget is small.
+    pub max_tokens: Option<u32>,
+    /// Latency that the gateway added up to this point.
     pub overhead: Option<Duration>,
-    /// How far the shop has stepped down.
+    /// The degradation level.
     pub level: Option<Level>,
-    /// The limit with the least left, and what it is called.
+    /// The limit with the least remaining, and its name.
     pub tightest: Option<(LimitView, Arc<str>)>,
-    /// The limits that it belongs to, as a header of answers has them: those of the caller's tier, or the one of another
-    /// scope that refused.
+    /// The value of the `RateLimit-Policy` header: the limits of the caller's tier, or the limit of another scope that
+    /// refused the request.
     pub policy: Option<Arc<str>>,
-    /// When the limit with the least left has room again, where it refused.
+    /// When the limit that refused the request has room again.
     pub limit_resets: Option<Duration>,
-    /// What we speak to this caller, where our own face knows it.
+    /// The language of the reply, if the chat face knows it.
     pub language: Option<Language>,
 }
 
-/// What a face writes out.
+/// The reply that a face writes.
 pub struct Reply<R: crate::Runtime> {
-    /// What came of it.
+    /// The answer or rejection.
     pub content: ReplyContent<R>,
-    /// How.
+    /// How it was produced.
     pub notes: Notes,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub enum ReplyContent<R: crate::Runtime> {
-    /// An answer in one piece.
+    /// A complete answer that is not streamed.
     Whole(WholeAnswer),
-    /// An answer in pieces.
+    /// A streamed answer.
     Stream(Box<ReplyStream<R>>),
-    /// An answer in pieces that are all there.
+    /// A streamed answer that is already complete.
     Pieces(Bytes),
-    /// No answer.
+    /// The request was rejected.
     Rejected(Rejection),
 }
 
@@ -331,8 +336,8 @@ mod tests {
             (SOON - moment, None, false),
         ] {
             let rule = ComeBackRule { longest_worth_waiting: longest, ..ComeBackRule::default() };
-            let told = Rejection::unavailable(retry_after, &rule);
-            assert_eq!(told, Rejection::Unavailable { retry_after, worth_waiting: expected });
+            let told = Rejection::unavailable(retry_after, &rule, "busy");
+            assert_eq!(told, Rejection::Unavailable { retry_after, worth_waiting: expected, cause: "busy" });
         }
     }
 
@@ -361,7 +366,7 @@ mod tests {
             Rejection::UntrackedInput(String::new()),
             Rejection::Blocked { rule: "deny_list.1".into() },
             Rejection::SwitchedOff,
-            Rejection::Unavailable { retry_after: None, worth_waiting: true },
+            Rejection::Unavailable { retry_after: None, worth_waiting: true, cause: "busy" },
             Rejection::concurrency(SlotRefusal::CallerShare, None),
             Rejection::Exhausted { failure, words: None, attempts: 1 },
             Rejection::Stopping,

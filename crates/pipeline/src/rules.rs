@@ -1,7 +1,7 @@
-//! What may change while requests are under way.
+//! Configuration that can be reloaded while requests are in progress.
 //!
-//! A request takes the rules that hold when it comes in and keeps them to its end; others that come in later may have
-//! others. What was counted, spent and learned is not part of them and outlives them.
+//! A request loads the rules on arrival and keeps them to its end; later requests may run under newer rules. Counts,
+//! spend and measurements are not part of the rules and survive a reload.
 
 use crate::callers::Callers;
 use crate::chat_rules::ChatRules;
@@ -21,38 +21,46 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request may take to arrive, and how large a guest's may be.
+/// Timeouts for receiving requests and sending responses, and the body limit of guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalLimits {
-    /// Its head.
+    /// Timeout for the request head.
     pub head: Duration,
-    /// Its body.
+    /// Timeout for the request body.
     pub body: Duration,
-    /// How long a connection may be open without a request under way.
+    /// How long a connection may be idle between requests.
     pub idle: Duration,
-    /// How long an answer may wait for its caller to read on.
+    /// How long a response may wait for the caller to read.
     pub send: Duration,
-    /// The largest body of a guest's request, in bytes.
+    /// Maximum body size of a guest's request, in bytes.
     pub guest_body: usize,
 }
 
-/// The limits of everybody, as somebody wrote them.
+impl ArrivalLimits {
+    /// The same timeout for everything, and a quarter of a mebibyte for guests.
+    #[must_use]
+    pub const fn each(time: Duration) -> Self {
+        Self { head: time, body: time, idle: time, send: time, guest_body: 1 << 18 }
+    }
+}
+
+/// Rate limits, as the settings define them.
 #[derive(Clone, Debug)]
 pub struct LimitRules {
-    /// The limits of each tier's callers, in the order of [`Tier::ALL`].
+    /// Limits per caller for each tier, in the order of [`Tier::ALL`].
     pub tiers: [QuotaGroup; 3],
-    /// The limits of everybody together.
+    /// Limits over all requests.
     pub everybody: QuotaGroup,
-    /// The limits of guests from one address.
+    /// Limits of guests per network address.
     pub by_address: Option<QuotaGroup>,
-    /// The limits of routes, by name.
+    /// Limits per route, by route name.
     pub routes: Vec<(String, QuotaGroup)>,
-    /// What callers are told whom a limit refuses.
+    /// How the retry hint of a refusal is computed.
     pub come_back: ComeBackRule,
 }
 
 impl LimitRules {
-    /// All limits, in the order in which they are kept.
+    /// All limits, in the order in which the quota store keeps them.
     #[must_use]
     pub fn groups(&self) -> Vec<QuotaGroup> {
         let fixed = self.tiers.iter().chain([&self.everybody]).chain(&self.by_address);
@@ -60,36 +68,36 @@ impl LimitRules {
     }
 }
 
-/// Rules as somebody wrote them.
+/// Rules as the settings define them.
 pub struct RuleOptions {
-    /// Who may ask. Handed on from rules to rules as long as it stays the same.
+    /// Identifies callers. A reload passes it on while its settings are unchanged.
     pub callers: Arc<Callers>,
-    /// How often.
+    /// Rate limits.
     pub limits: LimitRules,
-    /// The names callers use, and the targets behind each.
+    /// The routes, with the targets behind each.
     pub routes: Vec<Route>,
-    /// How to retry.
+    /// The retry policy.
     pub retry: RetryPolicy,
-    /// How much retrying the node may add. Handed on from rules to rules as long as it stays the same.
+    /// The node's retry budget. A reload passes it on while its settings are unchanged.
     pub retry_budget: Arc<RetryBudget>,
-    /// When to start a second attempt beside a slow one. Handed on likewise.
+    /// When to hedge a slow attempt. Passed on like the retry budget.
     pub hedge: Arc<HedgePolicy>,
-    /// How long anything may take.
+    /// Timeouts of requests and streams.
     pub time: TimeLimits,
-    /// How large a request may be.
+    /// Size limits of requests.
     pub request: RequestLimits,
-    /// How long it may take to arrive.
+    /// Timeouts for receiving requests.
     pub arrival: ArrivalLimits,
-    /// How things stand.
+    /// The current posture.
     pub posture: Posture,
-    /// What a caller may spend on a day, where a store that a fleet shares keeps that. The books keep it otherwise.
+    /// The daily budget per caller, if a shared store keeps it. Otherwise the local ledger does.
     pub shared_caller_day: Option<Money>,
-    /// What our own face goes by, where a route has it.
+    /// Configuration of the chat face, if a route serves it.
     pub chat: Option<Arc<ChatRules>>,
 }
 
 impl RuleOptions {
-    /// Everything that can be wrong with rules whose limits were taken.
+    /// Validates everything except the limits, which the quota store validates.
     pub fn check(&self) -> Result<(), SettingError> {
         if self.routes.is_empty() {
             return Err(SettingError::new("routes", "there is none, so nobody could be answered"));
@@ -103,7 +111,7 @@ impl RuleOptions {
     }
 }
 
-/// Rules that fit together.
+/// Validated rules, prepared for use by requests.
 pub(crate) struct Rules {
     pub(crate) callers: Arc<Callers>,
     pub(crate) groups: Groups,
@@ -122,12 +130,12 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// All limits of a tier, as a header of answers has them.
+    /// All limits of a tier, as the value of a `RateLimit-Policy` header.
     pub(crate) fn policy(&self, tier: Tier) -> Arc<str> {
         Arc::clone(&self.policies[tier.index()])
     }
 
-    /// Of rules that were [checked](RuleOptions::check). The limits must be kept already.
+    /// Builds rules that were [checked](RuleOptions::check). The quota store must already contain their limits.
     pub(crate) fn new(options: RuleOptions, limits: &Limits) -> Result<Self, SettingError> {
         let RuleOptions {
             callers,
@@ -166,22 +174,22 @@ impl Rules {
     }
 }
 
-/// The limits of a group, each as its name, how many it lets through, and in how many seconds.
+/// The limits of a group as `RateLimit-Policy` items: name, number of units, and period in seconds.
 fn policy(group: &QuotaGroup) -> Arc<str> {
     group.quotas().iter().map(policy_item).collect::<Vec<_>>().join(", ").into()
 }
 
-/// Where each limit is kept.
+/// Identifiers of the limit groups in the quota store.
 pub(crate) struct Groups {
     tiers: [GroupId; 3],
     pub(crate) everybody: GroupId,
     pub(crate) by_address: Option<GroupId>,
     routes: BTreeMap<Box<str>, GroupId>,
-    /// What limits are called, by group and number: told with every answer, so that it is not asked for then.
+    /// Names by limit. Cached, because every response reports one.
     names: BTreeMap<LimitId, Arc<LimitName>>,
 }
 
-/// No group has more limits, of those it has or ever had, whose names are worth remembering.
+/// Names are cached for at most this many limits per group, including removed ones.
 const MOST_NUMBERS: usize = 64;
 
 fn names(limits: &Limits, wanted: &LimitRules) -> BTreeMap<LimitId, Arc<LimitName>> {
@@ -194,7 +202,7 @@ fn names(limits: &Limits, wanted: &LimitRules) -> BTreeMap<LimitId, Arc<LimitNam
         let Some(id) = limits.group(group.name()) else { continue };
         for limit in (0..MOST_NUMBERS).map(|quota| LimitId { group: id, quota }) {
             let Some(name) = limits.name(limit) else { continue };
-            // A limit that settings no longer have may still hold somebody's counts.
+            // A limit that was removed from the settings may still hold counts.
             let quota = group.quotas().iter().find(|quota| quota.name() == &*name);
             let named =
                 quota.map_or_else(|| LimitName::unknown(&name), |quota| LimitName::new(quota, scope.clone()));
@@ -221,12 +229,11 @@ impl Groups {
         })
     }
 
-    /// What a limit is called.
     pub(crate) fn name(&self, limit: LimitId) -> Arc<str> {
         self.names.get(&limit).map_or_else(|| "limit".into(), |named| Arc::clone(&named.name))
     }
 
-    /// All that there is to say of a limit.
+    /// The full description of a limit.
     pub(crate) fn named(&self, limit: LimitId) -> Arc<LimitName> {
         self.names.get(&limit).cloned().unwrap_or_else(|| Arc::new(LimitName::unknown("limit")))
     }
@@ -236,7 +243,7 @@ impl Groups {
     }
 
     pub(crate) fn of_route(&self, alias: &str) -> Option<GroupId> {
-        // Most shops have none.
+        // Most deployments have no limits per route.
         if self.routes.is_empty() { None } else { self.routes.get(alias).copied() }
     }
 }

@@ -1,9 +1,10 @@
-//! The last stage: what it took and what it cost.
+//! Last stage: settles quotas and records what the request used and cost.
 
 use crate::callers::TierOrigin;
 use crate::credential::CredentialStatus;
 use crate::limit_name::LimitName;
 use crate::limits::{Limits, Taking};
+use seawall_core::breaker::Transition;
 use seawall_core::failure::FailureKind;
 use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
@@ -19,75 +20,75 @@ use std::time::Duration;
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Answered whole.
+    /// Answered completely.
     Answered,
-    /// Broken off after text had been delivered.
+    /// The stream broke off after text had been delivered.
     Interrupted(FailureKind),
-    /// The caller went away.
+    /// The caller disconnected.
     Abandoned,
-    /// Refused; the word says why.
+    /// Rejected, with the label of the reason.
     Rejected(&'static str),
 }
 
-/// What is known of a request once it is over.
+/// The record of a completed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Our name for it.
+    /// The request ID.
     pub id: u64,
-    /// Where it came in.
+    /// The face at which it arrived.
     pub face: &'static str,
-    /// Who asked, where that became known.
+    /// The caller, if it was identified.
     pub caller: Option<(u64, Tier, TierOrigin)>,
-    /// The route it asked for, where that is one.
+    /// The requested route, if it exists.
     pub route: Option<Arc<str>>,
-    /// Which way it was answered.
+    /// The rung that answered.
     pub rung: Option<Rung>,
-    /// Which target answered, if one did.
+    /// The target that answered, if any.
     pub target: Option<Arc<str>>,
-    /// Whether a limit would have refused it that is not enforced.
+    /// Whether a limit in observe mode would have refused the request.
     pub would_limit: bool,
     /// The limit that refused it, or would have.
     pub limit: Option<Arc<LimitName>>,
-    /// How it ended.
+    /// How the request ended.
     pub verdict: Verdict,
-    /// More about why it was refused than the caller was told.
+    /// The reason of a rejection in more detail than the caller's message.
     pub cause: Option<&'static str>,
-    /// Attempts made.
+    /// The number of attempts made.
     pub attempts: u32,
-    /// What the answering attempt used.
+    /// The usage of the attempt that answered.
     pub usage: Usage,
-    /// What was posted for all attempts together.
+    /// The cost posted for all attempts together.
     pub cost: Money,
-    /// By how much that is more than was reserved for them.
+    /// The amount by which the cost exceeds the reservations.
     pub overrun: Money,
-    /// Whether a vendor told more than is possible, and was not believed.
+    /// Whether a vendor reported more usage than is possible and the charge was capped.
     pub is_bounded: bool,
-    /// From arrival to first content, where there was any.
+    /// Time from arrival to first content, if any.
     pub first_content: Option<Duration>,
-    /// From arrival to the end.
+    /// Time from arrival to the end.
     pub took: Duration,
-    /// What Seawall itself added before the answer began.
+    /// Latency that the gateway added before the answer began.
     pub overhead: Option<Duration>,
-    /// When it was over.
+    /// When the request ended.
     pub ended: Timestamp,
 }
 
-/// What is known of one try on one target once it is over.
+/// The record of a completed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptRecord<'a> {
-    /// Where.
+    /// The target of the attempt.
     pub target: &'a Arc<str>,
-    /// For whom.
+    /// The caller's tier.
     pub tier: Tier,
-    /// How it ended.
+    /// How the attempt ended.
     pub ending: AttemptEnding,
-    /// What the books say it used: what the vendor told, or else the most it can have been.
+    /// The posted usage: the vendor's report, or the upper bound without one.
     pub usage: Usage,
-    /// What was posted for it.
+    /// The posted cost.
     pub cost: Money,
-    /// By how much that is more than was reserved for it.
+    /// The amount by which the cost exceeds the reservation.
     pub overrun: Money,
-    /// Whether the vendor told more than is possible, and was not believed.
+    /// Whether the vendor reported more usage than is possible and the charge was capped.
     pub is_bounded: bool,
 }
 
@@ -96,26 +97,26 @@ pub struct AttemptRecord<'a> {
 pub enum AttemptEnding {
     /// With an answer.
     Succeeded,
-    /// Without.
+    /// With this failure.
     Failed(FailureKind),
-    /// Nobody wanted its answer any more.
+    /// Its answer was not needed any more.
     Abandoned,
 }
 
-/// What the attempts of one request have come to so far. Attempts add to it, whatever becomes of them.
+/// Totals over the attempts of one request. Every attempt adds to them, however it ends.
 pub(crate) struct Tally {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
-    /// What it has taken of limits and names, where that outlives the process.
+    /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
     mark: OnceLock<Box<(Books, CountMark)>>,
     /// Whether any attempt reached a vendor.
     was_sent: AtomicBool,
     cost_nanos: AtomicU64,
     overrun_nanos: AtomicU64,
     is_bounded: AtomicBool,
-    /// Tokens that were posted, for input and output.
+    /// Posted tokens, input and output.
     tokens: AtomicU64,
-    /// Time spent waiting for others: targets, places, pauses between tries.
+    /// Time spent waiting for targets, concurrency slots and backoff.
     waited_nanos: AtomicU64,
 }
 
@@ -134,7 +135,7 @@ impl Tally {
         }
     }
 
-    /// Tells of an attempt that is over, and whether anything of it reached a vendor.
+    /// Reports a completed attempt; `was_sent` says whether any of it reached a vendor.
     pub(crate) fn attempted(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
         if was_sent {
             self.was_sent.store(true, Ordering::Relaxed);
@@ -142,14 +143,17 @@ impl Tally {
         self.observer.attempted(attempt);
     }
 
-    /// Tells that a vendor has begun to reject our key, or to accept it.
     pub(crate) fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
         self.observer.credential_changed(target, status);
     }
 
-    /// This is to be written down with the first reservation, in these books.
+    pub(crate) fn breaker_changed(&self, target: &Arc<str>, transition: &Transition) {
+        self.observer.breaker_changed(target, transition);
+    }
+
+    /// Sets the journal entry that is written with the first reservation.
     pub(crate) fn set_mark(&self, books: Books, mark: CountMark) {
-        // A request is let in once.
+        // A request is admitted once, so the cell is empty.
         let _ = self.mark.set(Box::new((books, mark)));
     }
 
@@ -171,13 +175,13 @@ impl Tally {
         self.attempts.load(Ordering::Relaxed)
     }
 
-    /// An attempt has used and cost this, as the books have it.
+    /// Adds the posted usage and cost of an attempt.
     pub(crate) fn add(&self, usage: &Usage, cost: Money) {
         add(&self.cost_nanos, cost.as_nanos());
         add(&self.tokens, usage.total_input().saturating_add(usage.output));
     }
 
-    /// An attempt has cost so much more than was reserved for it.
+    /// Adds the amount by which an attempt cost more than was reserved.
     pub(crate) fn add_overrun(&self, overrun: Money, is_bounded: bool) {
         add(&self.overrun_nanos, overrun.as_nanos());
         self.is_bounded.fetch_or(is_bounded, Ordering::Relaxed);
@@ -201,31 +205,31 @@ impl Tally {
     }
 }
 
-/// A vendor may tell numbers beyond all measure; two of them must not add up to a small one.
+/// Saturates: a vendor may report absurdly large numbers, whose sum must not wrap around to a small one.
 fn add(sum: &AtomicU64, more: u64) {
     let added = |sum: u64| Some(sum.saturating_add(more));
-    // It always gives a number.
+    // Cannot fail: the closure always returns a value.
     let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
 }
 
-/// The end of a request, told exactly once: dropped at any point, it tells what is known by then, and puts right what was
-/// taken of limits. A request whose caller goes away before anything was decided ends as abandoned.
+/// Records the end of a request exactly once. Dropped at any point, it reports what is known by then and settles the
+/// quotas. A request whose caller disconnects before an outcome is set ends as abandoned.
 pub(crate) struct Closing<R: Runtime> {
     runtime: R,
     began: Timestamp,
     pub(crate) tally: Arc<Tally>,
     pub(crate) record: Record,
-    /// The limit with the least left.
+    /// The limit with the least remaining.
     pub(crate) tightest: Option<LimitView>,
-    /// The limits of the caller's tier, as a header of answers has them; for refusals.
+    /// The `RateLimit-Policy` header of a rejection.
     pub(crate) policy: Option<Arc<str>>,
-    /// What we speak to this caller, where our own face knows it.
+    /// The language of the reply, if the chat face knows it.
     pub(crate) language: Option<Language>,
-    /// What is to be put right at the end, and where.
+    /// The reservation to settle, and the store it belongs to.
     pub(crate) taking: Option<(Taking, Arc<Limits>)>,
-    /// Whether limits have counted it.
+    /// Whether the limits counted the request.
     pub(crate) is_counted: bool,
-    /// When it was over, where that was before this is dropped.
+    /// When the request ended, if that was before the drop.
     pub(crate) ended: Option<Timestamp>,
 }
 
@@ -266,7 +270,7 @@ impl<R: Runtime> Closing<R> {
         }
     }
 
-    /// The answer begins now: what has passed by then, without what was waited for, is our own.
+    /// Records the added latency at the start of the answer: the time so far minus the time spent waiting.
     pub(crate) fn note_overhead(&mut self, now: Timestamp) {
         self.record.overhead = Some((now - self.began).saturating_sub(self.tally.waited()));
     }
@@ -282,8 +286,8 @@ impl<R: Runtime> Drop for Closing<R> {
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
         record.took = record.ended - self.began;
         if let Some((taking, limits)) = self.taking.take() {
-            // A refusal is free, whatever it was for, unless a vendor has worked on the request before. Who goes away by
-            // itself has been let in all the same: otherwise leaving early would be a way around limits.
+            // A rejection returns the whole reservation, unless a vendor has already worked on the request. A caller
+            // that disconnects still counts: otherwise disconnecting early would bypass the limits.
             let is_free = matches!(record.verdict, Verdict::Rejected(_))
                 && !self.tally.was_sent.load(Ordering::Relaxed);
             if is_free {
@@ -293,8 +297,8 @@ impl<R: Runtime> Drop for Closing<R> {
                 self.tally.observer.settled(record);
                 return;
             }
-            // All that the books have, also of attempts that failed and of answers that nobody read to their end, where a
-            // vendor has told of the use: who leaves in time must not have used nothing.
+            // Everything that was posted, including failed attempts and answers that were not read to their end.
+            // Otherwise a caller that disconnects in time would appear to have used nothing.
             let used = u32::try_from(self.tally.tokens()).unwrap_or(u32::MAX);
             let spent = Spent {
                 cost: if self.is_counted { Cost::tokens(used) } else { Cost::NOTHING },
@@ -312,16 +316,20 @@ impl<R: Runtime> Drop for Closing<R> {
     }
 }
 
-/// Somebody who wants to know of every request that is over. Called on the request's own task: it must not wait.
+/// Receives a record of every completed request. Called on the request's own task, so it must not block.
 pub trait Observer: Send + Sync {
-    /// A request is over.
+    /// Called when a request is complete.
     fn settled(&self, record: &Record);
 
-    /// A try on a target is over. Comes before the end of its request, unless that ends in mid-air.
+    /// Called when an attempt is complete, usually before the end of its request.
     fn attempted(&self, _attempt: &AttemptRecord<'_>) {}
 
-    /// A target's vendor has begun to reject our key, or accepts it again.
+    /// Called when a target's vendor starts to reject the credential, or accepts it again.
     fn credential_changed(&self, _target: &Arc<str>, _status: CredentialStatus) {}
+
+    /// Called when a target's breaker has opened, become half-open or closed. The change is detected when a call ends;
+    /// [`Transition::at`] is when it happened.
+    fn breaker_changed(&self, _target: &Arc<str>, _transition: &Transition) {}
 }
 
 #[cfg(test)]

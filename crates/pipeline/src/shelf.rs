@@ -1,4 +1,4 @@
-//! Answers that were kept, as the path looks for them and puts them back.
+//! The answer cache as the pipeline uses it.
 
 use crate::chat::ChatAsk;
 use seawall_core::cache_policy::{AnswerEnd, CacheKey, KeyParts, NewAnswer, Question};
@@ -11,19 +11,19 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-/// A look for a kept answer that is under way.
+/// A cache lookup in progress.
 pub type Looking<'a> = Pin<Box<dyn Future<Output = Option<StoredAnswer>> + Send + 'a>>;
 
-/// Where answers are kept.
+/// The answer cache.
 pub trait Shelf: Send + Sync {
-    /// What lies there; nothing where nobody can say in time.
+    /// Looks an answer up; `None` on a miss, on an error, and if the store does not respond in time.
     fn load<'a>(&'a self, key: &'a CacheKey, now: UtcTime) -> Looking<'a>;
 
-    /// Keeps an answer, unless it should not be. Must not wait: it is carried to its place by others.
+    /// Stores an answer if the cache policy allows it. Must not block: the write reaches the store in the background.
     fn keep(&self, key: CacheKey, text: Arc<str>, end: AnswerEnd, grade: Grade, now: UtcTime);
 }
 
-/// A shelf in memory needs no waiting.
+/// The in-memory cache completes every operation without waiting.
 impl Shelf for MemoryAnswers {
     fn load<'a>(&'a self, key: &'a CacheKey, now: UtcTime) -> Looking<'a> {
         Box::pin(async move { seawall_store::Answers::load(self, key, now).await.ok().flatten() })
@@ -31,12 +31,12 @@ impl Shelf for MemoryAnswers {
 
     fn keep(&self, key: CacheKey, text: Arc<str>, end: AnswerEnd, grade: Grade, now: UtcTime) {
         let answer = NewAnswer { text: &text, end, grade };
-        // Ready at the first look.
+        // The future is ready at the first poll.
         let _ = pin!(self.store(&key, &answer, now)).poll(&mut Context::from_waker(Waker::noop()));
     }
 }
 
-/// What an answer depends on besides the question.
+/// The parts of a cache key besides the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Versions {
     pub(crate) route: Arc<str>,
@@ -44,14 +44,14 @@ pub(crate) struct Versions {
     pub(crate) catalogue: Arc<str>,
 }
 
-/// A question as the shelf knows it.
+/// A question with everything that its cache key is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptQuestion {
     message: String,
     locale: String,
-    /// A digest of what was said before.
+    /// A digest of the conversation so far.
     history: String,
-    /// Its caller, for what is nobody else's business.
+    /// The caller, for answers that must not be shared.
     caller: String,
     versions: Versions,
 }
@@ -62,7 +62,7 @@ impl KeptQuestion {
         Self { message, locale, history, caller: format!("{caller:016x}"), versions }
     }
 
-    /// What it is about is told by a later stage of the shop's; until then it is its caller's own.
+    /// The intent is not classified yet, so the question is treated as private to its caller.
     fn question(&self) -> Question<'_> {
         Question { intent: Intent::Unknown, text: &self.message, history: &self.history, uses_account: false }
     }
@@ -76,18 +76,18 @@ impl KeptQuestion {
         }
     }
 
-    /// Where an answer to it may lie.
+    /// The key to look an answer up with.
     pub(crate) fn key(&self) -> Option<CacheKey> {
         CacheKey::of(&self.question(), &self.caller, &self.parts())
     }
 
-    /// Where this answer may be kept.
+    /// The key to store this answer under.
     pub(crate) fn key_for(&self, answer: &str) -> Option<CacheKey> {
         CacheKey::for_answer(&self.question(), answer, &self.caller, &self.parts())
     }
 }
 
-/// How an answer ended, as the shelf wants to know it.
+/// Maps a finish reason to what the cache policy distinguishes.
 pub(crate) const fn end_of(finish: Option<FinishReason>) -> AnswerEnd {
     match finish {
         Some(FinishReason::EndTurn | FinishReason::StopSequence) => AnswerEnd::Finished,

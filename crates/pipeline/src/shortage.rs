@@ -1,26 +1,26 @@
-//! What a request is told that the day's money does not pay for.
+//! Explains to a caller why the daily budget does not cover a request.
 //!
-//! Three answers that call for three different things: nothing more fits today (stop), money is only held by calls under way
-//! (come back when they have settled), or there is money and this request may cost more than that (ask for less).
+//! The three cases call for different reactions: nothing more fits today (stop), money is only held by calls in
+//! progress (retry when they have settled), or money remains but less than the request may cost (ask for less output).
 
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use std::time::Duration;
 
-/// Why the day's money does not pay for a request.
+/// Why the daily budget does not cover a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BudgetShortage {
-    /// What is left does not pay for one token of an answer.
+    /// What remains does not pay for one output token.
     Spent { left: Money, resets: UtcTime },
-    /// It would fit if nothing were held; calls under way settle in about this time.
+    /// The request would fit if nothing were held; the calls in progress settle in about this time.
     Held { settles_in: Duration },
-    /// It does not fit, and would with this many tokens of output.
+    /// The request does not fit, but would with this many output tokens.
     TooLarge { left: Money, max_tokens: u64 },
 }
 
 impl BudgetShortage {
-    /// Decides by what a request may cost with so many tokens of output, which must not fall with their number.
+    /// Classifies a shortage. `worst` maps output tokens to the maximum cost and must be monotonic.
     pub(crate) fn of(
         day: &DayShortage,
         output: u64,
@@ -34,14 +34,14 @@ impl BudgetShortage {
         if fits_later >= output {
             return Self::Held { settles_in };
         }
-        // Better a number that fits at once. Where none does, the next refusal says for how long to wait.
+        // Prefer a number that fits at once. If none does, the next rejection says how long to wait.
         match largest(output, |tokens| worst(tokens) <= free) {
             Some(max_tokens) => Self::TooLarge { left: free, max_tokens },
             None => Self::TooLarge { left: unspent, max_tokens: fits_later },
         }
     }
 
-    /// Of two targets' answers, the one that helps the caller most: waiting, then asking for less.
+    /// Of two targets' shortages, the one that helps the caller more: waiting first, then asking for less.
     pub(crate) fn more_hopeful(self, other: Self) -> Self {
         match (self, other) {
             (Self::Held { settles_in: one }, Self::Held { settles_in: two }) => {
@@ -56,7 +56,7 @@ impl BudgetShortage {
         }
     }
 
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     pub(crate) const fn label(&self) -> &'static str {
         match self {
             Self::Spent { .. } => "budget_spent",
@@ -66,15 +66,16 @@ impl BudgetShortage {
     }
 }
 
-/// The largest number from 1 to `most` for which it holds, if it holds for the first. Must not hold again once it has not.
-fn largest(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+/// The largest number from 1 to `most` for which `holds` is true, if it is true for 1. Binary search: `holds` must be
+/// monotonic.
+pub(crate) fn largest(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if most > 0 && holds(most) {
         return Some(most);
     }
     if !holds(1) {
         return None;
     }
-    // It holds for the first of these and not for the second.
+    // Invariant: `holds` is true for `low` and false for `high`.
     let (mut low, mut high) = (1, most.max(1));
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -105,7 +106,7 @@ mod tests {
     fn of(free: u64, unspent: u64, output: u64) -> BudgetShortage {
         let resets = UtcTime::start_of_day(1);
         let day = DayShortage { free: nanos(free), unspent: nanos(unspent), resets };
-        // 100 for the input, 10 a token.
+        // 100 for the input, 10 per output token.
         BudgetShortage::of(&day, output, SOON, |tokens| nanos(100 + 10 * tokens))
     }
 

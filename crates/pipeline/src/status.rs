@@ -1,4 +1,4 @@
-//! How things stand, for who operates the gateway. Looking changes nothing.
+//! Read-only status of targets, limits and budgets for the admin API.
 
 use crate::callers::{Caller, Proven};
 use crate::credential::CredentialStatus;
@@ -7,7 +7,7 @@ use crate::path::Path;
 use crate::speech::Face;
 use crate::target::GuardedTarget;
 use seawall_core::breaker::BreakerPeek;
-use seawall_core::budget::Account;
+use seawall_core::budget::{Account, Correction};
 use seawall_core::handle::Runtime;
 use seawall_core::money::Money;
 use seawall_core::pressure::Pressure;
@@ -21,34 +21,34 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How one target stands.
+/// The status of one target.
 #[derive(Clone, Debug)]
 pub struct TargetStatus {
-    /// Its name.
+    /// The target's name.
     pub name: Arc<str>,
-    /// What the provider calls its model.
+    /// The provider's name of its model.
     pub model: Arc<str>,
-    /// How strong it is.
+    /// The model's grade.
     pub grade: Grade,
-    /// The routes that lead there.
+    /// The routes that use the target.
     pub routes: Vec<Arc<str>>,
-    /// How its breaker would answer now.
+    /// The breaker's current state.
     pub breaker: BreakerPeek,
-    /// Whether its vendor accepts our key.
+    /// Whether the vendor accepts the target's credential.
     pub credential: CredentialStatus,
-    /// How hard it struggles.
+    /// The current pressure.
     pub pressure: Pressure,
-    /// Calls that passed its breaker although it blocked, because it was only slow and no other could be asked.
+    /// Calls that passed although the breaker was open, because the target was only slow and no other was available.
     pub panic_calls: u64,
-    /// How it is held back.
+    /// Pacing of a throttled target.
     pub pacing: PacingStatus,
-    /// Calls under way, how many may be, and the most that ever were.
+    /// Calls in flight, the concurrency limit, and the peak.
     pub in_flight: (u32, u32, u32),
-    /// Who waits for a place.
+    /// The queue for concurrency slots.
     pub queue: QueueStats,
-    /// Answers that have begun, and how long half of them and 95 in 100 took at most to do so.
+    /// Number of answers that have started, and the p50 and p95 of their time to first content.
     pub starts: (u64, Option<Duration>, Option<Duration>),
-    /// Calls that cost more than was reserved for them, and for how long the target is set aside because of them.
+    /// Calls that cost more than was reserved, and how long the target stays out of rotation because of them.
     pub overruns: (u64, Option<Duration>),
 }
 
@@ -78,37 +78,37 @@ impl TargetStatus {
 /// One limit of one caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitStatus {
-    /// Its name.
+    /// The limit's name.
     pub limit: Box<str>,
-    /// The most it ever admits at once, and what is left of that.
+    /// The limit's capacity and what remains of it.
     pub view: LimitView,
 }
 
-/// How a day's money stands.
+/// Budgets and spend of one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DaySpend {
-    /// Which day (UTC), counted from 1970.
+    /// The day (UTC), counted from 1970.
     pub day: u64,
-    /// What all may spend.
+    /// The daily budget of all callers.
     pub cap: Money,
-    /// What all have spent and hold.
+    /// Posted and held amounts of all callers.
     pub all: Account,
-    /// What each tier may spend, and what it has spent and holds, in the order of [`Tier::ALL`].
+    /// The budget of each tier with its posted and held amounts, in the order of [`Tier::ALL`].
     pub tiers: [(Money, Account); 3],
-    /// What one caller may spend.
+    /// The daily budget per caller.
     pub caller_cap: Money,
-    /// What calls have cost beyond what was reserved for them; part of what is posted.
+    /// The amount by which calls cost more than was reserved; part of the posted amount.
     pub overrun: Money,
 }
 
 impl<R: Runtime> Path<R> {
-    /// How far the shop has stepped down.
+    /// The degradation level.
     #[must_use]
     pub fn level(&self) -> Level {
         self.rules.load().posture.level
     }
 
-    /// What went wrong with the books so far.
+    /// Error counters of the ledger.
     #[must_use]
     pub fn books_stats(&self) -> BooksStats {
         self.books.stats()
@@ -120,7 +120,7 @@ impl<R: Runtime> Path<R> {
         self.books.journal_error()
     }
 
-    /// How the day's money stands.
+    /// Today's budgets and spend.
     #[must_use]
     pub fn spend(&self) -> DaySpend {
         let (day, limits) = (self.runtime.now().utc.day(), self.books.limits());
@@ -134,19 +134,12 @@ impl<R: Runtime> Path<R> {
         }
     }
 
-    /// An operator has found out what a call cost: `cost` takes the place of the `charged` that was posted for it.
-    pub fn correct_posting(
-        &self,
-        day: u64,
-        caller: u64,
-        tier: Tier,
-        charged: Money,
-        cost: Money,
-    ) -> Result<(), CorrectError> {
-        self.books.correct(day, caller, tier, charged, cost)
+    /// Replaces a posted amount with the actual cost, as determined by an operator.
+    pub fn correct_posting(&self, correction: &Correction) -> Result<(), CorrectError> {
+        self.books.correct(correction)
     }
 
-    /// How every target stands, by name.
+    /// The status of every target, ordered by name.
     #[must_use]
     pub fn targets(&self) -> Vec<TargetStatus> {
         let (rules, now) = (self.rules.load(), self.runtime.monotonic());
@@ -161,7 +154,7 @@ impl<R: Runtime> Path<R> {
         all.into_values().collect()
     }
 
-    /// The names that this caller may use at this face.
+    /// The routes that this caller may use at this face.
     #[must_use]
     pub fn routes(&self, face: Face, caller: &Caller) -> Vec<Arc<str>> {
         let rules = self.rules.load();
@@ -170,29 +163,39 @@ impl<R: Runtime> Path<R> {
         routes.map(|route| Arc::clone(&route.alias)).collect()
     }
 
+    /// The provider's name of the model that this caller's requests to a route try first; `None` if the caller may not
+    /// use the route at this face.
+    #[must_use]
+    pub fn first_model(&self, face: Face, caller: &Caller, name: &str) -> Option<Arc<str>> {
+        let rules = self.rules.load();
+        let route = rules.routes.get(name).filter(|route| route.is_open_at(face, caller.is_guest()))?;
+        let target = route.targets.first().filter(|_| caller.may_use(name))?;
+        Some(Arc::clone(&target.model))
+    }
+
     /// Whether any route admits guests at this face.
     #[must_use]
     pub fn admits_guests(&self, face: Face) -> bool {
         self.rules.load().routes.values().any(|route| route.is_open_at(face, true))
     }
 
-    /// Who is known by this proof, if anybody is.
+    /// Identifies a caller, if its credential is known.
     pub async fn caller(&self, proven: &Proven) -> Option<Caller> {
         let callers = Arc::clone(&self.rules.load().callers);
         callers.find(&self.runtime, proven).await.ok()
     }
 
-    /// A credential was revoked: whoever shows it is looked up anew.
+    /// Drops the cached lookup of a credential that was revoked.
     pub fn forget_caller(&self, hash: &[u8; 32]) {
         self.rules.load().callers.forget(hash);
     }
 
-    /// How large a request may be.
+    /// Gives access to the size limits of requests.
     pub fn with_request_limits<T>(&self, look: impl FnOnce(&RequestLimits) -> T) -> T {
         look(&self.rules.load().request)
     }
 
-    /// What is left of the limits of a caller of this tier.
+    /// What remains of the limits of a caller of this tier.
     pub async fn limits_of(&self, caller: u64, tier: Tier) -> Vec<LimitStatus> {
         let group = self.rules.load().groups.of(tier);
         let scopes = [Scope { group, key: QuotaKey(caller) }];
@@ -202,13 +205,13 @@ impl<R: Runtime> Path<R> {
         views.into_iter().map(named).collect()
     }
 
-    /// What a caller has spent today and holds.
+    /// Today's posted and held amounts of a caller.
     #[must_use]
     pub fn caller_day(&self, caller: u64) -> Account {
         self.books.caller(self.runtime.now().utc.day(), caller)
     }
 
-    /// What each tier has spent today and holds, in the order of [`Tier::ALL`].
+    /// Today's posted and held amounts of each tier, in the order of [`Tier::ALL`].
     #[must_use]
     pub fn tier_days(&self) -> [Account; 3] {
         let day = self.runtime.now().utc.day();

@@ -1,7 +1,9 @@
-//! Where requests can go: targets with what protects them, and the names that callers use for them.
+//! Targets with their protections, and the routes that callers use to reach them.
 
 use crate::credential::CredentialHealth;
+use crate::guardrail::Guardrails;
 use crate::output_history::OutputHistory;
+use crate::output_limit::{OutputAllowance, OutputRoom};
 use crate::pacing::{Gauges, Pacing};
 use crate::place::Line;
 use crate::speech::{Face, SpokenRequest};
@@ -22,63 +24,65 @@ use seawall_provider::Target;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// No model that is known holds more, in and out together.
+/// No known model has a larger context window, input and output together.
 const LARGEST_WINDOW: u64 = 2_000_000;
 
-/// One model at one provider, as somebody wrote it.
+/// One model at one provider, as the settings define it.
 pub struct TargetOptions {
     /// The name in logs and metrics.
     pub name: String,
-    /// What the provider calls the model.
+    /// The provider's name of the model.
     pub model: String,
-    /// How strong it is.
+    /// The model's grade.
     pub grade: Grade,
-    /// What its tokens cost.
+    /// The price of its tokens.
     pub price: PriceTable,
-    /// What is known of its input.
+    /// How its input is bounded.
     pub input: InputModel,
-    /// Where it takes the limit of output, if it speaks as OpenAI does.
+    /// The model's maximum output tokens per answer, if known.
+    pub max_output: Option<u64>,
+    /// The request field for the output limit, for targets that speak OpenAI's dialect.
     pub output_limit_field: OutputLimitField,
-    /// Calls in flight at once.
+    /// Concurrency limit.
     pub concurrency: u32,
-    /// How many of those whose calls may be.
+    /// How callers share the concurrency slots.
     pub shares: SlotShares,
-    /// Who waits for a place there. Holds from the target's first day.
+    /// The queue for concurrency slots. Fixed when the target is created; a reload does not change it.
     pub queue: QueueSettings,
-    /// When its breaker opens.
+    /// When the breaker opens.
     pub breaker: BreakerSettings,
-    /// When trying again becomes gentler.
+    /// When retries are throttled because of pressure.
     pub pressure: PressureSettings,
-    /// The way there.
+    /// The connection to the provider.
     pub upstream: Arc<dyn Target>,
 }
 
-/// A target with what protects it.
+/// A target with its protections.
 pub struct GuardedTarget {
     pub(crate) name: Arc<str>,
-    /// Shared with every call that the books keep.
+    /// Shared with every call in the ledger.
     pub(crate) model: Arc<str>,
     pub(crate) grade: Grade,
     pub(crate) price: PriceTable,
     input: InputModel,
+    max_output: Option<u64>,
     pub(crate) output_limit_field: OutputLimitField,
-    /// How its model counts tokens.
+    /// The tokenizer family of the model.
     pub(crate) family: Family,
     pub(crate) output: Arc<OutputHistory>,
     pub(crate) in_flight: SlotLimit,
     pub(crate) line: Arc<Line>,
-    /// How long answers take to begin.
+    /// Time to first content.
     pub(crate) starts: Arc<Histogram>,
     pub(crate) breaker: SharedBreaker,
     pub(crate) gauges: Arc<Mutex<Gauges>>,
     pub(crate) pacing: Arc<Pacing>,
-    /// Whether the vendor accepts our key.
     pub(crate) credential: Arc<CredentialHealth>,
     pub(crate) upstream: Arc<dyn Target>,
     protection: Protection,
 }
 
-/// How a target is protected.
+/// Settings of the protections.
 #[derive(Clone)]
 struct Protection {
     concurrency: u32,
@@ -88,7 +92,7 @@ struct Protection {
 }
 
 impl GuardedTarget {
-    /// A target that nothing is known of yet. Refuses settings that make no sense.
+    /// A target without history. Validates the settings.
     pub fn new(options: TargetOptions) -> Result<Self, SettingError> {
         let TargetOptions {
             name,
@@ -96,6 +100,7 @@ impl GuardedTarget {
             grade,
             price,
             input,
+            max_output,
             output_limit_field,
             concurrency,
             shares,
@@ -117,6 +122,7 @@ impl GuardedTarget {
             grade,
             price,
             input,
+            max_output,
             output_limit_field,
             in_flight: SlotLimit::new(concurrency, shares)?,
             line: Arc::new(Line::new(queue)),
@@ -130,86 +136,111 @@ impl GuardedTarget {
         })
     }
 
-    /// The same target by other settings: what was learned of it, and who is on the way there, is shared with this one.
-    /// Its other protection holds from [`take_effect`](Self::take_effect) on, for both.
+    /// The same target with new settings. It shares history, slots and waiters with this one. New protection settings
+    /// apply to both from [`take_effect`](Self::take_effect) on.
     pub fn successor(&self, options: TargetOptions) -> Result<Self, SettingError> {
-        let TargetOptions {
-            name,
-            model,
-            grade,
-            price,
-            input,
-            output_limit_field,
-            concurrency,
-            shares,
-            breaker,
-            pressure,
-            upstream,
-            ..
-        } = options;
-        // Only to have it checked.
-        SlotLimit::new(concurrency, shares)?;
-        let is_same_model = *self.model == *model;
-        let history = || Arc::new(OutputHistory::of_model(&model));
+        let fresh = Self::new(options)?;
+        // The output history belongs to the model, and the credential status to the connection.
+        let is_same_model = self.model == fresh.model;
+        let output = Arc::clone(if is_same_model { &self.output } else { &fresh.output });
+        let is_same_way = Arc::ptr_eq(&self.upstream, &fresh.upstream);
+        let credential = Arc::clone(if is_same_way { &self.credential } else { &fresh.credential });
         Ok(Self {
-            name: name.into(),
-            family: Family::of_model(&model),
-            output: if is_same_model { Arc::clone(&self.output) } else { history() },
-            model: model.into(),
-            grade,
-            price,
-            input,
-            output_limit_field,
+            output,
+            credential,
             in_flight: self.in_flight.clone(),
             line: Arc::clone(&self.line),
             starts: Arc::clone(&self.starts),
             breaker: self.breaker.clone(),
             gauges: Arc::clone(&self.gauges),
             pacing: Arc::clone(&self.pacing),
-            // Another way there may have another key.
-            credential: if Arc::ptr_eq(&self.upstream, &upstream) {
-                Arc::clone(&self.credential)
-            } else {
-                Arc::default()
-            },
-            upstream,
-            protection: Protection { concurrency, shares, breaker, pressure },
+            ..fresh
         })
     }
 
-    /// From now on it is protected as its settings say.
+    /// Applies the protection settings.
     pub fn take_effect(&self, now: Timestamp) -> Result<(), SettingError> {
         let Protection { concurrency, shares, breaker, pressure } = self.protection.clone();
         self.in_flight.change(concurrency, shares)?;
         self.breaker.change(breaker, now);
         self.gauges().pressure.change(pressure);
-        // There may be more places than before, and who waits for one.
+        // The limit may have risen while requests wait for a slot.
         self.line.serve(self, now);
         Ok(())
     }
 
-    /// The way there.
+    /// The connection to the provider.
     #[must_use]
     pub fn upstream(&self) -> Arc<dyn Target> {
         Arc::clone(&self.upstream)
     }
 
-    /// The most tokens that one call can read, and the most that it can say.
+    /// The maximum input tokens and the maximum output tokens of one call.
     pub(crate) fn output_bounds(&self) -> (u64, u64) {
         let window = self.input.window.unwrap_or(LARGEST_WINDOW);
-        (window, window)
+        (window, self.max_output.unwrap_or(window))
     }
 
-    /// The most that a call with this request can come to, whose body has so many bytes. An error says what has no bound or no
-    /// price here.
-    pub(crate) fn bound(&self, input_bytes: u64, spoken: &SpokenRequest) -> Result<CallBound, String> {
+    /// The output that a call may produce: the caller's limit, or what the remaining budget allows. The error says what
+    /// has no bound or no price here.
+    pub(crate) fn allowance(
+        &self,
+        input_bytes: u64,
+        spoken: &SpokenRequest,
+        room: impl FnOnce() -> OutputRoom,
+    ) -> Result<OutputAllowance, String> {
+        if let Some(answers) = spoken.opaque_answers() {
+            return Ok(OutputAllowance::unread(self.opaque_output(answers)?));
+        }
+        let choices = spoken.choices();
+        if let Some(limit) = spoken.max_output() {
+            return Ok(OutputAllowance::named(limit, choices));
+        }
+        // The cost grows linearly with the output, so two points determine it.
+        let bound = self.bound(input_bytes, spoken, OutputAllowance::named(1, 1))?;
+        let dialect = spoken.dialect_at(&*self.upstream);
+        let worst = |output| bound.worst_with(output);
+        Ok(OutputAllowance::unnamed(self.max_output, choices, dialect, &room(), bound.input, worst))
+    }
+
+    /// The maximum output tokens of a request whose own limits cannot be parsed. The error says which property of the
+    /// model is unknown. A free model needs no bound.
+    fn opaque_output(&self, answers: u32) -> Result<u64, String> {
+        let is_free = self.price.is_free();
+        let unknown = |setting: &str| {
+            let model = &self.model;
+            format!(
+                "the cost of a body of InvokeModel that is not Anthropic's cannot be bounded: the {setting} of {model} is \
+                 not known; an operator can set models.{model:?}.{setting}"
+            )
+        };
+        if !is_free && self.input.window.is_none() {
+            return Err(unknown("window"));
+        }
+        match self.max_output {
+            Some(most) => Ok(most.saturating_mul(answers.into())),
+            None if is_free => Ok(0),
+            None => Err(unknown("max_output")),
+        }
+    }
+
+    /// The upper bound of a call with this request and output allowance. The error says what has no bound or no price
+    /// here.
+    pub(crate) fn bound(
+        &self,
+        input_bytes: u64,
+        spoken: &SpokenRequest,
+        allowance: OutputAllowance,
+    ) -> Result<CallBound, String> {
         let features = spoken.features();
         let untracked = features.map(|features| &features.untracked);
         let input =
             input_bound(input_bytes, untracked, &self.input).map_err(|problem| problem.to_string())?;
-        let asked =
-            features.filter(|_| spoken.passes_to(self.upstream.dialect())).map(|features| &features.pricing);
-        let output = spoken.max_output();
+        let passes = spoken.passes_to(spoken.dialect_at(&*self.upstream));
+        let asked = features.filter(|_| passes).map(|features| &features.pricing);
+        let uses_server_tools =
+            passes && untracked.is_some_and(|untracked| untracked.tool_uses.is_some_and(|uses| uses > 0));
+        let output = allowance.tokens;
         let reserved = OutputLimit::new(output).reserved();
         let cost = |output| {
             let cost = self.price.at_most(input.tokens, output, input.tool_uses, asked);
@@ -218,69 +249,85 @@ impl GuardedTarget {
         Ok(CallBound {
             input: input.tokens,
             output,
+            added_limit: allowance.added(),
             input_cost: cost(0)?,
             reserved,
             worst: cost(reserved)?,
             largest: input.largest,
             service: asked.map(|asked| asked.service).unwrap_or_default(),
             long_cache: asked.is_some_and(|asked| asked.long_cache),
+            hides_output: uses_server_tools || passes && spoken.thinks(),
+            rereads_input: uses_server_tools,
         })
     }
 }
 
-/// The most that a call can come to.
+/// The upper bound of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallBound {
-    /// Tokens of input, over all passes that the vendor makes.
+    /// Input tokens, over all rounds that the vendor makes.
     pub(crate) input: u64,
-    /// Tokens of output that the request allows.
+    /// Output tokens that the request allows.
     pub(crate) output: u64,
-    /// Tokens of output that are reserved.
+    /// The output limit that the gateway added.
+    pub(crate) added_limit: Option<u32>,
+    /// Output tokens that are reserved.
     reserved: u64,
-    /// What all of it costs.
+    /// The maximum cost.
     pub(crate) worst: Money,
-    /// The feature that most of the input is reserved for, where its bytes are not all of it.
+    /// The feature that accounts for most of the reserved input, if the input exceeds the body's bytes.
     pub(crate) largest: Option<(InputFeature, u64)>,
     input_cost: Money,
     service: ServiceLevel,
     long_cache: bool,
+    /// Whether the request asks for output that is billed but not sent: thinking, or rounds of server tools.
+    pub(crate) hides_output: bool,
+    /// Whether the vendor may read the input again for each round of its server tools.
+    pub(crate) rereads_input: bool,
 }
 
 impl CallBound {
-    /// What it costs at the most with so many tokens of output.
+    /// The maximum cost with this many output tokens.
     pub(crate) fn cost_with(&self, output: u64) -> Money {
         let all = u128::from(self.worst.saturating_sub(self.input_cost).as_nanos());
         let part = all.saturating_mul(output.into()).div_ceil(u128::from(self.reserved.max(1)));
         self.input_cost.saturating_add(Money::from_nanos(u64::try_from(part).unwrap_or(u64::MAX)))
     }
 
-    /// What it may cost if the request allowed this many tokens of output.
+    /// The maximum cost if the request allowed this many output tokens.
     pub(crate) fn worst_with(&self, output: u64) -> Money {
         self.cost_with(OutputLimit::new(output).reserved())
     }
 
-    /// What the vendor tells it used. How it was served is as it was asked for, where that is not told.
+    /// Records the service level that the vendor reported, if any; otherwise the requested one stays.
+    pub(crate) fn note_served(&mut self, service: ServiceLevel) {
+        self.service = service.or(self.service);
+    }
+
+    /// Completes the vendor's usage report: where it does not state the service level, the requested one applies.
     pub(crate) fn completed(&self, usage: Usage) -> Usage {
         let extras = usage.extras.completed(usage.cache_write, self.service, self.long_cache);
         Usage { extras, ..usage }
     }
 }
 
-/// A name that callers use, as somebody wrote it.
+/// A route, as the settings define it.
 pub struct RouteOptions {
-    /// The name.
+    /// The name that callers use as model.
     pub alias: String,
-    /// Where its requests may come in.
+    /// The faces that serve the route.
     pub faces: Faces,
-    /// Which of these are open to guests.
+    /// The faces that are open to guests.
     pub guest_faces: Faces,
-    /// A stream's first content must come within this.
+    /// Timeout for a stream's first content.
     pub start_limit: Duration,
-    /// Whether a limit of its own counts tokens.
-    pub counts_tokens: bool,
-    /// Whether callers of a vendor's dialect get an apology rather than an error when no model answers.
+    /// The route's token limit per period, if it has one.
+    pub token_limit: Option<u64>,
+    /// Whether callers of a vendor's dialect get an apology instead of an error when no model answers.
     pub falls_back: bool,
-    /// The targets in the order they are tried.
+    /// Guardrails for its requests at every face; may be empty.
+    pub guardrails: Guardrails,
+    /// The targets, in the order in which they are tried.
     pub targets: Vec<Arc<GuardedTarget>>,
 }
 
@@ -289,45 +336,55 @@ pub struct RouteOptions {
 pub struct Faces(u8);
 
 impl Faces {
-    /// All of them.
+    /// All faces.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// These.
+    /// The set of these faces.
     #[must_use]
     pub fn of(faces: impl IntoIterator<Item = Face>) -> Self {
         Self(faces.into_iter().fold(0, |set, face| set | 1 << face as u8))
     }
 
-    /// Whether this face is one of them.
+    /// Whether the set contains this face.
     #[must_use]
     pub const fn has(self, face: Face) -> bool {
         self.0 & 1 << face as u8 != 0
     }
 }
 
-/// A name that callers use, and the targets behind it in the order they are tried.
+/// A name that callers use as model, with its targets in the order in which they are tried.
 pub struct Route {
     pub(crate) alias: Arc<str>,
     pub(crate) faces: Faces,
     pub(crate) guest_faces: Faces,
     pub(crate) start_limit: Duration,
-    pub(crate) counts_tokens: bool,
+    pub(crate) token_limit: Option<u64>,
     pub(crate) falls_back: bool,
+    pub(crate) guardrails: Guardrails,
     pub(crate) targets: Box<[Arc<GuardedTarget>]>,
 }
 
 impl Route {
-    /// Refuses a route without targets.
+    /// Validates that the route has targets.
     pub fn new(options: RouteOptions) -> Result<Self, SettingError> {
-        let RouteOptions { alias, faces, guest_faces, start_limit, counts_tokens, falls_back, targets } =
-            options;
+        let RouteOptions {
+            alias,
+            faces,
+            guest_faces,
+            start_limit,
+            token_limit,
+            falls_back,
+            guardrails,
+            targets,
+        } = options;
         if targets.is_empty() {
             return Err(SettingError::new("targets", format!("route {alias} has none")));
         }
         let (alias, targets) = (alias.into(), targets.into());
-        Ok(Self { alias, faces, guest_faces, start_limit, counts_tokens, falls_back, targets })
+        Ok(Self { alias, faces, guest_faces, start_limit, token_limit, falls_back, guardrails, targets })
     }
-    /// Whether its requests may come in at this face: a guest's only where the route says so.
+
+    /// Whether the route is served at this face, for guests or for callers with a credential.
     pub(crate) const fn is_open_at(&self, face: Face, is_guest: bool) -> bool {
         self.faces.has(face) && (!is_guest || self.guest_faces.has(face))
     }

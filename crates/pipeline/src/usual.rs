@@ -1,25 +1,38 @@
-//! What is usual for a target, and so how long to wait for it and what of its answers is slow.
+//! Baselines of a target's response times, from which timeouts and slow answers are derived.
 
 use crate::target::GuardedTarget;
 use seawall_core::baseline::Baseline;
 use seawall_core::time::Timestamp;
 use std::time::Duration;
 
-/// A whole answer is slow when it takes so many times as long as half of those of its length, once so many are known.
+/// A non-streamed answer counts as slow if it takes this many times the p50 of its length, once this many are known.
 const SLOW_FACTOR: u32 = 3;
 const ENOUGH_ANSWERS: u64 = 50;
 
-/// Where another target could be asked, nobody waits longer for a first byte than this or, if that is more, than so many
-/// times what 99 in 100 answers took.
+/// If another target is available, the wait for the first byte is limited to this floor or, if greater, to this
+/// multiple of the p99.
 const FIRST_BYTE_FLOOR: Duration = Duration::from_secs(5);
 const FIRST_BYTE_FACTOR: u32 = 3;
 
-/// From so many answers on a target's usual start is known at all, and from so many on it is known well.
+/// A target that is silent for this many times its p50 has failed, even if no other target could be asked. The p50 and not
+/// the p99: waits in vain are part of the baseline, and each of them would raise the next limit.
+const SILENCE_FACTOR: u32 = 20;
+
+/// From this many answers on, the baseline is used at all; from this many on, it is considered reliable.
 const SOME_STARTS: u64 = 5;
 const MANY_STARTS: u64 = 20;
 
-/// What was measured of one target in the last hour. Streams and whole answers are apart: nothing is seen of a whole answer
-/// before all of it was written.
+/// Hardly any model writes slower than this, in tokens per second.
+const SLOWEST_PACE: u64 = 20;
+
+/// Timeout for a non-streamed answer of a target without a baseline: the time to start, plus the time to write all
+/// tokens at the slowest rate.
+pub(crate) fn longest_whole(start_limit: Duration, tokens: u64) -> Duration {
+    start_limit.saturating_add(Duration::from_secs(tokens / SLOWEST_PACE))
+}
+
+/// Measurements of the last hour. Streamed and non-streamed answers are separate, because the first byte of a
+/// non-streamed answer arrives only when all of it is written.
 #[derive(Default)]
 pub(crate) struct Usual {
     stream_starts: Baseline,
@@ -28,12 +41,12 @@ pub(crate) struct Usual {
 }
 
 impl Usual {
-    /// An answer began after this time, or was waited for so long in vain.
+    /// Records the time to the start of an answer, or the time waited in vain.
     pub(crate) fn note_start(&mut self, comes_whole: bool, after: Duration, now: Timestamp) {
         if comes_whole { &mut self.whole_times } else { &mut self.stream_starts }.record(after, now);
     }
 
-    /// How long a whole answer of so many tokens may usually take, where that is known; then takes this one in.
+    /// The threshold above which a non-streamed answer of this length is slow, if known; then records this one.
     pub(crate) fn judge_whole(&mut self, took: Duration, tokens: u64, now: Timestamp) -> Option<Duration> {
         let tokens = u32::try_from(tokens.max(1)).unwrap_or(u32::MAX);
         let per_token = self.whole_paces.p50(ENOUGH_ANSWERS);
@@ -42,25 +55,35 @@ impl Usual {
     }
 }
 
-/// How long to wait for the first byte where another target could be asked.
+/// How long to wait for the first byte if another target is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FirstByteLimit {
     pub(crate) limit: Duration,
-    /// Whether so much is known of the target that a longer wait means that something is wrong with it.
+    /// Whether the baseline is reliable enough that exceeding the limit indicates a problem of the target.
     pub(crate) is_well_known: bool,
 }
 
 impl GuardedTarget {
-    /// `all` is how long an attempt may take to begin without another target.
-    pub(crate) fn first_byte_limit(&self, comes_whole: bool, all: Duration) -> FirstByteLimit {
+    /// How long to wait for a non-streamed answer if no other target can be asked. `written` is the time a model may
+    /// need to write it. A target with a reliable baseline that is silent for many times its p50 has failed. Without this
+    /// limit a hung target would hold every concurrency slot for as long as callers wait, and its breaker would not open.
+    pub(crate) fn silence_limit(&self, written: Duration, all: Duration) -> Duration {
+        let p50 = self.gauges().usual.whole_times.p50(MANY_STARTS);
+        p50.map_or(all, |p50| written.max(p50.saturating_mul(SILENCE_FACTOR)).min(all))
+    }
+
+    /// `all` is the time an attempt may take to start if there is no other target. `written` is the time for a
+    /// non-streamed answer without a baseline; `None` for streams.
+    pub(crate) fn first_byte_limit(&self, written: Option<Duration>, all: Duration) -> FirstByteLimit {
+        let comes_whole = written.is_some();
         let gauges = self.gauges();
         let starts = if comes_whole { &gauges.usual.whole_times } else { &gauges.usual.stream_starts };
-        // Nothing is seen of a whole answer before its end, and its length decides how long that takes: only many of them say
-        // what is usual. Cut too early, a long one would be cut everywhere.
+        // A non-streamed answer's time to first byte depends on its length, so only many answers form a baseline. A
+        // limit that is too short would cut a long answer at every target.
         let limit = match starts.p99(if comes_whole { MANY_STARTS } else { SOME_STARTS }) {
             Some(p99) => FIRST_BYTE_FLOOR.max(p99.saturating_mul(FIRST_BYTE_FACTOR)),
-            None if comes_whole => all,
-            None => FIRST_BYTE_FLOOR,
+            // Half of the time is left for the other targets.
+            None => written.map_or(FIRST_BYTE_FLOOR, |written| written.min(all / 2)),
         };
         FirstByteLimit { limit: limit.min(all), is_well_known: starts.p99(MANY_STARTS).is_some() }
     }

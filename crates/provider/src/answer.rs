@@ -1,25 +1,26 @@
-//! From a response to an answer, or to what went wrong.
+//! Turns an HTTP response into an answer or a failure.
 //!
-//! Only status 200 is an answer. Statuses from 400 on are read as the vendor's errors. Everything else is a provider that
-//! does not do as it should: a redirect is never followed, because it could lead a key elsewhere. An answer that was
-//! compressed was not asked for and is not read: what is small on the wire could be anything in memory.
+//! Only status 200 is an answer. Statuses from 400 on are parsed as the vendor's errors. Everything else is a protocol
+//! violation of the provider: a redirect is never followed, because it could send the credential to another host. A
+//! compressed response was not requested and is not read, because a small body could expand to any size in memory.
 //!
-//! What the vendor says of a request that is wrong is kept for who sent it. What it says of anything else is not: that
-//! is between the vendor and us.
+//! The vendor's message is kept for the caller only if the request is at fault. Other messages concern the vendor and
+//! the gateway and are dropped.
 
-use crate::target::{Answer, CallError, Frames, TargetDialect};
+use crate::redact::redacted;
+use crate::target::{Answer, CallError, Frames, ResponseReport, TargetDialect};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind, FaultOrigin};
-use seawall_wire::chat::Usage;
 use seawall_wire::{Dialect, anthropic, bedrock, openai};
 use std::future::poll_fn;
+use std::task::{Context, Poll};
 
-/// Nobody reads more about a mistake.
+/// Maximum length of an error message that is passed on, in characters.
 const LONGEST_WORDS: usize = 500;
 
-/// The headers of a response, however it came.
+/// Access to response headers, independent of the HTTP version.
 pub(crate) trait ReadHeader {
-    /// The first header of this name, which is written in lower case.
+    /// The first header with this name, which must be in lower case.
     fn header(&self, name: &str) -> Option<&[u8]>;
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Heard<Headers, Rest> {
     pub(crate) rest: Rest,
 }
 
-/// What came of a call.
+/// The result of a call.
 pub(crate) async fn conclude(
     heard: Heard<impl ReadHeader, impl Frames + 'static>,
     stream: bool,
@@ -42,17 +43,20 @@ pub(crate) async fn conclude(
         return unrecognised();
     }
     match status {
-        // A page in place of an answer comes from somebody in between.
+        // An HTML page comes from an intermediary, not from the vendor.
         200 if is_page(&headers) => Err(Failure::of(FailureKind::Unrecognised).without_output().into()),
         200 if !may_hold(&headers, stream, dialect) => unrecognised(),
-        200 if stream => Ok(Answer::Stream(Box::new(rest))),
-        200 => Ok(Answer::Whole { body: collect(rest).await?, told: told(&headers, dialect) }),
+        200 if stream => Ok(Answer::Stream(match report(&headers, dialect) {
+            Some(report) => Box::new(Reported { frames: rest, report }),
+            None => Box::new(rest),
+        })),
+        200 => Ok(Answer::Whole { body: collect(rest).await?, told: report(&headers, dialect) }),
         400.. => {
-            // A body that cannot be read leaves what the status says.
+            // If the body cannot be read, the status alone determines the failure.
             let body = collect(rest).await.unwrap_or_default();
             Err(refusal(status, &headers, &body, dialect))
         }
-        // Who sends us elsewhere has not done anything.
+        // A server that redirects has not executed the request.
         300..400 => {
             let failure = Failure::of(FailureKind::Unrecognised);
             Err(Failure { not_executed: true, ..failure }.into())
@@ -67,7 +71,7 @@ fn is_page(headers: &impl ReadHeader) -> bool {
     content.is_some_and(|content| content.eq_ignore_ascii_case(PAGE))
 }
 
-/// All of it in one piece. Most arrive in one read and are not copied.
+/// The complete body. Most arrive in one read and are not copied.
 async fn collect(mut frames: impl Frames) -> Result<Bytes, Failure> {
     let Some(first) = poll_fn(|context| frames.poll_frame(context)).await else { return Ok(Bytes::new()) };
     let first = first?;
@@ -87,11 +91,14 @@ fn refusal(status: u16, headers: &impl ReadHeader, body: &[u8], dialect: TargetD
         Dialect::OpenAi => (openai::read_error(status, header, body), openai::read_error_message),
         Dialect::Bedrock => (bedrock::read_error(status, header, body), bedrock::read_error_message),
     };
+    // The message about an invalid request may still contain the gateway's key or account.
     let is_callers = failure.origin == FaultOrigin::Caller;
-    CallError { failure, words: is_callers.then(|| shown(&read_words(body))).flatten() }
+    let words = is_callers.then(|| read_words(body));
+    let words = words.map(|words| redacted(&words).unwrap_or(words));
+    CallError { failure, words: words.as_deref().and_then(shown) }
 }
 
-/// Words that can be shown to anybody: without control characters, and not too many.
+/// Makes a message safe to display: without control characters, and truncated.
 fn shown(words: &str) -> Option<Box<str>> {
     let plain = |character: char| match character {
         '\n' | '\r' | '\t' => Some(' '),
@@ -101,11 +108,34 @@ fn shown(words: &str) -> Option<Box<str>> {
     (!words.is_empty()).then(|| words.into_boxed_str())
 }
 
-/// What InvokeModel tells in headers alone, for models whose answers do not.
-fn told(headers: &impl ReadHeader, dialect: TargetDialect) -> Option<Usage> {
-    match dialect {
-        TargetDialect::BedrockInvoke => bedrock::read_usage_headers(|name| text(headers, name)),
-        TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat | TargetDialect::BedrockConverse => None,
+/// The headers of InvokeModel: usage, for models that do not report it in the body, and the service level.
+fn report(headers: &impl ReadHeader, dialect: TargetDialect) -> Option<ResponseReport> {
+    if dialect != TargetDialect::BedrockInvoke {
+        return None;
+    }
+    let header = |name: &str| text(headers, name);
+    let passed = bedrock::PASSED_RESPONSE_HEADERS.into_iter();
+    let report = ResponseReport {
+        usage: bedrock::read_usage_headers(header),
+        service: bedrock::read_service_headers(header),
+        headers: passed.filter_map(|name| Some((name, header(name)?.to_owned()))).collect(),
+    };
+    (report != ResponseReport::default()).then_some(report)
+}
+
+/// A stream with the report from its response headers.
+struct Reported<Pieces> {
+    frames: Pieces,
+    report: ResponseReport,
+}
+
+impl<Pieces: Frames> Frames for Reported<Pieces> {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        self.frames.poll_frame(context)
+    }
+
+    fn report(&self) -> Option<&ResponseReport> {
+        Some(&self.report)
     }
 }
 
@@ -117,7 +147,7 @@ fn is_compressed(headers: &impl ReadHeader) -> bool {
     headers.header("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
 }
 
-/// Whether a body of this type can be what was asked for. Where the server does not tell, whoever reads it finds out.
+/// Whether a body of this content type can be the requested answer. Without a content type, the parser decides.
 fn may_hold(headers: &impl ReadHeader, stream: bool, dialect: TargetDialect) -> bool {
     const EVENTS: &[u8] = b"text/event-stream";
     const FRAMES: &[u8] = b"application/vnd.amazon.eventstream";
@@ -127,7 +157,7 @@ fn may_hold(headers: &impl ReadHeader, stream: bool, dialect: TargetDialect) -> 
     match (stream, dialect.vendor()) {
         (true, Dialect::Bedrock) => is(FRAMES),
         (true, Dialect::Anthropic | Dialect::OpenAi) => is(EVENTS),
-        // Some servers call JSON plain text; a page or a stream is none.
+        // Some servers label JSON as plain text, but never as HTML or as a stream.
         (false, _) => !is(b"text/html") && !is(EVENTS) && !is(FRAMES),
     }
 }
@@ -137,6 +167,7 @@ mod tests {
     use super::{Bytes, Heard, ReadHeader, conclude, shown};
     use crate::target::{Answer, CallError, Frames, TargetDialect};
     use seawall_core::failure::{Failure, FailureKind};
+    use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge};
     use seawall_wire::chat::Usage;
     use std::collections::VecDeque;
     use std::future::Future as _;
@@ -199,9 +230,31 @@ mod tests {
                 panic!("it is whole")
             };
             let usage = Usage { input: 12, output: 34, cache_read: 5, cache_write: 0, ..Usage::default() };
+            let told = told.and_then(|told| told.usage);
             assert_eq!(told, (dialect == TargetDialect::BedrockInvoke).then_some(usage), "{dialect:?}");
         }
         let answer = concluded(200, &HEADERS[..1], &["{}"], TargetDialect::BedrockInvoke);
+        assert!(matches!(answer, Ok(Answer::Whole { told: None, .. })));
+    }
+
+    #[test]
+    fn how_an_invocation_was_served_is_read_from_its_headers_and_kept_for_its_caller() {
+        const HEADERS: &[(&str, &str)] = &[
+            ("x-amzn-bedrock-service-tier", "priority"),
+            ("x-amzn-bedrock-performanceconfig-latency", "standard"),
+            ("x-amzn-bedrock-something-else", "x"),
+        ];
+        let answer = concluded(200, HEADERS, &["{}"], TargetDialect::BedrockInvoke);
+        let Ok(Answer::Whole { told: Some(told), .. }) = answer else { panic!("it tells something") };
+        let tier = ServiceLevel::default().with(PriceDimension::Tier, Some(Surcharge::Priority));
+        assert_eq!(told.service, tier.with(PriceDimension::Latency, None));
+        let pair = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
+        let mut headers: Vec<_> = HEADERS[..2].iter().map(pair).collect();
+        headers.sort();
+        let mut passed = told.headers;
+        passed.sort();
+        assert_eq!((passed, told.usage), (headers, None));
+        let answer = concluded(200, HEADERS, &["{}"], TargetDialect::BedrockConverse);
         assert!(matches!(answer, Ok(Answer::Whole { told: None, .. })));
     }
 
@@ -227,6 +280,23 @@ mod tests {
                 assert_eq!(error(status, body, dialect), (kind, None), "{dialect:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_vendors_words_name_no_credential() {
+        let words = "model: arn:aws:bedrock:us-east-1:123456789012:x is not open to sk-ant-api03-abcdef";
+        let body = format!(
+            r#"{{"error":{{"type":"invalid_request_error","message":"{words}"}},"message":"{words}"}}"#
+        );
+        for dialect in TargetDialect::ALL {
+            let (_, shown) = error(400, &body, dialect);
+            assert_eq!(shown.as_deref(), Some("model: [redacted] is not open to [redacted]"), "{dialect:?}");
+        }
+        // Also where truncation would cut through it.
+        let long = format!("{} sk-ant-api03-abcdefghijklmnopqrstuvwxyz", "x".repeat(480));
+        let body = format!(r#"{{"error":{{"type":"invalid_request_error","message":"{long}"}}}}"#);
+        let (_, shown) = error(400, &body, TargetDialect::AnthropicMessages);
+        assert!(shown.is_some_and(|shown| shown.ends_with(" [redacted]")));
     }
 
     #[test]

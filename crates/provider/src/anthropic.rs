@@ -1,7 +1,8 @@
 //! Anthropic Messages over HTTP.
 //!
-//! Features in trial that a caller names go along in `anthropic-beta`, behind those that settings name. Names that could
-//! not stand in a header, or too many of them, are the caller's mistake, and nothing is sent then.
+//! Beta features that a caller requests are sent in `anthropic-beta`, after those from the settings. Invalid names, or
+//! too many of them, are the caller's error, and nothing is sent. An API version set by the caller replaces the
+//! configured one.
 
 use crate::answer::conclude;
 use crate::client::Client;
@@ -11,33 +12,33 @@ use crate::target::{Answer, Call, CallError, Calling, Target, TargetDialect};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::setting::SettingError;
 
-/// In which header a key is sent.
+/// How the key is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnthropicKey {
-    /// The vendor's own header, `x-api-key`.
+    /// In the vendor's own header, `x-api-key`.
     ApiKey(Secret),
-    /// `authorization: Bearer`, as gateways and tokens of limited life want it.
+    /// As `authorization: Bearer`, for gateways and short-lived tokens.
     Bearer(Secret),
-    /// None: for a server of one's own that asks for none.
+    /// No key, for self-hosted servers that require none.
     None,
 }
 
-/// How to ask an Anthropic Messages endpoint.
+/// Settings of an Anthropic Messages endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnthropicOptions {
-    /// Our key there.
+    /// The gateway's key.
     pub key: AnthropicKey,
-    /// The version of the dialect.
+    /// The API version.
     pub version: String,
-    /// Further headers with every request.
+    /// Additional headers for every request.
     pub headers: Vec<(String, String)>,
 }
 
 impl AnthropicOptions {
-    /// The usual version of the dialect and no further headers.
+    /// The default API version and no additional headers.
     #[must_use]
     pub fn new(key: AnthropicKey) -> Self {
-        Self { key, version: "2023-06-01".to_owned(), headers: Vec::new() }
+        Self { key, version: ANTHROPIC_VERSION.to_owned(), headers: Vec::new() }
     }
 }
 
@@ -49,7 +50,7 @@ pub struct AnthropicTarget {
 }
 
 impl AnthropicTarget {
-    /// Asks through this client.
+    /// A target that uses this client.
     pub fn new(client: Client, options: &AnthropicOptions) -> Result<Self, SettingError> {
         let key = match &options.key {
             AnthropicKey::ApiKey(key) => Some(("x-api-key", key.expose().to_owned())),
@@ -58,32 +59,44 @@ impl AnthropicTarget {
         };
         let mut own = vec![("content-type", "application/json".to_owned())];
         own.extend(key);
-        own.push(("anthropic-version", options.version.clone()));
+        own.push((VERSION_HEADER, options.version.clone()));
         let headers = FixedHeaders::new(own, &options.headers)?;
         Ok(Self { path: client.url().path("/v1/messages"), client, headers })
     }
 
     async fn ask(&self, call: Call) -> Result<Answer, CallError> {
-        let Call { body, stream, betas } = call;
+        let Call { body, stream, betas, anthropic_version, .. } = call;
         let all;
-        let headers = if betas.is_empty() {
+        let headers = if betas.is_empty() && anthropic_version.is_none() {
             self.headers.pairs()
         } else {
-            all = self.with_betas(&betas)?;
+            all = self.with(&betas, anthropic_version.as_deref())?;
             &all
         };
         let request = Request { method: "POST", path: &self.path, headers, body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        conclude(response.into(), stream, TargetDialect::AnthropicMessages).await
+        let concluded = conclude(response.into(), stream, TargetDialect::AnthropicMessages).await;
+        concluded.map_err(|error| self.headers.hidden_in(error))
     }
 
-    /// The headers of every call, and the features in trial that this one names.
-    fn with_betas(&self, betas: &[String]) -> Result<Vec<(String, String)>, Failure> {
-        if betas.len() > MOST_BETAS || !betas.iter().all(|name| is_beta(name)) {
+    /// The headers of a call, with its beta features and API version.
+    fn with(&self, betas: &[String], version: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
+        let is_wrong = |version: &str| version.len() > LONGEST_BETA || !version.bytes().all(is_token_byte);
+        if betas.len() > MOST_BETAS
+            || !betas.iter().all(|name| is_beta(name))
+            || version.is_some_and(is_wrong)
+        {
             return Err(Failure::of(FailureKind::BadRequest));
         }
-        let named = betas.join(",");
         let mut all = self.headers.pairs().to_vec();
+        if let Some(version) = version {
+            let ours = all.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER));
+            ours.into_iter().for_each(|(_, value)| version.clone_into(value));
+        }
+        if betas.is_empty() {
+            return Ok(all);
+        }
+        let named = betas.join(",");
         match all.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(BETA_HEADER)) {
             Some((_, value)) => {
                 value.push(',');
@@ -96,10 +109,13 @@ impl AnthropicTarget {
 }
 
 const BETA_HEADER: &str = "anthropic-beta";
+const VERSION_HEADER: &str = "anthropic-version";
+/// The default API version.
+pub const ANTHROPIC_VERSION: &str = "2023-06-01";
 const MOST_BETAS: usize = 20;
 const LONGEST_BETA: usize = 100;
 
-/// A name that can stand in a list in a header: no comma, no space, no line end.
+/// Whether a name can be part of a header list: no comma, no space, no line break.
 fn is_beta(name: &str) -> bool {
     (1..=LONGEST_BETA).contains(&name.len()) && name.bytes().all(is_token_byte)
 }

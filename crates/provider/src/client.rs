@@ -1,10 +1,10 @@
-//! One client for one server: connections per core, the protocol that both sides agreed on.
+//! A client for one server: connection pools per core, and protocol negotiation.
 //!
-//! **When it acts.** A server without encryption is spoken to in HTTP/1.1, unless settings say that it knows HTTP/2. With
-//! encryption both are offered and the server chooses; from then on its kept connections come first. A crowd that finds
-//! no HTTP/2 connection opens one, not one each.
+//! **When it acts.** A server without TLS is called over HTTP/1.1, unless the settings say that it supports HTTP/2.
+//! With TLS both are offered through ALPN and the server chooses; after that, pooled connections of the chosen protocol
+//! are used first. Concurrent requests that find no HTTP/2 connection open a single one.
 //!
-//! **What it will not do.** It makes one attempt per call (but for the one case in [`http1::send`]). It follows no
+//! **What it does not do.** It makes one attempt per call (except for the one case in [`http1::send`]). It follows no
 //! redirects, decompresses nothing and stores no cookies.
 
 use crate::answer::{Heard, ReadHeader};
@@ -35,45 +35,45 @@ thread_local! {
     static CORE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Says which core this thread is. Connections belong to the core that opened them, so that no core waits for
-/// another's.
+/// Sets the core that this thread belongs to. Connections belong to the core that opened them, so that cores do not
+/// contend for a pool.
 pub fn enter_core(core: usize) {
     CORE.with(|own| own.set(core));
 }
 
-/// When HTTP/2 is spoken.
+/// When to use HTTP/2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Http2Use {
-    /// Where the server chooses it in the encrypted handshake.
+    /// If the server chooses it during the TLS handshake (ALPN).
     #[default]
     WhereAgreed,
-    /// Always: the server is known to speak it, encrypted or not.
+    /// Always, with or without TLS: the server is known to support it.
     Always,
     /// Never.
     Never,
 }
 
-/// What a client needs to know.
+/// Settings of a client.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Where the server is; see [`BaseUrl`].
+    /// The server's URL; see [`BaseUrl`].
     pub url: String,
-    /// How many cores have connections of their own.
+    /// Number of cores, each with its own connection pool.
     pub cores: usize,
-    /// How long each phase may take, and how much may come.
+    /// Timeouts of each phase, and the maximum body size.
     pub limits: Limits,
-    /// How connections are kept.
+    /// Settings of the connection pool.
     pub pool: PoolOptions,
-    /// When HTTP/2 is spoken.
+    /// When to use HTTP/2.
     pub http2: Http2Use,
-    /// The most requests at once over one HTTP/2 connection; the server may take fewer.
+    /// Maximum number of concurrent requests per HTTP/2 connection; the server may allow fewer.
     pub streams_per_connection: usize,
-    /// Whom to trust; needed where the address begins with `https`.
+    /// TLS trust; required for `https` URLs.
     pub tls: Option<TlsSettings>,
 }
 
 impl ClientOptions {
-    /// The usual client for this address, for one core.
+    /// Default settings for this URL, for one core.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl ClientOptions {
             limits: Limits {
                 connect: Duration::from_secs(5),
                 write: Duration::from_secs(10),
-                // Who waits has the shorter limits; these only bound a connection nobody waits for any more.
+                // Requests have shorter timeouts of their own; these only bound abandoned connections.
                 head: Duration::from_secs(60),
                 gap: Duration::from_secs(60),
                 body_bytes: 64 << 20,
@@ -95,26 +95,26 @@ impl ClientOptions {
     }
 }
 
-/// What a client takes from the world it runs in.
+/// The runtime environment of a client.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// Its clock.
+    /// The monotonic clock and timers.
     pub timer: TokioTimer,
-    /// The date, for signatures.
+    /// The wall clock, for certificates and signatures.
     pub date: DateClock,
-    /// Who looks names up.
+    /// The DNS resolver.
     pub names: Arc<dyn Resolve>,
 }
 
 impl Surroundings {
-    /// This clock, this date, and the system's names.
+    /// With the system's DNS resolver.
     #[must_use]
     pub fn new(timer: TokioTimer, date: DateClock) -> Self {
         Self { timer, date, names: Arc::new(SystemNames) }
     }
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct Client {
     url: BaseUrl,
     http2: Http2Use,
@@ -127,7 +127,7 @@ pub struct Client {
 struct Pools {
     http1: http1::Pool<LineConnect>,
     http2: http2::Pool<TokioTimer>,
-    /// Whether the server chose HTTP/2 the last time.
+    /// Whether the server chose HTTP/2 on the last connection.
     chose_http2: AtomicBool,
 }
 
@@ -139,15 +139,15 @@ pub struct Response {
     pub headers: ResponseHeaders,
     /// The body, which may still be arriving.
     pub body: ResponseBody,
-    /// Whether the request was sent twice because the first connection had been closed.
+    /// Whether the request was sent a second time because the first connection had been closed.
     pub resent: bool,
 }
 
 /// The headers of a response.
 pub enum ResponseHeaders {
-    /// As HTTP/1.1 brings them.
+    /// Headers of an HTTP/1.1 response.
     Http1(Headers),
-    /// As HTTP/2 brings them.
+    /// Headers of an HTTP/2 response.
     Http2(HeaderMap),
 }
 
@@ -171,7 +171,7 @@ impl From<Response> for Heard<ResponseHeaders, ResponseBody> {
 }
 
 impl ResponseHeaders {
-    /// The first header of this name, whatever its case.
+    /// The first header with this name, case-insensitive.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         match self {
@@ -181,16 +181,16 @@ impl ResponseHeaders {
     }
 }
 
-/// The body of a response. Dropped before its end, it is no longer wanted, and the server is told so.
+/// The body of a response. Dropping it before its end cancels the response at the server.
 pub enum ResponseBody {
-    /// Over a connection of its own.
+    /// A body on its own HTTP/1.1 connection.
     Http1(http1::Body<LineConnect>),
-    /// Over a stream among others.
+    /// A body on a stream of a shared HTTP/2 connection.
     Http2(http2::Body<TokioTimer>),
 }
 
 impl ResponseBody {
-    /// The next frame, or none at the end.
+    /// The next frame; `None` at the end.
     pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         match self {
             Self::Http1(body) => body.poll_frame(wake),
@@ -198,7 +198,7 @@ impl ResponseBody {
         }
     }
 
-    /// All of it in one piece. Most arrive in one read and are not copied.
+    /// The complete body. Most arrive in one read and are not copied.
     pub async fn collect(mut self) -> Result<Bytes, BodyFailure> {
         let Some(first) = self.frame().await else { return Ok(Bytes::new()) };
         let first = first?;
@@ -217,12 +217,12 @@ impl ResponseBody {
 }
 
 impl Client {
-    /// A client without connections. Nothing is looked up or opened before the first request.
+    /// A client without connections. DNS lookups and connections start with the first request.
     pub fn new(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
         Self::new_within(options, around, Reach::Targets)
     }
 
-    /// The same for a service beside this program that gives keys out, whose address no target may have.
+    /// The same for a credential endpoint next to this process, at an address that is blocked for targets.
     pub(crate) fn new_beside(options: &ClientOptions, around: &Surroundings) -> Result<Self, SettingError> {
         Self::new_within(options, around, Reach::Everything)
     }
@@ -251,20 +251,19 @@ impl Client {
         };
         let pools = (0..options.cores.max(1)).map(pools).collect::<Result<_, SettingError>>()?;
         let http2 = match (endpoint.scheme(), options.http2) {
-            // Nobody could agree.
+            // Without TLS there is no ALPN.
             (http1::Scheme::Http, Http2Use::WhereAgreed) => Http2Use::Never,
             (_, http2) => http2,
         };
         Ok(Self { url, http2, limits: options.limits, date: Arc::clone(&around.date), pools })
     }
 
-    /// The server's address.
+    /// The server's URL.
     #[must_use]
     pub const fn url(&self) -> &BaseUrl {
         &self.url
     }
 
-    /// Its clock.
     pub(crate) fn timer(&self) -> TokioTimer {
         *self.pools[0].http1.timer()
     }
@@ -273,14 +272,14 @@ impl Client {
         (self.date)()
     }
 
-    /// Sends a request and waits for the head of its response. Dropping the future takes the request back as far as
-    /// that can be done: the connection or its stream is closed.
+    /// Sends a request and waits for the response head. Dropping the future cancels the request as far as possible: its
+    /// connection or stream is closed.
     pub async fn send<Text: AsRef<str>>(&self, request: Request<'_, Text>) -> Result<Response, SendFailure> {
         let pools = &self.pools[CORE.with(Cell::get) % self.pools.len()];
         if self.http2 == Http2Use::Never {
             return http1::send(&pools.http1, request, &self.limits).await.map(Response::from);
         }
-        // Apart, so that what only this way needs is not carried by every request.
+        // Boxed, so that requests over HTTP/1.1 do not carry the larger future.
         Box::pin(self.send_either(pools, request)).await
     }
 
@@ -321,8 +320,9 @@ impl Client {
         }
     }
 
-    /// A new connection, or a stream on one that somebody else opened while we waited for our turn; but only a new one
-    /// for what was sent already: it must not meet a second one that is closing.
+    /// A new connection, or a stream on one that another request opened while this one waited for its turn. A request
+    /// that is sent for the second time always gets a new connection, so that it cannot meet another one that is
+    /// closing.
     async fn open(&self, pools: &Pools, resent: bool) -> Result<Opened, SendFailure> {
         let timer = pools.http1.timer();
         let until = Deadline::after(timer.monotonic(), self.limits.connect);
@@ -349,7 +349,7 @@ impl Client {
     }
 }
 
-/// What was opened to send over.
+/// A connection or stream that was opened.
 enum Opened {
     Http1(Connection<Line>),
     Http2 { lease: Lease<TokioTimer>, is_kept: bool },

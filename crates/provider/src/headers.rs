@@ -1,22 +1,24 @@
-//! The headers that go with every request of a target, checked once.
+//! The validated headers of every request of a target.
 
 use crate::http1::{Request, SendFailure};
+use crate::redact::without;
+use crate::target::CallError;
 use bytes::Bytes;
 use seawall_core::setting::SettingError;
 use std::fmt;
 
-/// A key, which no message, log or dump shows.
+/// A secret that is never written to messages, logs or debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A key by its text.
+    /// Wraps a secret.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself. Whoever takes it sees to it that nobody else does.
+    /// The secret itself. The caller must not disclose it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -33,7 +35,8 @@ impl fmt::Debug for Secret {
 pub(crate) struct FixedHeaders(Box<[(String, String)]>);
 
 impl FixedHeaders {
-    /// Our own headers, then those that settings add. One that would change what ours say is refused.
+    /// Combines the target's own headers with those from the settings. The error names one that would override the
+    /// former.
     pub(crate) fn new(own: Vec<(&str, String)>, extra: &[(String, String)]) -> Result<Self, SettingError> {
         let wrong = |name: &str, problem: &str| SettingError::new("headers", format!("{name}: {problem}"));
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
@@ -56,21 +59,36 @@ impl FixedHeaders {
         };
         for header in &all {
             if let Err(SendFailure::Unsendable(problem)) = request(std::slice::from_ref(header)).check() {
-                // Without the value, which may be a key.
+                // The value is not part of the message, because it may be a secret.
                 return Err(wrong(&header.0, problem));
             }
         }
         Ok(Self(all.into()))
     }
 
+    /// Removes the values of these headers from an error message: one of them is a credential.
+    pub(crate) fn hidden_in(&self, error: CallError) -> CallError {
+        let Some(words) = &error.words else { return error };
+        const OPEN: [&str; 4] = ["content-type", "accept", "anthropic-version", "anthropic-beta"];
+        let secrets = self.0.iter().filter(|(name, _)| !OPEN.contains(&name.as_str()));
+        let secrets = secrets.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
+        CallError { words: Some(without(words, secrets).into()), ..error }
+    }
+
     pub(crate) const fn pairs(&self) -> &[(String, String)] {
         &self.0
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{FixedHeaders, Secret};
+    use crate::target::CallError;
+    use seawall_core::failure::{Failure, FailureKind};
 
     fn extra(name: &str, value: &str) -> Result<Vec<(String, String)>, String> {
         let extra = [(name.to_owned(), value.to_owned())];
@@ -93,6 +111,18 @@ mod tests {
         assert_eq!(extra("host", "elsewhere"), Err(refusal.to_owned()));
         let refusal = extra("x-key", "hush\r\nx: y").unwrap_err();
         assert_eq!(refusal, "headers: x-key: a header's value holds a control character");
+    }
+
+    #[test]
+    fn a_key_is_not_quoted_whatever_it_looks_like() {
+        let own =
+            |value: &str| vec![("content-type", "text/any".to_owned()), ("authorization", value.to_owned())];
+        let extra = [("x-proxy-key".to_owned(), "open sesame".to_owned())];
+        let headers = FixedHeaders::new(own("Bearer plainword"), &extra).unwrap();
+        let words = "text/any: plainword and open sesame are wrong";
+        let error = CallError { failure: Failure::of(FailureKind::BadRequest), words: Some(words.into()) };
+        let shown = headers.hidden_in(error).words;
+        assert_eq!(shown.as_deref(), Some("text/any: [redacted] and [redacted] are wrong"));
     }
 
     #[test]

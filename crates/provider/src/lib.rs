@@ -1,13 +1,13 @@
-//! Carrying one attempt to one vendor, and bringing the answer back as it arrives.
+//! Clients of model vendors.
 //!
-//! A [`Target`] makes one attempt and says how it went: [`AnthropicTarget`], [`OpenAiTarget`] or [`BedrockTarget`], each in
-//! its own dialect, which whoever calls must speak. All of them go through a [`Client`]: [`way`] finds the server and opens
-//! a line to it, encrypted or not, [`http1`] or [`http2`] carry the request. Nothing here retries, and limits, budgets and
-//! breakers are not known: who asked for the attempt decides what a failure leads to.
+//! A [`Target`] makes one attempt and returns its result: [`AnthropicTarget`], [`OpenAiTarget`] or [`BedrockTarget`],
+//! each in its own dialect, which the user must produce. All of them use a [`Client`]: [`way`] resolves the server and
+//! opens a connection, with or without TLS, and [`http1`] or [`http2`] carry the request. Nothing here retries, and
+//! there are no limits, budgets or breakers: the pipeline decides what follows from a failure.
 //!
-//! [`LocalTarget`] asks a server in this process instead, by the same paths and without a socket.
+//! [`LocalTarget`] calls a server in this process instead, with the same paths and without a socket.
 //!
-//! Without the feature `client` there is only what a target is, and no network.
+//! Without the feature `client` there is only the [`Target`] interface, and no network code.
 
 mod answer;
 #[cfg(feature = "client")]
@@ -25,6 +25,7 @@ pub mod http2;
 mod local;
 #[cfg(feature = "client")]
 mod openai;
+mod redact;
 mod target;
 #[cfg(feature = "client")]
 mod tasks;
@@ -32,7 +33,7 @@ mod tasks;
 pub mod way;
 
 #[cfg(feature = "client")]
-pub use anthropic::{AnthropicKey, AnthropicOptions, AnthropicTarget};
+pub use anthropic::{ANTHROPIC_VERSION, AnthropicKey, AnthropicOptions, AnthropicTarget};
 #[cfg(feature = "client")]
 pub use bedrock::{
     BedrockOptions, BedrockTarget, CredentialOptions, Environment, EnvironmentCredentials, StaticCredentials,
@@ -46,4 +47,5 @@ pub use headers::Secret;
 pub use local::{LocalResponse, LocalTarget, Responding};
 #[cfg(feature = "client")]
 pub use openai::{OpenAiOptions, OpenAiTarget};
-pub use target::{Answer, Call, CallError, Calling, Frames, Target, TargetDialect};
+pub use redact::redacted;
+pub use target::{Answer, Call, CallError, Calling, Frames, ResponseReport, Target, TargetDialect};

@@ -1,8 +1,8 @@
-//! A server in this process, asked without a socket.
+//! Calls a server in this process without a socket.
 //!
-//! It is asked by the path and the body that a client would send, and what it responds is judged as any response is:
-//! status, headers, errors and words. It gets no key, no signature and no other header, for there is nobody in between
-//! who could be mistaken for somebody else. It knows no time limits of its own: who asks has them.
+//! The server receives the path and body that a client would send, and its response is processed like any other:
+//! status, headers, errors and messages. It receives no credential, no signature and no other header, because there is
+//! no network in between. It has no timeouts: those belong to the user.
 
 use crate::answer::{Heard, ReadHeader, conclude};
 use crate::target::{Answer, Call, CallError, Calling, Frames, Target, TargetDialect};
@@ -12,17 +12,17 @@ use seawall_wire::bedrock::{BedrockOperation, write_path};
 use std::future::Future;
 use std::pin::Pin;
 
-/// What a server in this process responds, once its head is there.
+/// The response of a server in this process, once its head is available.
 pub struct LocalResponse {
     /// The HTTP status.
     pub status: u16,
-    /// The headers, with names in lower case.
+    /// The headers, with lowercase names.
     pub headers: Vec<(&'static str, String)>,
-    /// The body, as it comes. Dropped, it is no longer wanted.
+    /// The body as it is produced. Dropping it cancels the response.
     pub frames: Box<dyn Frames>,
 }
 
-/// A response that is being waited for. Dropped, it is no longer wanted.
+/// A pending response. Dropping it cancels the request.
 pub type Responding = Pin<Box<dyn Future<Output = Result<LocalResponse, Failure>> + Send>>;
 
 type AskByPath = dyn Fn(&str, Bytes) -> Responding + Send + Sync;
@@ -36,7 +36,7 @@ pub struct LocalTarget {
 }
 
 impl LocalTarget {
-    /// Asks this model in this dialect; `ask` gets the path and the body.
+    /// A target for this model and dialect; `ask` receives the path and the body.
     #[must_use]
     pub fn new(
         dialect: TargetDialect,

@@ -1,4 +1,4 @@
-//! OpenAI chat completions over HTTP, at OpenAI or at whatever speaks the same (vLLM, Ollama, llama.cpp).
+//! OpenAI chat completions over HTTP, at OpenAI or any compatible server (vLLM, Ollama, llama.cpp).
 
 use crate::answer::conclude;
 use crate::client::Client;
@@ -10,20 +10,20 @@ use seawall_core::setting::SettingError;
 use seawall_wire::RequestLimits;
 use seawall_wire::openai::{for_upstream, read_request};
 
-/// How to ask an OpenAI chat completions endpoint.
+/// Settings of an OpenAI chat completions endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenAiOptions {
-    /// Our key there, if one is needed.
+    /// The gateway's key, if one is required.
     pub key: Option<Secret>,
-    /// Whether to ask for the usage of streams. Without it a stream's cost is only estimated; but some servers do not
-    /// know the wish and refuse it.
+    /// Whether to request the usage of streams. Without it the cost of a stream is only estimated, but some servers
+    /// reject the option.
     pub ask_for_usage: bool,
-    /// Further headers with every request.
+    /// Additional headers for every request.
     pub headers: Vec<(String, String)>,
 }
 
 impl OpenAiOptions {
-    /// Asks for usage, with no further headers.
+    /// Requests usage, with no additional headers.
     #[must_use]
     pub const fn new(key: Option<Secret>) -> Self {
         Self { key, ask_for_usage: true, headers: Vec::new() }
@@ -39,7 +39,7 @@ pub struct OpenAiTarget {
 }
 
 impl OpenAiTarget {
-    /// Asks through this client.
+    /// A target that uses this client.
     pub fn new(client: Client, options: &OpenAiOptions) -> Result<Self, SettingError> {
         let mut own = vec![("content-type", "application/json".to_owned())];
         if let Some(key) = &options.key {
@@ -61,12 +61,13 @@ impl OpenAiTarget {
             resend_on_stale: true,
         };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        conclude(response.into(), stream, TargetDialect::OpenAiChat).await
+        let concluded = conclude(response.into(), stream, TargetDialect::OpenAiChat).await;
+        concluded.map_err(|error| self.headers.hidden_in(error))
     }
 }
 
-/// The same request, asking for its usage; untouched where it asks already, or cannot be read: then the vendor says what
-/// is wrong with it.
+/// Adds the option to report usage. The body stays unchanged if it has the option already, or cannot be parsed: the
+/// vendor then reports the error.
 fn asking_for_usage(body: Bytes) -> Bytes {
     match read_request(&body, &RequestLimits::default()) {
         Ok(head) => for_upstream(&body, &head, &head.model),

@@ -1,33 +1,34 @@
-//! One model at one vendor, as the request path sees it.
+//! The interface of a target: one model at one vendor.
 
 use bytes::Bytes;
 use seawall_core::failure::Failure;
+use seawall_core::money::ServiceLevel;
 use seawall_wire::Dialect;
 use seawall_wire::chat::Usage;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What a target takes and answers in.
+/// The dialects that targets speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetDialect {
     /// Anthropic Messages.
     AnthropicMessages,
     /// OpenAI chat completions.
     OpenAiChat,
-    /// Amazon Bedrock's InvokeModel with an Anthropic model: its body without the model's name; a stream in the
-    /// service's binary frames around Anthropic's events.
+    /// Amazon Bedrock's InvokeModel with an Anthropic model: Anthropic's body without the model name; a stream wraps
+    /// Anthropic's events into the service's binary frames.
     BedrockInvoke,
-    /// Amazon Bedrock's Converse; a stream in binary frames.
+    /// Amazon Bedrock's Converse; a stream consists of binary frames.
     BedrockConverse,
 }
 
 impl TargetDialect {
-    /// Every dialect, in a fixed order.
+    /// All dialects, in a fixed order.
     pub const ALL: [Self; 4] =
         [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse];
 
-    /// Whose errors and headers come with it.
+    /// The vendor whose error format and headers it uses.
     #[must_use]
     pub const fn vendor(self) -> Dialect {
         match self {
@@ -38,56 +39,83 @@ impl TargetDialect {
     }
 }
 
-/// What is asked of a target.
+/// A call to a target.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The request in the target's own dialect.
+    /// The request in the target's dialect.
     pub body: Bytes,
-    /// Whether the answer is to come in pieces.
+    /// Whether a streamed answer is requested.
     pub stream: bool,
-    /// Features in trial that the caller asks for, where the target takes them in a header.
+    /// Beta features that the caller requests, for targets that take them in a header.
     pub betas: Vec<String>,
+    /// The dialect of the body; the target's default if `None`. See [`Target::takes`].
+    pub dialect: Option<TargetDialect>,
+    /// The version of Anthropic's API that the caller set, if it is not the default.
+    pub anthropic_version: Option<Box<str>>,
+    /// Headers of the caller that carry request parameters, with lowercase names. Only InvokeModel has such headers;
+    /// they are signed.
+    pub headers: Vec<(&'static str, Box<str>)>,
 }
 
 impl Call {
-    /// A call without features in trial.
+    /// A call in the target's default dialect, without additional headers.
     #[must_use]
     pub const fn new(body: Bytes, stream: bool) -> Self {
-        Self { body, stream, betas: Vec::new() }
+        Self { body, stream, betas: Vec::new(), dialect: None, anthropic_version: None, headers: Vec::new() }
     }
 }
 
-/// What a target brings back once it has said yes.
+/// A successful response.
 pub enum Answer {
-    /// All of it.
+    /// A complete answer that is not streamed.
     Whole {
         /// The body.
         body: Bytes,
-        /// What it used, where headers tell it.
-        told: Option<Usage>,
+        /// Usage and service level from the response headers, if any.
+        told: Option<ResponseReport>,
     },
-    /// Pieces, as they arrive.
+    /// A streamed answer.
     Stream(Box<dyn Frames>),
 }
 
-/// The pieces of an answer. Dropped, it is no longer wanted, and the way to the vendor is closed.
+/// What the response headers report. Only InvokeModel has such headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseReport {
+    /// The usage.
+    pub usage: Option<Usage>,
+    /// The service level, which determines the price.
+    pub service: ServiceLevel,
+    /// Headers that a caller of the same dialect receives unchanged, with lowercase names.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+/// The frames of a streamed answer. Dropping it cancels the response and closes the connection or stream.
 pub trait Frames: Send {
-    /// The next piece; nothing once the vendor has ended the answer, however it ended it.
+    /// The next frame; `None` once the vendor has ended the response, in whatever way.
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>>;
+
+    /// Usage and service level from the response headers, if any.
+    fn report(&self) -> Option<&ResponseReport> {
+        None
+    }
 }
 
 impl<Pieces: Frames + ?Sized> Frames for Box<Pieces> {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         (**self).poll_frame(context)
     }
+
+    fn report(&self) -> Option<&ResponseReport> {
+        (**self).report()
+    }
 }
 
-/// Why a call was not answered.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
-    /// What went wrong.
+    /// The failure.
     pub failure: Failure,
-    /// The vendor's own words, where the caller's request is at fault: short, and fit to be shown.
+    /// The vendor's message, if the caller's request is at fault: truncated and safe to display.
     pub words: Option<Box<str>>,
 }
 
@@ -97,13 +125,19 @@ impl From<Failure> for CallError {
     }
 }
 
-/// The attempt under way. Dropped, it is no longer wanted.
+/// A pending attempt. Dropping it cancels the attempt.
 pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Answer, CallError>> + Send + 'a>>;
 
-/// A target: makes one attempt per call, and never a second one by itself.
+/// A target. It makes exactly one attempt per call and never retries.
 pub trait Target: Send + Sync {
-    /// What it takes and answers in. Whoever calls translates.
+    /// The default dialect. The user translates to it.
     fn dialect(&self) -> TargetDialect;
+
+    /// Whether it also accepts calls in this dialect, and answers in it, if [`Call::dialect`] is set. Bedrock accepts
+    /// both of its own, so a request in either need not be translated.
+    fn takes(&self, dialect: TargetDialect) -> bool {
+        dialect == self.dialect()
+    }
 
     /// Starts an attempt.
     fn call(&self, call: Call) -> Calling<'_>;

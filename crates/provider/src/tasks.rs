@@ -1,11 +1,11 @@
-//! Where work is started that nobody waits for: the driver of an HTTP/2 connection, and looking a name up again.
+//! Spawns background tasks: HTTP/2 connection drivers, and renewals of DNS results and credentials.
 //!
-//! Both belong to the runtime of the core that asked, and end with it. Neither holds money, a permit or a caller's
-//! request, so that nothing is left unsettled when it is dropped.
+//! They run on the runtime of the core that started them and end with it. None of them holds money, a permit or a
+//! caller's request, so nothing is left unsettled when one is dropped.
 
 use std::future::Future;
 
-/// Starts tasks on the runtime of the calling thread.
+/// Spawns tasks on the runtime of the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokioTasks;
 

@@ -1,9 +1,9 @@
-//! Runs Seawall on a virtual clock.
+//! Runs Seawall on a virtual clock (deterministic simulation).
 //!
 //! [`World`] is an executor without threads, sockets or a real clock. Tasks are ordinary `Send` futures that wait
-//! through the world's timer; when all of them wait, the clock jumps to the next moment somebody waits for. Which of
-//! several ready tasks goes first is drawn from a seed, so that one seed is one order of events, always the same, and
-//! another seed is another order: races are explored instead of hoped for.
+//! through the world's timer; when all of them are waiting, the clock jumps to the next timer. Which of several
+//! runnable tasks is polled first is drawn from a seed. The same seed always gives the same order of events, and
+//! another seed gives another order, so that races are explored systematically.
 
 mod model;
 mod runtime;

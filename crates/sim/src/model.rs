@@ -19,14 +19,15 @@ pub struct ModelTarget {
 }
 
 impl ModelTarget {
-    /// A model in this world, asked in Anthropic's dialect. Faults are timed from this moment.
+    /// A model in this world that is called in the Anthropic dialect. The schedule of faults starts now.
     #[must_use]
     pub fn new(world: &World, engine: Engine) -> Self {
         let model = SharedModel::new(engine, world.clone());
         Self::asking(model, TargetDialect::AnthropicMessages, "")
     }
 
-    /// A model that others ask, too, in this dialect and, where that names the model outside of the request, by this name.
+    /// A model that other targets share, called in this dialect and, where the dialect puts the model's name outside
+    /// the request body, by this name.
     #[must_use]
     pub fn asking(model: SharedModel<World>, dialect: TargetDialect, name: &str) -> Self {
         let asked = model.clone();
@@ -37,7 +38,7 @@ impl ModelTarget {
         Self { model, target: Arc::new(target) }
     }
 
-    /// What the model would charge so far.
+    /// What the vendor has billed so far.
     #[must_use]
     pub fn bill(&self) -> Bill {
         self.model.meter().bill()
@@ -46,7 +47,7 @@ impl ModelTarget {
 
 async fn respond(play: Option<Play<World>>) -> Result<LocalResponse, Failure> {
     let mut play = play.ok_or(Failure::of(FailureKind::NotFound))?;
-    // Closed or reset before anything was said.
+    // The connection was closed or reset before the response began.
     let head = play.head().await.ok_or(Failure::of(FailureKind::Unreachable))?;
     let headers = head.headers().collect();
     Ok(LocalResponse { status: head.status, headers, frames: Box::new(Pieces(play)) })

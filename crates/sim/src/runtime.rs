@@ -1,4 +1,4 @@
-//! The world as the request path's runtime.
+//! The world as the runtime of the request path.
 
 use crate::world::World;
 use seawall_core::chance::Draw;
@@ -7,7 +7,7 @@ use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::future::Future;
 
 impl Runtime for World {
-    /// The virtual moment; the calendar starts at midnight of 15 November 2026.
+    /// The virtual time; the calendar starts at midnight of 15 November 2026.
     fn now(&self) -> Now {
         let now = World::now(self);
         Now::new(now, UtcTime::from_civil(2026, 11, 15) + (now - Timestamp::ZERO))

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A world of tasks and its clock. Cloning it gives another handle to the same world.
+/// A deterministic executor with a virtual clock. Cloning it gives another handle to the same world.
 ///
 /// ```
 /// use seawall_core::time::Timestamp;
@@ -31,12 +31,13 @@ pub struct World(Arc<Mutex<Shared>>);
 struct Shared {
     now: Timestamp,
     chance: SeededChance,
-    /// Tasks that are not being polled right now. A task is taken out for its turn, so that it may spawn and sleep.
+    /// Tasks that are not being polled right now. A task is taken out while it is polled, so that it may spawn and
+    /// sleep.
     tasks: BTreeMap<u64, Task>,
-    /// Tasks that can go on, and the same as a set, so that a task woken twice has one turn.
+    /// The runnable tasks, and the same as a set, so that a task that is woken twice is polled once.
     ready: Vec<u64>,
     is_ready: BTreeSet<u64>,
-    /// Who waits for which moment, in order; the number tells waits for the same moment apart.
+    /// The wakers by their time, in order; the number tells timers of the same time apart.
     timers: BTreeMap<(Timestamp, u64), Waker>,
     next_number: u64,
 }
@@ -47,7 +48,7 @@ impl Shared {
         self.next_number
     }
 
-    /// One of the ready tasks, as the seed decides.
+    /// Picks one of the runnable tasks, as the seed decides.
     fn choose(&mut self) -> Option<u64> {
         if self.ready.is_empty() {
             return None;
@@ -64,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// Jumps to the next moment that somebody waits for, and returns who does.
+    /// Advances the clock to the next timer, and returns the wakers of all timers at that time.
     fn next_moment(&mut self) -> Option<Vec<Waker>> {
         let (moment, _) = *self.timers.first_key_value()?.0;
         self.now = self.now.max(moment);
@@ -75,7 +76,7 @@ impl Shared {
 }
 
 impl World {
-    /// An empty world. The seed decides which of several ready tasks goes first.
+    /// An empty world. The seed decides which of several runnable tasks is polled first.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Shared {
@@ -89,19 +90,19 @@ impl World {
         })))
     }
 
-    /// The virtual moment.
+    /// The virtual time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.shared().now
     }
 
-    /// A draw from the world's seed.
+    /// A pseudo-random number from the world's seed.
     #[must_use]
     pub fn draw(&self) -> Draw {
         self.shared().chance.draw()
     }
 
-    /// Adds a task. It begins when the world runs.
+    /// Adds a task. It is first polled when the world runs.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut shared = self.shared();
         let number = shared.number();
@@ -115,19 +116,19 @@ impl World {
         self.sleep_until(self.now() + wait)
     }
 
-    /// Waits until this virtual moment.
+    /// Waits until this virtual time.
     #[must_use]
     pub fn sleep_until(&self, moment: Timestamp) -> Sleep {
         Sleep { world: self.clone(), moment, registered: None }
     }
 
-    /// Runs until nothing can happen any more. Tasks that wait for what never comes are left where they are;
-    /// returns how many.
+    /// Runs until no task can make progress. Tasks that wait for something that never happens stay pending; returns how
+    /// many.
     pub fn run(&self) -> usize {
         self.run_until(Timestamp::NEVER)
     }
 
-    /// Runs until this moment. Returns how many tasks are left.
+    /// Runs until this time. Returns how many tasks are left.
     pub fn run_until(&self, end: Timestamp) -> usize {
         loop {
             self.run_ready();
@@ -135,7 +136,7 @@ impl World {
                 let mut shared = self.shared();
                 let next = shared.timers.first_key_value().map(|((moment, _), _)| *moment);
                 if next.is_none_or(|moment| moment > end) {
-                    // Time passes whether anybody waits for it or not, except towards a moment that never comes.
+                    // Time advances to the end even without a timer, unless the end is `NEVER`.
                     if end != Timestamp::NEVER {
                         shared.now = shared.now.max(end);
                     }
@@ -143,7 +144,7 @@ impl World {
                 }
                 shared.next_moment()
             };
-            // Outside the lock: waking takes it again.
+            // Outside the lock, because waking takes it again.
             due.into_iter().flatten().for_each(Waker::wake);
         }
     }
@@ -155,7 +156,7 @@ impl World {
                 let Some(number) = shared.choose() else { return };
                 (number, shared.tasks.remove(&number))
             };
-            // Woken after it had ended.
+            // The task was woken after it had ended.
             let Some(mut task) = task else { continue };
             let waker = Waker::from(Arc::new(TaskWaker { number, world: self.clone() }));
             if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
@@ -165,7 +166,7 @@ impl World {
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
-        // A panicking task does not spoil the world for the test that looks at it afterwards.
+        // A panicking task must not poison the world for the test that inspects it afterwards.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -181,7 +182,7 @@ impl Wake for TaskWaker {
     }
 }
 
-/// A wait on the virtual clock. Dropped, it waits no more.
+/// A timer on the virtual clock. Dropping it cancels the wait.
 pub struct Sleep {
     world: World,
     moment: Timestamp,
@@ -227,7 +228,7 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(millis)
     }
 
-    /// What the tasks of a world noted, with the moment.
+    /// What the tasks of a world recorded, with the time.
     fn play(seed: u64, waits: &[Vec<u64>]) -> (Vec<(Timestamp, usize)>, Timestamp) {
         let world = World::new(seed);
         let diary = Arc::new(Mutex::new(Vec::new()));
@@ -267,7 +268,7 @@ mod tests {
         world.spawn(async move {
             let long = inside.sleep(Duration::from_secs(60));
             let mut long = Box::pin(long);
-            // Polled once, so that it waits, and then dropped.
+            // Polled once, so that the timer is registered, and then dropped.
             std::future::poll_fn(|context| {
                 let _ = long.as_mut().poll(context);
                 std::task::Poll::Ready(())

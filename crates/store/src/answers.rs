@@ -1,32 +1,33 @@
-//! Answers that are kept, to be given again.
+//! The answer cache: answers that are stored so that they can be served again.
 //!
-//! Which answer may be kept, in whose place and for how long is [`StoreRule`](seawall_core::cache_policy::StoreRule)'s
-//! word; a store looks and replaces in one step, so that a weaker answer never takes a stronger one's place in between.
+//! [`StoreRule`](seawall_core::cache_policy::StoreRule) decides which answer is stored, which one it may replace and
+//! for how long it is kept. A store compares and replaces in one atomic step, so that a weaker answer can never
+//! overwrite a stronger one that was stored in between.
 
 use crate::StoreError;
 use seawall_core::cache_policy::{CacheKey, KeptAnswer, NewAnswer, StoreDecision};
 use seawall_core::time::UtcTime;
 use std::future::Future;
 
-/// An answer that was kept.
+/// An answer from the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAnswer {
-    /// Its text.
+    /// The text of the answer.
     pub text: Box<str>,
-    /// Who gave it, and when.
+    /// The grade of the model that produced the answer, and the time at which it was stored.
     pub kept: KeptAnswer,
 }
 
-/// Answers by what they answer.
+/// The answer cache, keyed by the question that an answer belongs to.
 pub trait Answers: Send + Sync {
-    /// What lies there, as long as it can be served at all.
+    /// Returns the cached answer, as long as it may be served at all, fresh or stale.
     fn load(
         &self,
         key: &CacheKey,
         now: UtcTime,
     ) -> impl Future<Output = Result<Option<StoredAnswer>, StoreError>> + Send;
 
-    /// Keeps an answer, unless it should not be.
+    /// Stores an answer, unless the rule says that it must not be cached or must not replace the present one.
     fn store(
         &self,
         key: &CacheKey,

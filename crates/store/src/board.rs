@@ -1,4 +1,4 @@
-//! Where nodes tell each other how they stand, and share out what only some may do.
+//! The status board on which nodes publish their state, and leases for what only some nodes may do at a time.
 
 use crate::StoreError;
 use seawall_core::breaker::{NodeId, ProbeLease};
@@ -7,22 +7,23 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// How one node stands. What the parts mean is the nodes' business; the board only carries them.
+/// The published state of one node. The nodes define what the parts mean; the board stores them as opaque bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
-    /// Later views of a node have a higher number; an older one changes nothing.
+    /// A later view of a node has a higher number. Publishing an older view changes nothing.
     pub sequence: u64,
-    /// By topic.
+    /// Opaque state by topic.
     pub parts: BTreeMap<Box<str>, Box<[u8]>>,
 }
 
-/// Every node that was heard of lately. Their number is the size of the fleet.
+/// Every node that is currently alive. The number of entries is the size of the fleet.
 pub type Fleet = BTreeMap<NodeId, NodeView>;
 
-/// The board that all nodes read.
+/// The status board that all nodes read.
 pub trait Board: Send + Sync {
-    /// Tells how this node stands, and that it lives: for so long. An older view than the one on the board changes
-    /// nothing, not even how long the node lives. A node that has not lived, or has left, may begin with any number.
+    /// Publishes the state of this node, and that the node is alive for the given time to live. A view older than the
+    /// published one changes nothing, not even the time to live. A node that was never published, has expired or has
+    /// left may start with any number.
     fn publish(
         &self,
         node: NodeId,
@@ -31,39 +32,41 @@ pub trait Board: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Takes a node off, because it is leaving.
+    /// Removes a node that is shutting down.
     fn leave(&self, node: NodeId, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Every node that lives.
+    /// Returns every node that has not expired.
     fn read(&self, now: Now) -> impl Future<Output = Result<Fleet, StoreError>> + Send;
 }
 
-/// A node that would probe a target.
+/// A request of one node to probe a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeAsk<'a> {
-    /// Which target.
+    /// The target to probe.
     pub target: &'a str,
-    /// Episode, stage, and how many probes it would send.
+    /// The episode and stage of the breaker, and the number of probes that the node wants to send.
     pub wants: ProbeLease,
-    /// How many the whole fleet may send in this stage.
+    /// The number of probes that the whole fleet may send in this stage.
     pub stage_size: u32,
-    /// Who asks.
+    /// The node that wants to probe.
     pub node: NodeId,
-    /// For how long it keeps them, unless it gives them back.
+    /// The lease expires after this time, unless it is given back earlier.
     pub lasts: Duration,
 }
 
-/// The probes of the fleet, shared out.
+/// Leases of half-open probes, so that the whole fleet together sends no more probes than a stage allows.
 pub trait Probes: Send + Sync {
-    /// As many as are left, and no more than asked for; none if others have them. Asking again replaces what this node had
-    /// of the stage. An earlier episode or stage than the latest that was asked for gets none.
+    /// Grants as many probes as are left, at most the requested number; none if other nodes hold all of them. A second
+    /// request replaces what this node held of the stage. A request for an earlier episode or stage than the latest one
+    /// gets none.
     fn lease(
         &self,
         ask: &ProbeAsk<'_>,
         now: Now,
     ) -> impl Future<Output = Result<ProbeLease, StoreError>> + Send;
 
-    /// This node sends no more of these. Of another episode or stage than the latest it changes nothing.
+    /// Returns a lease: this node sends no more probes of it. A lease of another episode or stage than the latest
+    /// changes nothing.
     fn give_back(
         &self,
         target: &str,

@@ -1,62 +1,62 @@
-//! Who is already at work on a request.
+//! Idempotency keys: which requests are in progress or already done.
 //!
-//! A client that lost its connection sends the same request again. The first to claim it does the work; whoever comes
-//! while that lasts is told so, whoever comes later is told that it is done, and nobody pays twice. The same name with
-//! another request behind it is a mistake of the client and named as one. A worker that died frees its claim when the
-//! claim has lasted.
+//! A client that lost its connection sends the same request again. The first one claims the key and does the work. A
+//! duplicate that arrives meanwhile gets `InProgress`, a later one gets `Done`, so that no request is paid for twice.
+//! The same key with a different request is a mistake of the client and reported as such. The claim of a worker that
+//! crashed expires after its time limit.
 
 use crate::StoreError;
 use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
 
-/// A request as its caller named it.
+/// A request with the idempotency key that its caller chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimAsk<'a> {
-    /// Whose request; another caller's name is another name.
+    /// The caller that sent the request. Keys of different callers are independent of each other.
     pub caller: u64,
-    /// What the caller called it. Stores never write it down as it is.
+    /// The idempotency key. Stores keep only a hash of it.
     pub name: &'a str,
-    /// A hash of the request: the same name must mean the same request.
+    /// A hash of the request: the same key must mean the same request.
     pub fingerprint: u64,
-    /// Nobody can still be at work on it after this.
+    /// The claim expires after this time, because no worker can still be processing the request.
     pub lasts: Duration,
-    /// How long it is remembered after its end.
+    /// How long the key is remembered after the request has ended.
     pub keep: Duration,
 }
 
-/// The answer to who wants to work on a request.
+/// The outcome of an attempt to claim a request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a claim that is neither finished nor given up holds others up"]
 pub enum ClaimDecision<C> {
-    /// Nobody else does: go on.
+    /// The claim was granted: process the request.
     Yours(C),
-    /// Somebody does.
+    /// The request is being processed.
     InProgress,
-    /// It has been done.
+    /// The request has been processed.
     Done,
-    /// Somebody was, and ended before it could say what became of it.
+    /// The worker that held the claim ended before it could record the outcome.
     OutcomeUnknown,
-    /// Another request has this name.
+    /// The key was used for a different request.
     OtherRequest,
 }
 
-/// Claims to requests.
+/// A store of idempotency keys.
 pub trait Claims: Send + Sync {
-    /// The right to work on a request.
+    /// The right to process a request.
     type Claim: Send + 'static;
 
-    /// Claims a request.
+    /// Claims a request, or reports why that is not possible.
     fn claim(
         &self,
         ask: &ClaimAsk<'_>,
         now: Now,
     ) -> impl Future<Output = Result<ClaimDecision<Self::Claim>, StoreError>> + Send;
 
-    /// It has been done; it will not be done again while it is remembered. A claim that was lost meanwhile changes
-    /// nothing; it is lost from the moment on at which it has lasted.
+    /// Marks the request as done; it will not be processed again while its key is remembered. A claim that was lost
+    /// meanwhile changes nothing. A claim counts as lost from the moment at which it expires.
     fn finish(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// It was not done, and is free again. A claim that was lost meanwhile changes nothing.
+    /// Marks the request as not done, which frees its key. A claim that was lost meanwhile changes nothing.
     fn give_up(&self, claim: Self::Claim, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

@@ -1,67 +1,67 @@
-//! The callers we know.
+//! The directory of known callers.
 //!
-//! What a caller is entitled to is read here and nowhere else. A caller is found by the hash of what it proves itself with:
-//! a key, or an issuer's name for it. The key itself is kept nowhere.
+//! This is the only source for what a caller is entitled to. A caller is found by the hash of its credential: an API
+//! key, or a subject that an issuer vouches for. The key itself is never stored.
 
 use crate::StoreError;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use std::future::Future;
 
-/// A hash of what a caller proves itself with.
+/// The hash of a caller's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CredentialHash(pub [u8; 32]);
 
-/// A caller.
+/// A caller as the directory stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallerRecord {
-    /// Its number.
+    /// The caller's number, by which quotas and the ledger know it.
     pub caller: u64,
-    /// A name for people.
+    /// A display name.
     pub name: Box<str>,
-    /// What it is entitled to.
+    /// The tier that the caller is entitled to.
     pub tier: Tier,
-    /// An operator's word on which models it may use at most.
+    /// The highest grade of model that an operator allows this caller, if restricted.
     pub clamp: Option<Ceiling>,
-    /// Since when it is known.
+    /// When the caller was added.
     pub created: UtcTime,
-    /// Since when it may not ask any more.
+    /// When the credential was revoked, if it was.
     pub revoked: Option<UtcTime>,
 }
 
-/// What became of a new caller.
+/// The outcome of adding a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a caller that was there already was not changed"]
 pub enum AddDecision {
-    /// It is known from now on.
+    /// The caller was added.
     Added,
-    /// Its credential is another's, or its own from before. Nothing has changed.
+    /// The credential is already in the directory, for this or another caller. Nothing has changed.
     Known,
 }
 
-/// The callers we know, by their credentials.
+/// The known callers, keyed by credential.
 pub trait Directory: Send + Sync {
-    /// Who proves itself with this, revoked ones included.
+    /// Finds the caller with this credential. Revoked callers are returned, too.
     fn find(
         &self,
         credential: &CredentialHash,
     ) -> impl Future<Output = Result<Option<CallerRecord>, StoreError>> + Send;
 
-    /// Takes in a caller.
+    /// Adds a caller.
     fn add(
         &self,
         credential: &CredentialHash,
         record: &CallerRecord,
     ) -> impl Future<Output = Result<AddDecision, StoreError>> + Send;
 
-    /// This credential is good for nothing from now on. Whether it was known. The first time counts.
+    /// Revokes a credential. Returns whether it was known. When it is revoked twice, the first time stamp stays.
     fn revoke(
         &self,
         credential: &CredentialHash,
         at: UtcTime,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Changes what a caller is entitled to. Whether it was known.
+    /// Changes what a caller is entitled to. Returns whether it was known.
     fn entitle(
         &self,
         credential: &CredentialHash,
@@ -69,7 +69,7 @@ pub trait Directory: Send + Sync {
         clamp: Option<Ceiling>,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// All callers in the order of their credentials, `most` at a time, after this one.
+    /// Lists all callers in the order of their credentials, at most `most` per page, starting after this one.
     fn list(
         &self,
         after: Option<CredentialHash>,

@@ -1,9 +1,9 @@
-//! Numbers and texts as bytes.
+//! Canonical encoding of numbers and texts as bytes.
 //!
-//! Every value has one encoding and no other, so that what is hashed or compared as bytes is equal exactly when the values
-//! are. Reading never panics: what is cut short, too long or written in a longer way than it need be is `None`.
+//! Every value has exactly one encoding, so that hashes or bytes are equal exactly when the values are. Decoding never
+//! panics: input that is truncated, too long or not in its shortest form gives `None`.
 
-/// Seven bits a byte, the lowest first; the eighth says that there is more.
+/// Writes a LEB128 varint: seven bits a byte, the lowest first; the eighth bit marks that more bytes follow.
 pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(low_bits(number) | 0x80);
@@ -12,7 +12,7 @@ pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(low_bits(number));
 }
 
-/// Behind its length.
+/// Writes a text, prefixed with its length.
 pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
     put_number(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
@@ -22,7 +22,7 @@ const fn low_bits(number: u64) -> u8 {
     number.to_le_bytes()[0] & 0x7f
 }
 
-/// Bytes that are still to be read.
+/// The bytes that have not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         for place in 0..10 {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit.
+            // Nine bytes hold 63 bits, so that the tenth byte has room for one.
             if place == 9 && bits > 1 {
                 return None;
             }
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing must be left.
+    /// Succeeds only if no bytes are left.
     pub(crate) fn end(self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

@@ -1,45 +1,46 @@
-//! What goes wrong with a store.
+//! Errors of stores.
 
 use std::fmt;
 
-/// A store could not do what it was asked to.
+/// A store could not carry out an operation.
 ///
-/// Whose fault it is, is never the caller's: whoever gets this goes on without the store, on the careful side.
+/// It is never the fault of the caller whose request is being served. The code that receives this error goes on without
+/// the store and decides on the careful side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, or did not answer in time. Nobody knows whether the operation took place; each is made so
-    /// that it may be tried again.
+    /// The store is unreachable or did not respond in time. It is unknown whether the operation took effect; every
+    /// operation is idempotent and may be retried.
     #[error("the {store} store is away: {reason}")]
     Away {
-        /// Which store.
+        /// The store that failed.
         store: &'static str,
-        /// What was seen of it.
+        /// The error that was observed.
         reason: Box<str>,
     },
-    /// It answered what it should not, or holds what nobody has written. Trying again does not help.
+    /// The store gave an invalid response, or holds data that Seawall did not write. A retry does not help.
     #[error("the {store} store is broken: {reason}")]
     Broken {
-        /// Which store.
+        /// The store that failed.
         store: &'static str,
-        /// What was seen of it.
+        /// The error that was observed.
         reason: Box<str>,
     },
 }
 
 impl StoreError {
-    /// It cannot be reached.
+    /// The store cannot be reached.
     #[must_use]
     pub fn away(store: &'static str, reason: impl fmt::Display) -> Self {
         Self::Away { store, reason: reason.to_string().into() }
     }
 
-    /// It makes no sense.
+    /// The store's response or its data are invalid.
     #[must_use]
     pub fn broken(store: &'static str, reason: impl fmt::Display) -> Self {
         Self::Broken { store, reason: reason.to_string().into() }
     }
 
-    /// Whether trying again, later, can help.
+    /// Whether a later retry can succeed.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         matches!(self, Self::Away { .. })

@@ -1,8 +1,9 @@
-//! The authority over money.
+//! The ledger: the authority over money.
 //!
-//! A node spends what it has leased and tells the ledger in totals what that came to; calls themselves arrive as events,
-//! each once however often it is told. Posted and lent together never pass the cap that was in force when it was lent. All
-//! figures can be asked for; none is ever changed but by an event, a lease or a reconciliation.
+//! A node spends from its leases and reports its spending to the ledger as running totals. The calls themselves are
+//! posted as events; each counts once, however often it is posted. What is posted and leased together never exceeds the
+//! cap that was in force when the lease was granted. All figures can be read; only an event, a lease or a
+//! reconciliation changes them.
 
 use crate::StoreError;
 use crate::usage::{CallId, UsageEvent};
@@ -16,33 +17,33 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What became of a batch of events.
+/// The outcome of posting a batch of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Posted {
-    /// Events that were new.
+    /// The number of events that were new.
     pub new: usize,
-    /// Events that had been told before; they changed nothing.
+    /// The number of events that had been posted before. They changed nothing.
     pub known: usize,
 }
 
-/// Calls, what they used and what that cost.
+/// The number of calls, their usage and their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
-    /// What they used.
+    /// The usage of these calls.
     pub usage: Usage,
-    /// What that cost.
+    /// The cost of that usage.
     pub cost: Money,
 }
 
 impl Totals {
-    /// One more call.
+    /// Adds one call.
     pub fn add(&mut self, event: &UsageEvent) {
         self.join(&Self { calls: 1, usage: event.usage, cost: event.cost });
     }
 
-    /// All of these as well.
+    /// Adds other totals to these.
     pub fn join(&mut self, other: &Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.usage.input = self.usage.input.saturating_add(other.usage.input);
@@ -53,59 +54,60 @@ impl Totals {
     }
 }
 
-/// The books of one day.
+/// The ledger of one day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DayTotals {
-    /// By tier, in the order of [`Tier::ALL`](seawall_core::vocabulary::Tier::ALL).
+    /// Totals by tier, in the order of [`Tier::ALL`](seawall_core::vocabulary::Tier::ALL).
     pub tiers: [Totals; 3],
-    /// By model, in the order of their names.
+    /// Totals by model, sorted by model name.
     pub models: Vec<(Arc<str>, Totals)>,
-    /// What is lent and written off, by tier.
+    /// Leased and written-off amounts, by tier.
     pub lent: [LentBooks; 3],
-    /// How many callers there were.
+    /// The number of distinct callers.
     pub callers: u64,
 }
 
-/// A node that wants money.
+/// A node's request for a lease of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
-    /// Which lease.
+    /// The lease to raise or renew.
     pub lease: LeaseId,
-    /// What is wanted in all, what was granted before included.
+    /// The total amount wanted, including what was granted before.
     pub total: Money,
-    /// For how long.
+    /// How long the lease lasts without renewal.
     pub lasts: Duration,
 }
 
-/// Part of the events of some time, and where the next part begins.
+/// One page of the events in a time range, and the cursor of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventPage {
-    /// In the order of time, then of their names.
+    /// Events ordered by time, then by call id.
     pub events: Vec<UsageEvent>,
-    /// Where to go on; none at the end.
+    /// The cursor of the next page; none on the last one.
     pub next: Option<(UtcTime, CallId)>,
 }
 
-/// The books that all nodes share.
+/// The ledger that all nodes share.
 pub trait Ledger: Send + Sync {
-    /// Raises a lease as far as the caps allow, and renews it. Without raising it, this is how a lease is renewed.
+    /// Raises a lease as far as the caps allow, and renews it. An ask that does not raise the total only renews it.
     fn lease(
         &self,
         ask: &LeaseAsk,
         now: Now,
     ) -> impl Future<Output = Result<LeaseDecision, StoreError>> + Send;
 
-    /// A node tells what it has spent of its leases and gives back, in totals. Returns how each stands.
+    /// Reports what a node has spent of its leases and what it gives back, as running totals. Returns the state of each
+    /// lease.
     fn report(
         &self,
         reports: &[LeaseReport],
         now: Now,
     ) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
 
-    /// Writes off what nodes have left that did not renew in time. Returns what was written off.
+    /// Writes off the unreported rest of leases that were not renewed in time. Returns those leases.
     fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
 
-    /// It has been found out what the calls on a lease that was written off cost.
+    /// Corrects a lease that was written off, once it is known what its calls cost.
     fn reconcile(
         &self,
         lease: LeaseId,
@@ -113,30 +115,31 @@ pub trait Ledger: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<ReconcileDecision, StoreError>> + Send;
 
-    /// Other caps from now on. Returns what is to come back for them to hold on `day`.
+    /// Changes the caps. Returns the amount that has to be given back for them to hold on `day`.
     fn set_limits(
         &self,
         limits: BudgetLimits,
         day: u64,
     ) -> impl Future<Output = Result<Vec<Recall>, StoreError>> + Send;
 
-    /// Takes calls into the books, all or none of them; a call that is there already changes nothing.
+    /// Posts calls, all or none of them. A call that was posted before changes nothing.
     fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<Posted, StoreError>> + Send;
 
-    /// The books of a day.
+    /// Returns the ledger of a day.
     fn day(&self, day: u64) -> impl Future<Output = Result<DayTotals, StoreError>> + Send;
 
-    /// What one caller has spent on a day.
+    /// Returns what one caller has spent on a day.
     fn caller(&self, day: u64, caller: u64) -> impl Future<Output = Result<Totals, StoreError>> + Send;
 
-    /// Who has spent most on a day, most first; of equal ones the lower number first.
+    /// Returns the callers that spent most on a day, highest first; of equal ones, the lower caller number first.
     fn top_spenders(
         &self,
         day: u64,
         how_many: usize,
     ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
 
-    /// The calls that ended in this time, in pages of at most `most`. The page begins with `from`, or at the beginning.
+    /// Returns the calls that ended in this time range, in pages of at most `most`. The page begins at the cursor
+    /// `from`, or at the beginning.
     fn events(
         &self,
         time: Range<UtcTime>,

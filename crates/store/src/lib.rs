@@ -1,23 +1,24 @@
-//! Keeps what Seawall must remember between requests.
+//! Stores the state that Seawall must keep between requests.
 //!
-//! Operations are shaped like what is meant (`reserve`, `post`, `claim`), not like a map: a backend that is shared by
-//! a fleet can then do each in one step. `core` decides; a store makes the decision and its effect one.
+//! Operations are shaped like the intent (`reserve`, `post`, `claim`), not like a key-value map, so that a backend
+//! shared by a fleet can carry out each one atomically. `core` takes the decision; a store applies the decision and its
+//! effect in one step.
 //!
-//! | trait | what it keeps |
+//! | trait | what it stores |
 //! | --- | --- |
-//! | [`Quotas`] | limits, names of requests and callers' money of the day, in one decision |
-//! | [`Ledger`] | leases, calls and what they cost: the authority over money |
+//! | [`Quotas`] | rate limits, idempotency keys and callers' daily budgets, in one decision |
+//! | [`Ledger`] | leases, calls and their cost: the authority over money |
 //! | [`Sessions`] | the turns of conversations, and their tokens |
-//! | [`Answers`] | answers that may be given again |
-//! | [`Directory`] | who may ask, and what they are entitled to |
-//! | [`Switches`] | what operators have switched, and the trail of it |
-//! | [`Board`] | how every node stands |
-//! | [`Probes`] | which node may probe a target |
-//! | [`Claims`] | who is at work on a request |
-//! | [`Line`] | who waits for a model |
+//! | [`Answers`] | the answer cache |
+//! | [`Directory`] | the known callers and what they are entitled to |
+//! | [`Switches`] | the state of the switches, and the audit trail |
+//! | [`Board`] | the published state of every node |
+//! | [`Probes`] | leases of half-open probes |
+//! | [`Claims`] | idempotency keys |
+//! | [`Line`] | the queue of requests that wait for a model |
 //!
-//! Every operation may be tried again: an answer that was lost on the way is the usual case, not the rare one. A store that
-//! is away says so at once; what to do without it is for whoever asked.
+//! Every operation may be retried, because a lost response is a usual case and not a rare one. A store that cannot be
+//! reached returns an error at once; the caller of the operation decides how to go on without it.
 
 mod answers;
 pub mod away;
@@ -47,7 +48,7 @@ pub use away::{
 };
 pub use board::{Board, Fleet, NodeView, ProbeAsk, Probes};
 pub use books::{
-    Attempt, Books, BooksStats, Charge, CorrectError, CountMark, Hold, Journal, JournalRecord, NameMark,
+    Attempt, Books, BooksStats, CorrectError, CountMark, Hold, Journal, JournalRecord, LimitCharge, NameMark,
     NoJournal, NoRecord, Noted, ReserveError, Unwritten,
 };
 pub use claims::{ClaimAsk, ClaimDecision, Claims};
@@ -67,7 +68,8 @@ pub use usage::{CallId, Certainty, UsageEvent};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, and goes on with what a panicking thread left behind: the books are whole between two steps.
+/// Locks a mutex and ignores poisoning, because the state behind it is consistent after every single step, even if a
+/// thread has panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

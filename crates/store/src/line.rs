@@ -1,28 +1,28 @@
-//! The line of those that wait for a model, as the nodes' own business.
+//! The queue of requests that wait for a model.
 //!
-//! A line lives in one process: who waits holds a connection that no other node has.
+//! A queue belongs to one process, because a waiting request holds a connection that no other node has.
 
 use seawall_core::queue::{Departure, EnterDecision, QueueRequest, QueueStats, QueueTicket};
 use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Grade;
 
-/// Those that wait for a model.
+/// The queue of requests that wait for a model.
 pub trait Line: Send + Sync {
-    /// Wants to wait.
+    /// Enqueues a request, unless the queue refuses it.
     fn enter(&self, request: &QueueRequest, now: Timestamp) -> EnterDecision;
 
-    /// Who gets a place at a model of this grade.
+    /// Dequeues the request that gets the next concurrency slot at a model of this grade.
     fn next(&self, grade: Grade, now: Timestamp) -> Option<Departure>;
 
-    /// Does not want to wait any longer.
+    /// Removes a request whose caller no longer wants to wait.
     fn cancel(&self, ticket: QueueTicket, now: Timestamp) -> Option<Departure>;
 
-    /// Who has waited too long; to be asked until nobody has.
+    /// Removes one request that has waited too long. Call it repeatedly until it returns `None`.
     fn pop_expired(&self, now: Timestamp) -> Option<Departure>;
 
-    /// When to ask for those next.
+    /// When [`pop_expired`](Self::pop_expired) should be called next.
     fn next_deadline(&self) -> Option<Timestamp>;
 
-    /// The line at a glance.
+    /// A snapshot of the queue's statistics.
     fn stats(&self, now: Timestamp) -> QueueStats;
 }

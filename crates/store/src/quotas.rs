@@ -1,8 +1,8 @@
-//! Who may do how much: one decision over everything that a caller's request touches.
+//! Admission: one decision over every limit that a caller's request touches.
 //!
-//! Limits, the name that the caller gave the request, and the caller's money of the day are decided together: all have
-//! room and all are charged, or one has not and nothing is. A refusal leaves no trace. What was taken is a receipt; it is
-//! settled with the truth, once, and what is never settled stays charged.
+//! Rate limits, the request's idempotency key and the caller's daily budget are decided together: either all have room
+//! and all are charged, or nothing is. A refusal leaves no trace. A grant returns a receipt, which is settled once with
+//! the actual usage. A receipt that is never settled stays charged in full.
 
 use crate::StoreError;
 use crate::claims::ClaimAsk;
@@ -18,70 +18,71 @@ use std::time::Duration;
 /// The most limits that one decision may look at.
 pub const MOST_LIMITS: usize = 16;
 
-/// What a request asks of every limit at once.
+/// The admission request over all limits at once.
 #[derive(Clone, Debug)]
 pub struct QuotaAsk<'a> {
-    /// Whose request it is: the records of one home lie together, so that one step can decide over all of them. A
-    /// caller's own number; for a guest the number of the address, which its cookies share.
+    /// The partition of the state: all records of one home are stored together, so that one atomic step can decide over
+    /// them. It is the caller's own number; for a guest it is the number of the address, which all its cookies share.
     pub home: u64,
-    /// Every group it counts in.
+    /// Every quota group that the request counts in.
     pub scopes: &'a [Scope],
-    /// What it takes.
+    /// The units that the request takes.
     pub cost: Cost,
-    /// What it takes of its caller's money of the day, where that is limited.
+    /// What the request may take of its caller's daily budget, where that is limited.
     pub money: Option<MoneyAsk>,
-    /// The name its caller gave it, where there is one.
+    /// The idempotency key, where the caller sent one.
     pub claim: Option<ClaimAsk<'a>>,
 }
 
-/// The most that a request may cost its caller's day.
+/// The most that a request may take of its caller's daily budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoneyAsk {
-    /// Whose day.
+    /// The caller that pays.
     pub caller: u64,
-    /// The most it can cost.
+    /// The highest possible cost of the request.
     pub worst: Money,
-    /// What the caller may spend on a day.
+    /// The caller's daily cap.
     pub cap: Money,
-    /// Nobody can still be at work on it after this; then it is charged at its worst. A settlement that comes later
-    /// puts the truth in its place as long as the day is remembered.
+    /// The hold expires after this time, because no worker can still be processing the request; it is then charged at
+    /// its worst-case cost. A later settlement still replaces that with the actual cost, as long as the day is
+    /// remembered.
     pub lasts: Duration,
 }
 
-/// The answer to a request.
+/// The outcome of an admission request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what was granted is to be settled"]
 pub enum AdmitDecision<R> {
-    /// Everything had room and was charged.
+    /// Every limit had room and was charged.
     Granted {
-        /// What was taken.
+        /// What was taken, to be settled later.
         receipt: R,
-        /// The limit with the least left.
+        /// The limit with the least remaining.
         tightest: LimitView,
     },
-    /// Some limit has no room now.
+    /// A limit has no room now.
     RetryAfter(Refusal),
-    /// Some limit is smaller than the request itself.
+    /// The request is larger than the whole capacity of a limit.
     TooLarge {
-        /// Which.
+        /// The limit that refused the request.
         limit: LimitId,
-        /// Its size.
+        /// The capacity of that limit.
         capacity: u32,
     },
-    /// The caller's day has less left than the request may cost.
+    /// The caller's daily budget has less left than the request may cost.
     DayShort(DayShortage),
-    /// A request of this name is being worked on.
+    /// A request with this idempotency key is being processed.
     InProgress,
-    /// A request of this name has been done.
+    /// A request with this idempotency key has been processed.
     Done,
-    /// A request of this name was being worked on by a process that has ended; nobody knows what became of it.
+    /// A request with this idempotency key was being processed by a process that has ended; its outcome is unknown.
     OutcomeUnknown,
-    /// Another request has this name.
+    /// The idempotency key was used for a different request.
     OtherRequest,
 }
 
 impl<R> AdmitDecision<R> {
-    /// The same decision with another form of receipt.
+    /// Converts the receipt and keeps the decision.
     pub fn map<S>(self, receipt_of: impl FnOnce(R) -> S) -> AdmitDecision<S> {
         match self {
             Self::Granted { receipt, tightest } => {
@@ -98,32 +99,32 @@ impl<R> AdmitDecision<R> {
     }
 }
 
-/// What a request has truly taken.
+/// The actual usage of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Of the limits.
+    /// Units taken from the limits.
     pub cost: Cost,
-    /// Of the caller's money.
+    /// Money taken from the caller's daily budget.
     pub money: Money,
-    /// Whether it was answered: then it is not to be done again under its name.
+    /// Whether the request was answered. If so, it must not be processed again under its idempotency key.
     pub done: bool,
 }
 
-/// Limits, claims and callers' money of the day, decided in one step.
+/// Rate limits, idempotency keys and callers' daily budgets, decided in one step.
 pub trait Quotas: Send + Sync {
-    /// What was taken by one request.
+    /// What one request has taken.
     type Receipt: Send + 'static;
 
-    /// Takes what the request asks for from everything, or from nothing. Names that are claimed are looked at first,
-    /// then limits, then money.
+    /// Takes what the request needs from every limit, or from none. Idempotency keys are checked first, then limits,
+    /// then money.
     fn reserve(
         &self,
         ask: &QuotaAsk<'_>,
         now: Now,
     ) -> impl Future<Output = Result<AdmitDecision<Self::Receipt>, StoreError>> + Send;
 
-    /// Corrects what was taken to what it truly was: the rest goes back to the windows it came from, what went beyond
-    /// becomes debt.
+    /// Corrects what was taken to the actual usage: the rest is returned to the windows it came from, and usage beyond
+    /// the reservation becomes debt.
     fn settle(
         &self,
         receipt: Self::Receipt,
@@ -131,7 +132,7 @@ pub trait Quotas: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Gives everything back: the request was never made.
+    /// Returns everything, as if the request had never been made.
     fn refund(
         &self,
         receipt: Self::Receipt,
@@ -140,7 +141,7 @@ pub trait Quotas: Send + Sync {
         self.settle(receipt, Spent::default(), now)
     }
 
-    /// What is left of every limit of these scopes. Changes nothing.
+    /// Returns what is left of every limit of these scopes, without changing anything.
     fn view(
         &self,
         home: u64,
@@ -148,6 +149,6 @@ pub trait Quotas: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<ArrayVec<LimitView, MOST_LIMITS>, StoreError>> + Send;
 
-    /// Other limits from now on. A limit of the same name and period keeps its counts.
+    /// Changes the limits. A limit with the same name and period keeps its counts.
     fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<(), SettingError>;
 }

@@ -1,4 +1,4 @@
-//! Conversations: what was said last, and how many tokens it took.
+//! Conversations: their last turns, and how many tokens they have used.
 
 use crate::StoreError;
 use seawall_core::budget::SessionTokens;
@@ -7,37 +7,38 @@ use seawall_core::time::{Now, UtcTime};
 use std::future::Future;
 use std::time::Duration;
 
-/// A conversation to which nothing was added for this long is forgotten: its turns, its tokens and its requests.
+/// A conversation expires this long after its last addition, together with its turns, tokens and known requests.
 pub const SESSION_LIFE: Duration = Duration::from_secs(24 * 3_600);
-/// So many of a conversation's last turns are kept, and so many of its last requests are known when they come again.
+/// How many of the last turns of a conversation are kept, and how many of its last requests are recognised as
+/// duplicates.
 pub const MOST_TURNS: usize = 256;
 
-/// A conversation as its caller named it.
+/// The key of a conversation, as its caller named it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey {
-    /// Whose conversation; another caller's name is another conversation.
+    /// The owner of the conversation. Names of different callers are independent of each other.
     pub caller: u64,
-    /// What the caller called it. Stores never write it down as it is.
+    /// The name that the caller chose. Stores keep only a hash of it.
     pub name: Box<str>,
 }
 
 /// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTurn {
-    /// Who spoke.
+    /// The speaker of the turn.
     pub role: Role,
-    /// What was said.
+    /// The text of the turn.
     pub text: Box<str>,
-    /// Its tokens, as well as we know.
+    /// The number of tokens, exact or estimated.
     pub tokens: u64,
-    /// When.
+    /// When the turn was added.
     pub at: UtcTime,
 }
 
-/// The turns of conversations, and what they have used.
+/// The turns of conversations, and their token usage.
 pub trait Sessions: Send + Sync {
-    /// Adds what was said for one request, and the tokens it took, all or nothing. The same request again changes nothing,
-    /// not even how long the conversation is remembered.
+    /// Adds the turns of one request and its tokens, all or nothing. The same request again changes nothing, not even
+    /// the expiry of the conversation.
     fn append(
         &self,
         session: &SessionKey,
@@ -47,7 +48,7 @@ pub trait Sessions: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The last `most` turns that are kept, oldest first. Of a conversation that is unknown or forgotten, none.
+    /// Returns the last `most` turns that are kept, oldest first. An unknown or expired conversation has none.
     fn load(
         &self,
         session: &SessionKey,
@@ -55,7 +56,7 @@ pub trait Sessions: Send + Sync {
         now: Now,
     ) -> impl Future<Output = Result<Vec<StoredTurn>, StoreError>> + Send;
 
-    /// What a conversation has used; nothing is held here.
+    /// Returns the tokens that a conversation has used. This store keeps no token holds.
     fn tokens(
         &self,
         session: &SessionKey,
@@ -63,11 +64,11 @@ pub trait Sessions: Send + Sync {
     ) -> impl Future<Output = Result<SessionTokens, StoreError>> + Send;
 }
 
-/// Tokens of one request.
+/// The tokens of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionUse {
-    /// Of input.
+    /// Input tokens.
     pub input: u64,
-    /// Of output.
+    /// Output tokens.
     pub output: u64,
 }

@@ -1,104 +1,93 @@
-//! What operators have switched, and who did when and why.
+//! The operator's switches, and the audit trail of their changes.
 //!
-//! Every change, and every attempt that was refused, is a record that carries the hash of the one before it: none can be
-//! taken out or changed without breaking the chain.
+//! Every change, and every attempt that was refused, is a record that contains the hash of the previous one. No record
+//! can be removed or altered without breaking the chain.
 
 use crate::StoreError;
+use seawall_core::budget::Correction;
 use seawall_core::evaluator::{Protection, Protections, Switch};
-use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
-use seawall_core::vocabulary::{Ceiling, Mode, Tier};
+use seawall_core::vocabulary::{Ceiling, Mode};
 use std::future::Future;
 
-/// How everything is switched.
+/// The state of all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchState {
-    /// Switches and modes.
+    /// Kill switches, and the mode of each protection.
     pub protections: Protections,
-    /// An operator's word on which models may be used at most.
+    /// The highest grade of model that an operator allows, if restricted.
     pub ceiling: Option<Ceiling>,
-    /// How many changes led here.
+    /// The number of changes that led to this state.
     pub version: u64,
 }
 
-/// One change.
+/// One change of the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchChange {
-    /// A switch is thrown.
+    /// Turns a switch on or off.
     Throw(Switch, bool),
-    /// A protection does something else.
+    /// Sets the mode of a protection.
     SetMode(Protection, Mode),
-    /// Models are held down, or set free.
+    /// Sets the ceiling for models, or removes it.
     SetCeiling(Option<Ceiling>),
-    /// What was posted for a call is replaced. It is carried out by the books; here is only who ordered it.
-    CorrectPosting {
-        /// The day that it was posted to, counted from 1970.
-        day: u64,
-        /// Whose call it was.
-        caller: u64,
-        /// The tier that paid for it.
-        tier: Tier,
-        /// What was posted.
-        charged: Money,
-        /// What it really cost.
-        cost: Money,
-    },
+    /// Replaces what was posted for a call. The books carry this out; the trail only records the order.
+    CorrectPosting(Correction),
 }
 
-/// Who wants a change, and why.
+/// The order of an operator to make a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeOrder {
-    /// What is to change.
+    /// The change to make.
     pub change: SwitchChange,
-    /// Who says so.
+    /// The operator who ordered it.
     pub who: Box<str>,
-    /// As what: the name of a role.
+    /// The name of the operator's role.
     pub role: Box<str>,
-    /// Why.
+    /// The reason that the operator gave.
     pub why: Box<str>,
-    /// When.
+    /// When it was ordered.
     pub at: UtcTime,
-    /// Whether it is only written down that somebody tried.
+    /// Whether the order was refused; then only the attempt is recorded.
     pub refused: bool,
 }
 
-/// One line of the trail.
+/// One record of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// Counted from 0.
+    /// The position in the trail, counted from 0.
     pub number: u64,
-    /// What was ordered.
+    /// The order that is recorded.
     pub order: ChangeOrder,
-    /// The hash of the record before it; zeros for the first.
+    /// The hash of the previous record; zeros for the first.
     pub before: [u8; 32],
     /// The hash of this record.
     pub hash: [u8; 32],
 }
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an order may have come too late"]
 pub enum ChangeDecision {
-    /// It was carried out, or written down if it was refused.
+    /// The order was carried out, or, if it was refused, recorded.
     Recorded(SwitchState),
-    /// Somebody was quicker: how everything is switched is not how whoever ordered thought. Nothing has changed.
+    /// The state has changed since the operator read it (compare-and-set failed). Nothing was changed.
     Outdated(SwitchState),
 }
 
-/// What operators have switched.
+/// A store of the operator's switches and their audit trail.
 pub trait Switches: Send + Sync {
-    /// How everything is switched.
+    /// Returns the state of all switches.
     fn read(&self) -> impl Future<Output = Result<SwitchState, StoreError>> + Send;
 
-    /// Carries an order out if everything still is as in version `seen`. One that was refused is written down whatever
-    /// was seen; it changes nothing else, and no version.
+    /// Carries an order out if the state still has version `seen`. A refused order is recorded whatever version was
+    /// seen; it changes neither the state nor the version.
     fn order(
         &self,
         order: &ChangeOrder,
         seen: u64,
     ) -> impl Future<Output = Result<ChangeDecision, StoreError>> + Send;
 
-    /// The trail from this number on, `most` at a time.
+    /// Returns the audit trail from this number on, at most `most` records.
     fn trail(
         &self,
         from: u64,

@@ -1,17 +1,18 @@
-//! The trail of what operators have ordered: a chain of hashes.
+//! The audit trail of the operators' orders: a hash chain.
 //!
-//! The hash of a record is SHA-256 over its encoding, and the encoding carries the hash of the record before it. Who changes
-//! a record, takes one out, puts one in or swaps two has to write every later hash anew; who has kept one later hash
-//! elsewhere notices. What the chain cannot show by itself is that its end was cut off.
+//! The hash of a record is SHA-256 over its encoding, which includes the hash of the previous record. Changing,
+//! removing, inserting or swapping records therefore requires rewriting every later hash, which is noticed by comparing
+//! with any later hash that was kept elsewhere. The chain alone cannot show that its end was cut off.
 //!
-//! The encoding: one byte for its version (1), the number of the record, the 32 bytes of the hash before it, the time in
-//! nanoseconds since 1970, one byte for whether it was refused, the change, then who, role and why. Numbers take seven
-//! bits a byte, the lowest first; texts stand behind their length, so that none can pretend to be another. A change is its
-//! kind and then names: 0 with a switch and a byte for on, 1 with a protection and a mode, 2 with a ceiling or nothing, 3
-//! with a day, a caller, a tier, what was posted and what it cost.
+//! The encoding: one byte for its version (1), the number of the record, the 32 bytes of the previous hash, the time in
+//! nanoseconds since 1970, one byte for whether it was refused, the change, then who, role and why. Numbers are varints
+//! of seven bits a byte, the lowest first. Texts are prefixed with their length, so that no text can be mistaken for
+//! another field. A change is its kind followed by names: 0 with a switch and a byte for on, 1 with a protection and a
+//! mode, 2 with a ceiling or nothing, 3 with a day, a caller, a tier, what was posted and what it cost.
 
 use crate::encoding::{Reader, put_number, put_text};
 use crate::switches::{AuditRecord, ChangeOrder, SwitchChange, SwitchState};
+use seawall_core::budget::Correction;
 use seawall_core::evaluator::{Protection, Switch};
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
@@ -24,16 +25,16 @@ const SET_MODE: u8 = 1;
 const SET_CEILING: u8 = 2;
 const CORRECT_POSTING: u8 = 3;
 
-/// A record does not follow from the one before it, or is not what its hash says.
+/// A record does not continue the chain, or does not match its own hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the trail is broken at number {number}")]
 pub struct BrokenTrail {
-    /// The number that should have stood there.
+    /// The number that the record at this position should have.
     pub number: u64,
 }
 
-/// Whether these records, which follow one another, are as they were written. A part of a trail may begin anywhere; what
-/// its first record says of the one before is then taken at its word.
+/// Verifies that consecutive records are unchanged. A part of a trail may begin anywhere; the previous hash in its
+/// first record cannot be checked and is trusted.
 pub fn verify(records: &[AuditRecord]) -> Result<(), BrokenTrail> {
     let mut before: Option<&AuditRecord> = None;
     for record in records {
@@ -54,7 +55,7 @@ pub fn verify(records: &[AuditRecord]) -> Result<(), BrokenTrail> {
 }
 
 impl AuditRecord {
-    /// The record of an order that comes after `last`.
+    /// Creates the record of an order that follows `last`.
     #[must_use]
     pub fn after(last: Option<&Self>, order: ChangeOrder) -> Self {
         let (number, before) = last.map_or((0, [0; 32]), |last| (last.number.saturating_add(1), last.hash));
@@ -63,7 +64,7 @@ impl AuditRecord {
         record
     }
 
-    /// The bytes that are hashed. The hash itself is not among them.
+    /// Returns the bytes that are hashed. They do not include the hash itself.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let ChangeOrder { change, who, role, why, at, refused } = &self.order;
@@ -87,7 +88,7 @@ impl AuditRecord {
                 bytes.push(SET_CEILING);
                 put_text(&mut bytes, ceiling.map_or("", Ceiling::name));
             }
-            SwitchChange::CorrectPosting { day, caller, tier, charged, cost } => {
+            SwitchChange::CorrectPosting(Correction { day, caller, tier, charged, cost }) => {
                 bytes.push(CORRECT_POSTING);
                 put_number(&mut bytes, day);
                 put_number(&mut bytes, caller);
@@ -102,8 +103,8 @@ impl AuditRecord {
         bytes
     }
 
-    /// The way back. None of what no record is written as. Its hash is that of the bytes: who has kept a hash elsewhere
-    /// compares.
+    /// Decodes a record; `None` for bytes that no record encodes to. The hash is computed from the bytes, so that it
+    /// can be compared with a hash that was kept elsewhere.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
@@ -118,13 +119,13 @@ impl AuditRecord {
                 let protection = Protection::parse(reader.text()?).ok()?;
                 SwitchChange::SetMode(protection, Mode::parse(reader.text()?).ok()?)
             }
-            CORRECT_POSTING => SwitchChange::CorrectPosting {
+            CORRECT_POSTING => SwitchChange::CorrectPosting(Correction {
                 day: reader.number()?,
                 caller: reader.number()?,
                 tier: Tier::parse(reader.text()?).ok()?,
                 charged: Money::from_nanos(reader.number()?),
                 cost: Money::from_nanos(reader.number()?),
-            },
+            }),
             SET_CEILING => SwitchChange::SetCeiling(match reader.text()? {
                 "" => None,
                 name => Some(Ceiling::parse(name).ok()?),
@@ -139,7 +140,7 @@ impl AuditRecord {
 }
 
 impl SwitchState {
-    /// How everything is switched after this order, which is carried out unless it was refused.
+    /// Returns the state after this order, which is carried out unless it was refused.
     #[must_use]
     pub fn after(mut self, order: &ChangeOrder) -> Self {
         if order.refused {
@@ -149,7 +150,7 @@ impl SwitchState {
             SwitchChange::Throw(switch, on) => self.protections.throw(switch, on),
             SwitchChange::SetMode(protection, mode) => self.protections.set_mode(protection, mode),
             SwitchChange::SetCeiling(ceiling) => self.ceiling = ceiling,
-            SwitchChange::CorrectPosting { .. } => {}
+            SwitchChange::CorrectPosting(_) => {}
         }
         self.version = self.version.saturating_add(1);
         self
@@ -167,6 +168,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use proptest::sample::select;
+    use seawall_core::budget::Correction;
     use seawall_core::evaluator::{Protection, Switch};
     use seawall_core::money::Money;
     use seawall_core::time::UtcTime;
@@ -182,7 +184,7 @@ mod tests {
             (any::<u64>(), any::<u64>(), select(Tier::ALL.to_vec()), any::<u64>(), any::<u64>()).prop_map(
                 |(day, caller, tier, charged, cost)| {
                     let [charged, cost] = [charged, cost].map(Money::from_nanos);
-                    SwitchChange::CorrectPosting { day, caller, tier, charged, cost }
+                    SwitchChange::CorrectPosting(Correction { day, caller, tier, charged, cost })
                 }
             ),
         ]
@@ -220,7 +222,7 @@ mod tests {
         assert!(hash.starts_with(HASH), "{hash}");
     }
 
-    /// The beginning of what `sha256sum` says of those bytes.
+    /// The beginning of the output of `sha256sum` over those bytes.
     const HASH: &str = "135bd05bbc074cb0";
 
     proptest! {
@@ -258,7 +260,7 @@ mod tests {
                     place
                 }
                 2 => {
-                    // The forger makes the record itself right again, and breaks the next.
+                    // The forger recomputes the hash of this record, which breaks the link to the next one.
                     broken[place].order.why = "forged!!!".into();
                     let before = place.checked_sub(1).map(|before| broken[before].clone());
                     broken[place] = AuditRecord::after(before.as_ref(), broken[place].order.clone());
@@ -270,7 +272,8 @@ mod tests {
                 }
                 4 => {
                     broken.swap(place, place + 1);
-                    // The first of a part may have any number, and is right by itself unless it says it is the first.
+                    // The first record of a part may have any number, and is valid on its own unless it claims to be
+                    // the first.
                     if place == 0 { 2 } else { place }
                 }
                 _ => {

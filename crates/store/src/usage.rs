@@ -1,27 +1,28 @@
-//! What a call has used and cost, as a line of the books.
+//! The usage and cost of a call, as an event of the ledger.
 
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
 use std::sync::Arc;
 
-/// The name of one call to a model: the request it was made for, and which try it was. The same call told twice is one.
+/// The id of one call to a model: the request it was made for, and the number of the attempt. Events with the same id
+/// are duplicates and count once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
-    /// The request.
+    /// The id of the request.
     pub request: u128,
-    /// Which try, counted from 0.
+    /// The number of the attempt, counted from 0.
     pub attempt: u32,
 }
 
-/// How sure an amount is.
+/// How reliable an amount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
-    /// The vendor has told what was used.
+    /// The vendor reported the usage.
     Told,
-    /// Counted by us, because the vendor did not get to tell.
+    /// We counted the usage, because the vendor's report did not arrive.
     Counted,
-    /// Nobody knows: the most that it can have been.
+    /// The usage is unknown and assumed to be the worst case.
     Worst,
 }
 
@@ -29,7 +30,7 @@ impl Certainty {
     /// Every value, in order.
     pub const ALL: [Self; 3] = [Self::Told, Self::Counted, Self::Worst];
 
-    /// The name in books and logs.
+    /// The label in the ledger and in logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,22 +44,22 @@ impl Certainty {
 /// One call that cost something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageEvent {
-    /// Which call.
+    /// The id of the call.
     pub id: CallId,
-    /// When it ended.
+    /// When the call ended.
     pub at: UtcTime,
-    /// The day whose money it is, counted from 1970: the day it was reserved on.
+    /// The day whose budget pays, in days since 1970: the day on which it was reserved.
     pub day: u64,
-    /// Who asked.
+    /// The caller that pays.
     pub caller: u64,
-    /// The tier whose money it is.
+    /// The tier whose budget pays.
     pub tier: Tier,
     /// The vendor's name of the model.
     pub model: Arc<str>,
-    /// What it used.
+    /// The usage of the call.
     pub usage: Usage,
-    /// What that cost.
+    /// The cost of that usage.
     pub cost: Money,
-    /// How sure that is.
+    /// How reliable usage and cost are.
     pub certainty: Certainty,
 }

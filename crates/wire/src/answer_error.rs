@@ -1,20 +1,20 @@
-//! Why an answer or a stream was not understood.
+//! Errors of the readers of upstream answers and streams.
 
 use crate::sse::SseError;
 
-/// An answer that cannot be accounted for.
+/// An answer from which neither content nor usage can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is not JSON, or a field is not what it must be.
+    /// The body is not JSON, or a field has the wrong type.
     #[error("the answer cannot be read: {problem}")]
     Unreadable {
-        /// What is wrong, and where.
+        /// The parse error, with its position.
         problem: String,
     },
-    /// It is something else than a message.
+    /// The body is valid JSON but not a message, for example an error object.
     #[error("the answer is no message but {kind:?}")]
     NotAMessage {
-        /// What it calls itself.
+        /// The value of the body's type field.
         kind: String,
     },
 }
@@ -25,18 +25,18 @@ impl AnswerError {
     }
 }
 
-/// A stream that cannot be accounted for any further.
+/// A stream that cannot be parsed any further; the reader fails with the same error from then on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// It is no stream of events within the limits.
+    /// The byte stream is not a valid event stream, or exceeds the limits on line and event size.
     #[error(transparent)]
     Sse(#[from] SseError),
-    /// An event that matters is not what it must be.
+    /// The payload of an event that carries content, usage or the ending does not have the expected shape.
     #[error("{event} cannot be read: {problem}")]
     Unreadable {
-        /// The event's name.
+        /// The event type.
         event: &'static str,
-        /// What is wrong, and where.
+        /// The parse error, with its position.
         problem: String,
     },
 }

@@ -1,16 +1,20 @@
-//! The text inside events of content, found without parsing them.
+//! Extracts generated text from content events without parsing them.
 //!
-//! Where an answer passes through, its events are not read into values. What accounts need of them is how much the model has
-//! said: the strings behind a few keys. One pass over the bytes finds them; nothing is checked, copied or allocated.
+//! When an answer passes through, its events are not parsed into values. Accounting only needs the amount of generated
+//! output, which is in the string values of a few keys. One scan over the bytes finds them; it validates nothing,
+//! copies nothing and does not allocate.
 
+use crate::chat::StreamEvent;
 use memchr::{memchr, memchr2};
 use seawall_core::tokens::OutputMeter;
 
-/// Keys behind which stands what the model has said, in a piece of an answer of Anthropic's dialect or Bedrock's.
+/// Keys whose values are generated output, in a delta of Anthropic's dialect or Bedrock's.
 const SAID: &[&[u8]] = &[b"text", b"thinking", b"partial_json", b"input"];
-/// The same in the calls of OpenAI's dialect.
+/// Keys that occur only in thinking deltas of those dialects.
+const THOUGHT: &[&[u8]] = &[b"thinking", b"signature", b"reasoningContent"];
+/// Keys whose values are generated output, in a tool call of OpenAI's dialect.
 const CALLED: &[&[u8]] = &[b"arguments", b"name"];
-/// The same in a whole answer of any dialect.
+/// Keys whose values are generated output, in a whole answer of any dialect.
 const ANSWERED: &[&[u8]] = &[
     b"text",
     b"content",
@@ -23,20 +27,23 @@ const ANSWERED: &[&[u8]] = &[
     b"input",
     b"data",
 ];
-/// What is quoted from the request is no output.
+/// Marks text quoted from the request, which is not output. The scan stops there.
 const QUOTED: &[u8] = b"citation";
 
-/// Adds what a delta of Anthropic's dialect or Bedrock's says.
-pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) {
+/// Adds the output of a delta of Anthropic's dialect or Bedrock's to the meter, and classifies the event.
+pub(crate) fn add_delta(meter: &mut OutputMeter, json: &[u8]) -> StreamEvent {
+    let mut is_thinking = false;
     each_string(json, |key, value| {
         if SAID.contains(&key) {
             meter.add_json(value);
         }
+        is_thinking |= THOUGHT.contains(&key);
         key != QUOTED
     });
+    if is_thinking { StreamEvent::Thinking } else { StreamEvent::Content }
 }
 
-/// Adds what calls of OpenAI's dialect say.
+/// Adds the output of tool calls of OpenAI's dialect to the meter.
 pub(crate) fn add_calls(meter: &mut OutputMeter, json: &[u8]) {
     each_string(json, |key, value| {
         if CALLED.contains(&key) {
@@ -46,7 +53,8 @@ pub(crate) fn add_calls(meter: &mut OutputMeter, json: &[u8]) {
     });
 }
 
-/// Notes a block that begins, by the name of its kind: some hold what is billed and not shown.
+/// Registers the start of a content block. Some block types contain output that is billed but not shown; the meter then
+/// knows that its count may be too low.
 pub(crate) fn note_block(meter: &mut OutputMeter, json: &[u8]) {
     meter.note_block();
     each_string(json, |key, value| {
@@ -59,8 +67,8 @@ pub(crate) fn note_block(meter: &mut OutputMeter, json: &[u8]) {
     });
 }
 
-/// The most tokens that a whole answer can have whose vendor did not say how many: its text, or, where a call's input
-/// stands in it as JSON, all of it.
+/// Upper bound of the output tokens of a whole answer whose vendor reported no usage: the length of its text, or of the
+/// whole body if it contains a tool call whose input is a JSON value instead of a string.
 #[must_use]
 pub fn most_tokens(body: &[u8]) -> u64 {
     let (mut meter, mut has_calls) = (OutputMeter::default(), false);
@@ -74,8 +82,8 @@ pub fn most_tokens(body: &[u8]) -> u64 {
     if has_calls { body.len() as u64 } else { meter.upper() }
 }
 
-/// Calls `on_string` with each string that stands behind a key, as it is written between its quotes, until that says no.
-/// Where the key is followed by something else, the value is empty.
+/// Calls `on_string` with each key and its string value, still escaped, until the callback returns false. If the value
+/// is not a string, it is passed as empty.
 fn each_string<'a>(json: &'a [u8], mut on_string: impl FnMut(&'a [u8], &'a [u8]) -> bool) {
     let mut rest = json;
     while let Some((text, behind)) = next_string(rest) {
@@ -93,7 +101,7 @@ fn each_string<'a>(json: &'a [u8], mut on_string: impl FnMut(&'a [u8], &'a [u8])
     }
 }
 
-/// The next string, without its quotes, and what stands behind it.
+/// The next string without its quotes, and the bytes after it.
 fn next_string(json: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = memchr(b'"', json)? + 1;
     let mut at = start;

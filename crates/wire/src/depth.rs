@@ -1,35 +1,38 @@
-//! How deep brackets nest, and how long the lists near the top are.
+//! Limits nesting depth and list length of a JSON body before it is parsed.
 //!
-//! Asked before anything is parsed, so that no reader behind it meets a body that is built to exhaust its stack or its
-//! memory, and so that what only passes through is held to the same bounds as what is read. One look at each byte
-//! serves both questions. **What it will not do.** Of bytes that are not JSON it may say anything; and lists far inside, such
-//! as in the input of a tool, are a caller's own business.
+//! The check runs first, so that no parser receives a body that is built to exhaust its stack or memory, and so that a
+//! body that only passes through is held to the same limits as one that is parsed. One pass over the bytes checks both
+//! limits.
+//!
+//! **What it does not do.** It does not validate JSON: for other bytes the result is arbitrary. It does not count lists
+//! deep inside the body, such as those in a tool's input; the depth and body size limits bound those.
 
-/// In how many of the outer levels lists are counted: turns are at the second, parts of a turn at the fourth, and parts
-/// of what a tool has said at the sixth. What tools are given begins below.
+/// Lists are counted in this many outer levels: turns are at level 2, parts of a turn at level 4, parts of a tool
+/// result at level 6. Tool inputs begin below.
 const COUNTED_LEVELS: usize = 6;
-/// The longest name that is shown of a field.
+/// Field names in error messages are truncated to this length.
 const LONGEST_NAME: usize = 64;
 
-/// What a look at brackets and commas finds.
+/// Result of the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BracketDecision {
-    /// Nothing to say against it.
+    /// The body is within both limits.
     Fits,
-    /// It nests deeper than allowed.
+    /// The nesting depth exceeds the limit.
     TooDeep,
-    /// A list near the top has more members than allowed; the byte at which the first of these is announced.
+    /// A list in the outer levels has too many items. Carries the offset of the comma before the first excess item.
     TooMany(usize),
 }
 
-/// Whether brackets outside of strings nest deeper than `limit`. Of bytes that are not JSON it may say either.
+/// Whether brackets outside of strings nest deeper than `limit`. For bytes that are not JSON the result is arbitrary.
 pub(crate) fn nests_deeper_than(limit: usize, json: &[u8]) -> bool {
     look_at_brackets(json, limit, usize::MAX) == BracketDecision::TooDeep
 }
 
-/// Whether brackets outside of strings nest no deeper than `limit`, and no list near the top has more than `members`.
+/// Checks that brackets outside of strings nest at most `limit` deep, and that no list in the outer levels has more
+/// than `members` items.
 pub(crate) fn look_at_brackets(json: &[u8], limit: usize, members: usize) -> BracketDecision {
-    // How many more commas each of the outer levels may have; in an object, and in the outermost bracket, any number.
+    // Remaining commas per outer level. Objects and the outermost bracket are not limited.
     let mut left = [usize::MAX; COUNTED_LEVELS + 1];
     let mut depth = 0_usize;
     let mut at = 0;
@@ -60,18 +63,18 @@ pub(crate) fn look_at_brackets(json: &[u8], limit: usize, members: usize) -> Bra
     BracketDecision::Fits
 }
 
-/// One bracket on the way to a place.
+/// One open bracket on the path to an offset.
 #[derive(Default)]
 struct Step<'a> {
     is_list: bool,
-    /// Members of a list before the one that the way goes through.
+    /// Number of items of the list before the one on the path.
     before: usize,
-    /// The field of an object that the way goes through.
+    /// The field of the object on the path.
     name: &'a [u8],
 }
 
-/// The way to the innermost bracket around a byte, as callers know it: `messages.3.content`. Only for who is refused: it
-/// looks at everything before that byte a second time.
+/// The path of the innermost bracket around an offset, as shown to callers: `messages.3.content`. It scans the body a
+/// second time up to that offset, so it is only used to build an error message.
 pub(crate) fn way_to(json: &[u8], place: usize) -> String {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut text: &[u8] = &[];
@@ -102,7 +105,7 @@ fn shown(name: &[u8]) -> String {
     text.chars().filter(|character| !character.is_control()).collect()
 }
 
-/// The place behind the quote that ends the string whose content begins at `at`.
+/// The offset after the closing quote of the string whose content begins at `at`.
 fn string_end(json: &[u8], mut at: usize) -> usize {
     loop {
         let rest = json.get(at..).unwrap_or_default();
@@ -141,7 +144,7 @@ mod tests {
             (r#"{"a":[1,2],"b":[1,2],"c":3,"d":4,"e":5}"#, None),
             (r#"{"a":["1,,,2","\",,"]}"#, None),
             (r#"{"a":[[1,2],[3,4]],"b":[{"c":1,"d":2,"e":3}]}"#, None),
-            // No request is a list, which is another mistake.
+            // A list as the body is reported as another error, not by this check.
             ("[1,2,3]", None),
             (r#"{"a":[1,2,3]}"#, Some("a")),
             (r#"{"b":"x:y","a":[1,2,3]}"#, Some("a")),

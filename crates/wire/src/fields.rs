@@ -1,8 +1,8 @@
-//! JSON objects, field by field.
+//! Reads JSON objects field by field.
 //!
-//! Values are kept as the text they are and read when they are asked for, so that what is only carried is never built,
-//! and so that each complaint can name the way to what is wrong. A complaint names the field; whoever went in to it puts
-//! the way before it with [`RequestError::within`].
+//! Values stay raw text and are parsed on access, so that fields that are only forwarded are never parsed, and so that
+//! each error can name the path to the wrong field. A reader reports the field name; its callers prepend the outer path
+//! with [`RequestError::within`].
 
 use crate::chat::JsonText;
 use crate::depth::nests_deeper_than;
@@ -13,17 +13,17 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// How much of an unknown field's name is told.
+/// Unknown field names in error messages are truncated to this length.
 const LONGEST_NAME: usize = 64;
 
-/// The fields of one object. None is there twice.
+/// The fields of one JSON object. Duplicate names are refused when it is read.
 pub struct Fields<'a> {
     names: Vec<Name<'a>>,
     values: Vec<&'a RawValue>,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of a whole body.
+    /// Parses a whole body.
     pub(crate) fn of_body(text: &'a str, limits: &RequestLimits) -> Result<Self, RequestError> {
         let mut json = serde_json::Deserializer::from_str(text);
         let fields = json.deserialize_map(FieldsVisitor { most: limits.fields });
@@ -38,12 +38,12 @@ impl<'a> Fields<'a> {
         fields.without_repetition()
     }
 
-    /// The fields of a body, which is no larger and nests no deeper than allowed.
+    /// Checks a body against the limits on size and depth, then parses it.
     pub fn read(body: &'a [u8], limits: &RequestLimits) -> Result<Self, RequestError> {
         Self::of_body(check_text(body, limits)?, limits)
     }
 
-    /// The same object without the fields of these names and with others in front, whose values are JSON.
+    /// Rewrites the object: drops the fields in `removed` and puts `added`, whose values are JSON text, in front.
     pub(crate) fn with(&self, added: &[(&str, String)], removed: &[&str]) -> String {
         let is_kept = |name: &str| !removed.contains(&name) && !added.iter().any(|(other, _)| *other == name);
         let kept = self.names.iter().zip(&self.values).map(|(Name(name), value)| (&**name, value.get()));
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         body
     }
 
-    /// The fields of an object inside a body that is known to be JSON.
+    /// Parses an object nested in a body that is already known to be valid JSON.
     pub fn of_value(raw: &'a RawValue, limits: &RequestLimits) -> Result<Self, RequestError> {
         let mut json = serde_json::Deserializer::from_str(raw.get());
         let fields = json.deserialize_map(FieldsVisitor { most: limits.fields });
@@ -81,39 +81,40 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field's value as text, unless it is null: clients write a field that was not set so.
+    /// The raw value of a field. `None` if it is absent or null, because clients write null for fields that were not
+    /// set.
     pub(crate) fn get(&self, field: &str) -> Option<&'a RawValue> {
         self.get_any(field).filter(|raw| raw.get() != "null")
     }
 
-    /// The field's value as text.
+    /// The raw value of a field, null included.
     pub(crate) fn get_any(&self, field: &str) -> Option<&'a RawValue> {
         let at = self.names.iter().position(|Name(name)| name == field)?;
         self.values.get(at).copied()
     }
 
-    /// Every field that is not null, in order.
+    /// All fields that are not null, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         let all = self.names.iter().zip(&self.values).map(|(Name(name), value)| (&**name, *value));
         all.filter(|(_, value)| value.get() != "null")
     }
 
-    /// Whether the field says something.
+    /// Whether the field is present and not null.
     #[must_use]
     pub fn has(&self, field: &str) -> bool {
         self.get(field).is_some()
     }
 
-    /// A limit of output, if it is there.
+    /// An output limit in tokens, if present.
     pub fn max_output(&self, field: &'static str) -> Result<Option<u32>, RequestError> {
         self.get(field).map(|raw| read_max_output(field, raw)).transpose()
     }
 
-    /// Refuses a field of any other name than these.
+    /// Returns an error for any field that is not in `known`.
     pub fn refuse_others(&self, known: &[&str]) -> Result<(), RequestError> {
         let is_known = |Name(name): &&Name<'_>| known.contains(&&**name);
         match self.names.iter().find(|name| !is_known(name)) {
-            // Its name goes back to the caller and into logs.
+            // The name is returned to the caller and logged, so it is truncated and cleaned.
             Some(Name(name)) => {
                 let name: String = name.chars().take(LONGEST_NAME).collect();
                 Err(RequestError::wrong(name, "is not known here"))
@@ -130,17 +131,17 @@ impl<'a> Fields<'a> {
         self.get(field).ok_or_else(|| RequestError::missing(field))
     }
 
-    /// The text of a field, if it is there.
+    /// A string field, if present.
     pub fn string(&self, field: &str) -> Result<Option<String>, RequestError> {
         self.get(field).map(|raw| string_of(raw).map_err(|error| error.within(field))).transpose()
     }
 
-    /// The text of a field that must be there.
+    /// A required string field.
     pub fn need_string(&self, field: &str) -> Result<String, RequestError> {
         self.string(field)?.ok_or_else(|| RequestError::missing(field))
     }
 
-    /// Whether a field says true; one that is not there does not.
+    /// A boolean field; false if absent.
     pub fn boolean(&self, field: &str) -> Result<bool, RequestError> {
         match self.get(field).map(RawValue::get) {
             None | Some("false") => Ok(false),
@@ -149,10 +150,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number that exists: neither too large for its type nor endless.
+    /// A finite number, if present. A number too large for its type is an error.
     pub(crate) fn number(&self, field: &str) -> Result<Option<f64>, RequestError> {
         let Some(raw) = self.get(field) else { return Ok(None) };
-        // By the standard library, which rounds to the nearest.
+        // The standard library's parser rounds to the nearest value.
         let number = raw.get().parse().ok().filter(|number: &f64| number.is_finite());
         number.map(Some).ok_or_else(|| RequestError::wrong(field, "must be a number"))
     }
@@ -166,7 +167,7 @@ impl<'a> Fields<'a> {
         self.object(field, limits)?.ok_or_else(|| RequestError::missing(field))
     }
 
-    /// Reads each member of a list; none when the field is not there.
+    /// Reads each item of a list; an empty list if the field is absent.
     pub fn each<T>(
         &self,
         field: &str,
@@ -178,7 +179,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads each member of a list.
+/// Reads each item of a list.
 pub(crate) fn each<'a, T>(
     raw: &'a RawValue,
     limits: &RequestLimits,
@@ -194,27 +195,35 @@ pub(crate) fn each<'a, T>(
     members.into_iter().enumerate().map(one).collect()
 }
 
+/// JSON can encode half of a surrogate pair, which no Rust string can hold. Vendors refuse it as well.
+const HALF_A_PAIR: &str = "has a lone surrogate, such as \\ud800, which is no character";
+
 pub(crate) fn string_of(raw: &RawValue) -> Result<String, RequestError> {
-    serde_json::from_str(raw.get()).map_err(|_| RequestError::wrong("", "must be a string"))
+    let wrong = |_| {
+        // The body is valid JSON, so a string that cannot be decoded contains a lone surrogate.
+        let is_string = raw.get().starts_with('"');
+        RequestError::wrong("", if is_string { HALF_A_PAIR } else { "must be a string" })
+    };
+    serde_json::from_str(raw.get()).map_err(wrong)
 }
 
 pub(crate) fn is_string(raw: &RawValue) -> bool {
     raw.get().starts_with('"')
 }
 
-/// An object that is carried as it is.
+/// An object that is forwarded as raw text.
 pub(crate) fn object_text(raw: &RawValue, limits: &RequestLimits) -> Result<JsonText, RequestError> {
     object_of(raw.get().to_owned(), limits.depth).ok_or_else(|| RequestError::wrong("", "must be an object"))
 }
 
-/// The text, if it is an object that nests no deeper than so many levels. Inside a string it was not looked at before.
+/// Validates text as a JSON object of at most this depth. JSON inside a string has not passed the body's depth check.
 pub(crate) fn object_of(text: String, depth: usize) -> Option<JsonText> {
     let is_shallow = !nests_deeper_than(depth, text.as_bytes());
     JsonText::new(text).filter(|json| is_shallow && json.get().starts_with('{'))
 }
 
 struct FieldsVisitor {
-    /// How many fields there may be; one more is kept, to show that there are too many.
+    /// Maximum number of fields; one more is kept to detect the excess.
     most: usize,
 }
 

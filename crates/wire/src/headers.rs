@@ -1,8 +1,8 @@
-//! The headers that client libraries read: when to come back, and what a request is called.
+//! Headers that client libraries read: retry advice and the request id.
 
 use std::time::Duration;
 
-/// A vendor's way of speaking, as far as headers differ by it.
+/// The vendor dialects whose response headers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Anthropic Messages.
@@ -14,7 +14,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The header in which this dialect's client libraries look for the request's id.
+    /// The header in which this dialect's client libraries look for the request id.
     #[must_use]
     pub const fn request_id_header(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Dialect {
     }
 }
 
-/// What a caller whose request was refused is told about coming back.
+/// Retry advice for a caller whose request was refused.
 ///
 /// ```
 /// use seawall_wire::{Dialect, RetryAdvice};
@@ -37,21 +37,22 @@ impl Dialect {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryAdvice {
-    /// How long to wait first.
+    /// How long to wait before the next attempt.
     pub wait: Option<Duration>,
-    /// Whether to come back at all; nothing leaves it to the library's own rules. Libraries sleep for as long as they
-    /// are told, so a wait that a short sleep does not cover belongs together with `Some(false)`.
+    /// Whether to retry at all; `None` leaves it to the client library's own rules. Client libraries sleep for as long
+    /// as the header says, so a long wait should be combined with `Some(false)`.
     pub should_retry: Option<bool>,
 }
 
 impl RetryAdvice {
-    /// The headers that say so to this dialect's client libraries. Waits are rounded up, so that nobody comes too early.
+    /// The response headers that express the advice for this dialect's client libraries. Waits are rounded up, so that
+    /// no client retries too early.
     pub fn headers(self, dialect: Dialect) -> impl Iterator<Item = (&'static str, String)> {
         let millis = self.wait.map(|wait| wait.as_nanos().div_ceil(1_000_000));
         let told = |name, millis: u128| (name, millis.to_string());
         let wait = millis.into_iter().flat_map(move |millis| {
             let common = [told("retry-after", millis.div_ceil(1_000)), told("retry-after-ms", millis)];
-            // These libraries read nothing else, and read it in milliseconds.
+            // The AWS SDKs read only this header, in milliseconds.
             let own = (dialect == Dialect::Bedrock).then(|| told("x-amz-retry-after", millis));
             common.into_iter().chain(own)
         });
@@ -59,10 +60,10 @@ impl RetryAdvice {
     }
 }
 
-/// When the vendor says to try again. `header` is asked by lower-case name.
+/// The delay that the vendor's response headers ask for. `header` looks up a value by lower-case name.
 ///
-/// Of several headers the exact ones come first: those in milliseconds, then the one in seconds. What is not a plain
-/// number of at least 0, such as a date, is ignored.
+/// Headers in milliseconds take precedence over `retry-after` in seconds, because they are more precise. A value that
+/// is not a plain non-negative number, such as a date, is ignored.
 pub fn retry_hint<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
     let in_units_of = |name: &str, unit: f64| {
         let number = plain_number(header(name)?)?;
@@ -73,7 +74,7 @@ pub fn retry_hint<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Durati
         .or_else(|| in_units_of("retry-after", 1.0))
 }
 
-/// A number of digits and at most one point. Signs, exponents and words are no times to wait.
+/// Parses digits with at most one decimal point. Signs, exponents and names such as `inf` are rejected.
 fn plain_number(text: &str) -> Option<f64> {
     let text = text.trim();
     let is_plain = text.starts_with(|first: char| first.is_ascii_digit())

@@ -1,21 +1,21 @@
-//! JSON, appended to a buffer.
+//! Appends JSON to a buffer.
 
 use bytes::BytesMut;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Most of what is written fits, so that memory is asked for once.
+/// Initial buffer capacity. Most messages fit, so that one allocation is enough.
 pub(crate) const USUAL: usize = 1 << 10;
 
-/// Appends the value on one line, unless it carries JSON that has several.
+/// Appends the value on one line, unless it embeds raw JSON with line breaks.
 pub(crate) fn put_json(out: &mut BytesMut, value: &impl Serialize) {
     out.reserve(USUAL);
     let outcome = serde_json::to_writer(Appended(out), value);
-    // Text and numbers have no value that JSON lacks, and memory takes what it is given.
+    // Serialization cannot fail: the types have no value that JSON lacks, and writing to memory always succeeds.
     debug_assert!(outcome.is_ok(), "{outcome:?}");
 }
 
-/// A buffer to write to. JSON is written in many small pieces, and this is the shortest way for each.
+/// A `Write` on the buffer. serde_json writes many small pieces, and this is the cheapest path for each.
 struct Appended<'b>(&'b mut BytesMut);
 
 impl Write for Appended<'_> {

@@ -1,8 +1,8 @@
-//! One vendor's bytes to neutral chat types, and back.
+//! Converts vendor wire formats to dialect-neutral chat types and back.
 //!
-//! Everything here is a function of the bytes it is given: there is no socket, no task and no clock, and a
-//! stream is read piece by piece as it arrives, however it was split on the way. A body that passes through in
-//! the same dialect is never encoded anew; what must change in it is spliced.
+//! Every function depends only on the bytes it receives: there are no sockets, tasks or clocks. Streams are parsed
+//! incrementally, whatever the chunk boundaries. A body that passes through in the same dialect is never re-encoded;
+//! fields that must change are spliced in place.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -12,14 +12,16 @@
 //! | [`openai`] | OpenAI chat completions: the same |
 //! | [`bedrock`] | Amazon Bedrock runtime: paths, event-stream frames, InvokeModel and Converse, errors |
 //!
-//! Beside them: [`Refusal`] is what Seawall refuses itself, [`RetryAdvice`] what a caller's client library is told about
-//! coming back, [`Fields`] reads the objects of a request, and [`RequestError`], [`AnswerError`] and [`StreamError`] are what every reader may complain about.
+//! Besides these: [`Refusal`] enumerates the requests that Seawall itself refuses, [`RetryAdvice`] is the retry advice
+//! for a caller's client library, [`Fields`] reads the objects of a request, [`estimate_input`] estimates its input
+//! tokens, and [`RequestError`], [`AnswerError`] and [`StreamError`] are the errors of the readers.
 
 mod answer_error;
 pub mod anthropic;
 pub mod bedrock;
 pub mod chat;
 mod content;
+mod counted;
 mod depth;
 mod features;
 mod fields;
@@ -27,16 +29,20 @@ mod headers;
 mod json_out;
 pub mod openai;
 mod refusal;
+mod reported;
 mod request;
 mod request_error;
 pub mod sse;
 mod stream;
+mod surrogate;
+mod thinking;
 
 pub use answer_error::{AnswerError, StreamError};
 pub use content::most_tokens;
+pub use counted::estimate_input;
 pub use features::{RequestFeatures, may_have_features, read_features};
 pub use fields::Fields;
 pub use headers::{Dialect, RetryAdvice, retry_hint};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, client_message};
 pub use request::RequestLimits;
 pub use request_error::RequestError;

@@ -1,4 +1,4 @@
-//! What requests of all dialects have in common: limits, and the fields that decisions need.
+//! Common to the requests of all dialects: limits, and the fields that decisions need.
 
 use crate::depth::{BracketDecision, look_at_brackets, way_to};
 use crate::request_error::RequestError;
@@ -8,40 +8,41 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
-/// The longest name of a model; it also becomes a label and a line of a log.
+/// Maximum length of a model name, which also becomes a metric label and appears in logs.
 const LONGEST_MODEL: usize = 256;
-/// How deep the input of a call may nest in an answer: as deep as a request that carries it back.
+/// Maximum depth of a tool call's input in an answer: the same as in a request that sends it back.
 pub(crate) const DEEPEST_INPUT: usize = 64;
 const MAX_OUTPUT: RangeInclusive<u32> = 1..=1 << 31;
 
-/// What a request may cost before it is understood.
+/// Limits on the resources that parsing a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// The largest body.
+    /// Maximum body size in bytes.
     pub body: usize,
-    /// How deep objects and lists may nest.
+    /// Maximum nesting depth of objects and lists.
     pub depth: usize,
-    /// How many fields the body may have at its top.
+    /// Maximum number of top-level fields.
     pub fields: usize,
-    /// How many turns, tools, or parts of one turn there may be: the members of any list in the outer levels of a body,
-    /// whether it is read or only passes through.
+    /// Maximum number of items of any list in the outer levels of a body (turns, tools, parts of a turn), whether the
+    /// body is parsed or passes through.
     pub members: usize,
 }
 
 impl Default for RequestLimits {
-    /// 32 MiB as at the vendor; 64 levels, half of what JSON readers usually bear; 64 fields, twice as many as
-    /// exist; 10 000 members, more than any window holds.
+    /// 32 MiB, the vendor's limit; depth 64, half of what JSON parsers usually accept; 64 fields, twice as many as
+    /// exist; 10 000 list items, more than any context window holds.
     fn default() -> Self {
         Self { body: 32 << 20, depth: 64, fields: 64, members: 10_000 }
     }
 }
 
-/// For a body that was held to its limits when it was read first. No reader of JSON behind this one bears more depth.
+/// Limits for a body that was already checked when it was first read. The depth is the maximum that the JSON parser
+/// behind it accepts.
 pub(crate) const READ_BEFORE: RequestLimits =
     RequestLimits { body: usize::MAX, depth: 128, fields: usize::MAX, members: usize::MAX };
 
-/// The body with some of its parts replaced. The parts must be in order and apart from each other; where one does not
-/// lie in the body, the body stays as it is.
+/// Replaces parts of the body. The ranges must be sorted and disjoint; if one is out of bounds, the body is returned
+/// unchanged.
 pub(crate) fn spliced(body: &Bytes, replacements: &[(Range<usize>, &str)]) -> Bytes {
     let added: usize = replacements.iter().map(|(_, text)| text.len()).sum();
     let mut changed = BytesMut::with_capacity(body.len() + added);
@@ -94,28 +95,36 @@ pub(crate) fn read_max_output(field: &'static str, raw: &RawValue) -> Result<u32
     number.ok_or_else(|| RequestError::wrong(field, problem))
 }
 
+/// Like `read_max_output`, but accepts 0 as Anthropic's dialect does: the prompt is only written to the vendor's cache
+/// and no answer is generated.
+pub(crate) fn read_max_output_or_zero(field: &'static str, raw: &RawValue) -> Result<u32, RequestError> {
+    let problem = "must be a whole number from 0 to 2147483648";
+    let number = raw.get().parse().ok().filter(|number| number <= MAX_OUTPUT.end());
+    number.ok_or_else(|| RequestError::wrong(field, problem))
+}
+
 pub(crate) fn read_stream(raw: &RawValue) -> Result<bool, RequestError> {
     match raw.get() {
         "true" => Ok(true),
-        // Clients write a field that was not set as null.
+        // Clients write null for fields that were not set.
         "false" | "null" => Ok(false),
         _ => Err(RequestError::wrong("stream", "must be true or false")),
     }
 }
 
-/// Where `part`, which was cut out of `whole`, lies in it.
+/// The range of `part`, a subslice of `whole`.
 pub(crate) fn span_of(part: &str, whole: &str) -> Range<usize> {
     let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
     start..start + part.len()
 }
 
-/// The first name that is there a second time.
+/// The first duplicate name.
 pub(crate) fn repeated<'n, 'a>(names: &'n [Name<'a>]) -> Option<&'n Name<'a>> {
-    // Few enough to compare each with each.
+    // The list is short enough for pairwise comparison.
     names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
 }
 
-/// The name of a field; a slice of the body unless it is written with escapes.
+/// A field name: a slice of the body unless it contains escapes.
 #[derive(Deserialize, PartialEq)]
 pub(crate) struct Name<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 

@@ -1,85 +1,85 @@
-//! Why a request was not understood.
+//! Errors of the request readers.
 
 use crate::refusal::Refusal;
 
-/// A request that cannot be read. Its text is meant for the caller and names the field.
+/// A request that cannot be read. The message is meant for the caller and names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The body is larger than allowed.
+    /// The body exceeds the size limit.
     #[error("the body has {size} bytes, and at most {limit} are taken")]
     TooLarge {
-        /// Its size.
+        /// The size of the body in bytes.
         size: usize,
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
     /// The body is not UTF-8.
     #[error("the body is not UTF-8: byte {at} begins no character")]
     NotUtf8 {
-        /// The place of the first byte that is wrong.
+        /// The offset of the first invalid byte.
         at: usize,
     },
     /// The body is not JSON.
     #[error("the body is not JSON: {problem}")]
     NotJson {
-        /// What is wrong, and where.
+        /// The parse error, with its position.
         problem: String,
     },
-    /// Objects and lists nest deeper than allowed.
+    /// The nesting depth exceeds the limit.
     #[error("the body nests deeper than {limit} levels")]
     TooDeep {
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
-    /// The body is JSON but no object.
+    /// The body is JSON but not an object.
     #[error("the body must be a JSON object")]
     NotAnObject,
-    /// The body has more fields than any request needs.
+    /// The body exceeds the limit on top-level fields.
     #[error("the body has more than {limit} fields")]
     TooManyFields {
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
-    /// A field is there twice, and whoever reads it next might take the other one.
+    /// A field occurs twice. It is refused because the upstream's parser might use the other occurrence.
     #[error("{field}: is given twice")]
     Duplicate {
-        /// The way to the field.
+        /// The path of the field.
         field: String,
     },
-    /// A field that is needed is not there.
+    /// A required field is missing.
     #[error("{field}: is missing")]
     Missing {
-        /// The way to the field.
+        /// The path of the field.
         field: String,
     },
-    /// A field does not hold what it must.
+    /// A field has the wrong type or value.
     #[error("{field}: {problem}")]
     Wrong {
-        /// The way to the field.
+        /// The path of the field.
         field: String,
-        /// What it must be.
+        /// What the field must be.
         problem: &'static str,
     },
-    /// A list has more members than allowed.
+    /// A list exceeds the limit on items.
     #[error("{field}: has more than {limit} members")]
     TooMany {
-        /// The way to the list.
+        /// The path of the list.
         field: String,
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
-    /// The request is in order, but the dialect it would be passed on in has no words for it.
+    /// The request is valid, but the target's dialect cannot express it.
     #[error("{field}: {problem}, which the model asked cannot be told")]
     Untranslatable {
-        /// The way to what has no words.
+        /// The path of the part that cannot be expressed.
         field: String,
-        /// What it is.
+        /// What the target's dialect lacks.
         problem: &'static str,
     },
 }
 
 impl RequestError {
-    /// How to refuse such a request.
+    /// The refusal to return for this error.
     #[must_use]
     pub const fn refusal(&self) -> Refusal {
         match self {
@@ -108,7 +108,7 @@ impl RequestError {
         Self::Untranslatable { field: field.into(), problem }
     }
 
-    /// The same error, told from one level further out.
+    /// Prepends an outer path segment to the field name.
     pub(crate) fn within(mut self, outer: &str) -> Self {
         if let Self::Duplicate { field }
         | Self::Missing { field }

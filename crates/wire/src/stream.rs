@@ -1,10 +1,12 @@
-//! What readers of streams have in common.
+//! Common to the stream readers of all dialects.
 
 use crate::answer_error::StreamError;
 use crate::sse::{SseEvent, SseReader};
+use crate::surrogate::mended;
 use serde::Deserialize;
 
-/// Feeds a stream to a reader of its events. After an error every further call fails in the same way.
+/// Feeds a chunk to the SSE reader and its events to the dialect's parser. After an error, every further call returns
+/// the same error.
 pub(crate) fn feed_events(
     sse: &mut SseReader,
     failed: &mut Option<StreamError>,
@@ -17,7 +19,7 @@ pub(crate) fn feed_events(
     let mut problem = None;
     let outcome = sse.feed(bytes, |event| {
         if problem.is_none() {
-            problem = read(event).err();
+            problem = read_mended(event, &mut read).err();
         }
     });
     let problem = problem.or_else(|| outcome.err().map(StreamError::from));
@@ -25,7 +27,19 @@ pub(crate) fn feed_events(
     problem.map_or(Ok(()), Err)
 }
 
-/// The data of an event that matters.
+/// Parses an event. If parsing fails because of a lone surrogate, it is retried with U+FFFD in its place.
+fn read_mended(
+    event: SseEvent<'_>,
+    read: &mut impl FnMut(SseEvent<'_>) -> Result<(), StreamError>,
+) -> Result<(), StreamError> {
+    let Err(error) = read(event) else { return Ok(()) };
+    match mended(event.data) {
+        Some(data) => read(SseEvent { data: &data, ..event }),
+        None => Err(error),
+    }
+}
+
+/// Parses the data of an event.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(event: &'static str, data: &'a [u8]) -> Result<T, StreamError> {
     serde_json::from_slice(data).map_err(|error| unreadable(event, &error.to_string()))
 }

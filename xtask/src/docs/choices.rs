@@ -1,4 +1,4 @@
-//! Pages about what seawall-core chooses for a request: its route, and what it is answered with when that fails.
+//! Pages about the decisions of seawall-core for a request: its route, and its fallback.
 
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::hours::OffPeakOptions;
@@ -7,7 +7,7 @@ use seawall_core::strategy::{FailureClass, FallbackKind, Language, StrategyOptio
 use seawall_core::vocabulary::{Ceiling, Intent, Rung, Tier};
 use std::time::Duration;
 
-/// Whom the grid of routes shows: a heading, the situation, and whether it is the evening peak.
+/// The columns of the routing grid: a heading, the situation, and whether it is the evening peak.
 fn shown_callers() -> Vec<(&'static str, RouteSituation, bool)> {
     let prime = RouteSituation::of(Some(Tier::Prime));
     let standard = RouteSituation::of(Some(Tier::Standard));
@@ -23,7 +23,7 @@ fn shown_callers() -> Vec<(&'static str, RouteSituation, bool)> {
     ]
 }
 
-/// The router's rules, and what follows from them for everybody and every intent.
+/// The router's rules, and their results for every caller and every intent.
 pub(super) fn routing() -> String {
     let options = RouterOptions::default();
     let peak = options.evening_peak.check().map(|hours| hours.to_string()).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn routing() -> String {
     page
 }
 
-/// What each failure is worth, what comes instead, and what the caller reads.
+/// The value of each failure, its fallback, and the message to the caller.
 pub(super) fn strategy() -> String {
     let options = StrategyOptions::default();
     let mut page = String::from(

@@ -1,4 +1,4 @@
-//! Pages that the gateway writes about itself.
+//! Pages that the gateway generates.
 
 use crate::workspace::root;
 use anyhow::{Context as _, ensure};

@@ -1,11 +1,11 @@
-//! Pages about the machines of seawall-core, written from their own tables.
+//! Pages about the components of seawall-core, generated from their own tables.
 
 use seawall_core::breaker::BreakerProfile;
 use seawall_core::failure::{ANTHROPIC, BEDROCK, DRS, FailureKind, OPENAI};
 use seawall_core::invariant::Law;
 use seawall_core::pressure::Pressure;
 
-/// Every kind of failure, and how each vendor's errors map to them.
+/// Every kind of failure, and the mapping of each vendor's errors to them.
 pub(super) fn failures() -> String {
     let mut page = String::from(
         "# Failures\n\nWhat an attempt can end in, and what that means. A vendor's error name decides where it is \
@@ -73,7 +73,7 @@ pub(super) fn protections() -> String {
     page
 }
 
-/// The laws that hold at every moment.
+/// The invariants.
 pub(super) fn laws() -> String {
     let mut page = String::from(
         "# Laws\n\nWhat holds at every moment, whatever the input. Each is a function in `seawall_core::invariant` that \

@@ -1,13 +1,13 @@
-//! A random sample that a seed repeats.
+//! Reproducible random sampling.
 
 use seawall_core::chance::SeededChance;
 
-/// `size` of `all`, each subset of that size as likely as any other, in the order they had.
+/// A uniformly random subset of `size` items, in their original order (selection sampling).
 pub(super) fn choose<T>(all: Vec<T>, size: usize, seed: u64) -> Vec<T> {
     let mut generator = SeededChance::new(seed);
     let mut wanted = size.min(all.len()) as u64;
     let mut left = all.len() as u64;
-    // Each item is taken with the chance "still wanted out of still left", so exactly `size` are taken.
+    // Each item is taken with probability "still wanted / still left", so exactly `size` are taken.
     let mut take = |_: &T| {
         let is_taken = generator.draw().below(left) < wanted;
         left -= 1;

@@ -1,10 +1,10 @@
-//! What cargo-mutants found, as a score.
+//! The mutation score from the results of cargo-mutants.
 
 use anyhow::Context as _;
 use serde_json::Value;
 use std::fmt;
 
-/// How many mutants the tests noticed.
+/// The number of mutants by result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Score {
     caught: u64,
@@ -14,14 +14,14 @@ pub(super) struct Score {
 }
 
 impl Score {
-    /// The least share of mutants that must be noticed, in percent.
+    /// The minimum share of mutants that must be caught, in percent.
     const ENOUGH: u64 = 85;
 
-    /// Reads `outcomes.json` of cargo-mutants.
+    /// Parses `outcomes.json` of cargo-mutants.
     pub(super) fn from_outcomes(outcomes: &Value) -> anyhow::Result<Self> {
         let mut score = Self::default();
         for outcome in outcomes["outcomes"].as_array().context("outcomes.json has no list of outcomes")? {
-            // The unmutated baseline is an outcome too, and is no mutant.
+            // The unmutated baseline is an outcome, too, but not a mutant.
             let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() else {
                 continue;
             };
@@ -38,17 +38,17 @@ impl Score {
         Ok(score)
     }
 
-    /// How many mutants were tried, whatever came of it.
+    /// The number of mutants that were run, whatever the result.
     pub(super) fn tried(&self) -> u64 {
         self.judged() + self.unviable
     }
 
-    /// Whether enough of them were noticed. Where none could be judged, no.
+    /// Whether enough of them were caught. False if none could be judged.
     pub(super) fn is_enough(&self) -> bool {
         self.judged() > 0 && self.noticed() * 100 >= self.judged() * Self::ENOUGH
     }
 
-    /// Tests that hang would fail in CI as well.
+    /// Timeouts count as caught: tests that hang would fail in CI as well.
     fn noticed(&self) -> u64 {
         self.caught + self.timed_out
     }

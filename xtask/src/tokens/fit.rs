@@ -1,14 +1,14 @@
-//! Weights from counts: least squares of relative errors, no weight below zero.
+//! Fits weights to counts: non-negative least squares of relative errors, regularised towards a guess.
 //!
-//! Where the corpus says little of a unit, its weight stays near what one would guess.
+//! Where the corpus says little about a unit, its weight stays near the guess.
 
 use seawall_core::tokens::{Ascii, ClassCounts, Unit};
 
-/// How strongly a guess holds, against one text.
+/// The strength of the regularisation, relative to one text.
 const HOLD: f64 = 0.02;
 const PASSES: u32 = 4_000;
 
-/// A text and what a tokenizer makes of it.
+/// A text and a tokenizer's count for it.
 pub(super) struct Observation {
     counts: ClassCounts,
     tokens: f64,
@@ -20,7 +20,7 @@ impl Observation {
     }
 }
 
-/// Units that share a weight, because the corpus is too small to tell them apart. Marks are told apart: in JSON they stand
+/// Units that share a weight, because the corpus is too small to separate them. Marks are separated: in JSON they stand
 /// in groups.
 fn shared(unit: Unit) -> Unit {
     match unit {
@@ -34,7 +34,7 @@ fn shared(unit: Unit) -> Unit {
     }
 }
 
-/// What one would guess, in tokens.
+/// The guess, in tokens.
 fn guess(unit: Unit) -> f64 {
     match unit {
         Unit::Kanji | Unit::JapaneseMark | Unit::Word(_) | Unit::Digits(_) | Unit::Marks(_) => 1.0,
@@ -52,7 +52,7 @@ fn guess(unit: Unit) -> f64 {
 pub(super) fn weights(observed: &[Observation]) -> Vec<u32> {
     let units: Vec<Unit> = Unit::all().collect();
     let columns: Vec<Unit> = units.iter().copied().filter(|unit| shared(*unit) == *unit).collect();
-    // How much of a text's tokens each column brings with a weight of one.
+    // The share of a text's tokens that each column contributes with a weight of one.
     let share = |observation: &Observation, column: Unit| {
         let members = units.iter().filter(|unit| shared(**unit) == column);
         members.map(|unit| observation.counts.units(*unit)).sum::<u64>() as f64 / observation.tokens
@@ -65,7 +65,7 @@ pub(super) fn weights(observed: &[Observation]) -> Vec<u32> {
     let mut missing: Vec<f64> = (0..observed.len())
         .map(|text| 1.0 - shares.iter().zip(&fitted).map(|(share, weight)| share[text] * weight).sum::<f64>())
         .collect();
-    // One weight after the other is moved to where the sum of squares is least; that only ever goes down.
+    // Coordinate descent: each weight in turn is set to its least-squares optimum; the error never increases.
     for _ in 0..PASSES {
         for ((share, weight), column) in shares.iter().zip(&mut fitted).zip(&columns) {
             let pull: f64 = share.iter().zip(&missing).map(|(share, missing)| share * missing).sum();
@@ -109,7 +109,7 @@ mod tests {
         let near = |unit: Unit, wanted: u32| assert!(found[unit.index()].abs_diff(wanted) <= 20, "{found:?}");
         near(Unit::Kanji, 2_000);
         near(Unit::Hiragana, 500);
-        // Nothing was seen of it.
+        // No sample contains it.
         assert_eq!(found[Unit::Hangul.index()], 1_000);
     }
 }

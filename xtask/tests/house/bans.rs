@@ -4,9 +4,9 @@ use crate::{cargo, expect_none, read};
 use anyhow::{Context as _, ensure};
 use toml::Table;
 
-/// One sentence for each banned crate that is built. `tree` has a crate per line, its name first.
+/// A message for each banned crate that is built. `tree` has a crate per line, its name first.
 ///
-/// The lock file would be too strict a place to look: it also names what only a feature could bring that nobody turns on.
+/// The lock file would be too strict: it also names crates that only a feature which is never enabled could bring.
 fn built_although_banned(deny: &Table, tree: &str) -> anyhow::Result<Vec<String>> {
     let bans = deny.get("bans").and_then(|bans| bans.get("deny")).and_then(|list| list.as_array());
     ensure!(!tree.trim().is_empty(), "cargo tree lists no crates");

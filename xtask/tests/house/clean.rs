@@ -1,14 +1,13 @@
-//! Files say nothing about the machine they were written on.
+//! Files contain nothing about the machine they were written on.
 
 use crate::{expect_none, files, root};
 use std::fs;
 
-/// Beginnings of paths that exist on one machine only. Put together here so that this file does not hold
+/// Beginnings of paths that exist on one machine only. They are concatenated here so that this file does not contain
 /// them.
 const HOMES: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-/// Hosts that packages are fetched from. A file that names one was written by a tool, or breaks behind a
-/// mirror.
+/// Hosts of package registries. A file that names one was written by a tool, or breaks behind a mirror.
 const REGISTRIES: [&str; 8] = [
     concat!("index.", "crates.io"),
     concat!("static.", "crates.io"),
@@ -34,8 +33,8 @@ fn violations(path: &str, text: &str) -> Vec<String> {
     violations
 }
 
-/// Whether `line` holds a path that begins with `home`. After a name, a dot or a closing bracket the slash is
-/// inside a path or an address that begins elsewhere.
+/// Whether `line` contains a path that begins with `home`. After a name, a dot or a closing bracket the slash is inside
+/// a path or a URL that begins elsewhere.
 fn starts_a_path(line: &str, home: &str) -> bool {
     line.match_indices(home).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -47,7 +46,7 @@ fn starts_a_path(line: &str, home: &str) -> bool {
 fn no_file_tells_where_it_was_written() -> anyhow::Result<()> {
     let mut found = Vec::new();
     for path in files()?.iter().filter(|path| !EXEMPT.contains(&path.as_str())) {
-        // What is not text is not read by people.
+        // Binary files are skipped.
         if let Ok(text) = String::from_utf8(fs::read(root().join(path))?) {
             found.extend(violations(path, &text));
         }

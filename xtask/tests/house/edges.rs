@@ -1,7 +1,7 @@
-//! Which crate may use which.
+//! Allowed dependencies between crates.
 //!
-//! A crate is split off only where its list of dependencies differs; this table is that list. It is stricter
-//! than the compiler, which would let the core open a socket.
+//! A crate is split off only where its list of dependencies differs; this table is that list. It is stricter than the
+//! compiler, which would let the core open a socket.
 
 use crate::graph::Graph;
 use crate::{cargo, expect_none};
@@ -9,8 +9,7 @@ use crate::{cargo, expect_none};
 struct Rule {
     name: &'static str,
     may_use: Allowed,
-    /// Outside crates it must not be built from, not even through others. A star at the end stands for
-    /// anything.
+    /// External crates that must not be among its dependencies, not even indirectly. A star at the end is a wildcard.
     must_not_reach: &'static [&'static str],
 }
 
@@ -21,18 +20,18 @@ enum Allowed {
 
 use Allowed::{AllBut, Only};
 
-/// What the stages of the request path are made of.
+/// The dependencies of the stages of the request path.
 const PARTS: &[&str] = &["core", "config", "store", "wire", "provider", "model"];
-/// What a program that runs the request path is made of.
+/// The dependencies of a program that runs the request path.
 const PATH: &[&str] = &["core", "config", "store", "wire", "provider", "model", "pipeline"];
 
-/// What a demonstration of the running gateway is made of.
+/// The dependencies of a demonstration of the running gateway.
 const DEMO: &[&str] = &["core", "config", "wire", "provider", "model", "pipeline", "gateway"];
 
-/// What throws faults at running gateways: it starts the program and uses nothing of how it works inside.
+/// The dependencies of the chaos test: it starts the program and uses nothing of its internals.
 const CHAOS: &[&str] = &["core", "config", "store", "model", "gateway", "demo"];
 
-/// What would let the core act, or decide differently each time.
+/// Crates that would let the core perform I/O, or make it nondeterministic.
 const RUNTIMES_AND_CHANCE: &[&str] =
     &["tokio", "hyper", "http", "axum", "reqwest", "rand", "getrandom", "redis", "aws-*"];
 
@@ -75,7 +74,7 @@ impl Rule {
     }
 }
 
-/// The name a crate has in the table: every crate but `xtask` carries the name of the project in front.
+/// The name of a crate in the table: without the project's prefix, which every crate but `xtask` has.
 fn short(name: &str) -> &str {
     name.strip_prefix("seawall-").unwrap_or(name)
 }
@@ -112,7 +111,7 @@ fn crates_use_only_what_the_architecture_allows() -> anyhow::Result<()> {
         if rule_of(name).is_none_or(|rule| rule.must_not_reach.is_empty()) {
             continue;
         }
-        // Every platform; but no macros, which run in the compiler and leave nothing in the program.
+        // All platforms; but no proc macros, which run in the compiler and are not part of the program.
         let edges = ["--edges", "normal,no-proc-macro", "--target", "all", "--prefix", "depth"];
         let tree = cargo(&[&["tree", "--locked", "-p", name][..], &edges].concat())?;
         violations.extend(forbidden_reach(name, &Graph::of_tree(&tree)?));

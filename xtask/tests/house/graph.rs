@@ -1,10 +1,10 @@
-//! Which crate uses which.
+//! The dependency graph of crates.
 
 use anyhow::Context as _;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A graph of crates. A node is whatever tells two crates apart; its name is what people call it.
+/// A graph of crates. A node is a unique id; its name is the crate's name.
 #[derive(Default)]
 pub(crate) struct Graph {
     names: BTreeMap<String, String>,
@@ -12,8 +12,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// The crates of the workspace and the edges between them, from `cargo metadata`. Development
-    /// dependencies are left out: a test may use what the crate must not.
+    /// The crates of the workspace and the edges between them, from `cargo metadata`. Dev-dependencies are left out: a
+    /// test may use crates that the crate itself must not.
     pub(crate) fn of_workspace(metadata: &Value) -> anyhow::Result<Self> {
         let mut graph = Self::default();
         let members = list(metadata, "workspace_members")?;
@@ -32,9 +32,9 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Everything one crate is built from, from `cargo tree --prefix depth`. Unlike the metadata this knows
-    /// which features are on when that crate is built alone, so that a heavy dependency of the shipped
-    /// binary, behind a feature, is not held against the crates that leave it off.
+    /// All dependencies of one crate, from `cargo tree --prefix depth`. Unlike the metadata it reflects the features
+    /// that are on when that crate is built alone. A heavy dependency of the shipped binary behind a feature therefore
+    /// does not count against crates that leave the feature off.
     pub(crate) fn of_tree(tree: &str) -> anyhow::Result<Self> {
         let mut graph = Self::default();
         let mut path: Vec<&str> = Vec::new();
@@ -42,7 +42,7 @@ impl Graph {
             let digits =
                 line.len() - line.trim_start_matches(|character: char| character.is_ascii_digit()).len();
             let depth: usize = line[..digits].parse().with_context(|| format!("no depth in {line:?}"))?;
-            // A subtree that was shown before is marked with a star; the node is the same.
+            // A repeated subtree is marked with a star; the node is the same.
             let node = line[digits..].trim_end_matches(" (*)");
             graph.add(node, node.split(' ').next().unwrap_or(node));
             path.truncate(depth);
@@ -62,14 +62,14 @@ impl Graph {
         self.uses.entry(user.to_owned()).or_default().insert(used.to_owned());
     }
 
-    /// Every crate's name with the names of the crates it uses itself.
+    /// Every crate's name with the names of its direct dependencies.
     pub(crate) fn direct(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.names
             .iter()
             .map(|(node, name)| (name.as_str(), self.used_by(node).map(|used| self.name(used)).collect()))
     }
 
-    /// The shortest way from the crate called `start` to one whose name is `wanted`, as names.
+    /// The shortest path from the crate `start` to one whose name is `wanted`, as names.
     pub(crate) fn way(&self, start: &str, wanted: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
         let start = self.names.iter().find(|(_, name)| *name == start).map(|(node, _)| node.as_str())?;
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();

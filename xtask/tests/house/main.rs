@@ -1,13 +1,13 @@
-//! The rules of the house that no compiler checks, as tests.
+//! Rules of this repository that no compiler checks, as tests.
 //!
-//! Each rule is a pure function from what was read to a list of sentences, one for each violation. The
-//! functions are tested on made-up input as well, so that a rule which finds nothing is known to be able to
-//! find something.
+//! Each rule is a pure function from its input to a list of messages, one for each violation. The functions are also
+//! tested on made-up input, so that a rule which finds nothing is known to be able to find something.
 
 mod bans;
 mod clean;
 mod edges;
 mod graph;
+mod licences;
 mod size;
 
 use anyhow::{Context as _, ensure};
@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     package.parent().unwrap_or(package).to_path_buf()
 }
 
-/// What a program says when it is run at the root.
+/// The output of a program that is run at the root.
 fn output_of(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
     let output = output.with_context(|| format!("cannot start {program}"))?;
@@ -30,12 +30,12 @@ fn output_of(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{program} wrote something that is not text"))
 }
 
-/// What the cargo of this build says.
+/// The output of the cargo of this build.
 fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
     output_of(env!("CARGO"), arguments)
 }
 
-/// A file of the workspace.
+/// Reads a file of the workspace.
 fn read(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"))
 }
@@ -47,7 +47,7 @@ fn files() -> anyhow::Result<Vec<String>> {
         let is_there = |path: &&str| root().join(path).is_file();
         return Ok(listed.split_terminator('\0').filter(is_there).map(str::to_owned).collect());
     }
-    // An unpacked archive has no index to ask; everything but what builds leave behind belongs to it.
+    // An unpacked archive has no git index; everything but build output belongs to it.
     let mut found = Vec::new();
     walk(&root(), "", &mut found)?;
     Ok(found)
@@ -69,7 +69,7 @@ fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) -> anyhow::Result<
     Ok(())
 }
 
-/// Fails with every violation at once.
+/// Fails with all violations at once.
 fn expect_none(violations: &[String]) -> anyhow::Result<()> {
     ensure!(violations.is_empty(), "\n  {}", violations.join("\n  "));
     Ok(())
@@ -85,7 +85,7 @@ fn an_archive_and_a_checkout_hold_the_same_sources() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first command of the README is `cargo run`, which runs something only if there is one thing to run.
+/// The first command of the README is `cargo run`, which requires that there is exactly one program.
 #[cfg(test)]
 #[test]
 fn cargo_runs_the_one_program_there_is() -> anyhow::Result<()> {

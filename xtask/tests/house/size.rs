@@ -1,10 +1,10 @@
-//! Files stay small enough to be read in one go.
+//! Source files stay small enough to be read in one go.
 
 use crate::{expect_none, files, read};
 
 const MOST_LINES: usize = 500;
 
-/// A file that is longer for a reason a reader would accept.
+/// A file that is longer for an accepted reason.
 struct Longer {
     path: &'static str,
     reason: &'static str,
@@ -12,7 +12,7 @@ struct Longer {
 
 const LONGER: &[Longer] = &[];
 
-/// One sentence for each file that is too long, and for each exception that excuses nothing.
+/// A message for each file that is too long, and for each exception that is not needed.
 fn violations(lines: &[(String, usize)], longer: &[Longer]) -> Vec<String> {
     let excused =
         |path: &str| longer.iter().any(|exception| exception.path == path && !exception.reason.is_empty());

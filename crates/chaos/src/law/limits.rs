@@ -1,9 +1,9 @@
-//! What one caller got over both nodes in any minute.
+//! Invariant: the rate limit of one caller over both nodes, in any minute.
 //!
-//! What the shared store decides keeps the limit; what nodes have decided without it comes on top, and is counted. That is
-//! exact until the store or a node first forgets. From then on each process of a node may admit its share of the limit
-//! besides: and since a node that has just been started, or finds the store empty, may believe itself alone, that share may
-//! be all of it.
+//! Decisions of the shared store respect the limit; decisions that nodes made without it are counted and added. That
+//! bound is exact until the store or a node first loses its counts. From then on each process of a node may in addition
+//! admit its share of the limit. A node that has just started, or finds the store empty, may assume that it is the only
+//! one, so that share may be the whole limit.
 
 use super::{Evidence, Law};
 use crate::history::Seen;
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long a node may take to follow its settings.
+/// How long a node may take to apply its settings.
 const FOLLOWS: Duration = Duration::from_secs(5);
-/// How long after a decision the reading that has it may come.
+/// Maximum delay between a decision and the reading that includes it.
 const READ_BY: Duration = Duration::from_secs(3);
 
-/// A number beside its bound.
+/// The count that came closest to its bound.
 #[derive(Clone, Copy, Default)]
 struct Fullest {
     number: u64,
@@ -27,7 +27,7 @@ struct Fullest {
 }
 
 impl Fullest {
-    /// Keeps what comes closer to its bound. Whether this one is beyond it.
+    /// Keeps the one closer to its bound. Returns whether this one exceeds it.
     fn note(&mut self, number: u64, bound: u64) -> bool {
         if number * self.bound >= self.number * bound {
             *self = Self { number, bound };
@@ -40,7 +40,7 @@ pub(super) fn law(evidence: &Evidence) -> Law {
     let seen = &evidence.seen;
     let mut callers: BTreeMap<Who, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
     for asked in &seen.asked {
-        // Only what was answered has surely been taken from the limit.
+        // Only answered requests have certainly been charged to the limit.
         if let (Some(head), Some(200)) = (asked.got.head, asked.got.status) {
             callers.entry(asked.who).or_default().push((asked.got.put, head));
         }
@@ -51,12 +51,12 @@ pub(super) fn law(evidence: &Evidence) -> Law {
         times.sort_unstable();
         for (place, (from, _)) in times.iter().enumerate() {
             let to = *from + MINUTE;
-            // When it was decided is not known: between the question and the head of its answer.
+            // The time of the decision is not known: it lies between the request and the head of its response.
             let until = |end: Timestamp| times[place..].iter().filter(|(_, head)| *head < end).count() as u64;
             let known = seen.forgotten.map_or(to, |forgotten| forgotten.min(to));
             let strict = limit(seen, who, *from, known).saturating_add(decided_alone(seen, known));
             let loose = with_shares(seen, who, *from, to);
-            // Behind the first loss of memory there is nothing to be exact about.
+            // After the first loss of counts the exact bound does not apply.
             let is_over = known > *from && exact.note(until(known), strict);
             if any.note(until(to), loose) || is_over {
                 against.push(format!(
@@ -79,7 +79,7 @@ pub(super) fn law(evidence: &Evidence) -> Law {
     Law::new("callers keep their limits over both nodes", counts, against)
 }
 
-/// The highest limit that held between these moments.
+/// The highest limit in force between these moments.
 fn limit(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
     let held = seen.variants.iter().enumerate().filter(|(place, (since, _))| {
         let until = seen.variants.get(place + 1).map(|(next, _)| *next + FOLLOWS);
@@ -92,13 +92,13 @@ fn limit(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
     limits.max().unwrap_or(0)
 }
 
-/// Requests of anybody that nodes decided without the shared store up to this moment, and perhaps a few more.
+/// An upper bound of the requests that nodes decided without the shared store up to this moment.
 fn decided_alone(seen: &Seen, to: Timestamp) -> u64 {
     let read = seen.alone.iter().filter(|(at, _)| *at <= to + READ_BY);
     read.map(|(_, decided)| *decided).max().unwrap_or(0)
 }
 
-/// The limit, and once again for each process where they may have decided apart.
+/// The limit, and once more for each process while they may have decided separately.
 fn with_shares(seen: &Seen, who: Who, from: Timestamp, to: Timestamp) -> u64 {
     let limit = limit(seen, who, from, to);
     let lives = seen.lives.iter().filter(|life| life.span.touches(from, to)).count() as u64;

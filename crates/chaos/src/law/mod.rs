@@ -1,7 +1,7 @@
-//! What must hold, whatever happened.
+//! The invariants that must hold whatever faults occurred.
 //!
-//! Each law looks at what was seen and what was written down, and names what is against it. A law that cannot be judged,
-//! because nothing of its kind happened, holds and says so by its counts.
+//! Each invariant is checked against the recorded events and the persisted ledgers and logs, and lists its violations.
+//! An invariant without any relevant event holds, and its counts show that.
 
 mod limits;
 mod requests;
@@ -15,46 +15,46 @@ use crate::model::Billed;
 use seawall_core::time::Timestamp;
 use std::fmt;
 
-/// How many violations are shown of each law.
+/// Violations shown per invariant.
 const SHOWN: usize = 8;
-/// What one call that nobody saw the end of may cost more than was delivered of it, in nano-dollars.
+/// The most that a call with an unknown end may cost beyond what was delivered of it, in nano-dollars.
 const DEAREST_CALL: u64 = 6_000_000;
-/// The most that is posted for a call that passes its limits in this deck.
+/// The most that is posted for a call that exceeds its limits in this schedule.
 const DEAREST_OVERRUN: u64 = 400_000_000;
-/// How many descriptors more than at its start a node may have open at the end, beside connections to models, of which it
-/// keeps some.
+/// Allowed growth of open file descriptors of a node over the run, without connections to models, of which it pools
+/// some.
 const MORE_DESCRIPTORS: u64 = 12;
-/// How much more memory than after a fifth of the run a node may have at the end: a quarter, and this.
+/// Allowed growth of a node's memory after a fifth of the run: a quarter, and this.
 const MORE_MEMORY: u64 = 8 << 20;
 
-/// How much more memory a node may have while strangers are at it: what it needs for their connections and for its other
-/// callers, and not what they send.
+/// Allowed growth of a node's memory during an attack by unauthenticated clients: what their connections and its other
+/// callers need, but not what they send.
 const STRANGERS_MEMORY: u64 = 48 << 20;
 
-/// Everything that laws are judged by.
+/// The input of all invariants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) zero: Option<Timestamp>,
     pub(crate) seen: Seen,
-    /// What each node's books said last: posted and held.
+    /// The last ledger state of each node: posted and held.
     pub(crate) books: Vec<Option<(u64, u64)>>,
-    /// What each node's ledger says.
+    /// The persisted ledger of each node.
     pub(crate) written: Vec<Written>,
-    /// What each node's log says.
+    /// The access log of each node.
     pub(crate) priced: Vec<Priced>,
-    /// What each model says.
+    /// The bill of each model.
     pub(crate) billed: Vec<Billed>,
-    /// What programs said other than answers.
+    /// Unexpected output of processes.
     pub(crate) said: Vec<String>,
     /// The processes that lived to the end.
     pub(crate) lives_at_the_end: Vec<u32>,
 }
 
-/// A law, and whether it held.
+/// An invariant, and whether it held.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     name: &'static str,
-    /// What it was judged by.
+    /// The numbers it was checked against.
     counts: String,
     against: Vec<String>,
 }
@@ -81,7 +81,7 @@ impl fmt::Display for Law {
     }
 }
 
-/// All laws.
+/// All invariants.
 pub(crate) fn judged(evidence: &Evidence) -> Vec<Law> {
     let mut laws = requests::laws(evidence);
     laws.push(limits::law(evidence));
@@ -136,7 +136,7 @@ fn posted(evidence: &Evidence) -> u64 {
 }
 
 fn all_billed_is_posted(evidence: &Evidence) -> Law {
-    // A vendor that bills more than a request allows is not foreseen.
+    // Reservations cannot cover a vendor that bills more than a request allows.
     let dishonest: u64 = evidence.billed.iter().map(|billed| billed.dishonest.1).sum();
     let (billed, posted) = (billed(evidence).saturating_sub(dishonest), posted(evidence));
     let against = (billed > posted).then(|| format!("{} are missing", billed - posted));
@@ -144,7 +144,7 @@ fn all_billed_is_posted(evidence: &Evidence) -> Law {
     Law::new("what models bill is posted", counts, against.into_iter().collect())
 }
 
-/// What is posted beyond the bill is for calls of which nobody could see the end: those are charged at their worst.
+/// The amount posted beyond the bill is for calls whose end is unknown: those are charged at their worst case.
 fn all_posted_is_explained(evidence: &Evidence) -> Law {
     let beyond = posted(evidence).saturating_sub(billed(evidence));
     let unfinished: u64 = evidence.billed.iter().map(|billed| billed.unfinished).sum();

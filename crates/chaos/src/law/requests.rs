@@ -1,4 +1,4 @@
-//! What every caller may rely on.
+//! Invariants of individual requests.
 
 use super::{Evidence, Law};
 use crate::caller::End;
@@ -8,23 +8,24 @@ use seawall_demo::judge::Verdict;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long after its last fault a model may still not be asked. What was begun at the last moment fails five seconds later
-/// at the most; then the breaker stays open for a second, and each of its two stages takes the time of whole answers.
+/// How long after its last fault a model may still be unavailable. A call that began at the last moment fails five
+/// seconds later at most; then the breaker is open for a second, and each of its two half-open stages takes the time of
+/// whole answers.
 const RECOVERY: Duration = Duration::from_secs(13);
 
-/// So many faults are too few to say anything about a share.
+/// Fewer faults than this say nothing about a failure rate.
 const FEW: u64 = 2;
 
-/// Callers who left, and those whose node was killed.
+/// Callers that disconnected, and those whose node was killed.
 pub(super) fn left_and_lost(evidence: &Evidence) -> (u64, u64) {
     let seen = &evidence.seen;
     let left = seen.asked.iter().filter(|asked| asked.got.end == End::Left).count() as u64;
-    // Whoever was under way at a kill may have had an end that was not written down.
+    // A request in flight at a kill may have had an end that was not persisted.
     let under_way = |asked: &&Asked| was_killed(seen, asked);
     (left, seen.asked.iter().filter(under_way).count() as u64)
 }
 
-/// Whether the node that had this question was killed while it had it.
+/// Whether the node of this request was killed during the request.
 fn was_killed(seen: &Seen, asked: &Asked) -> bool {
     touched(&seen.kills, asked)
 }
@@ -34,32 +35,49 @@ fn touched(spans: &[(usize, Span)], asked: &Asked) -> bool {
     spans.iter().any(|(node, span)| *node == got.node && span.touches(got.put, got.over))
 }
 
-/// Whether every model was wrong, or had not recovered, at some time while this was asked.
+/// The span, and the time after its end in which breakers may still be open.
+fn with_recovery(span: &Span) -> Span {
+    Span { from: span.from, to: span.to.map(|end| end + RECOVERY) }
+}
+
+/// Whether at some time during this request every model had a fault or had not recovered.
 fn were_all_spoilt(seen: &Seen, asked: &Asked) -> bool {
     let (from, to) = (asked.got.put, asked.got.over);
     seen.spoilt.iter().zip(seen.may_be_aside).all(|(spans, aside)| {
         aside.is_some_and(|since| since <= to)
-            || spans.iter().any(|span| {
-                let recovered = Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
-                recovered.touches(from, to)
-            })
+            || spans.iter().any(|span| with_recovery(span).touches(from, to))
     })
 }
 
-/// Whether models were slow, or failed for one caller, while this was asked, and nothing else was wrong with either of them.
+/// Whether models were slow, or failed for one caller, during this request, and neither had any other fault.
 fn were_strained(seen: &Seen, asked: &Asked) -> bool {
     let (from, to) = (asked.got.put, asked.got.over);
-    let recovered = |span: &Span| Span { from: span.from, to: span.to.map(|end| end + RECOVERY) };
-    let touches = |spans: &[Span]| spans.iter().any(|span| recovered(span).touches(from, to));
+    let touches = |spans: &[Span]| spans.iter().any(|span| with_recovery(span).touches(from, to));
     seen.strained.iter().any(|spans| touches(spans)) && !seen.spoilt.iter().any(|spans| touches(spans))
 }
 
-/// Whether a model may have passed its limit, or lied about its usage.
+/// Whether every model failed for the caller of this request because that caller provoked it. Breakers that one caller's
+/// requests have opened are open for all requests of that caller, until a probe succeeds.
+fn was_provoked(seen: &Seen, asked: &Asked) -> bool {
+    let (from, to) = (asked.got.put, asked.got.over);
+    let all_failed =
+        |touches: &dyn Fn(&Span) -> bool| seen.strained.iter().all(|spans| spans.iter().any(touches));
+    if asked.is_hostile {
+        return all_failed(&|span| span.touches(from, to));
+    }
+    let provoked = |other: &Asked| {
+        let span = Span { from: other.got.put, to: Some(other.got.over) };
+        other.is_hostile && other.who == asked.who && with_recovery(&span).touches(from, to)
+    };
+    all_failed(&|span| with_recovery(span).touches(from, to)) && seen.asked.iter().any(provoked)
+}
+
+/// Whether a model may have exceeded its limit, or reported a false usage.
 fn was_dishonest(seen: &Seen, asked: &Asked) -> bool {
     seen.dishonest.iter().any(|span| span.touches(asked.got.put, asked.got.over))
 }
 
-/// Whether there may have been too little money left for the dearer model, so that all hung on the other one.
+/// Whether the budget may have been too low for the more expensive model, so that only the other one was left.
 fn may_lack_money(seen: &Seen, asked: &Asked) -> bool {
     seen.tight.get(asked.got.node).is_some_and(|since| since.is_some_and(|since| since <= asked.got.over))
 }
@@ -70,7 +88,7 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut broken, mut untyped, mut unfounded) = (Vec::new(), Vec::new(), Vec::new());
     let mut refusals: BTreeMap<u16, u64> = BTreeMap::new();
-    // Requests of others while models were slow or failed for one caller: answered, and told a fault.
+    // Requests of other callers while models were slow or failed for one caller: answered, and failed.
     let mut strained = (0_u64, 0_u64);
     for asked in &seen.asked {
         if asked.got.end == End::Judged(Verdict::Answered) && were_strained(seen, asked) && !asked.is_hostile
@@ -91,9 +109,11 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
                     if !has_hint {
                         untyped.push(told(asked, zero, "a refusal without a hint"));
                     }
-                    let is_founded = were_all_spoilt(seen, asked)
+                    let is_founded = !is_fault(status)
+                        || were_all_spoilt(seen, asked)
                         || touched(&seen.stops, asked)
-                        || may_lack_money(seen, asked);
+                        || may_lack_money(seen, asked)
+                        || was_provoked(seen, asked);
                     let is_strained = were_strained(seen, asked) && is_fault(status);
                     strained.1 += u64::from(is_strained && !asked.is_hostile);
                     if is_fault(status) && !is_founded && !is_strained {
@@ -118,7 +138,7 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
                     broken.push(told(asked, zero, "hung"));
                     "hung"
                 }
-                // The strict client compares usage with the text, and a vendor's own usage is passed on as it came.
+                // The strict client compares usage with the text, and a vendor's own usage is passed through unchanged.
                 Verdict::LookedComplete if asked.got.is_ended && was_dishonest(seen, asked) => {
                     "with a usage of its own"
                 }
@@ -158,7 +178,7 @@ pub(super) fn laws(evidence: &Evidence) -> Vec<Law> {
     ]
 }
 
-/// Whether this status says that the fault is not the caller's.
+/// Whether this status means that the caller is not at fault.
 const fn is_fault(status: u16) -> bool {
     status >= 500 || status == 408
 }

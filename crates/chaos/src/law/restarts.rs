@@ -1,4 +1,4 @@
-//! What one caller got of a gateway in any minute that was killed again and again, and keeps its own limits.
+//! Invariant: the rate limit of one caller, in any minute, at a gateway with local limits that is killed repeatedly.
 
 use super::{Evidence, Law};
 use crate::lone::WHO;
@@ -14,7 +14,7 @@ pub(super) fn law(evidence: &Evidence) -> Law {
     let (limit, mut most) = (u64::from(usual + burst), 0);
     let mut against = Vec::new();
     for (place, (from, _)) in times.iter().enumerate() {
-        // When it was decided is not known: between the question and the head of its answer.
+        // The time of the decision is not known: it lies between the request and the head of its response.
         let admitted = times[place..].iter().filter(|(_, head)| *head < *from + MINUTE).count() as u64;
         most = most.max(admitted);
         if admitted > limit {

@@ -1,4 +1,4 @@
-//! Every law, kept and broken.
+//! Every invariant, held and violated.
 
 use super::{Evidence, Law, judged};
 use crate::caller::{End, Got};
@@ -43,7 +43,7 @@ fn life(id: u32) -> Life {
     Life { node: 0, id, span: span(0, 100), descriptors: (20, Some(32)), memory: (Some(40 << 20), 58 << 20) }
 }
 
-/// Evidence of a run in which everything was as it should be, to the brim.
+/// A run in which every invariant just holds.
 fn good() -> Evidence {
     let mut evidence = Evidence {
         zero: Some(at(0)),
@@ -144,6 +144,38 @@ fn others_are_answered_while_models_are_slow_or_fail_for_one_caller() {
 }
 
 #[test]
+fn what_every_model_fails_for_on_purpose_excuses_its_own_refusal_and_no_other() {
+    let told = |strained: [Vec<Span>; 2], is_hostile: bool| {
+        broken_by(|evidence| {
+            // The first model has not recovered from another fault.
+            evidence.seen.spoilt = [vec![span(1, 3)], vec![]];
+            evidence.seen.strained = strained;
+            evidence.seen.asked.push(Asked { is_hostile, ..refused((10, 11), 500, true) });
+        })
+    };
+    let both = || [vec![span(5, 12)], vec![span(5, 12)]];
+    assert!(told(both(), true).is_empty());
+    assert_eq!(told(both(), false), [FOUNDED]);
+    assert_eq!(told([vec![span(5, 12)], vec![]], true), [FOUNDED]);
+}
+
+#[test]
+fn a_caller_that_provoked_failures_is_shut_out_for_a_while_and_no_other_is() {
+    let told = |number: u64, time| {
+        broken_by(|evidence| {
+            evidence.seen.spoilt = [vec![span(1, 8)], vec![]];
+            evidence.seen.strained = [vec![span(5, 12)], vec![span(5, 12)]];
+            evidence.seen.asked.push(Asked { is_hostile: true, ..refused((9, 10), 500, true) });
+            let who = Who { tier: Tier::Guest, number };
+            evidence.seen.asked.push(Asked { who, ..refused(time, 503, true) });
+        })
+    };
+    assert!(told(0, (11, 12)).is_empty());
+    assert_eq!(told(1, (11, 12)), [FOUNDED]);
+    assert_eq!(told(0, (40, 41)), [FOUNDED]);
+}
+
+#[test]
 fn faults_are_told_only_while_all_models_fail_or_recover_or_the_node_stops() {
     let told = |time, spoilt: [Vec<Span>; 2]| {
         broken_by(|evidence| {
@@ -207,7 +239,7 @@ fn a_minute_has_as_many_answers_as_the_limit_and_what_nodes_may_add_without_the_
     assert_eq!(many(2 * limit + 1, forgotten), [LIMITS]);
     let much_alone: fn(&mut Evidence) = |evidence| evidence.seen.note_alone(1, at(30), 1_000);
     assert_eq!(many(2 * limit + 1, much_alone), [LIMITS], "a node has no more than its share");
-    // Until something is forgotten it is exact, however much is left of the minute.
+    // Until counts are lost the bound is exact, however much is left of the minute.
     let early = |number: u64| {
         broken_by(|evidence| {
             evidence.seen.forgotten = Some(at(30));

@@ -1,4 +1,4 @@
-//! Requests that no gateway should pass on. Each is refused in the words of its dialect, before any model is asked.
+//! Requests that no gateway should forward. Each is refused in its dialect, before any model is called.
 
 use crate::asking::{BY_DAY, NO_LIMITS, now};
 use crate::bad_input::{Dialect, ENDPOINTS, Endpoint, malformed_name, problem};
@@ -10,7 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Where the gateway knows a route by the name that [`ENDPOINTS`] have for a model.
+/// A route with the name that [`ENDPOINTS`] use for a model.
 const ROUTE: &str = "routes.instant = { targets = [\"sonnet\", \"haiku\"], faces = [\"anthropic\", \"openai\", \"bedrock\"] }\n";
 
 fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
@@ -24,13 +24,13 @@ fn key() -> String {
     format!("x-api-key: {KEY}\r\n")
 }
 
-/// What the gateway has of what a model has.
+/// The endpoints of a model that the gateway has, too.
 fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().filter(|endpoint| !endpoint.path.ends_with("count-tokens"))
 }
 
-/// No model has said anything and nothing was paid; and what is good is answered. What was in its vendor's own words may have
-/// been refused by the model.
+/// Checks that no model has answered, nothing was charged, and valid requests are answered. A request in its vendor's
+/// own dialect may have been refused by the model.
 fn is_unharmed(model: &Running, gateway: &Running) -> anyhow::Result<()> {
     assert!(model.calls()?.iter().all(|call| call["status"] == 400), "{:?}", model.calls()?);
     assert_eq!(gateway.counter("seawall_cost_nanodollars_total")?, 0);
@@ -59,7 +59,7 @@ fn a_body_that_cannot_be_read_never_reaches_a_model() -> anyhow::Result<()> {
         for (name, body) in endpoint.bad_bodies() {
             let answer = gateway.send("POST", endpoint.path, &key(), &body);
             let answer = answer.with_context(|| format!("{} {name}", endpoint.path))?;
-            // What goes to a vendor in its own words is not taken apart; it is too dear before it is too long.
+            // A request in its vendor's own dialect is not parsed; it exceeds the budget before it exceeds the length.
             if name.starts_with("more messages") && (400..500).contains(&answer.status) {
                 continue;
             }
@@ -151,7 +151,7 @@ fn what_is_compressed_too_large_or_for_nobody_is_refused_as_such() -> anyhow::Re
         ("/model/instant%00/converse", 400, "ValidationException"),
         ("/model/instant%0D%0Ax:y/converse", 400, "ValidationException"),
         ("/model/%EF%BD%89nstant/converse", 400, "ValidationException"),
-        ("/model/instant/conversation", 404, "ResourceNotFoundException"),
+        ("/model/instant/conversation", 404, "UnknownOperationException"),
         ("/model//converse", 400, "ValidationException"),
     ] {
         let answer = gateway.send("POST", path, &key(), converse)?;
@@ -182,12 +182,12 @@ fn broken_http_ends_its_connection_and_nothing_else() -> anyhow::Result<()> {
         ("a thousand headers", format!("{line}{many}{length}\r\n{body}")),
         ("a header of a megabyte", format!("{line}{long}{length}\r\n{body}")),
     ] {
-        // Some of it cannot even be refused: then the connection ends.
+        // Some requests cannot even be answered: then the connection ends.
         if let Ok(answer) = gateway.send_raw(request.as_bytes()) {
             assert!((400..500).contains(&answer.status), "{name}: {}", answer.head);
         }
     }
-    // Two words about where it ends: whatever is behind the chunks must not be taken for another request.
+    // Two conflicting lengths (request smuggling): bytes behind the chunks must not be parsed as another request.
     let hidden = "GET /v1/models HTTP/1.1\r\nhost: test\r\n\r\n";
     let both = format!(
         "{line}content-length: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n{hidden}",
@@ -216,7 +216,7 @@ fn who_sends_a_byte_now_and_then_does_not_hold_a_connection() -> anyhow::Result<
                 "it is still open: {}",
                 String::from_utf8_lossy(&seen)
             );
-            // Once the other side is gone, there is nobody to write to.
+            // Once the peer is gone, the write fails.
             let _ = connection.write_all(b"x");
             let mut piece = [0; 1_024];
             match connection.read(&mut piece) {

@@ -1,4 +1,5 @@
-//! What a model sends that no model should. The caller is answered in order, no other place is asked, and the gateway lives on.
+//! Invalid model responses. The caller gets a proper response, no other host is contacted, and the gateway keeps
+//! running.
 
 use crate::asking::{NO_LIMITS, now, question};
 use crate::running::{KEY, Running};
@@ -33,7 +34,7 @@ impl Upstream {
                 }
                 asked.fetch_add(1, Ordering::SeqCst);
                 let bytes = answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // Who does not want to read all of it is right.
+                // The client may close before it has read everything.
                 let _ = stream.and_then(|stream| serve(stream, &bytes));
             }
         })?;
@@ -52,12 +53,12 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
-        // The one connection that it still waits for.
+        // Unblocks the last accept.
         let _ = TcpStream::connect(self.url.trim_start_matches("http://"));
     }
 }
 
-/// Reads one request and sends this.
+/// Reads one request and sends this response.
 fn serve(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let (mut seen, mut buffer) = (Vec::new(), [0; 8_192]);
@@ -192,7 +193,7 @@ fn a_use_that_cannot_be_is_never_a_gift_nor_a_fortune() -> anyhow::Result<()> {
         let before = posted()?;
         let given = gateway.ask(KEY, &question(5, false))?;
         let cost = posted()? - before;
-        // An answer that cannot be believed may be an error; if it is one or not, what was asked is paid for once.
+        // An implausible answer may be an error or not; in either case the request is charged once.
         assert!(given.status == 200 || given.status >= 500, "{usage}: {}", given.status);
         assert!(cost > 0, "{usage}");
         // Two attempts with some hundred bytes each and five tokens of output.

@@ -1,4 +1,4 @@
-//! System calls per request: the one part of speed that can be counted without noise.
+//! System calls per request: the one part of performance that can be measured without noise.
 
 use crate::running::{KEY, Running, file, folder};
 use anyhow::{Context as _, bail, ensure};
@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 const CONNECTIONS: u64 = 8;
 const REQUESTS: u64 = 100;
 
-/// The threads of a gateway that answer requests. Others write the books and the log by the clock, not by the request.
+/// The threads of a gateway that serve requests. Others write the ledger and the log periodically, not per request.
 fn answering_threads(process: u32) -> anyhow::Result<Vec<String>> {
     let mut threads = Vec::new();
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
@@ -23,7 +23,7 @@ fn answering_threads(process: u32) -> anyhow::Result<Vec<String>> {
     Ok(threads)
 }
 
-/// Counts the system calls of the answering threads of a running gateway while `work` is done.
+/// Counts the system calls of the serving threads of a running gateway while `work` runs.
 fn calls_during(process: u32, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<u64> {
     let summary = file("calls.txt", "")?;
     let threads = answering_threads(process)?;
@@ -58,13 +58,13 @@ fn wait_until_traced(process: u32, threads: &[String], strace: &mut Child) -> an
     }
 }
 
-/// Sends requests over one kept connection, one after the other.
+/// Sends requests over one keep-alive connection, one after the other.
 fn send(gateway: &Running, body: &str, requests: u64) -> anyhow::Result<()> {
     let mut connection = BufReader::new(TcpStream::connect(gateway.url.trim_start_matches("http://"))?);
     for _ in 0..requests {
         let head =
             format!("POST /v1/messages HTTP/1.1\r\nhost: test\r\nx-api-key: {KEY}\r\ncontent-length: ");
-        // In one piece: what is sent in several may be read in several.
+        // In one write: a request sent in several may be read in several.
         let request = format!("{head}{}\r\n\r\n{body}", body.len());
         connection.get_mut().write_all(request.as_bytes())?;
         let (mut length, mut line) = (None, String::new());
@@ -102,15 +102,15 @@ fn a_plain_request_takes_at_most_seven_system_calls() -> anyhow::Result<()> {
     let model = Running::model("calls", "[]")?;
     let more = "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n";
     let state = folder("calls-state")?;
-    // With the journal on: a write before the call, and one when it is settled, belong to every request.
+    // With the journal on: every request includes a write before the call, and one when it is settled.
     let gateway = Running::gateway_with("calls", &model.url, ["instant", "instant"], more, |settings| {
         let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
-        // On one core: being traced makes writing to the journal so slow that two would wait for each other all the time.
+        // On one core: tracing makes journal writes so slow that two threads would contend all the time.
         settings.replace("store.kind = \"memory\"", &store).replace("server.cores = 2", "server.cores = 1")
     })?;
-    // So that connections to the model are open and what is set up once is set up.
+    // Warm up: open the connections to the model, and do what is done only once.
     send_from_all(&gateway, 10)?;
-    // A machine that is busy with other tests wakes a thread more often than the work needs, so the best of a few counts.
+    // On a busy machine a thread is woken more often than the work needs, so the minimum of a few runs counts.
     let mut least = f64::INFINITY;
     for _ in 0..3 {
         let calls = calls_during(gateway.process(), || send_from_all(&gateway, REQUESTS))?;

@@ -20,20 +20,20 @@ pub(crate) enum Client {
     AwsNode(Way, Http),
 }
 
-/// Which of the service's two ways to ask a model.
+/// The two operations of Bedrock to call a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In words that are the same for all models.
+    /// The common format of all models.
     Converse,
-    /// In the model's own words.
+    /// The model's own format.
     Invoke,
 }
 
-/// Over which version of HTTP a client speaks that can choose.
+/// The HTTP version, for clients that can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Http {
     One,
-    /// What the library takes when nobody asks for anything. Without TLS it begins at once, with nothing agreed upon.
+    /// The library's default. Without TLS it starts with prior knowledge, without negotiation.
     Two,
 }
 
@@ -65,7 +65,7 @@ impl Client {
         Ok(Session { client: self, child, calls, sights })
     }
 
-    /// What a user of this client sees of one call. `what` is `answer` or `stream`.
+    /// The result of one call as a user of this client sees it. `what` is `answer` or `stream`.
     pub(crate) fn sees(
         self,
         url: &str,
@@ -99,7 +99,7 @@ impl Client {
     }
 }
 
-/// A client that runs; killed when dropped.
+/// A running client; killed when dropped.
 pub(crate) struct Session {
     client: Client,
     child: Child,
@@ -108,41 +108,40 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Which client it is.
     pub(crate) const fn client(&self) -> Client {
         self.client
     }
 
-    /// What its user sees of a call: `text`, `tool` and its `tool_id`, `finish`, `input`, `output`, `pieces` of a stream,
-    /// whether it came to its end (`complete`), `headers` and the name of the `request`, and `error` with the names of
-    /// its class and of what that derives from (`kinds`). What `call` does not say is as below.
+    /// The result of a call as its user sees it: `text`, `tool` and its `tool_id`, `finish`, `input`, `output`,
+    /// `pieces` of a stream, whether it is `complete`, `headers` and the id of the `request`, and `error` with the
+    /// names of its class and its base classes (`kinds`). The defaults of `call` are below.
     pub(crate) fn sees(&mut self, call: &Value) -> anyhow::Result<Value> {
         let mut whole = json!({
             "key": "any",
-            // Amazon's clients sign with it. Where there is none they send the key itself, as the others do.
+            // Amazon's clients sign with it. Without one they send the key itself, as the others do.
             "secret": "any",
             "model": "instant",
             "max_tokens": 40,
             "question": "What should I read next?",
             "stream": false,
-            // Whether the library itself makes one answer of the pieces, where it does that.
+            // Whether the library itself accumulates the pieces into one answer, where it can.
             "put_together": false,
-            // Whether only the tokens of the question are to be counted, where the dialect can.
+            // Whether only the input tokens are to be counted, where the dialect can.
             "count": false,
-            // Whether only the names of models are wanted, as `models`, where the dialect can.
+            // Whether only the names of models are requested, as `models`, where the dialect can.
             "list": false,
-            // Whether the user looks at headers, which most libraries show only on demand.
+            // Whether the user reads headers, which most libraries show only on demand.
             "raw": false,
-            // What the user calls the request, so that it is not done twice.
+            // The idempotency key of the request.
             "name": null,
-            // Offered, and demanded unless there is its result already.
+            // Offered, and required unless its result is already there.
             "tool": null,
-            // The input of a call of the tool that has been made.
+            // The input of a tool call that has been made.
             "result": null,
             "retries": 0,
-            // Seconds that the library is told to wait.
+            // The library's timeout in seconds.
             "timeout": 20,
-            // Seconds after which the script gives up where the library waits for ever.
+            // Seconds after which the script gives up if the library waits forever.
             "patience": 20,
         });
         let (Value::Object(whole), Value::Object(call)) = (&mut whole, call) else {
@@ -159,13 +158,13 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Where it has ended already there is nothing to do.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/sdk").join(name)
 }
 
@@ -177,12 +176,12 @@ fn python(folder: &str, name: &str) -> anyhow::Result<Command> {
 
 fn node(folder: &str, name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new("node");
-    // What a library has to say about the future of this version of node is no part of a test.
+    // Deprecation warnings about this version of node are not part of a test.
     command.env("NODE_NO_WARNINGS", "1").arg(script(name)).arg(installed(folder)?);
     Ok(command)
 }
 
-/// The folder of a client library, which lies beside the folder that cargo gives to tests.
+/// The directory of a client library, beside the directory that cargo gives to tests.
 pub(crate) fn installed(name: &str) -> anyhow::Result<PathBuf> {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder = temporary.parent().unwrap_or(temporary).join("clients").join(name);

@@ -1,10 +1,10 @@
-//! What users of the vendors' clients get from `seawall model` where nothing goes wrong.
+//! Answers of `seawall model` to the vendors' clients, without faults.
 
 use crate::client::{Client, Session};
 use crate::running::Running;
 use serde_json::{Value, json};
 
-/// How a dialect says that an answer ended where the limit was, and that it is a call.
+/// The dialect's stop reasons for the output limit and for a tool call.
 fn finishes(client: Client) -> (&'static str, &'static str) {
     match client {
         Client::OpenaiPython | Client::OpenaiNode => ("length", "tool_calls"),
@@ -16,7 +16,7 @@ fn finishes(client: Client) -> (&'static str, &'static str) {
 fn every_client_is_answered_in_words_in_pieces_and_with_calls() -> anyhow::Result<()> {
     let model = Running::model("client-answers", "[]")?;
     for client in Client::ALL {
-        // All with one start of each: starting them takes longer than anything they do.
+        // One process for all calls: starting a client takes longer than anything it does.
         let mut session = client.open(&model.url)?;
         reads_the_same_whole_and_in_pieces_and_is_billed_for_it(client, &mut session, &model)?;
         gets_the_call_that_it_demands_and_words_once_it_has_the_result(client, &mut session)?;
@@ -26,7 +26,7 @@ fn every_client_is_answered_in_words_in_pieces_and_with_calls() -> anyhow::Resul
     Ok(())
 }
 
-/// A name that users of this client know a model by.
+/// A vendor's name for a model.
 const fn vendors_name(client: Client) -> &'static str {
     match client {
         Client::OpenaiPython | Client::OpenaiNode => "gpt-4o-mini",

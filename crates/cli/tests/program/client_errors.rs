@@ -1,13 +1,13 @@
-//! How users of the vendors' clients see it when `seawall model` refuses: as the client's own exception, tried again only
-//! where they want that.
+//! Rejections of `seawall model` as users of the vendors' clients see them: as the client's own exception, retried only
+//! if the user wants that.
 
 use crate::client::{Client, Session, Way};
 use crate::running::Running;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Statuses and the exceptions they become: in Anthropic's older Python, in its other clients, in OpenAI's Python and
-/// JavaScript, and in Amazon's. A status without an exception is none that this vendor sends.
+/// Statuses and their exceptions: in Anthropic's older Python, in its other clients, in OpenAI's Python and JavaScript,
+/// and in Amazon's. A vendor does not send a status without an exception.
 #[rustfmt::skip] // A table is read by its columns.
 const EXCEPTIONS: [(u16, [&str; 5]); 12] = [
     (400, ["BadRequestError", "BadRequestError", "BadRequestError", "BadRequestError", "ValidationException"]),
@@ -56,7 +56,7 @@ fn assert_raised(seen: &Value, status: u16, exception: &str, which: &str) {
 fn every_refusal_is_the_clients_own_exception_and_is_tried_again_only_where_asked() -> anyhow::Result<()> {
     let model = Running::model("client-errors", "[]")?;
     for client in Client::ALL {
-        // All with one start of each: starting them takes longer than anything they do.
+        // One process for all calls: starting a client takes longer than anything it does.
         let mut session = client.open(&model.url)?;
         raises_its_own_exceptions_and_does_not_try_again_unasked(client, &mut session, &model)?;
         raises_its_own_exceptions_for_its_users_mistakes(client, &mut session, &model)?;
@@ -65,7 +65,7 @@ fn every_refusal_is_the_clients_own_exception_and_is_tried_again_only_where_aske
     Ok(())
 }
 
-/// How many requests and answers are on the bill.
+/// The number of requests and answers on the bill.
 fn billed(model: &Running) -> anyhow::Result<(u64, u64)> {
     let bill = model.bill("instant")?;
     Ok((bill["requests"].as_u64().unwrap_or(0), bill["answers"].as_u64().unwrap_or(0)))
@@ -109,7 +109,7 @@ fn raises_its_own_exceptions_for_its_users_mistakes(
 ) -> anyhow::Result<()> {
     let before = billed(model)?;
     let [(bad, bad_name), (key, key_name), (unknown, unknown_name)] = match client {
-        // This one has no class of its own for a key that nobody knows.
+        // This client has no class of its own for an unknown key.
         Client::AwsPython(_) => {
             [(400, "ValidationException"), (403, "ClientError"), (404, "ResourceNotFoundException")]
         }
@@ -122,9 +122,9 @@ fn raises_its_own_exceptions_for_its_users_mistakes(
     };
     for stream in [false, true] {
         let which = format!("{client:?}, stream: {stream}");
-        let seen = session.sees(&json!({ "max_tokens": 0, "stream": stream }))?;
+        let seen = session.sees(&json!({ "max_tokens": -1, "stream": stream }))?;
         if client == Client::AwsPython(Way::Converse) {
-            // It knows the limits itself and does not even ask.
+            // It validates the limits itself and does not send the request.
             assert_eq!(seen["error"]["kinds"][0], "ParamValidationError", "{which}: {seen}");
         } else {
             assert_raised(&seen, bad, bad_name, &which);
@@ -145,9 +145,9 @@ fn comes_back_once_and_not_before_it_was_told_to(
     model: &Running,
 ) -> anyhow::Result<()> {
     let (requests, answers) = billed(model)?;
-    // Longer than any of them waits by itself before it comes back after this status for the first time.
+    // Longer than the own first backoff of any of them after this status.
     let told = json!({ "kind": "status", "status": 503, "retry_after": "700ms" });
-    // Every second request of all there have been; which of two that is, nobody knows here.
+    // Every second request overall; which of two that is, is unknown here.
     model.set_faults(&json!([{ "every": 2, "fault": told }]))?;
     let is_first = session.sees(&json!({}))?["error"] == Value::Null;
     if !is_first {
@@ -162,7 +162,7 @@ fn comes_back_once_and_not_before_it_was_told_to(
     let (others, other_answers) = if is_first { (1, 1) } else { (2, 1) };
     assert_eq!(billed(model)?, (requests + others + 2, answers + other_answers + 1), "{client:?}");
 
-    // What asking again cannot cure is not asked again, even by who may.
+    // An error that a retry cannot fix is not retried, even if retries are allowed.
     model.set_faults(&json!([{ "fault": { "kind": "status", "status": 400, "retry_after": "1ms" } }]))?;
     let (requests, answers) = billed(model)?;
     let seen = session.sees(&json!({ "retries": 2 }))?;

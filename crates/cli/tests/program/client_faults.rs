@@ -1,18 +1,18 @@
-//! How users of the vendors' clients see it when an answer of `seawall model` breaks. What a client cannot see is told here
-//! as well: whatever stands in front of a model has to see it instead.
+//! Broken answers of `seawall model` as users of the vendors' clients see them. The table includes faults that a client
+//! cannot detect: a gateway in front of a model must detect them instead.
 
 use crate::client::{Client, Http, Session, Way};
 use crate::running::Running;
 use serde_json::{Value, json};
 
-/// What a user sees.
+/// What a user observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sight {
     /// An exception of this class.
     Raises(&'static str),
-    /// Nothing that is wrong, only that there is no more.
+    /// No error, only a premature end.
     Ends,
-    /// Nothing at all: the client's own time limit does not hold here.
+    /// Nothing at all: the client's own timeout has no effect here.
     Waits,
 }
 
@@ -20,12 +20,12 @@ use Sight::{Ends, Raises, Waits};
 
 /// The class of the script's own exception.
 const OUT_OF_PATIENCE: &str = "OutOfPatience";
-/// How many pieces come before something goes wrong: the one that opens the stream, and three of four tokens each.
+/// Pieces before the fault: the one that opens the stream, and three of four tokens each.
 const PIECES: usize = 4;
 const TOKENS: u64 = 12;
 
-/// Sights by client: Anthropic's in Python and JavaScript, OpenAI's in Python and JavaScript, Amazon's in Python in its two
-/// ways, and Amazon's in JavaScript over HTTP/1.1 and HTTP/2.
+/// Observations by client: Anthropic's in Python and JavaScript, OpenAI's in Python and JavaScript, Amazon's in Python
+/// with its two operations, and Amazon's in JavaScript over HTTP/1.1 and HTTP/2.
 type Sights = [Sight; 8];
 
 const fn column(client: Client) -> usize {
@@ -52,7 +52,7 @@ fn sight(seen: &Value) -> String {
     }
 }
 
-/// Sees what each fault looks like to a client, and tells where it is not as the table says.
+/// Observes each fault through a client, and returns the differences from the table.
 fn compare(
     client: Client,
     session: &mut Session,
@@ -61,7 +61,7 @@ fn compare(
     faults: &[(Value, Sights)],
 ) -> anyhow::Result<Vec<String>> {
     model.set_faults(&json!([]))?;
-    // Whatever it loads on its first call must not count as waiting.
+    // Lazy loading on the first call must not count as waiting.
     let seen = session.sees(&json!({ "stream": stream }))?;
     assert_eq!(seen["complete"], true, "{client:?}: {seen}");
     let whole = seen["text"].as_str().unwrap_or_default().to_owned();
@@ -72,8 +72,8 @@ fn compare(
         let seen = session.sees(&json!({ "stream": stream, "timeout": 0.6, "patience": 1.2 }))?;
         let expected = sights[column(client)];
         let (text, is_cut) = (seen["text"].as_str().unwrap_or_default(), fault["kind"] == "cut");
-        // What came before is there, in its order, and nothing else; but some clients throw away what they have not
-        // shown yet when a connection breaks.
+        // The text before the fault is complete and in order, with nothing added; but some clients discard buffered
+        // text when a connection breaks.
         let fits = if fault["after"] == PIECES {
             whole.starts_with(text) && (is_cut || !text.is_empty())
         } else {
@@ -83,7 +83,7 @@ fn compare(
             others.push(format!("{client:?}, {fault}: not {expected:?}: {seen}"));
         }
         if is_cut && matches!(client, Client::AwsNode(_, Http::Two)) {
-            // Which tells that this was HTTP/2 indeed.
+            // This confirms that HTTP/2 was used.
             let text = seen["error"]["text"].as_str().unwrap_or_default();
             assert!(text.contains("ERR_HTTP2"), "{client:?}: {seen}");
         }
@@ -103,7 +103,7 @@ fn what_breaks_raises_where_the_client_can_see_it() -> anyhow::Result<()> {
     let model = Running::model("client-faults", "[]")?;
     let mut others = Vec::new();
     for client in Client::ALL {
-        // All with one start of each: starting them takes longer than most of what they do.
+        // One process for all calls: starting a client takes longer than most of what it does.
         let mut session = client.open(&model.url)?;
         others.extend(compare(client, &mut session, &model, true, &streams())?);
         others.extend(compare(client, &mut session, &model, false, &whole_answers())?);
@@ -125,7 +125,7 @@ fn streams() -> Vec<(Value, Sights)> {
             Raises("RemoteProtocolError"), Raises("TypeError"), Raises("APIConnectionError"), Raises("TypeError"),
             Raises("ProtocolError"), Raises("ProtocolError"), broken, broken,
         ]),
-        // An error that the stream itself tells of is the vendor's exception everywhere.
+        // An error event in the stream is the vendor's exception everywhere.
         (after("error"), [
             Raises("APIStatusError"), Raises("APIError"), Raises("APIError"), Raises("APIError"),
             Raises("EventStreamError"), Raises("EventStreamError"),
@@ -135,10 +135,10 @@ fn streams() -> Vec<(Value, Sights)> {
             Raises("JSONDecodeError"), Raises("SyntaxError"), Raises("JSONDecodeError"), Raises("SyntaxError"),
             Raises("ChecksumMismatch"), Raises("ChecksumMismatch"), broken, broken,
         ]),
-        // Only who counts bytes notices that an event is not all there.
+        // Only clients that check lengths notice a truncated event.
         (after("truncate"), [Ends, Ends, Ends, Ends, Ends, Ends, broken, broken]),
         (after("end_early"), [Ends; 8]),
-        // Over HTTP/2 the time limit ends the stream as if it were complete.
+        // Over HTTP/2 the timeout ends the stream as if it were complete.
         (after("hang"), [
             Raises("ReadTimeout"), Waits, Raises("APITimeoutError"), Waits,
             Raises("ReadTimeoutError"), Raises("ReadTimeoutError"), Waits, Ends,
@@ -164,7 +164,7 @@ fn whole_answers() -> Vec<(Value, Sights)> {
             Raises("APITimeoutError"), Raises("APIConnectionTimeoutError"),
             Raises("ReadTimeoutError"), Raises("ReadTimeoutError"), Raises("TimeoutError"), Raises("TimeoutError"),
         ]),
-        // In the middle. Amazon's Python takes what it cannot read for an answer that says nothing.
+        // In the middle. Amazon's Python treats unparsable data as an empty answer.
         (json!({ "kind": "cut", "after": 1 }), [
             connection, Raises("TypeError"), connection, Raises("TypeError"),
             Ends, Raises("ResponseStreamingError"), Raises("Error"), Raises("Error"),
@@ -178,7 +178,7 @@ fn whole_answers() -> Vec<(Value, Sights)> {
         (json!({ "kind": "malformed", "after": 1 }), [
             no_json, no_syntax, no_json, no_syntax, Ends, no_json, no_syntax, no_syntax,
         ]),
-        // The clients of Anthropic and OpenAI give the page as the answer; it fails at whoever looks into it.
+        // The clients of Anthropic and OpenAI return the page as the answer; the first access to it fails.
         (json!({ "kind": "html" }), [
             Raises("AttributeError"), Raises("TypeError"), Raises("AttributeError"), Raises("TypeError"),
             Ends, no_json, no_syntax, no_syntax,

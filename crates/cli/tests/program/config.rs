@@ -102,7 +102,7 @@ fn mistakes_are_shown_all_at_once_for_people_and_for_programs() -> anyhow::Resul
     Ok(())
 }
 
-/// What `config check` accepts starts, and what it refuses ends `serve` with the same code and words.
+/// Settings that `config check` accepts start; those that it refuses end `serve` with the same code and message.
 #[test]
 fn whatever_would_keep_serve_from_starting_is_found_by_check() -> anyhow::Result<()> {
     let redis = |more: &str| {

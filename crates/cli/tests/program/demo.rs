@@ -4,7 +4,7 @@ use crate::running::{folder, seawall};
 use serde_json::Value;
 use std::fs;
 
-/// What became of the questions, without what is a part of another number.
+/// The disjoint outcomes of requests.
 const PARTS: [&str; 7] =
     ["answered", "broken_off", "refused_rightly", "refused_wrongly", "lost", "hung", "ended_falsely"];
 
@@ -14,7 +14,7 @@ fn number(counts: &Value, name: &str) -> u64 {
 
 #[test]
 fn ten_seconds_of_outages_keep_every_promise_and_the_counts_add_up() -> anyhow::Result<()> {
-    // What it keeps while it runs goes here, and must be gone at the end.
+    // Its temporary state goes here, and must be gone at the end.
     let state = folder("demo-state")?;
     fs::create_dir(&state)?;
     let output =

@@ -1,4 +1,4 @@
-//! Two gateways that share a store, and what callers may write without reaching into it.
+//! Two gateways with a shared store, and caller input that must not reach into it.
 
 use crate::asking::{NO_LIMITS, at_once, question, wait_until};
 use crate::running::{Answer, KEY, Running, folder};
@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-/// A store of its own; ended when dropped.
+/// A separate Redis server; ended when dropped.
 struct Store {
     child: Child,
     port: u16,
@@ -28,14 +28,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Kills it; nothing answers on its port any more.
+    /// Kills it, so that connections to its port are refused.
     fn kill(&self) -> anyhow::Result<()> {
         let status = Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status()?;
         anyhow::ensure!(status.success(), "cannot kill redis-server");
         wait_until("the store is gone", || Ok(TcpStream::connect(("127.0.0.1", self.port)).is_err()))
     }
 
-    /// The lines of the answer to a command that has so many of them.
+    /// The lines of the reply to a command, `count` of them.
     fn lines(&self, command: &str, count: Option<usize>) -> anyhow::Result<Vec<String>> {
         let mut connection = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
         connection.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
@@ -47,7 +47,7 @@ impl Store {
         let first = line()?;
         let count = match count {
             Some(count) => count,
-            // A list: for each member its length and itself.
+            // An array: two lines for each item, its length and its content.
             None => 2 * first.trim_start_matches('*').parse::<usize>().with_context(|| first.clone())?,
         };
         let rest = (0..count).map(|_| line()).collect::<anyhow::Result<Vec<_>>>()?;
@@ -66,14 +66,14 @@ impl Drop for Store {
     }
 }
 
-/// Two gateways of one fleet, once both decide by what it shares.
+/// Starts two gateways of one fleet and waits until both use the shared store.
 fn start(test: &str, store: &Store, model: &Running, more: &str) -> anyhow::Result<[Running; 2]> {
     let start = |number: u32| {
         let test = format!("{test}-{number}");
         let own = folder(&format!("{test}-state"))?;
         Running::gateway_with(&test, &model.url, ["instant", "instant"], more, |settings| {
             let url = format!("redis://127.0.0.1:{}", store.port);
-            // A busy machine is no reason to decide alone.
+            // A generous timeout, so that a busy machine does not cause decisions without the store.
             let redis = format!("{{ url = \"{url}\", operation_time = \"2s\" }}");
             let shared =
                 format!("store = {{ kind = \"redis\", folder = '{}', redis = {redis} }}", own.display());
@@ -89,7 +89,7 @@ fn start(test: &str, store: &Store, model: &Running, more: &str) -> anyhow::Resu
     Ok(gateways)
 }
 
-/// A gateway of a fleet whose store nobody has started.
+/// A gateway of a fleet whose store does not run.
 fn alone(
     test: &str,
     port: u16,
@@ -122,7 +122,7 @@ fn nodes_that_start_without_their_store_admit_no_more_than_the_limit() -> anyhow
         alone(&test, port, &folder(&format!("{test}-state"))?, &model, ", fleet_size = 3")
     };
     let gateways = [start(1)?, start(2)?, start(3)?];
-    // Any minute: 50 and a burst of 10, by three nodes.
+    // Per minute: 50 and a burst of 10, over three nodes.
     assert_eq!(admitted(&gateways, 180)?, 60);
     Ok(())
 }
@@ -163,14 +163,14 @@ fn a_name_is_one_request_in_the_whole_fleet_and_never_reaches_into_the_store() -
     let model = Running::model("fleet-names", "[]")?;
     let gateways = start("fleet-names", &store, &model, NO_LIMITS)?;
     store.lines("SET bystander untouched", Some(0))?;
-    // What a store, a shell or a path would read as more than a name.
+    // Characters with a meaning to a store, a shell or a path.
     let long = "n".repeat(256);
     let names =
         ["*", "{tag}", "{", "a b", "bystander", "seawall:bystander", "..", "$1", "\"", "'; FLUSHALL", &long];
     for (number, name) in names.iter().enumerate() {
         let answer = named(&gateways[number % 2], name, 5)?;
         assert_eq!(answer.status, 200, "{name}: {}", String::from_utf8_lossy(&answer.body));
-        // It is known on the other side, and no other request can hide behind it.
+        // The other node knows it, and a different request cannot reuse it.
         assert_eq!(named(&gateways[(number + 1) % 2], name, 5)?.status, 409, "{name}");
         assert_eq!(named(&gateways[(number + 1) % 2], name, 6)?.status, 409, "{name}");
     }
@@ -200,13 +200,20 @@ fn what_one_gateway_lets_through_the_other_knows() -> anyhow::Result<()> {
     let statuses = at_once(60, |number| Ok(gateways[number % 2].ask(KEY, &question(1, false))?.status))?;
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 20, "{statuses:?}");
     assert_eq!(model.bill("instant")?["requests"], 20);
-    // Nothing is kept for ever.
+    // Every key has an expiry.
     let keys = store.keys()?;
     assert!(!keys.is_empty());
     for key in keys {
         let left = store.lines(&format!("PTTL {key}"), Some(0))?;
         assert_ne!(left, [":-1"], "{key} is kept for ever");
     }
+    // The loss of the store is logged once.
+    store.kill()?;
+    wait_until("it is missed", || {
+        gateways[0].ask(KEY, &question(1, false))?;
+        Ok(gateways[0].errors()?.contains("seawall: redis is away: this node decides by its own share"))
+    })?;
+    assert_eq!(gateways[0].errors()?.matches("redis is away").count(), 1);
     Ok(())
 }
 

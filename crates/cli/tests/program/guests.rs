@@ -1,4 +1,4 @@
-//! What callers without a credential may use, and what each caller is shown of it.
+//! Routes for callers without a credential, and the model list of each caller.
 
 use crate::running::{KEY, Running, caller};
 use serde_json::Value;

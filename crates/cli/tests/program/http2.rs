@@ -1,4 +1,4 @@
-//! HTTP/2 by hand, for clients that no library would be: unfinished, unread, idle.
+//! A low-level HTTP/2 client for misbehaviour that no library allows: unfinished, unread, idle.
 
 use crate::asking::pause;
 use anyhow::ensure;
@@ -8,17 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A connection whose frames are counted as they come.
+/// A connection whose received frames are counted.
 pub(crate) struct Http2 {
     connection: TcpStream,
     next_stream: u32,
-    /// What may still be sent on the whole connection.
+    /// The send window of the connection.
     window: Arc<AtomicI64>,
-    /// Heads of answers that have come.
+    /// Response heads received.
     pub(crate) answers: Arc<AtomicUsize>,
-    /// Whether the other side has closed it.
+    /// Those with status 200.
+    pub(crate) accepted: Arc<AtomicUsize>,
+    /// Whether the peer has closed it.
     pub(crate) closed: Arc<AtomicUsize>,
+    /// The error code of GOAWAY plus one; zero before it arrives.
+    pub(crate) gone: Arc<AtomicUsize>,
 }
+
+/// The status 200 in the static table of HPACK.
+const STATUS_200: u8 = 0x88;
 
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
@@ -32,7 +39,7 @@ fn header(name: &str, value: &str) -> Vec<u8> {
 }
 
 impl Http2 {
-    /// Opens a connection. `window` is how much of each answer may be sent to us.
+    /// Opens a connection. `window` is the flow-control window for each response.
     pub(crate) fn open(address: &str, window: u32) -> anyhow::Result<Self> {
         let mut connection = TcpStream::connect(address.trim_start_matches("http://"))?;
         connection.set_write_timeout(Some(Duration::from_secs(10)))?;
@@ -45,10 +52,13 @@ impl Http2 {
             next_stream: 1,
             window: Arc::new(AtomicI64::new(65_535)),
             answers: Arc::default(),
+            accepted: Arc::default(),
             closed: Arc::default(),
+            gone: Arc::default(),
         };
         let (granted, answers, closed) =
             (Arc::clone(&opened.window), Arc::clone(&opened.answers), Arc::clone(&opened.closed));
+        let (accepted, gone) = (Arc::clone(&opened.accepted), Arc::clone(&opened.gone));
         std::thread::Builder::new().spawn(move || {
             let mut head = [0; 9];
             while connection.read_exact(&mut head).is_ok() {
@@ -58,11 +68,17 @@ impl Http2 {
                 }
                 let is_of_all = head[5..9] == [0; 4];
                 match (head[3], payload.first_chunk::<4>()) {
-                    (1, _) => drop(answers.fetch_add(1, Ordering::SeqCst)),
-                    // Before they are acknowledged, the smaller windows of the beginning hold.
+                    (1, _) => {
+                        accepted.fetch_add((payload.first() == Some(&STATUS_200)).into(), Ordering::SeqCst);
+                        answers.fetch_add(1, Ordering::SeqCst);
+                    }
+                    // Until the settings are acknowledged, the smaller initial windows apply.
                     (4, _) if head[4] == 0 => drop(connection.write_all(&frame(4, 1, 0, &[]))),
                     (8, Some(more)) if is_of_all => {
                         granted.fetch_add(u32::from_be_bytes(*more).into(), Ordering::SeqCst);
+                    }
+                    (7, _) => {
+                        gone.store(1 + usize::from(payload.get(7).copied().unwrap_or(0)), Ordering::SeqCst);
                     }
                     _ => {}
                 }
@@ -70,6 +86,10 @@ impl Http2 {
             closed.store(1, Ordering::SeqCst);
         })?;
         Ok(opened)
+    }
+
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.connection.write_all(bytes)
     }
 
     /// Begins a request, whose body follows if `has_body`.
@@ -86,7 +106,25 @@ impl Http2 {
         Ok(stream)
     }
 
-    /// Sends a piece of a body as far as the connection's window lets it, within some seconds.
+    /// A request without a body whose headers have this many bytes as the limit counts them: 32 more for each.
+    pub(crate) fn ask_with_head(&mut self, path: &str, bytes: usize) -> anyhow::Result<()> {
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        let headers = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "test")];
+        let mut block: Vec<u8> = headers.iter().flat_map(|(name, value)| header(name, value)).collect();
+        let long = header("x-long", &"v".repeat(120));
+        block.extend(long.repeat(bytes / (6 + 120 + 32)));
+        let mut pieces = block.chunks(16_000).enumerate().peekable();
+        while let Some((number, piece)) = pieces.next() {
+            // The first frame has END_STREAM, the last END_HEADERS.
+            let flags = u8::from(number == 0) | if pieces.peek().is_none() { 4 } else { 0 };
+            let kind = if number == 0 { 1 } else { 9 };
+            self.connection.write_all(&frame(kind, flags, stream, piece))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a piece of a body within the connection's window, with a timeout of some seconds.
     pub(crate) fn send(&mut self, stream: u32, bytes: &[u8], is_last: bool) -> anyhow::Result<()> {
         let mut pieces = bytes.chunks(16_384).peekable();
         while let Some(piece) = pieces.next() {

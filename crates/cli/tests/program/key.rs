@@ -1,4 +1,4 @@
-//! `seawall key`: in a folder, through a running gateway, and for settings.
+//! `seawall key`: on a state directory, through a running gateway, and for settings.
 
 use crate::running::{Running, folder, seawall};
 use anyhow::Context as _;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-/// What `seawall key` says with these arguments on this folder.
+/// The output of `seawall key` with these arguments on this state directory.
 fn key(folder: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
     let folder = folder.to_string_lossy();
     Ok(seawall(&[&["key"], arguments, &["--data-dir", &folder]].concat()).output()?)
@@ -75,7 +75,7 @@ fn nothing_is_made_to_be_looked_into() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A port that nobody listens on any more.
+/// A port without a listener.
 fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -93,7 +93,7 @@ fn while_a_gateway_has_the_folder_its_operator_is_told_so() -> anyhow::Result<()
     Ok(())
 }
 
-/// An admin listener that answers one request, and what it was asked.
+/// An admin listener that answers one request, and returns that request.
 fn admin(status: &str, body: &Value) -> anyhow::Result<(u16, std::thread::JoinHandle<String>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -102,7 +102,7 @@ fn admin(status: &str, body: &Value) -> anyhow::Result<(u16, std::thread::JoinHa
         let mut asked = Vec::new();
         let Ok((mut stream, _)) = listener.accept() else { return String::new() };
         let mut buffer = [0; 4_096];
-        // All of these requests fit into what is read until their body is there.
+        // Each of these requests fits into the buffer with its body.
         loop {
             let count = stream.read(&mut buffer).unwrap_or(0);
             asked.extend_from_slice(&buffer[..count]);
@@ -119,7 +119,7 @@ fn admin(status: &str, body: &Value) -> anyhow::Result<(u16, std::thread::JoinHa
     Ok((port, thread))
 }
 
-/// `seawall key` on state in memory, so that the admin listener is asked.
+/// `seawall key` with state in memory, so that the admin API is used.
 fn asked(port: u16, arguments: &[&str]) -> anyhow::Result<Output> {
     let admin = format!("admin.listen=127.0.0.1:{port}");
     let settings = ["--set", "store.kind=memory", "--set", &admin, "--set", "admin.credential=env:KEY_TEST"];

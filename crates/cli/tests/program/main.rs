@@ -1,4 +1,4 @@
-//! The `seawall` program as a user meets it: the real program on real ports, and the vendor's own clients.
+//! End-to-end tests of the `seawall` program: the real program on real ports, and the vendors' own clients.
 
 #[cfg(test)]
 mod asking;
@@ -10,6 +10,8 @@ mod bad_input;
 mod bad_request;
 #[cfg(test)]
 mod bad_upstream;
+#[cfg(test)]
+mod bedrock;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
@@ -25,9 +27,17 @@ mod config;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod diagnostics;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod floods;
+#[cfg(test)]
+mod frameworks;
+#[cfg(test)]
+mod full_disk;
 mod guests;
+mod heads;
 #[cfg(test)]
 mod http2;
 mod key;

@@ -1,4 +1,4 @@
-//! Memory that a burst of large requests took goes back to the operating system.
+//! Memory of a burst of large requests is returned to the operating system.
 
 use crate::asking::{now, pause};
 use crate::running::{KEY, Running};
@@ -7,10 +7,10 @@ use std::fs;
 use std::thread::scope;
 use std::time::Duration;
 
-/// How large each body is, and how many come at once.
+/// The size of each body, and the number of concurrent ones.
 const BODY: usize = 8 << 20;
 const AT_ONCE: usize = 16;
-/// What a gateway may have left over afterwards, in MiB.
+/// Allowed growth afterwards, in MiB.
 const LEFT_OVER: u64 = 64;
 
 #[test]

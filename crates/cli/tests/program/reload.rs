@@ -1,4 +1,4 @@
-//! Settings that change while requests are answered.
+//! Settings reloads while requests are served.
 
 use crate::running::{KEY, Running, settings};
 use anyhow::ensure;
@@ -18,7 +18,7 @@ pub(crate) fn ask(gateway: &Running, stream: bool) -> anyhow::Result<String> {
     Ok(answer)
 }
 
-/// Has the gateway read its settings again and waits until it has said what came of it.
+/// Reloads the settings and waits for the message about the result.
 pub(crate) fn reload(gateway: &Running, text: &str, expected: &str) -> anyhow::Result<String> {
     let before = gateway.errors()?.len();
     gateway.write_settings(text)?;
@@ -64,7 +64,7 @@ fn settings_change_under_load_and_no_request_is_lost() -> anyhow::Result<()> {
             })
             .collect();
         let changed = (1..=12).try_for_each(|round| -> anyhow::Result<()> {
-            // Every round changes limits, a target, the time limits and who may ask.
+            // Every round changes limits, a target, timeouts and callers.
             let targets = if round % 2 == 0 { ["instant", "haiku"] } else { ["haiku", "instant"] };
             let more = format!(
                 "limits.tiers.prime = {{ minute = \"{},000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }}\n\
@@ -77,14 +77,14 @@ fn settings_change_under_load_and_no_request_is_lost() -> anyhow::Result<()> {
             let places = format!("region = \"none\", concurrency = {}", 100 + round);
             let text = settings(&model.url, targets).replace("region = \"none\"", &places) + &more;
             reload(&gateway, &text, "settings changed")?;
-            // Some come in under these settings before there are others.
+            // Some requests are served under these settings before the next change.
             let before = answered.load(Ordering::Relaxed);
             while answered.load(Ordering::Relaxed) < before + 10 && asking.iter().any(|one| !one.is_finished()) {
                 std::thread::yield_now();
             }
             Ok(())
         });
-        // Whatever came of it, the others must end.
+        // Whatever the result, the other threads must end.
         done.store(true, Ordering::Relaxed);
         changed?;
         let mut wrong = Vec::new();
@@ -112,7 +112,7 @@ fn a_limit_that_becomes_tighter_counts_what_was_used_before() -> anyhow::Result<
     assert!(said.contains("limits.tiers.prime.minute") && said.contains("kept"), "{said}");
     let refused = ask(&gateway, false)?;
     assert!(refused.contains(" 429 ") && refused.contains("minute"), "{refused}");
-    // A fifth is let in when there is room for five.
+    // A fifth request is admitted when the limit is five.
     let wider = "limits.tiers.prime = { minute = \"4/min\", burst = 1 }\n";
     reload(&gateway, &(base + wider), "settings changed")?;
     assert!(ask(&gateway, false)?.contains(" 200 "));
@@ -130,13 +130,13 @@ fn settings_that_are_refused_change_nothing_and_say_where_they_are_wrong() -> an
     assert!(said.contains("settings not changed"), "{said}");
     assert!(said.contains("write \"3/min\"") && said.contains("opus"), "{said}");
     assert!(ask(&gateway, false)?.contains(" 200 "), "the old settings hold");
-    // A secret that is not there is found out only when it is fetched, and changes nothing either.
+    // A missing secret is noticed only when it is read, and changes nothing either.
     let secret = base.replace("env:PATH", "env:SEAWALL_TEST_NOT_SET");
     let said = reload(&gateway, &secret, "this variable is not set")?;
     assert!(said.contains("settings not changed"), "{said}");
     assert!(said.contains("env:SEAWALL_TEST_NOT_SET: this variable is not set"), "{said}");
     assert!(ask(&gateway, false)?.contains(" 200 "));
-    // What can only be had by starting anew is said.
+    // A change that needs a restart is reported.
     let restart = base.replace("server.cores = 2", "server.cores = 1");
     let said = reload(&gateway, &restart, "needs a restart: server.cores\n")?;
     assert!(said.contains("needs a restart: server.cores\n"), "{said}");

@@ -1,4 +1,4 @@
-//! Settings that change in odd ways while requests are answered.
+//! Unusual settings reloads while requests are served.
 
 use crate::reload::{ask, reload, wait_for};
 use crate::running::{KEY, Running, caller, file, seawall, settings};
@@ -83,7 +83,7 @@ fn a_file_that_cannot_be_followed_is_told_once_and_changes_nothing() -> anyhow::
     fs::create_dir(path)?;
     told("is not a file")?;
     fs::remove_dir(path)?;
-    // A pipe that nobody writes to must not keep it from hearing signals.
+    // A pipe without a writer must not block the handling of signals.
     assert!(Command::new("mkfifo").arg(path).status()?.success());
     gateway.signal("-HUP")?;
     wait_for(&gateway, before, "settings not changed")?;
@@ -210,9 +210,9 @@ fn a_storm_of_signals_loses_no_request_and_leaves_nothing_behind() -> anyhow::Re
     assert!(ask(&gateway, false)?.contains(" 200 "));
     let before = files(&gateway)?;
     for round in 0..40 {
-        // The way to a target is made anew each time.
+        // The connector to a target is rebuilt each time.
         let places = format!("region = \"none\", concurrency = {}", 10 + round % 2);
-        // An earlier signal may be heard while the file is written, so that it is swapped as a whole.
+        // An earlier signal may be handled while the file is written, so the file is replaced atomically.
         let next = file("reload-storm-next.toml", &base.replace("region = \"none\"", &places))?;
         fs::rename(next, gateway.settings_path())?;
         gateway.signal("-HUP")?;

@@ -1,4 +1,4 @@
-//! What a gateway remembers when it is started anew.
+//! State that survives a restart of the gateway.
 
 use crate::running::{KEY, Running, folder, seawall};
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ fn in_folder(folder: &std::path::Path) -> String {
 
 fn start(test: &str, model: &Running, models: [&str; 2], more: &str) -> anyhow::Result<Running> {
     Running::gateway_with(test, &model.url, models, more, |settings| {
-        // The model bills what it calls instant at the price of the fast one.
+        // The model bills `instant` at the price of the fast model.
         let instant = "models.instant = { input = \"$0.25/M\", output = \"$1.25/M\" }";
         settings
             .replace("store.kind = \"memory\"", "store.kind = \"embedded\"")
@@ -45,14 +45,15 @@ fn what_was_spent_today_is_known_after_a_restart_and_after_a_kill() -> anyhow::R
             assert!(answer.contains(" 200 "), "{answer}");
         }
         spent = posted(&gateway)?;
-        // The end of a call may reach the journal some milliseconds late; one that a kill takes is charged at its worst.
+        // The end of a call may reach the journal some milliseconds late; one lost by a kill is charged at its worst
+        // case.
         pause();
         gateway.end_with(signal)?;
     }
     assert!(spent > 0);
     let billed = model.bill("instant")?["nano_dollars"].as_u64();
     assert_eq!(Some(spent), billed, "to the nano-dollar what the model has billed");
-    // And a budget that is spent stays spent.
+    // An exhausted budget stays exhausted.
     let tight = in_folder(&folder) + "budget = { day = \"$0.004/day\", caller_day = \"$0.002/day\" }\n";
     let gateway = start("restart-spent", &model, ["instant", "instant"], &tight)?;
     let answer = ask(&gateway)?;
@@ -107,7 +108,7 @@ fn a_folder_has_one_gateway_and_what_is_not_ours_is_left_alone() -> anyhow::Resu
     Ok(())
 }
 
-/// Asks with a name for the request. Returns the status and the whole answer.
+/// Sends a request with an idempotency key. Returns the status and the whole response.
 fn ask_named(gateway: &Running, name: &str) -> anyhow::Result<(u16, String)> {
     let headers = format!("x-api-key: {KEY}\r\nidempotency-key: {name}\r\n");
     let answer = gateway.send("POST", "/v1/messages", &headers, ASK.as_bytes())?;
@@ -142,10 +143,10 @@ fn a_limit_holds_however_often_the_gateway_is_killed() -> anyhow::Result<()> {
                 refused += 1;
             }
         }
-        // Not even a moment to write anything down behind our back; once in a while an end as it should be.
+        // Usually a kill, without time to persist anything; once a graceful shutdown.
         gateway.end_with(if round == 4 { "-TERM" } else { "-KILL" })?;
     }
-    // Thirty a minute and five at once: what was let in before a kill counts after it.
+    // Thirty a minute and a burst of five: requests admitted before a kill count after it.
     let minutes = 1 + now().duration_since(began).as_secs() / 60;
     assert!(admitted <= 35 * minutes, "{admitted} in {minutes} minutes, {refused} refused");
     assert!(admitted >= 35, "nobody is refused for what nobody knows: {admitted}");

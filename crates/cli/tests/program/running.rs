@@ -1,4 +1,4 @@
-//! The `seawall` program, running beside a test.
+//! The `seawall` program as a child process of a test.
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
@@ -13,11 +13,11 @@ use std::time::Duration;
 /// A running program; killed when dropped.
 pub(crate) struct Running {
     child: Child,
-    /// Where it listens.
+    /// The URL of its listener.
     pub(crate) url: String,
-    /// Where a gateway's operators ask.
+    /// The URL of a gateway's admin listener.
     pub(crate) admin: String,
-    /// The file with its settings, if it has one, and what it has said of them.
+    /// The file with its settings, if it has one, and the file with its standard error.
     settings: PathBuf,
     errors: PathBuf,
 }
@@ -29,14 +29,14 @@ pub(crate) fn seawall(arguments: &[&str]) -> Command {
     command
 }
 
-/// A file for `name` that holds `text`.
+/// Creates a file `name` with the content `text`.
 pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<PathBuf> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
-/// An empty place for a folder of this name.
+/// A path for a directory of this name that does not exist yet.
 pub(crate) fn folder(name: &str) -> anyhow::Result<PathBuf> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
@@ -45,10 +45,10 @@ pub(crate) fn folder(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The key of a caller that [`settings`] know.
+/// The key of a caller in [`settings`].
 pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 
-/// Settings of a quiet gateway on a free port, with a strong and a fast target behind one address, and one caller.
+/// Settings of a gateway without a log on a free port, with a strong and a fast target at one URL, and one caller.
 pub(crate) fn settings(url: &str, [strong, fast]: [&str; 2]) -> String {
     let target = |model: &str| {
         format!(
@@ -82,7 +82,7 @@ pub(crate) fn caller(name: &str, key: &str) -> String {
     format!("callers.keys.{name} = {{ hash = \"sha256:{hash}\", tier = \"prime\" }}\n")
 }
 
-/// What is at this path of a server.
+/// Fetches this path from a server.
 fn get_from(url: &str, path: &str) -> anyhow::Result<String> {
     let address = url.trim_start_matches("http://");
     let mut connection = TcpStream::connect(address)?;
@@ -94,21 +94,21 @@ fn get_from(url: &str, path: &str) -> anyhow::Result<String> {
 }
 
 impl Running {
-    /// Starts a model on a free port, at a pace of its own for the models that have one; `faults` is the text of its
-    /// schedule, kept in a file named after `test`.
+    /// Starts a model on a free port, at real pace for the models that have one; `faults` is the text of its schedule,
+    /// stored in a file named after `test`.
     pub(crate) fn model(test: &str, faults: &str) -> anyhow::Result<Self> {
         let file = file(&format!("{test}-faults.json"), faults)?;
         let file = file.to_string_lossy();
         Self::start(&["model", "--listen", "127.0.0.1:0", "--json", "--faults", &file])
     }
 
-    /// Starts a gateway on a free port in front of a model, with [`settings`] and `more` of them, kept in a file named
-    /// after `test`.
+    /// Starts a gateway on a free port in front of a model, with [`settings`] followed by `more`, stored in a file
+    /// named after `test`.
     pub(crate) fn gateway(test: &str, model: &Self, targets: [&str; 2], more: &str) -> anyhow::Result<Self> {
         Self::gateway_with(test, &model.url, targets, more, |settings| settings)
     }
 
-    /// The same, with settings that were changed.
+    /// The same, with changed settings.
     pub(crate) fn gateway_with(
         test: &str,
         url: &str,
@@ -119,33 +119,42 @@ impl Running {
         Self::gateway_in(test, &change(settings(url, targets) + more), &[])
     }
 
-    /// A gateway with these settings and no others, and with `more` in its environment.
+    /// A gateway with exactly these settings, and with `more` in its environment.
     pub(crate) fn gateway_in(test: &str, text: &str, more: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::gateway_by(test, text, more, |command| command)
+    }
+
+    /// The same, with a changed start command.
+    pub(crate) fn gateway_by(
+        test: &str,
+        text: &str,
+        more: &[(&str, &str)],
+        change: impl FnOnce(Command) -> Command,
+    ) -> anyhow::Result<Self> {
         let settings = file(&format!("{test}-seawall.toml"), text)?;
         let errors = file(&format!("{test}-errors.txt"), "")?;
-        let mut command = seawall(&["serve", "--json", "--config", &settings.to_string_lossy()]);
+        let mut command = change(seawall(&["serve", "--json", "--config", &settings.to_string_lossy()]));
         command.stderr(fs::File::create(&errors)?).envs(more.iter().copied());
         let mut running = Self::started(command)?;
         (running.settings, running.errors) = (settings, errors);
         Ok(running)
     }
 
-    /// Writes other settings.
+    /// Replaces the settings file.
     pub(crate) fn write_settings(&self, text: &str) -> anyhow::Result<()> {
         fs::write(&self.settings, text).context("cannot write settings")
     }
 
-    /// The file with its settings.
     pub(crate) fn settings_path(&self) -> &Path {
         &self.settings
     }
 
-    /// What it has said so far other than answers.
+    /// Its standard error so far.
     pub(crate) fn errors(&self) -> anyhow::Result<String> {
         fs::read_to_string(&self.errors).context("cannot read what it said")
     }
 
-    /// Starts the program and waits for the line that says it is ready.
+    /// Starts the program and waits for the line that reports readiness.
     pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         Self::started(seawall(arguments))
     }
@@ -169,12 +178,12 @@ impl Running {
         Ok(running)
     }
 
-    /// What is at this path.
+    /// Fetches this path.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
         get_from(&self.url, path)
     }
 
-    /// Sends a message with this key, and gives the connection to read the answer from.
+    /// Sends a model request with this key, and returns the connection to read the response from.
     pub(crate) fn post(&self, key: &str, body: &str) -> anyhow::Result<TcpStream> {
         let mut connection = self.connect()?;
         write!(
@@ -186,7 +195,7 @@ impl Running {
         Ok(connection)
     }
 
-    /// Sends a request and reads the whole answer. `headers` are lines that end with a line break.
+    /// Sends a request and reads the whole response. `headers` are lines that end with a line break.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -201,15 +210,20 @@ impl Running {
         self.send_raw(&[head.as_bytes(), body].concat())
     }
 
-    /// Sends these bytes and reads the whole answer.
+    /// Sends these bytes and reads the whole response.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> anyhow::Result<Answer> {
         send_to(self.url.trim_start_matches("http://"), bytes)
     }
 
-    /// What goes wrong from now on, instead of what did until now.
+    /// Replaces the fault schedule.
     pub(crate) fn set_faults(&self, faults: &Value) -> anyhow::Result<()> {
-        let json = "content-type: application/json\r\n";
-        let answer = self.send("POST", "/admin/faults", json, faults.to_string().as_bytes())?;
+        let (address, body) = (self.url.trim_start_matches("http://"), faults.to_string());
+        let request = format!(
+            "POST /admin/faults HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = self.send_raw(request.as_bytes())?;
         ensure!(
             answer.status == 200,
             "{} for {faults}: {}",
@@ -219,8 +233,8 @@ impl Running {
         Ok(())
     }
 
-    /// One metric of the gateway: the sum over all series of this name that have these labels, such as
-    /// `seawall_requests_total{verdict="abandoned"}`. A series that is not there yet is nothing.
+    /// A metric of the gateway: the sum over all series of this name with these labels, such as
+    /// `seawall_requests_total{verdict="abandoned"}`. A missing series counts as zero.
     pub(crate) fn counter(&self, name: &str) -> anyhow::Result<u64> {
         let text = get_from(&self.admin, "/metrics")?;
         let (family, labels) = name.split_once('{').unwrap_or((name, ""));
@@ -248,19 +262,18 @@ impl Running {
         Ok(bill["models"][model].take())
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, signal: &str) -> anyhow::Result<()> {
         let id = self.child.id().to_string();
         Command::new("kill").args([signal, &id]).status().context("cannot start kill")?;
         Ok(())
     }
 
-    /// Whether it takes new connections.
+    /// Whether it accepts new connections.
     pub(crate) fn is_listening(&self) -> bool {
         self.connect().is_ok()
     }
@@ -271,17 +284,17 @@ impl Running {
         Ok(self.child.wait()?)
     }
 
-    /// Waits for the end of what was told to stop.
+    /// Waits for the end after a signal.
     pub(crate) fn wait(mut self) -> anyhow::Result<ExitStatus> {
         Ok(self.child.wait()?)
     }
 }
 
-/// Sends these bytes to an address and reads the whole answer.
+/// Sends these bytes to an address and reads the whole response.
 pub(crate) fn send_to(address: &str, bytes: &[u8]) -> anyhow::Result<Answer> {
     let mut connection = TcpStream::connect(address)?;
     connection.set_read_timeout(Some(Duration::from_secs(20)))?;
-    // Who is refused early need not be read to the end.
+    // A request that is rejected early need not be read to its end.
     let _ = connection.write_all(bytes);
     let mut answer = Vec::new();
     let read = connection.read_to_end(&mut answer);
@@ -295,7 +308,7 @@ pub(crate) fn send_to(address: &str, bytes: &[u8]) -> anyhow::Result<Answer> {
     Ok(Answer { status, head, body })
 }
 
-/// What came back.
+/// An HTTP response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
@@ -312,7 +325,7 @@ impl Answer {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where it has ended already there is nothing to do.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Breakers, with real programs: what opens one, what closes it, and what does neither.
+//! Breakers end to end: what opens one, what closes it, and what does neither.
 
 use crate::asking::{BY_DAY, NO_LIMITS, at_once, now, pause, question, wait_until};
 use crate::running::{KEY, Running};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::io::Read as _;
 use std::time::Duration;
 
-/// A strong model that takes no time of its own and a fast one that does, and a gateway that asks each once, the strong one
-/// first. Its breaker stays open for so long.
+/// A strong model without latency and a fast one with, and a gateway that calls each once, the strong one first. The
+/// strong target's breaker stays open for `open_for`.
 fn start(test: &str, open_for: &str, more: &str) -> anyhow::Result<(Running, Running)> {
     let model = Running::model(test, "[]")?;
     let quick = format!("retry.most_retries = 0\nbreakers.sonnet.open_for = \"{open_for}\"\n");
@@ -20,7 +20,7 @@ fn down() -> Value {
     json!([{ "model": "instant", "fault": { "kind": "status", "status": 503 } }])
 }
 
-/// Asks so often at once that many strong attempts fail; everybody is answered.
+/// Sends concurrent requests whose strong attempts fail; all are answered.
 fn fail(gateway: &Running, times: usize) -> anyhow::Result<()> {
     at_once(times, |_| {
         let answer = gateway.ask(KEY, &question(5, false))?;
@@ -31,14 +31,14 @@ fn fail(gateway: &Running, times: usize) -> anyhow::Result<()> {
     .map(drop)
 }
 
-/// Waits until a probe would be let through.
+/// Waits until a probe would be admitted.
 fn wait_for_trial(gateway: &Running) -> anyhow::Result<()> {
     wait_until("a probe is let through", || {
         Ok(gateway.target("sonnet")?["breaker"]["blocks_because"].is_null())
     })
 }
 
-/// Asks so often at once, and says how many of them the strong model was asked for.
+/// Sends concurrent requests, and returns how many of them the strong model received.
 fn strong_among(gateway: &Running, model: &Running, count: usize) -> anyhow::Result<usize> {
     let before = model.calls_of("instant")?;
     let statuses = at_once(count, |_| Ok(gateway.ask(KEY, &question(5, false))?.status))?;
@@ -50,7 +50,7 @@ fn strong_among(gateway: &Running, model: &Running, count: usize) -> anyhow::Res
 fn five_failures_in_a_row_open_it_and_the_fast_model_serves_everybody() -> anyhow::Result<()> {
     let (model, gateway) = start("breaker-five", "30s", "")?;
     model.set_faults(&down())?;
-    // The first call ever fails, and that is no reason yet.
+    // The first call ever fails, which is not enough to trip.
     for _ in 0..4 {
         fail(&gateway, 1)?;
         assert_eq!(gateway.phase("sonnet")?, "closed");
@@ -90,7 +90,7 @@ fn few_failures_never_open_it_and_more_than_half_soon_do() -> anyhow::Result<()>
         assert_eq!(strong_among(&gateway, &model, 25)?, 25);
         assert_eq!(gateway.phase("sonnet")?, "closed");
     }
-    // A fresh gateway, which no good past protects.
+    // A new gateway, without earlier successes in its window.
     let (model, gateway) = start("breaker-rate-bad", "30s", "")?;
     model.set_faults(&json!([{ "model": "instant", "percent": 55, "seed": 7, "fault": { "kind": "status", "status": 500 } }]))?;
     let began = now();
@@ -112,7 +112,7 @@ fn a_caller_s_mistakes_say_nothing_about_a_model() -> anyhow::Result<()> {
     }
     let target = gateway.target("sonnet")?;
     assert_eq!((&target["breaker"]["phase"], &target["pressure"]), (&"closed".into(), &"normal".into()));
-    // No mistake is tried twice, or elsewhere.
+    // A caller's mistake is neither retried nor sent to another target.
     assert_eq!((model.calls()?.len(), model.calls_of("haiku")?), (1_000, 0));
     Ok(())
 }
@@ -123,7 +123,7 @@ fn one_then_three_then_ten_are_let_through_and_looking_takes_no_probe() -> anyho
     model.set_faults(&down())?;
     fail(&gateway, 5)?;
     assert_eq!(gateway.phase("sonnet")?, "open");
-    // Well again, but slow, so that all of a batch are there at the same time.
+    // Recovered but slow, so that a batch is concurrent.
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "slow", "by": "500ms" } }]))?;
     wait_for_trial(&gateway)?;
     for _ in 0..200 {
@@ -156,7 +156,7 @@ fn a_failure_in_the_second_stage_opens_it_for_its_whole_time() -> anyhow::Result
     let wait = target["breaker"]["retry_after_ms"].as_u64().unwrap_or_default();
     assert!((1_200..=2_000).contains(&wait), "{wait}");
     assert_eq!(strong_among(&gateway, &model, 20)?, 0);
-    // And it begins with one again.
+    // The trial starts with one probe again.
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "slow", "by": "300ms" } }]))?;
     wait_for_trial(&gateway)?;
     assert_eq!(strong_among(&gateway, &model, 10)?, 1);
@@ -171,19 +171,19 @@ fn a_prober_that_goes_away_or_gets_no_answer_leaves_the_probe_to_the_next() -> a
     let hangs = json!([{ "model": "instant", "fault": { "kind": "hang", "after": 0 } }]);
     model.set_faults(&hangs)?;
     wait_for_trial(&gateway)?;
-    // The first prober is gone before its answer.
+    // The caller of the first probe disconnects before its answer.
     let gone = gateway.post(KEY, &question(5, true).to_string())?;
     wait_until("it is probed", || Ok(model.calls_of("instant")? == 6))?;
     drop(gone);
     wait_for_trial(&gateway)?;
     assert_eq!(gateway.counter("seawall_in_flight{target=\"sonnet\"}")?, 0);
-    // The second gets no answer in time, and is answered by the other model.
+    // The second probe times out, and its request is answered by the other model.
     let mut answer = String::new();
     gateway.post(KEY, &question(5, true).to_string())?.read_to_string(&mut answer)?;
     assert!(answer.contains("x-seawall-target: haiku"), "{answer}");
     assert_eq!(model.calls_of("instant")?, 7);
     assert_eq!(gateway.counter("seawall_in_flight{target=\"sonnet\"}")?, 0);
-    // Whatever the verdict was: it is not stuck.
+    // Whatever the outcome, the breaker is not stuck.
     model.set_faults(&json!([]))?;
     wait_for_trial(&gateway)?;
     wait_until("it is closed", || {
@@ -195,7 +195,7 @@ fn a_prober_that_goes_away_or_gets_no_answer_leaves_the_probe_to_the_next() -> a
 #[test]
 fn a_call_from_before_is_no_probe() -> anyhow::Result<()> {
     let (model, gateway) = start("breaker-before", "1s", "")?;
-    // A stream that lasts over all that follows.
+    // A stream that lasts over everything that follows.
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "drip", "every": "150ms" } }]))?;
     let mut early = gateway.post(KEY, &question(60, true).to_string())?;
     let mut first = [0; 64];
@@ -207,7 +207,7 @@ fn a_call_from_before_is_no_probe() -> anyhow::Result<()> {
     let mut rest = String::new();
     early.read_to_string(&mut rest)?;
     assert!(rest.contains("message_stop"), "{rest}");
-    // It went well, and that moved nothing: there is still one probe.
+    // It succeeded, and that changed nothing: the trial is still at one probe.
     pause(Duration::from_millis(50));
     assert_ne!(gateway.phase("sonnet")?, "closed");
     model.set_faults(&json!([{ "model": "instant", "fault": { "kind": "slow", "by": "300ms" } }]))?;

@@ -1,4 +1,4 @@
-//! The shop's own chat, with real programs: what is kept, for whom, and what is asked only once.
+//! Our own chat face end to end: what is cached, for which callers, and single flight.
 
 use crate::asking::{BY_DAY, NO_LIMITS, at_once, pause};
 use crate::running::{KEY, Running, caller};
@@ -33,7 +33,7 @@ fn nobody_sees_what_was_answered_to_somebody_else() -> anyhow::Result<()> {
     let guest = gateway.send("POST", "/chat", "", order.to_string().as_bytes())?;
     let guest: Value = serde_json::from_slice(&guest.body)?;
     assert_ne!(guest["answer"], own["answer"]);
-    // Who it was answered to has it still.
+    // The caller that got the answer still gets it from the cache.
     assert_eq!(gateway.chat(KEY, &order)?["answer"], own["answer"]);
     Ok(())
 }
@@ -61,7 +61,7 @@ fn an_old_answer_is_served_as_such_while_models_fail_and_never_as_fresh() -> any
 #[test]
 fn a_lesser_answer_replaces_no_better_one_and_half_an_answer_is_not_kept() -> anyhow::Result<()> {
     let strong_model = Running::model("chat-grades", "[]")?;
-    // It has another seed, so that it has other words.
+    // It has another seed, so that its texts differ.
     let fast_model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--seed", "77"])?;
     let more = format!("{NO_LIMITS}{BY_DAY}retry.most_retries = 0\n");
     let gateway =
@@ -92,7 +92,7 @@ fn a_lesser_answer_replaces_no_better_one_and_half_an_answer_is_not_kept() -> an
 #[test]
 fn five_hundred_who_ask_the_same_at_once_make_one_call() -> anyhow::Result<()> {
     let (model, gateway) = start("chat-same", "")?;
-    // So that all of them are there before the first is answered.
+    // So that all of them are in flight before the first is answered.
     model.set_faults(&json!([{ "fault": { "kind": "slow", "by": "1s" } }]))?;
     let answers = at_once(500, |_| gateway.chat(KEY, &json!({ "message": "what next?" })))?;
     for answer in &answers {
@@ -120,7 +120,7 @@ fn a_request_of_the_same_name_is_answered_once() -> anyhow::Result<()> {
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{path}: {statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 19, "{path}: {statuses:?}");
         assert_eq!(model.calls()?.len(), asked + 1);
-        // Later, too, and another request cannot hide behind the name.
+        // Later, too; and a different request cannot reuse the key.
         assert_eq!(ask(path, headers, body)?.status, 409);
         let mut other = body.clone();
         other["max_tokens"] = 6.into();
@@ -129,7 +129,7 @@ fn a_request_of_the_same_name_is_answered_once() -> anyhow::Result<()> {
         assert!(String::from_utf8_lossy(&refused.body).contains("another request"), "{path}");
         assert_eq!(model.calls()?.len(), asked + 1);
     }
-    // The name is its caller's own.
+    // Idempotency keys are scoped to their caller.
     let headers = format!("x-api-key: {OTHER_KEY}\r\n");
     let answer = gateway.send("POST", "/chat", &headers, chat.to_string().as_bytes())?;
     assert_eq!(answer.status, 200);
@@ -175,7 +175,7 @@ fn a_caller_whose_day_is_nearly_spent_cannot_pass_it_by_asking_often_at_once() -
     assert!(bill <= 100_000_000, "{bill}");
     assert_eq!(gateway.counter("seawall_budget_posted_nanodollars")?, bill);
     assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
-    // Somebody else is not touched by it.
+    // Other callers are not affected.
     assert_eq!(gateway.chat(OTHER_KEY, &json!({ "message": "what next?" }))?["rung"], "strong_model");
     Ok(())
 }

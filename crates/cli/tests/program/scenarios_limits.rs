@@ -1,4 +1,4 @@
-//! Limits and the books, with real programs.
+//! Rate limits and the ledger end to end.
 
 use crate::asking::{NO_LIMITS, at_once, question, wait_until};
 use crate::running::{Answer, KEY, Running};
@@ -13,12 +13,12 @@ fn start(test: &str, models: [&str; 2], more: &str) -> anyhow::Result<(Running, 
     Ok((model, gateway))
 }
 
-/// Asks as somebody without a key.
+/// Sends a request without a key.
 fn ask_as_guest(gateway: &Running, headers: &str) -> anyhow::Result<Answer> {
     gateway.send("POST", "/v1/messages", headers, question(1, false).to_string().as_bytes())
 }
 
-/// What a new guest sends from now on.
+/// The cookie that a new guest sends from now on.
 fn cookie_of(answer: &Answer) -> anyhow::Result<String> {
     let set = answer.header("set-cookie").context("no cookie")?;
     Ok(format!("cookie: {}\r\n", set.split(';').next().unwrap_or_default()))
@@ -50,7 +50,7 @@ fn a_guest_who_asks_without_end_uses_up_what_is_let_through_and_no_more() -> any
         limit.and_then(|limit| limit["remaining"].as_u64())
     };
     assert_eq!((left("minute"), left("hour"), left("day")), (Some(0), Some(38), Some(4_988)), "{limits}");
-    // Another guest of the same address, and a caller whom we know, are not touched.
+    // Another guest of the same address, and an authenticated caller, are not affected.
     assert_eq!(ask_as_guest(&gateway, "")?.status, 200);
     let known = gateway.ask(KEY, &question(1, false))?;
     assert_eq!((known.status, known.header("ratelimit")), (200, Some("\"minute\";r=69")));
@@ -117,7 +117,7 @@ fn the_books_say_what_the_bill_says_with_answers_left_and_asked_for_twice() -> a
     let gateway = Running::gateway("limits-bill", &model, ["sonnet", "haiku"], &more)?;
     at_once(60, |number| {
         match number % 6 {
-            // Somebody who leaves in the middle.
+            // A caller that disconnects in the middle.
             0 => {
                 let mut connection = gateway.post(KEY, &question(200, true).to_string())?;
                 let mut seen = String::new();
@@ -144,9 +144,9 @@ fn the_books_say_what_the_bill_says_with_answers_left_and_asked_for_twice() -> a
     let posted =
         |verdict: &'static str| of(verdict).filter_map(|record| record["cost_nanos"].as_u64()).sum::<u64>();
     assert_eq!((of("answered").count(), of("abandoned").count()), (50, 10));
-    // What was delivered to its end is posted as it was billed, to the billionth of a dollar.
+    // Complete answers are posted exactly as billed, to the nano-dollar.
     assert_eq!(posted("answered"), billed("complete"));
-    // Who left pays for what the model had said, and never less than the bill.
+    // A caller that disconnects is charged for the delivered output, and never less than the bill.
     assert!(of("abandoned").all(|record| record["cost_nanos"].as_u64() > Some(0)));
     assert!(
         posted("abandoned") >= billed("caller_gone"),

@@ -1,4 +1,4 @@
-//! Retries and deadlines, with real programs.
+//! Retries and deadlines end to end.
 
 use crate::asking::{BY_DAY, NO_LIMITS, at_once, now, question, wait_until};
 use crate::running::{KEY, Running, seawall};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::Read as _;
 use std::time::Duration;
 
-/// What a machine that is busy with other tests may add to a time that is promised.
+/// Tolerance for a machine that is busy with other tests.
 const SLACK: Duration = Duration::from_millis(150);
 
 fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
@@ -16,7 +16,7 @@ fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
     Ok((model, gateway))
 }
 
-/// Breakers that stay out of the way of what is tested.
+/// Breakers that never open.
 const NO_BREAKERS: &str = "breakers.sonnet = { failure_threshold = 100000, min_calls = 100000 }\n\
                            breakers.haiku = { failure_threshold = 100000, min_calls = 100000 }\n";
 
@@ -40,7 +40,7 @@ fn a_model_that_throttles_twice_is_asked_three_times_with_pauses() -> anyhow::Re
     assert_eq!(statuses, [Some(429), Some(429), Some(200)]);
     let at = |number: usize| calls[number]["at_ms"].as_u64().context("no time");
     let (first, second) = (at(5)? - at(4)?, at(6)? - at(5)?);
-    // A fifth more where there is slight pressure, and the way there and back.
+    // A fifth more under slight pressure, and the round trip.
     assert!((99..=360 + 150).contains(&first), "{first}");
     assert!((99..=1_080 + 150).contains(&second), "{second}");
     assert_eq!(gateway.counter("seawall_retries_total")?, 3);
@@ -66,7 +66,7 @@ fn a_strong_model_that_hangs_is_left_and_the_fast_one_speaks_in_time() -> anyhow
         let waited =
             fast["at_ms"].as_u64().context("no time")? - strong["at_ms"].as_u64().context("no time")?;
         assert!(waited <= 1_900 + 150, "{waited}");
-        // The model sees that nobody waits for it any more.
+        // The model sees that its call was cancelled.
         wait_until("the strong call is cancelled", || Ok(model.calls()?[asked]["end"] == "caller_gone"))?;
     }
     Ok(())
@@ -99,7 +99,7 @@ fn with_every_model_hanging_all_are_answered_in_time() -> anyhow::Result<()> {
 
 #[test]
 fn with_everything_failing_nobody_multiplies_the_load() -> anyhow::Result<()> {
-    // Neither breakers nor pressure stop it, so that only the rules of retries do.
+    // Neither breakers nor pressure interfere, so that only the retry rules apply.
     let more = format!(
         "{NO_BREAKERS}pressure = {{ high = \"99%\", high_exit = \"98%\", sustained = \"99%\", min_calls = 200 }}\n"
     );
@@ -113,7 +113,7 @@ fn with_everything_failing_nobody_multiplies_the_load() -> anyhow::Result<()> {
     assert!(attempts.iter().all(|attempts| (2..=8).contains(attempts)), "{attempts:?}");
     let calls = model.calls()?.len();
     assert_eq!(calls, attempts.iter().sum::<usize>());
-    // Each target once for everybody, and a hundred retries.
+    // Each target once per request, and a hundred retries.
     assert_eq!(gateway.counter("seawall_failovers_total")?, 200);
     assert!(calls <= 400 + 100, "{calls}");
     assert_eq!(gateway.counter("seawall_retries_total")?, calls as u64 - 400);
@@ -129,14 +129,14 @@ fn pressure_that_rises_meanwhile_ends_the_retries_of_a_request() -> anyhow::Resu
     let (first, _) = std::thread::scope(|scope| -> anyhow::Result<_> {
         let first = scope.spawn(|| gateway.ask(KEY, &question(5, false)));
         wait_until("the first attempt has failed", || Ok(gateway.counter("seawall_retries_total")? == 1))?;
-        // While it pauses, many others fail.
+        // While it backs off, many others fail.
         let others = at_once(30, |_| gateway.ask(KEY, &question(5, false)))?;
         let first = first.join().map_err(|_| anyhow::anyhow!("a thread broke"))??;
         Ok((first, others))
     })?;
     assert_eq!(first.status, 429);
     assert!(gateway.counter("seawall_retry_stops_total{reason=\"pressure\"}")? > 0);
-    // Alone it would have asked each model four times.
+    // Alone it would have called each model four times.
     let attempts: u32 = first.header("x-seawall-attempts").context("no attempts")?.parse()?;
     assert!((2..=4).contains(&attempts), "{attempts}");
     Ok(())
@@ -155,7 +155,7 @@ fn times_that_do_not_fit_into_each_other_are_refused_at_the_start() -> anyhow::R
 #[test]
 fn what_breaks_after_the_first_words_says_what_was_delivered_and_nobody_speaks_after_it() -> anyhow::Result<()>
 {
-    // At a real pace: what comes in one piece with its own end is replaced before anybody has seen it.
+    // At real pace: a broken answer that arrives in one piece is replaced before the caller sees any of it.
     let model = Running::model("retry-broken", r#"[{"fault":{"kind":"cut","after":4}}]"#)?;
     let gateway =
         Running::gateway("retry-broken", &model, ["haiku", "haiku"], &format!("{NO_LIMITS}{BY_DAY}"))?;

@@ -26,7 +26,7 @@ fn every_client_is_answered_whole_and_in_pieces() -> anyhow::Result<()> {
         let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
         assert_eq!((&seen["complete"], &seen["error"]), (&true.into(), &Value::Null), "{client:?}: {seen}");
     }
-    // The books say what the model says.
+    // The ledger agrees with the model's bill.
     let bill = model.bill("instant")?;
     assert_eq!(gateway.counter("seawall_output_tokens_total")?, 40 * 6);
     assert_eq!(bill["output_tokens"], 40 * 6);
@@ -66,7 +66,8 @@ fn a_stream_that_breaks_off_raises_in_every_client_however_it_does() -> anyhow::
     for fault in ["cut", "end_early", "error"] {
         let faults = format!(r#"[{{"fault":{{"kind":"{fault}","after":4}}}}]"#);
         let model = Running::model(&format!("serve-{fault}"), &faults)?;
-        // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
+        // At real pace: an answer that arrives in one piece with its error is replaced before the caller sees any of
+        // it.
         let gateway = Running::gateway(&format!("serve-{fault}"), &model, ["haiku", "haiku"], "")?;
         for client in Client::ANTHROPIC {
             let seen = client.sees(&gateway.url, KEY, "manga", "stream", 0)?;
@@ -87,7 +88,7 @@ fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Resu
     let model = Running::model("serve-gone", "[]")?;
     let gateway = Running::gateway("serve-gone", &model, ["haiku", "haiku"], "")?;
     let mut connection = gateway.post(KEY, &body(4_000, true))?;
-    // Until the first words are there; then the caller is gone.
+    // The caller disconnects after the first text.
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains("content_block_delta") {
         let mut piece = [0; 4_096];
@@ -100,7 +101,7 @@ fn a_caller_who_goes_away_closes_the_way_to_the_model_and_pays() -> anyhow::Resu
     while gateway.counter("seawall_requests_total{verdict=\"abandoned\"}")? == 0 {
         assert!(now() - gone < Duration::from_millis(500), "still held");
     }
-    // Once the way is closed the model delivers no more, though it had thousands of tokens to go.
+    // Once the connection is closed the model delivers no more, though it had thousands of tokens to go.
     let delivered = |bill: &Value| bill["output_tokens"].as_u64();
     let first = model.bill("haiku")?;
     let until = now() + Duration::from_millis(300);
@@ -147,7 +148,7 @@ fn two_hundred_callers_at_once_never_pass_a_tiny_budget() -> anyhow::Result<()> 
     assert_eq!(count(" 200 ") + count(" 429 "), 200);
     let billed = model.bill("haiku")?["nano_dollars"].as_u64().unwrap_or(u64::MAX);
     assert!(billed <= 10_000_000, "billed {billed}");
-    // The price of the strong target is posted, which is dearer than what haiku bills.
+    // The strong target's price is posted, which is higher than what haiku bills.
     assert!(gateway.counter("seawall_budget_posted_nanodollars")? <= 10_000_000);
     assert_eq!(gateway.counter("seawall_budget_held_nanodollars")?, 0);
     Ok(())
@@ -172,7 +173,7 @@ fn refusals_are_in_the_vendors_words_and_cost_nothing() -> anyhow::Result<()> {
         assert!(answer.contains(status) && answer.contains(error), "{answer}");
     }
     assert_eq!(model.bill("instant")?, Value::Null, "no model was asked");
-    // What was refused counts for nothing: seventy more are let through.
+    // Rejected requests are not charged: seventy more are admitted.
     let answers = (0..71).map(|_| ask(KEY, &body(1, false))).collect::<anyhow::Result<Vec<_>>>()?;
     let refused: Vec<_> = answers.iter().filter(|answer| answer.contains(" 429 ")).collect();
     assert_eq!(refused.len(), 1);
@@ -201,7 +202,7 @@ fn with_its_own_simulated_models_it_stops_no_less_well() -> anyhow::Result<()> {
     ends_in_good_order(Running::start(&arguments)?)
 }
 
-/// Told to stop in the middle of a stream.
+/// Shutdown in the middle of a stream.
 fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
     let mut connection = gateway.post(KEY, &body(100, true))?;
     let mut first = [0; 16];
@@ -212,11 +213,11 @@ fn ends_in_good_order(gateway: Running) -> anyhow::Result<()> {
             connection.read_to_string(&mut rest)?;
             Ok(rest)
         });
-        // New work is turned away at once, while the stream goes on.
+        // New connections are refused at once, while the stream continues.
         let told = gateway.signal("-TERM");
         while gateway.is_listening() {}
         assert!(!reading.is_finished(), "it took new work until the stream was over");
-        // Not told a second time: it would not wait for the stream.
+        // No second signal: that would not wait for the stream.
         let status = told.and_then(|()| gateway.wait());
         (reading.join(), status)
     });

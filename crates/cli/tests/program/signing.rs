@@ -1,4 +1,4 @@
-//! Proofs of who asks, true and forged: tokens of an issuer, and signatures over requests.
+//! Valid and forged credentials: tokens of an issuer, and signatures over requests.
 
 use anyhow::{Context as _, bail};
 use aws_lc_rs::hmac;
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) const ISSUER: &str = "https://login.example.com/";
 pub(crate) const AUDIENCE: &str = "seawall";
 
-/// Somebody who issues tokens.
+/// An issuer of tokens.
 pub(crate) struct Issuer {
     key: KeyPair,
 }
@@ -23,10 +23,10 @@ impl Issuer {
         Ok(Self { key: KeyPair::generate(KeySize::Rsa2048).ok().context("no key")? })
     }
 
-    /// The public key, as its list of keys has it.
+    /// The public key as an entry of a key set.
     pub(crate) fn entry(&self) -> anyhow::Result<Value> {
         let public = self.key.public_key().as_ref();
-        // What stands between the fixed beginning and end of a public key of 2048 bits.
+        // The bytes between the fixed beginning and end of a public key of 2048 bits.
         let modulus = public.strip_prefix(&[0x30, 0x82, 1, 10, 2, 0x82, 1, 1, 0]);
         let Some(modulus) = modulus.and_then(|rest| rest.strip_suffix(&[2, 3, 1, 0, 1])) else {
             bail!("another form of a public key")
@@ -35,7 +35,7 @@ impl Issuer {
         Ok(json!({ "kty": "RSA", "kid": "first", "use": "sig", "n": modulus, "e": "AQAB" }))
     }
 
-    /// The public key, in every form in which a careless reader might take it for a secret.
+    /// The public key, in every form in which a careless implementation might use it as a secret.
     pub(crate) fn public_forms(&self) -> anyhow::Result<Vec<Vec<u8>>> {
         let entry = self.entry()?;
         let modulus = entry["n"].as_str().unwrap_or_default().to_owned();
@@ -47,7 +47,7 @@ impl Issuer {
         Ok(vec![public.to_vec(), pem.into_bytes(), entry.to_string().into_bytes(), modulus.into_bytes()])
     }
 
-    /// A token of these texts, signed whatever they say.
+    /// A token of these texts, signed whatever they contain.
     pub(crate) fn sign(&self, header: &str, claims: &str) -> anyhow::Result<String> {
         let message = unsigned(header, claims);
         let mut signature = vec![0; 256];
@@ -57,7 +57,7 @@ impl Issuer {
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode_to_string(&signature)))
     }
 
-    /// A token of these claims.
+    /// A token with these claims.
     pub(crate) fn token(&self, claims: &Value) -> anyhow::Result<String> {
         self.sign(&header().to_string(), &claims.to_string())
     }
@@ -79,12 +79,12 @@ pub(crate) fn header() -> Value {
     json!({ "alg": "RS256", "kid": "first", "typ": "JWT" })
 }
 
-/// What a good token says.
+/// The claims of a valid token.
 pub(crate) fn claims() -> Value {
     json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": seconds() + 600 })
 }
 
-/// The moment, in seconds of the Unix epoch.
+/// The current Unix time in seconds.
 pub(crate) fn seconds() -> u64 {
     #[expect(
         clippy::disallowed_methods,
@@ -102,7 +102,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The headers of a request to the host `test` that is signed by version 4 of the vendor's method. `at` is such as
+/// The headers of a request to the host `test` with an AWS signature (version 4). `at` has the format
 /// `20261116T120000Z`.
 pub(crate) fn signed(id: &str, secret: &str, at: &str, path: &str, body: &[u8]) -> String {
     let (day, region, service) = (&at[..8], "ap-northeast-1", "bedrock");
@@ -120,7 +120,7 @@ pub(crate) fn signed(id: &str, secret: &str, at: &str, path: &str, body: &[u8]) 
     )
 }
 
-/// A moment as such signatures have it.
+/// A time in the format of these signatures.
 pub(crate) fn stamp(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since the first of March of the year 0, in eras of 400 years.

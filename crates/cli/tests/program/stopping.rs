@@ -1,4 +1,4 @@
-//! What becomes of connections and requests that are still there when their time is over.
+//! Connections and requests that are still open when the drain timeout has passed.
 
 use crate::running::{KEY, Running};
 use crate::serve::body;
@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Requests have a second to finish, and the model never says more than the beginning of an answer.
+/// A drain timeout of one second, and a model that hangs after the beginning of an answer.
 fn gateway(name: &str, after: u32) -> anyhow::Result<(Running, Running)> {
     let model = Running::model(name, &format!(r#"[{{"fault":{{"kind":"hang","after":{after}}}}}]"#))?;
     let in_a_second = |settings: String| settings.replace("\"120s\"", "\"1s\"");

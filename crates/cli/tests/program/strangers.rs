@@ -1,4 +1,4 @@
-//! What somebody costs who is not known, does not finish or does not read: next to nothing, and nobody else waits.
+//! Unauthenticated clients that do not finish or do not read: they cost next to nothing, and delay no other caller.
 
 use crate::asking::pause;
 use crate::http2::Http2;
@@ -12,8 +12,8 @@ const MADE_UP: &str = "sk-made-up-0123456789abcdef";
 const QUESTION: &str = r#"{"model":"manga","max_tokens":5,"messages":[{"role":"user","content":"hello"}]}"#;
 const MIB: u64 = 1 << 20;
 
-/// Memory that the process has, in bytes.
-fn memory(running: &Running) -> anyhow::Result<u64> {
+/// Resident memory of the process, in bytes.
+pub(crate) fn memory(running: &Running) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", running.process()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no memory")?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
@@ -24,7 +24,7 @@ fn start(test: &str, more: &str) -> anyhow::Result<(Running, Running)> {
     let model = Running::model(test, "[]")?;
     let more = format!("callers.guests = false\n{}{more}", caller("other", "sk-other-0123456789abcdef"));
     let gateway = Running::gateway(test, &model, ["instant", "instant"], &more)?;
-    // What a first request sets up is not counted as growth.
+    // Memory of the first request is not counted as growth.
     assert_answered(&gateway, KEY)?;
     Ok((model, gateway))
 }
@@ -36,7 +36,7 @@ fn assert_answered(gateway: &Running, key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request with a body of 8 MiB of which half is sent, as far as it is taken.
+/// A request with a body of 8 MiB of which half is sent, as far as it is accepted.
 fn unfinished(gateway: &Running, path: &str, headers: &str) -> anyhow::Result<TcpStream> {
     let mut connection = TcpStream::connect(gateway.url.trim_start_matches("http://"))?;
     connection.set_write_timeout(Some(Duration::from_millis(200)))?;
@@ -75,7 +75,7 @@ fn a_body_with_a_made_up_key_is_refused_and_not_held() -> anyhow::Result<()> {
     for (path, connection) in &mut open {
         ensure!(status(connection) == Some(401), "{path}");
     }
-    // 30 bodies of 4 MiB each were buffered before callers were looked up first.
+    // Before callers were authenticated first, 30 bodies of 4 MiB each were buffered.
     ensure!(grown < 24 * MIB, "grown by {} MiB", grown / MIB);
     Ok(())
 }
@@ -147,7 +147,7 @@ fn nobody_holds_more_of_bodies_than_its_share_and_others_are_answered() -> anyho
     for _ in 0..12 {
         open.push(unfinished(&gateway, "/v1/messages", &key)?);
     }
-    // Half of 16 MiB is one caller's, so that two bodies of 4 MiB fit, and the others are told to come back.
+    // One caller may use half of 16 MiB, so that two bodies of 4 MiB fit, and the others are told to retry.
     let grown = memory(&gateway)?.saturating_sub(before);
     assert_answered(&gateway, "sk-other-0123456789abcdef")?;
     assert_answered(&gateway, KEY)?;

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 const JAPANESE: &str = "推理ものの漫画を探しています。おすすめはありますか？";
 const ENGLISH: &str = "Where is my parcel? It was sent on Monday.";
 
-/// What the program says of a text that comes through its input.
+/// The output of the program for a text on standard input.
 fn told(text: &[u8], arguments: &[&str]) -> anyhow::Result<Output> {
     let mut child = seawall(&[&["tokens"], arguments, &["-"]].concat())
         .stdin(Stdio::piped())
@@ -33,7 +33,7 @@ fn told_as_json(text: &str, model: &str) -> anyhow::Result<Value> {
 fn a_japanese_text_is_estimated_by_the_tokenizer_of_its_model() -> anyhow::Result<()> {
     let openai = told_as_json(JAPANESE, "gpt-4o")?;
     assert_eq!((&openai["tokenizer"], &openai["language"]), (&"openai".into(), &"ja".into()));
-    // How near estimates come is judged over a corpus; one short sentence can be half as much again.
+    // The accuracy of estimates is judged over a corpus; a single short sentence may be off by half.
     let exact = if cfg!(feature = "exact-tokens") { Value::from(14) } else { Value::Null };
     assert_eq!(openai["exact"], exact);
     assert!(openai["best"].as_u64().is_some_and(|best| (14..=21).contains(&best)), "{openai}");
@@ -88,7 +88,7 @@ fn what_cannot_be_read_as_text_is_refused_with_exit_code_two() -> anyhow::Result
     Ok(())
 }
 
-/// Runs a script of the corpus with this on its input.
+/// Runs a script of the corpus with this standard input.
 fn node(script: &Path, more: &[&Path], input: &str) -> anyhow::Result<Value> {
     let mut child =
         Command::new("node").arg(script).args(more).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -122,7 +122,7 @@ fn the_stored_counts_are_those_of_the_vendor_s_published_tokenizer() -> anyhow::
     Ok(())
 }
 
-/// What this tokenizer makes of characters that grow when it brings them into its form.
+/// The count of this tokenizer for characters that expand under its normalisation.
 #[test]
 fn the_upper_bound_holds_for_characters_that_become_many() -> anyhow::Result<()> {
     let texts: Vec<String> = ["㌖", "ﷺ", "㍿", "½", "⑽", "㈱", "＠", "ﾊﾟ", "é\u{323}", "𝅘𝅥𝅲"]
@@ -140,7 +140,7 @@ fn the_upper_bound_holds_for_characters_that_become_many() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Every character, and letters with several marks, in the form that some tokenizers bring text into first.
+/// Every character, and letters with several marks, in the normal form that some tokenizers apply first (NFKC).
 #[test]
 fn no_text_grows_beyond_the_upper_bound_when_it_is_brought_into_its_compatibility_form() -> anyhow::Result<()>
 {

@@ -1,5 +1,4 @@
-//! What answers and the program itself tell: headers of real responses beside the document that promises them, and where
-//! operators ask.
+//! Real response headers compared with the OpenAPI document that describes them, and the admin API.
 
 use crate::running::{Answer, KEY, Running, seawall};
 use anyhow::{Context as _, ensure};
@@ -8,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-/// What the server adds to any answer, which goes without saying.
+/// Headers that the server adds to any response and that are not documented.
 const ANY: [&str; 6] =
     ["content-type", "content-length", "transfer-encoding", "date", "connection", "server"];
 
@@ -18,7 +17,7 @@ const CONVERSE: &str =
     r#"{"messages":[{"role":"user","content":[{"text":"hi"}]}],"inferenceConfig":{"maxTokens":9}}"#;
 const INVOKE: &str = r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
 
-/// A path, the same as the document has it, and a body that is answered there.
+/// A path, its template in the document, and a valid body.
 const CALLS: [(&str, &str, &str); 6] = [
     ("/v1/messages", "/v1/messages", ANTHROPIC),
     ("/v1/chat/completions", "/v1/chat/completions", OPENAI),
@@ -37,7 +36,7 @@ fn ask(gateway: &Running, path: &str, key: &str, body: &str) -> anyhow::Result<A
     gateway.send("POST", path, &format!("x-api-key: {key}\r\n"), body.as_bytes())
 }
 
-/// Every header of this answer is one that the document has for it.
+/// Checks that the document lists every header of this response.
 fn is_documented(document: &Value, path: &str, answer: &Answer) -> anyhow::Result<()> {
     let response = &document["paths"][path]["post"]["responses"][answer.status.to_string()];
     let known =
@@ -53,7 +52,7 @@ fn is_documented(document: &Value, path: &str, answer: &Answer) -> anyhow::Resul
 /// A name with its parameters.
 type Item = (String, Vec<(char, u64)>);
 
-/// A list of a structured field (RFC 9651) whose members are strings with whole numbers as parameters: their names, and the
+/// Parses a list of a structured field (RFC 9651) whose items are strings with integer parameters: the names, and the
 /// parameters of each.
 fn read_field(text: &str) -> anyhow::Result<Vec<Item>> {
     let mut members = Vec::new();
@@ -96,7 +95,7 @@ fn a_real_answer_tells_how_it_came_about_in_headers_that_are_documented() -> any
         let header = |name: &str| answer.header(name).unwrap_or_default();
         assert_eq!((header("x-seawall-rung"), header("x-seawall-target")), ("strong_model", "sonnet"));
         assert_eq!((header("x-seawall-attempts"), header("x-seawall-level")), ("1", "0"));
-        // What a stream costs is not known at its head.
+        // The cost of a stream is not known when its head is sent.
         assert_eq!(answer.header("x-seawall-cost").is_none(), path.contains("stream"), "{path}");
         assert!(
             header("x-seawall-overhead-ms")
@@ -108,7 +107,7 @@ fn a_real_answer_tells_how_it_came_about_in_headers_that_are_documented() -> any
             .find_map(|name| answer.header(name));
         assert!(id.is_some_and(|id| id.len() == 20 && id.starts_with("req_")), "{path}: {id:?}");
     }
-    // Six have been asked; the limit of a minute is the tightest.
+    // Six requests were sent; the limit per minute is the tightest.
     let answer = ask(&gateway, "/v1/messages", KEY, ANTHROPIC)?;
     let told: Value = serde_json::from_slice(&answer.body)?;
     let tokens = |name: &str| told["usage"][name].as_u64().context(name.to_owned());
@@ -144,7 +143,7 @@ fn a_real_refusal_has_only_headers_and_a_status_that_are_documented() -> anyhow:
         assert_eq!(answer.status, 404, "{path}");
         is_documented(&document, documented, &answer)?;
     }
-    // Until the limit refuses, too.
+    // Until the rate limit rejects, too.
     let limited = (0..80).map(|_| ask(&gateway, "/v1/messages", KEY, ANTHROPIC));
     for answer in limited {
         let answer = answer?;
@@ -167,7 +166,7 @@ fn the_program_tells_where_operators_ask() -> anyhow::Result<()> {
     let mut running = Running::start(&arguments)?;
     let data = std::mem::replace(&mut running.url, running.admin.clone());
     assert_ne!(data, running.admin);
-    // The name that this client calls by is none of this machine.
+    // The host name that this client sends is not a loopback name.
     assert_eq!(running.send("GET", "/admin/status", "", b"")?.status, 403);
     let head =
         format!("GET /admin/status HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", &running.admin[7..]);

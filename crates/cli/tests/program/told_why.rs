@@ -1,4 +1,4 @@
-//! What callers and operators are told when something is refused: which limit, in which language, whose key.
+//! Information about rejections for callers and operators: which limit, in which language, whose key.
 
 use crate::asking::{BY_DAY, NO_LIMITS, question, wait_until};
 use crate::running::{Answer, KEY, Running};
@@ -73,7 +73,7 @@ fn the_chat_refuses_in_its_callers_language() -> anyhow::Result<()> {
         Ok(body["message"].as_str().unwrap_or_default().to_owned())
     };
     let is_japanese = |text: &str| text.chars().any(|sign| matches!(sign, 'ぁ'..='ん'));
-    // By the message, by what it says of itself, and, where it cannot be read, by what its program says of its user.
+    // By the message, by its own language field and, if the body cannot be parsed, by the `accept-language` header.
     assert!(is_japanese(&message("", &json!({ "message": "こんにちは" }))?));
     assert!(!is_japanese(&message("", &json!({ "message": "hello again" }))?));
     assert!(is_japanese(&message("", &json!({ "message": "hello", "locale": "ja-JP" }))?));
@@ -84,7 +84,7 @@ fn the_chat_refuses_in_its_callers_language() -> anyhow::Result<()> {
 
 #[test]
 fn a_vendors_guardrail_is_not_asked_twice_and_gets_the_redirection() -> anyhow::Result<()> {
-    // A vendor's content filter as an error, which no other model may be asked to get around.
+    // A vendor's content filter as an error, which must not be bypassed by calling another model.
     let fault = json!({ "kind": "status", "status": 400, "error": "content_filter" });
     let model = Running::model("why-guardrail", "[]")?;
     let more = format!("{NO_LIMITS}{BY_DAY}");
@@ -109,7 +109,7 @@ fn a_key_that_the_vendor_rejects_is_seen_everywhere_until_it_is_accepted() -> an
     let gateway = Running::gateway("why-key", &model, ["instant", "haiku"], NO_LIMITS)?;
     assert_eq!(gateway.target("sonnet")?["credential"], "unknown");
     for _ in 0..3 {
-        // The other target's key is a good one.
+        // The other target's key is valid.
         assert_eq!(gateway.ask(KEY, &question(1, false))?.status, 200);
     }
     assert_eq!(gateway.target("sonnet")?["credential"], "rejected");
@@ -158,5 +158,39 @@ fn a_guardrail_looks_at_every_text_on_every_face_of_its_route() -> anyhow::Resul
     assert_eq!(chat["finish"], "blocked", "{chat}");
     assert_eq!(model.calls()?.len(), 0);
     assert_eq!(gateway.ask(KEY, &question(1, false))?.status, 200);
+    Ok(())
+}
+
+#[test]
+fn any_route_has_a_guardrail_of_its_own_that_joins_neighbours() -> anyhow::Result<()> {
+    let model = Running::model("why-routes", "[]")?;
+    let route = "targets = [\"sonnet\"], faces = [\"anthropic\", \"openai\", \"bedrock\"]";
+    let more = format!(
+        "{NO_LIMITS}{BY_DAY}routes.guarded = {{ {route}, deny = [\"secret sauce\"] }}\nroutes.open = {{ {route} }}\n"
+    );
+    let gateway = Running::gateway("why-routes", &model, ["instant", "haiku"], &more)?;
+    let block = |text: &str| json!({ "type": "text", "text": text });
+    let split = json!([
+        { "role": "user", "content": [block("the sec"), block("ret")] },
+        { "role": "user", "content": [block(" sauce, please")] },
+    ]);
+    let converse = json!([{ "role": "user", "content": [{ "text": "the secret" }, { "text": "sauce" }] }]);
+    let invoke = json!({ "max_tokens": 5, "messages": split, "anthropic_version": "bedrock-2023-05-31" });
+    for (route, status) in [("guarded", 400), ("open", 200)] {
+        let asked = json!({ "model": route, "max_tokens": 5, "messages": split });
+        for (path, body) in [
+            ("/v1/messages", &asked),
+            ("/v1/chat/completions", &asked),
+            (&format!("/model/{route}/converse"), &json!({ "messages": converse })),
+            (&format!("/model/{route}/invoke"), &invoke),
+        ] {
+            let calls = model.calls()?.len();
+            let answer = send(&gateway, path, "", body)?;
+            let said = text(&answer);
+            assert_eq!(answer.status, status, "{path} of {route}: {said}");
+            assert_eq!(said.contains("deny_list.1"), status == 400, "{path} of {route}: {said}");
+            assert_eq!(model.calls()?.len() > calls, status == 200, "{path} of {route}");
+        }
+    }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Answers that nobody reads and connections that ask nothing: given up, closed, and in nobody's way.
+//! Answers that are not read and idle connections: they are abandoned and closed, and delay no other caller.
 
 use crate::asking::{now, pause};
 use crate::http2::Http2;
@@ -18,13 +18,13 @@ fn question(text: &str, stream: bool) -> String {
     format!(r#"{{"model":"manga","max_tokens":5,"stream":{stream},"messages":{messages}}}"#)
 }
 
-/// A vendor that answers "large" with so many bytes, streams without an end, and everything else briefly.
+/// A vendor that answers "large" with this many bytes, streams without an end, and answers everything else briefly.
 fn vendor(bytes: usize) -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}", listener.local_addr()?);
     std::thread::Builder::new().spawn(move || {
         for connection in listener.incoming().flatten() {
-            // It ends with its connection.
+            // The thread ends with its connection.
             let _ = std::thread::Builder::new().spawn(move || answer(connection, bytes));
         }
     })?;
@@ -84,7 +84,7 @@ fn status(gateway: &Running, key: &str) -> anyhow::Result<u16> {
     Ok(answer.status)
 }
 
-/// Waits until this holds.
+/// Waits until this is true.
 fn until(what: &str, mut holds: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let start = now();
     while !holds()? {
@@ -104,7 +104,7 @@ fn large_answers_that_nobody_reads_count_to_their_caller_and_are_given_up() -> a
         connection.send(stream, question("large", false).as_bytes(), true)?;
     }
     until("three answers have come", || Ok(connection.answers.load(Ordering::SeqCst) == 3))?;
-    // 12 MiB wait to be read, and half of 16 MiB is one caller's.
+    // 12 MiB wait to be read, and one caller may use half of 16 MiB.
     ensure!(status(&gateway, KEY)? == 429, "it is to read first");
     ensure!(status(&gateway, OTHER)? == 200, "others are not concerned");
     until("the answers are given up", || Ok(status(&gateway, KEY)? == 200))
@@ -121,7 +121,7 @@ fn a_connection_that_reads_nothing_is_closed_after_the_send_timeout() -> anyhow:
     let mut rest = Vec::new();
     let _ = unread.read_to_end(&mut rest);
     ensure!(rest.len() < 4 * MIB, "nothing was left to be sent");
-    // Who reads gets all of it.
+    // A caller that reads gets all of it.
     let mut answer = Vec::new();
     gateway.post(KEY, &body)?.read_to_end(&mut answer)?;
     ensure!(answer.len() > 4 * MIB, "{} bytes", answer.len());
@@ -165,7 +165,7 @@ fn idle_connections_are_closed_and_lock_nobody_out() -> anyhow::Result<()> {
     let answered = || open.iter().filter(|one| one.answers.load(Ordering::SeqCst) == 1).count();
     until("each was answered", || Ok(answered() == 50))?;
     ensure!(status(&gateway, KEY)? == 200);
-    // The door is not open for as many as anybody likes.
+    // The number of connections is limited.
     let more: Vec<_> = (0..30).filter_map(|_| Http2::open(&gateway.url, 65_535).ok()).collect();
     let refused = "seawall_connections_ended_total{reason=\"max_connections_per_address\"}";
     until("some were refused", || {

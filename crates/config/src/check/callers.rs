@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Checks of callers and their credentials.
 
 use super::Checker;
 use crate::kind::{Algorithm, KeySetValue, quoted};
@@ -9,10 +9,11 @@ use crate::suggest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A JWT that is this late is not late by accident.
+/// Maximum leeway. A clock that is off by more than this is wrong, and a larger leeway would only extend expired
+/// tokens.
 const MOST_LEEWAY: Duration = Duration::from_secs(300);
 
-/// What `sha256sum` says where a variable was not set: of an empty text, and of a line end.
+/// What `sha256sum` prints if a variable was not set: the hashes of an empty text and of a line end.
 const HASHES_OF_NOTHING: [[u8; 32]; 2] = [
     [
         0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
@@ -74,7 +75,7 @@ pub(super) fn callers(raw: &Raw, checker: &mut Checker<'_>) -> Option<CallerSett
     })
 }
 
-/// What exists of something that was named and does not.
+/// Help for an unknown name: the nearest existing one, or a list of all.
 pub(super) fn existing<'a>(
     what: &str,
     name: &str,

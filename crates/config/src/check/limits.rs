@@ -1,4 +1,4 @@
-//! How often who may ask.
+//! Checks of rate limits and concurrency shares.
 
 use super::Checker;
 use crate::field::Keyed;
@@ -18,7 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Checker<'_> {
-    /// The number of a rate that must be over this period.
+    /// The limit of a rate whose period must be this one.
     fn rate(&mut self, section: &dyn Keyed, key: &str, rate: &Located<RateValue>, per: Per) -> u32 {
         if rate.value.per != per {
             let message = format!(
@@ -34,7 +34,7 @@ impl Checker<'_> {
         rate.value.limit
     }
 
-    /// A limit that `core` accepted, or nothing after a complaint at one of these keys.
+    /// A quota that `core` accepted, or `None` after a complaint at one of these keys.
     fn quota(
         &mut self,
         section: &dyn Keyed,
@@ -57,7 +57,7 @@ impl Checker<'_> {
         self.checked(&[section], group)
     }
 
-    /// An even rate a second with a burst.
+    /// A smooth rate per second with a burst.
     fn smooth(
         &mut self,
         section: &dyn Keyed,
@@ -72,7 +72,7 @@ impl Checker<'_> {
     }
 }
 
-/// The limits of one caller, each times a factor.
+/// The limits of one caller of a tier, each multiplied by a factor.
 fn tier(name: &str, tier: &raw::TierLimits, factor: u32, checker: &mut Checker<'_>) -> Option<QuotaGroup> {
     let times = |limit: u32| limit.saturating_mul(factor);
     let minute = times(checker.rate(tier, "minute", &tier.minute, Per::Minute));
@@ -153,14 +153,14 @@ pub(super) fn limits(limits: &raw::Limits, checker: &mut Checker<'_>) -> Option<
     })
 }
 
-/// How many of a target's calls whose may be.
+/// The shares of a target's concurrency.
 fn slot_shares(shares: &raw::Concurrency, checker: &mut Checker<'_>) -> Option<SlotShares> {
     let mut share =
         |key, percent: &Located<f64>| checker.checked(&[shares], Ratio::percent(key, percent.value));
     let per_caller = share("per_caller", &shares.per_caller);
     let per_address = share("per_address", &shares.per_address);
     let guests = share("guests", &shares.guests);
-    // Reserving nothing is a choice; a share of nothing is none.
+    // A reservation of zero is allowed and means none; any other share must not be zero.
     let reserved =
         if shares.reserved.value > 0.0 { share("reserved", &shares.reserved).map(Some) } else { Some(None) };
     Some(SlotShares {

@@ -1,7 +1,7 @@
-//! Checks what was read, all of it together.
+//! Validates the parsed settings as a whole.
 //!
-//! What a machine of `core` refuses is shown at the key it is about. What only makes sense together, such as a route and
-//! its targets, is checked here.
+//! An error from a `core` type is reported at the key that caused it. Consistency between keys, such as a route and its
+//! targets, is checked here.
 
 mod callers;
 mod limits;
@@ -20,10 +20,10 @@ use crate::source::{Located, Origin};
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
 
-/// What checks find.
+/// Collects the problems that checks find.
 pub(crate) struct Checker<'a> {
     problems: &'a mut Problems,
-    /// Where something stands in for what could not be read. Nothing is said about these.
+    /// Origins of placeholders for values that could not be parsed. No problems are reported about these.
     stand_ins: Vec<Origin>,
     today: UtcTime,
 }
@@ -35,7 +35,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a machine of `core` refused, shown at the key it is about.
+    /// Reports an error of a `core` type at the key that caused it.
     fn refused(&mut self, sections: &[&dyn Keyed], code: Code, error: &SettingError) {
         let name = error.setting();
         let short = name.strip_suffix("_percent").unwrap_or(name);
@@ -58,18 +58,18 @@ impl Checker<'_> {
         }
     }
 
-    /// A checked value, or nothing after a complaint.
+    /// A checked value, or `None` after a complaint.
     fn checked<T>(&mut self, sections: &[&dyn Keyed], result: Result<T, SettingError>) -> Option<T> {
         result.map_err(|error| self.refused(sections, Code::Impossible, &error)).ok()
     }
 
-    /// A complaint about a value that makes no sense here.
+    /// Reports a value that is not valid here.
     fn impossible<T>(&mut self, section: &dyn Keyed, key: &str, value: &Located<T>, problem: &str) {
         let message = format!("{}.{key}: {problem}", section.path());
         self.add(Problem::error(Code::Impossible, message, value.origin));
     }
 
-    /// Complains about a span of nothing.
+    /// Reports a duration of zero.
     fn positive(&mut self, section: &dyn Keyed, key: &str, span: &Located<std::time::Duration>) {
         if span.value.is_zero() {
             self.impossible(section, key, span, "must be longer than 0s");
@@ -77,7 +77,7 @@ impl Checker<'_> {
     }
 }
 
-/// Settings, unless something is wrong. Everything that is wrong is reported.
+/// The checked settings, unless there are errors. All errors are reported.
 pub(crate) fn all(
     raw: &Raw,
     stand_ins: Vec<Origin>,
@@ -86,7 +86,7 @@ pub(crate) fn all(
 ) -> Option<Settings> {
     let mut checker = Checker { problems, stand_ins, today };
     let checker = &mut checker;
-    // Each looks at its own part and reports; only then is it seen whether all are there.
+    // Run every check so that all problems are reported; only then test whether all parts are valid.
     let server = server::server(&raw.server, checker);
     let admin = server::admin(&raw.admin, &raw.server, checker);
     let callers = callers::callers(raw, checker);

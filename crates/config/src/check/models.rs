@@ -1,8 +1,9 @@
-//! Models, where they are served, and the routes that lead to them.
+//! Checks of models, targets and routes.
 
 use super::Checker;
 use super::callers::existing;
 use super::limits::route_quotas;
+use super::operation::denied;
 use crate::kind::{Date, Kind as _, Provider, quoted};
 use crate::problem::{Code, Problem};
 use crate::raw::{self, Raw};
@@ -13,7 +14,7 @@ use seawall_core::vocabulary::OutputLimitField;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long before its end a model is worth a warning.
+/// A model that retires within this time causes a warning.
 const NOTICE: Duration = Duration::from_secs(90 * 86_400);
 
 pub(super) fn models(models: &BTreeMap<String, raw::Model>, checker: &mut Checker<'_>) -> ModelSettings {
@@ -24,6 +25,12 @@ pub(super) fn models(models: &BTreeMap<String, raw::Model>, checker: &mut Checke
                 checker.impossible(model, "window", window, "must be at least 1");
             }
             settings.windows.insert(id.clone(), window.value);
+        }
+        if let Some(max_output) = &model.max_output {
+            if max_output.value == 0 {
+                checker.impossible(model, "max_output", max_output, "must be at least 1");
+            }
+            settings.max_outputs.insert(id.clone(), max_output.value);
         }
         if let Some(most) = &model.image_tokens {
             settings.image_tokens.insert(id.clone(), most.value);
@@ -97,7 +104,7 @@ fn rates(model: &raw::Model, checker: &mut Checker<'_>) -> Vec<(Surcharge, Rate)
     rates
 }
 
-/// A percentage as thousandths, rounded up: a rate is never taken for less than it is.
+/// A percentage in thousandths, rounded up: a rate is never underestimated.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -162,12 +169,12 @@ fn retirement(target: &raw::Target, model: &raw::Model, checker: &mut Checker<'_
     }
 }
 
-/// What a provider needs, and what it has no use for.
+/// Checks the keys that a provider requires, and those that it does not use.
 fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
     let name = target.provider.value;
     let needs = match name {
         Provider::Anthropic | Provider::OpenAi => {
-            // Who serves the models of its own may want no key; the vendor always does.
+            // A self-hosted server may need no key; the vendor always does.
             let is_ours = target.url.as_ref().is_some_and(|url| !is_vendors(&url.value));
             (target.key.is_none() && !is_ours).then_some(("key", "key = \"env:NAME\""))
         }
@@ -211,13 +218,13 @@ fn provider(target: &raw::Target, checker: &mut Checker<'_>) {
     }
 }
 
-/// Whether a URL stays on this machine.
+/// Whether the host of a URL is this machine.
 pub(super) fn is_local(url: &str) -> bool {
     let host = host(url);
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// Whether an address is a vendor's own.
+/// Whether a URL is a vendor's own.
 fn is_vendors(url: &str) -> bool {
     ["api.anthropic.com", "api.openai.com"].contains(&host(url))
 }
@@ -247,8 +254,8 @@ fn settings(target: &raw::Target) -> TargetSettings {
     }
 }
 
-/// What the settings name; otherwise what the server is known to take. Servers that only speak like OpenAI seldom know the
-/// newer of the two fields.
+/// The field in the settings; otherwise the one that the server is known to accept. Servers that are only compatible
+/// with OpenAI seldom support the newer of the two fields.
 fn output_limit_field(target: &raw::Target) -> OutputLimitField {
     let is_known = |url: &str| {
         let host = host(url);
@@ -299,6 +306,7 @@ pub(super) fn routes(raw: &Raw, checker: &mut Checker<'_>) -> BTreeMap<String, R
             guest_faces: route.guest_faces.value.iter().map(|face| face.value).collect(),
             start_time: route.start_time.value,
             fallback: route.fallback.value,
+            deny: denied(&format!("{path}.deny"), &route.deny.value, checker),
             requests: route.requests.as_ref().map(|rate| rate.value),
             tokens: route.tokens.as_ref().map(|rate| rate.value),
             quotas,

@@ -1,4 +1,4 @@
-//! What the assistant says, where state is kept, switches, and what is measured.
+//! Checks of the assistant, the store, protections and telemetry.
 
 use super::Checker;
 use crate::field::Keyed as _;
@@ -15,16 +15,30 @@ fn text(text: &Option<Located<String>>) -> Option<String> {
     text.as_ref().map(|text| text.value.clone())
 }
 
+/// Maximum length of a denied text, in characters: a streamed answer is held back while it could still become one.
+const LONGEST_DENIED: usize = 1_000;
+
+/// Texts that no request may contain.
+pub(super) fn denied(key: &str, texts: &[Located<String>], checker: &mut Checker<'_>) -> Vec<String> {
+    for text in texts {
+        let (wrong, help) = if text.value.trim().is_empty() {
+            ("an empty text is part of every question", "take it out of the list")
+        } else if text.value.chars().count() > LONGEST_DENIED {
+            ("a text has more than 1000 characters", "write the part of it that tells it from others")
+        } else {
+            continue;
+        };
+        let message = format!("{key}: {wrong}");
+        checker.add(Problem::error(Code::EmptyPattern, message, text.origin).help(help));
+    }
+    texts.iter().map(|text| text.value.clone()).collect()
+}
+
 pub(super) fn assistant(raw: &raw::Assistant, checker: &mut Checker<'_>) -> AssistantSettings {
     for (key, prompt) in [("ja", &raw.prompts.ja), ("en", &raw.prompts.en)] {
         if prompt.value.trim().is_empty() {
             checker.impossible(&raw.prompts, key, prompt, "the instructions are empty");
         }
-    }
-    for pattern in raw.deny.value.iter().filter(|pattern| pattern.value.trim().is_empty()) {
-        let message = "assistant.deny: an empty text is part of every question";
-        checker
-            .add(Problem::error(Code::EmptyPattern, message, pattern.origin).help("take it out of the list"));
     }
     if !(0.0..=1.0).contains(&raw.temperature.value) {
         checker.impossible(raw, "temperature", &raw.temperature, "must be between 0 and 1");
@@ -40,7 +54,7 @@ pub(super) fn assistant(raw: &raw::Assistant, checker: &mut Checker<'_>) -> Assi
         faq: text(&raw.faq),
         templates: text(&raw.templates),
         intents: text(&raw.intents),
-        deny: raw.deny.value.iter().map(|pattern| pattern.value.clone()).collect(),
+        deny: denied("assistant.deny", &raw.deny.value, checker),
         temperature: raw.temperature.value,
         retrieved_items: raw.retrieved_items.value,
         retrieved_characters: raw.retrieved_characters.value,
@@ -81,13 +95,13 @@ pub(super) fn store(store: &raw::Store, checker: &mut Checker<'_>) -> StoreSetti
     }
 }
 
-/// What the client of the server would refuse at the start.
+/// Reports what the Redis client would refuse at startup.
 fn check_redis(redis: &raw::Redis, url: &Located<String>, checker: &mut Checker<'_>) {
     let rest = url.value.strip_prefix("redis://").or_else(|| url.value.strip_prefix("rediss://"));
     let Some(rest) = rest else {
         return checker.impossible(redis, "url", url, "must begin with redis:// or rediss://");
     };
-    // A path is the number of a database, of which a cluster has only the first.
+    // A path is a database number, and a cluster has only database 0.
     match rest.split_once('/').map(|(_, database)| database).filter(|database| !database.is_empty()) {
         Some(database) if !is_database(database) => {
             checker.impossible(

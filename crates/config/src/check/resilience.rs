@@ -1,4 +1,4 @@
-//! Trying again, breakers, time limits, and who waits.
+//! Checks of retries, breakers, deadlines and the queue.
 
 use super::Checker;
 use crate::field::Keyed;
@@ -18,7 +18,7 @@ use seawall_core::strategy::StrategyOptions;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Both sections have these keys.
+/// The keys that the interactive and the background section have in common.
 macro_rules! retry_options {
     ($section:expr, $hint:expr) => {
         RetryOptions {
@@ -55,7 +55,7 @@ pub(super) fn retry(retry: &raw::Retry, checker: &mut Checker<'_>) -> Option<Ret
         extra_percent: retry.hedge.extra.value,
         least_wait: retry.hedge.least_wait.value,
     };
-    // Its share is built from a ratio, whose percentage has no other name.
+    // The share is built from a ratio, whose error does not name the key of the percentage.
     let checked = HedgePolicy::new(hedge).map(drop);
     let checked = match checked {
         Ok(()) => Some(()),
@@ -166,7 +166,7 @@ pub(super) fn deadlines(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Opti
         Reserve::new("relay", raw.relay.value),
     ];
     let reserves = match Reserves::new(raw.first_text.value, kept) {
-        // A zero is refused by the limits as well, and there it has its own name.
+        // The time limits refuse a zero, too, and report it under its own key.
         Err(error) if error.setting() == "total" => None,
         Err(error) if error.setting() == "reserves" => {
             let message = format!("deadlines.first_text: {}", error.problem());
@@ -179,7 +179,7 @@ pub(super) fn deadlines(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Opti
         other => checker.checked(&[raw], other),
     };
     let options = StrategyOptions { least_for_fast: raw.least_for_fast.value, cache_within: raw.cache.value };
-    // What it refuses, the reserve of the cache has been refused for.
+    // An error here has already been reported for the reserve of the cache.
     let strategy = options.check().ok();
     let phases = Phases::new(
         raw.session.value,
@@ -194,6 +194,7 @@ pub(super) fn deadlines(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Opti
 
 fn time_limits(raw: &raw::Deadlines, checker: &mut Checker<'_>) -> Option<TimeLimits> {
     let options = TimeLimitOptions {
+        api: raw.api.value,
         edge: raw.edge.value,
         request: raw.request.value,
         worker: raw.worker.value,

@@ -1,4 +1,4 @@
-//! Listeners.
+//! Checks of the listeners.
 
 use super::Checker;
 use crate::problem::{Code, Problem};
@@ -7,9 +7,9 @@ use crate::settings::{AdminSettings, ServerSettings, TlsSettings};
 use seawall_core::setting::Ratio;
 use std::net::SocketAddr;
 
-/// No body may be larger than this: it is held in memory.
+/// Upper bound of the body limit, because a body is held in memory.
 const LARGEST_BODY: u64 = 256 << 20;
-/// With less than this for all bodies together, hardly any request would get in.
+/// Lower bound of the memory for all bodies together: with less, hardly any request would be admitted.
 const SMALLEST_BODY_MEMORY: u64 = 1 << 20;
 
 pub(super) fn server(server: &raw::Server, checker: &mut Checker<'_>) -> Option<ServerSettings> {
@@ -122,7 +122,7 @@ pub(super) fn admin(admin: &raw::Admin, server: &raw::Server, checker: &mut Chec
     }
 }
 
-/// Whether two listeners want the same port of the same address. Port 0 is always another one.
+/// Whether two listeners use the same port of the same address. Port 0 never collides.
 fn collide(left: SocketAddr, right: SocketAddr) -> bool {
     let (a, b) = (left.ip().to_canonical(), right.ip().to_canonical());
     let same_family = a.is_ipv4() == b.is_ipv4();

@@ -1,4 +1,4 @@
-//! Stepping down, hours, the cache, and how answers are sent.
+//! Checks of degradation, hours, the cache and framing.
 
 use super::Checker;
 use crate::field::Keyed;

@@ -1,4 +1,4 @@
-//! Money and tokens.
+//! Checks of budgets and token limits.
 
 use super::Checker;
 use crate::kind::{Date, Kind as _, StoreKind};
@@ -35,8 +35,8 @@ pub(super) fn budget(budget: &raw::Budget, checker: &mut Checker<'_>) -> Option<
     Some(BudgetSettings { limits: limits?, per_node, cost: cost?, lease: lease? })
 }
 
-/// Nodes that share limits through Redis do not share the daily budget: whoever runs several must have accepted that
-/// each of them may spend all of it.
+/// Nodes that share limits through Redis do not share the daily budget. The operator of several nodes must have
+/// accepted that each of them may spend all of it.
 pub(super) fn fleet_budget(raw: &raw::Raw, checker: &mut Checker<'_>) {
     if raw.store.kind.value != StoreKind::Redis || raw.budget.per_node.value {
         return;
@@ -95,7 +95,7 @@ fn event(event: &raw::Event) -> EventBudget {
     EventBudget { first: event.first.value, last: event.last.value, day: event.day.value }
 }
 
-/// Days in the wrong order, without money, or with two caps.
+/// Reports events in the wrong order, without money, or with two caps.
 fn events_are_wrong(budget: &raw::Budget, checker: &mut Checker<'_>) -> bool {
     let mut is_wrong = false;
     let mut events: Vec<&raw::Event> = budget.events.values().collect();

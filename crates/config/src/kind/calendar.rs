@@ -1,11 +1,11 @@
-//! Dates, times of day, and offsets of zones.
+//! Dates, times of day, and UTC offsets.
 
 use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
 use crate::problem::Code;
 use crate::tree::Value;
 use seawall_core::time::UtcTime;
 
-/// A day of the calendar, in UTC: `2026-11-27`.
+/// A calendar day in UTC: `2026-11-27`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Date;
 
@@ -51,7 +51,7 @@ pub(crate) fn shown_date(date: UtcTime) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// A time of day, such as `23:00`; kept in minutes. `24:00` is the midnight that ends the day.
+/// A time of day, such as `23:00`, in minutes. `24:00` is the midnight that ends the day.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockTime;
 
@@ -94,7 +94,7 @@ pub(super) fn parse_clock(text: &str) -> Option<u32> {
     (minute < 60 && minutes <= 1_440).then_some(minutes)
 }
 
-/// How far a zone is ahead of UTC, such as `+09:00`; kept in minutes.
+/// A UTC offset, such as `+09:00`, in minutes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UtcOffset;
 

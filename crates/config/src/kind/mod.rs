@@ -1,8 +1,7 @@
 //! The kinds of values that keys have, such as a time span or an amount of money.
 //!
-//! A kind reads what was written, shows it in the one canonical way, and says what it looks like. What it cannot read
-//! it refuses with what to write instead. **What it will not do.** It does not judge whether a value makes sense where
-//! it stands.
+//! A kind parses a value, formats it canonically and describes its form. It refuses an invalid value with advice on
+//! what to write instead. **What it does not do.** It does not judge whether a value makes sense for its key.
 
 mod calendar;
 mod money;
@@ -12,6 +11,8 @@ mod range;
 mod secret;
 mod text;
 mod time;
+#[cfg(test)]
+mod too_large;
 mod words;
 
 pub(crate) use calendar::{ClockTime, Date, UtcOffset};
@@ -49,7 +50,7 @@ impl Misread {
     }
 }
 
-/// What JSON calls a value.
+/// The JSON type of a value, for the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
     /// A string.
@@ -64,20 +65,20 @@ pub enum JsonType {
     TextOrInteger,
 }
 
-/// What values of a kind look like.
+/// The form of the values of a kind.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// With its article: `a time span`.
+    /// The name with its article: `a time span`.
     pub name: &'static str,
-    /// Examples as TOML. The first is the one that is shown to people.
+    /// Examples as TOML. The first is the one shown in messages.
     pub examples: Vec<String>,
     /// A regular expression that every value matches.
     pub pattern: Option<&'static str>,
-    /// The words, where there is a list of them.
+    /// The allowed words, if there is a fixed list.
     pub words: Vec<&'static str>,
-    /// What JSON calls it.
+    /// The JSON type.
     pub json: JsonType,
-    /// What to write for a bare number: the number stands where the braces are.
+    /// The advice for a bare number: braces stand for the number.
     pub bare_number: Option<&'static str>,
 }
 
@@ -108,7 +109,7 @@ impl Form {
         self
     }
 
-    /// What to write, in words.
+    /// Advice on what to write.
     pub(crate) fn advice(&self) -> String {
         if self.words.is_empty() {
             format!("write {} such as {}", self.name, self.examples.first().map_or("", String::as_str))
@@ -117,7 +118,7 @@ impl Form {
         }
     }
 
-    /// Refuses a value of another type.
+    /// The error for a value of another type.
     pub(crate) fn wrong_type(&self, value: &Value) -> Misread {
         let message = format!("expected {}, found {}", self.name, value.noun());
         Misread::new(Code::WrongType, message, self.advice())
@@ -126,25 +127,25 @@ impl Form {
 
 /// A kind of value.
 pub(crate) trait Kind {
-    /// What it becomes.
+    /// The parsed type.
     type Value: Clone + Debug + PartialEq;
 
-    /// What it looks like.
+    /// The form of its values.
     fn form() -> Form;
 
-    /// Reads it.
+    /// Parses a value.
     fn read(value: &Value) -> Result<Self::Value, Misread>;
 
-    /// Writes it as TOML, always in the same way.
+    /// Formats a value as canonical TOML.
     fn show(value: &Self::Value) -> String;
 
-    /// Whether what was written must not be shown when it is wrong.
+    /// Whether an invalid value must be redacted in messages.
     fn is_covered(_value: &Value) -> bool {
         false
     }
 }
 
-/// The text of a value that must be one. A bare number is told which unit it lacks.
+/// The text of a value that must be one. For a bare number the error names the missing unit.
 pub(crate) fn expect_text(value: &Value, form: fn() -> Form) -> Result<&str, Misread> {
     let number = match value {
         Value::Text(text) => return Ok(text),
@@ -167,7 +168,7 @@ pub(crate) fn expect_text(value: &Value, form: fn() -> Form) -> Result<&str, Mis
     }
 }
 
-/// Refuses a text, and says what it is if it is something else.
+/// The error for a text; it names the kind that the text does fit, if any.
 pub(crate) fn refuse_text(text: &str, form: &Form) -> Misread {
     match other_kind(text, form.name) {
         Some(other) => {
@@ -181,7 +182,26 @@ pub(crate) fn refuse_text(text: &str, form: &Form) -> Misread {
     }
 }
 
-/// What else a text with a unit could be.
+/// The error for a text whose number is out of range; other texts as in [`refuse_text`]. `largest` is the maximum.
+pub(crate) fn refuse_number<T>(
+    text: &str,
+    form: &Form,
+    largest: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Misread {
+    let is_part = |character: char| character.is_ascii_digit() || character == ',';
+    let start = text.find(is_part).unwrap_or(text.len());
+    let (before, rest) = text.split_at(start);
+    let (number, after) = rest.split_at(rest.find(|character| !is_part(character)).unwrap_or(rest.len()));
+    // The text is valid with a smaller number in its place: so only the number is wrong.
+    if number::is_written_well(number) && parse(&format!("{before}1{after}")).is_some() {
+        let message = format!("{} is too large: at most {largest} can be set", quoted(text));
+        return Misread::new(Code::Impossible, message, form.advice());
+    }
+    refuse_text(text, form)
+}
+
+/// Another kind that a text with a unit fits.
 fn other_kind(text: &str, expected: &str) -> Option<&'static str> {
     let probes: [fn(&str) -> Option<&'static str>; 8] = [
         |text| parses(time::parse_span(text), "a time span"),

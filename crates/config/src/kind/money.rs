@@ -1,21 +1,21 @@
 //! Amounts of money, exact to the nano-dollar.
 
 use super::number::{whole, with_commas};
-use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
+use super::{Form, Kind, Misread, expect_text, quoted, refuse_number};
 use crate::tree::Value;
 use seawall_core::money::Money;
 
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
 
-/// What may be spent on each day, such as `$5,000/day`.
+/// An amount per day, such as `$5,000/day`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DayAmount;
 
-/// What a million tokens cost, such as `$3/M`.
+/// A price per million tokens, such as `$3/M`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenPrice;
 
-/// Dollars with at most nine decimals and perhaps commas between thousands; the sign may be left out.
+/// Dollars with at most nine decimals and optional commas between thousands; the dollar sign is optional.
 pub(super) fn parse_amount(text: &str) -> Option<Money> {
     let amount = text.strip_prefix('$').unwrap_or(text);
     let (dollars, decimals) = amount.split_once('.').map_or((amount, None), |(a, b)| (a, Some(b)));
@@ -46,6 +46,11 @@ fn shown(amount: Money) -> String {
     format!("${dollars}.{decimals}")
 }
 
+/// The largest amount that can be represented.
+fn largest(unit: &str) -> String {
+    format!("{}{unit}", shown(Money::from_dollars(u64::MAX / NANOS_PER_DOLLAR)))
+}
+
 impl Kind for DayAmount {
     type Value = Money;
 
@@ -57,7 +62,8 @@ impl Kind for DayAmount {
 
     fn read(value: &Value) -> Result<Money, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_day_amount(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        parse_day_amount(text)
+            .ok_or_else(|| refuse_number(text, &Self::form(), &largest("/day"), parse_day_amount))
     }
 
     fn show(value: &Money) -> String {
@@ -65,7 +71,7 @@ impl Kind for DayAmount {
     }
 }
 
-/// An amount for one of something, such as `$0.01`.
+/// A single amount, such as `$0.01`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amount;
 
@@ -80,7 +86,7 @@ impl Kind for Amount {
 
     fn read(value: &Value) -> Result<Money, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_amount(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        parse_amount(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest(""), parse_amount))
     }
 
     fn show(value: &Money) -> String {
@@ -99,7 +105,7 @@ impl Kind for TokenPrice {
 
     fn read(value: &Value) -> Result<Money, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_price(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        parse_price(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest("/M"), parse_price))
     }
 
     fn show(value: &Money) -> String {

@@ -1,4 +1,4 @@
-//! Addresses to listen on and addresses of others.
+//! Listen addresses and URLs.
 
 use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
 use crate::problem::Code;
@@ -37,7 +37,7 @@ impl Kind for Address {
     }
 }
 
-/// The address of somebody else, such as `https://api.anthropic.com`.
+/// The URL of another server, such as `https://api.anthropic.com`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Url;
 
@@ -52,7 +52,7 @@ impl Kind for Url {
     fn read(value: &Value) -> Result<String, Misread> {
         let text = expect_text(value, Self::form)?;
         let refuse = |code, problem: &str, help: &str| {
-            // What is wrong may be a password in it, so that only the problem is said.
+            // The invalid part may be a password, so only the problem is named.
             Err(Misread::new(code, format!("this URL {problem}"), help))
         };
         let Some(parts) = UrlParts::of(text) else {
@@ -92,16 +92,16 @@ impl Kind for Url {
     }
 }
 
-/// Where public keys are found.
+/// The source of public keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySetValue {
-    /// At this URL.
+    /// A URL.
     Url(String),
-    /// In this file.
+    /// A file.
     File(String),
 }
 
-/// Where public keys are found: a URL, or `file:` and a path.
+/// The source of public keys: a URL, or `file:` and a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySet;
 
@@ -180,7 +180,8 @@ fn check_port(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok().filter(|port| *port > 0))?
 }
 
-/// Whether a host hands out the credentials of a machine in a cloud: never something to send requests to.
+/// Whether a host is a cloud metadata service, which hands out the credentials of a machine: requests must never go
+/// there.
 #[must_use]
 pub fn is_metadata_host(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -193,12 +194,12 @@ pub fn is_metadata_host(host: &str) -> bool {
             let mapped = address.to_ipv4_mapped().is_some_and(|address| address.is_link_local());
             mapped || address.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
         }
-        // Resolvers also take an address written as one number, or in hexadecimal or octal parts.
+        // Resolvers also accept an address written as one number, or in hexadecimal or octal parts.
         Err(_) => inet_aton(&host).is_some_and(|address| address.is_link_local()),
     }
 }
 
-/// An IPv4 address the way C libraries read it.
+/// Parses an IPv4 address as `inet_aton` does.
 fn inet_aton(host: &str) -> Option<std::net::Ipv4Addr> {
     let part = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),

@@ -1,30 +1,26 @@
-//! Counts, shares, sizes, rates.
+//! Counts, percentages, sizes, rates.
 
-use super::{Form, JsonType, Kind, Misread, expect_text, quoted, refuse_text};
+use super::{Form, JsonType, Kind, Misread, expect_text, quoted, refuse_number, refuse_text};
 use crate::problem::Code;
 use crate::tree::Value;
 use std::fmt;
 
-/// A whole number, perhaps with commas between thousands.
+/// A whole number with optional commas between thousands.
 pub(super) fn whole(text: &str) -> Option<u64> {
-    if !text.contains(',') {
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        return is_number.then(|| text.parse().ok())?;
-    }
-    let mut groups = text.split(',');
-    let digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
-    let first = groups.next().filter(|first| (1..=3).contains(&first.len()) && digits(first))?;
-    let mut joined = first.to_owned();
-    for group in groups {
-        if group.len() != 3 || !digits(group) {
-            return None;
-        }
-        joined.push_str(group);
-    }
-    joined.parse().ok()
+    is_written_well(text).then(|| text.replace(',', "").parse().ok())?
 }
 
-/// A number with decimals times `unit`, where that is exact.
+/// Whether these are digits with correct or no commas between thousands, of any length.
+pub(super) fn is_written_well(text: &str) -> bool {
+    let digits = |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    let mut groups = text.split(',');
+    let Some(first) = groups.next() else { return false };
+    digits(first)
+        && (!text.contains(',') || first.len() <= 3)
+        && groups.all(|group| group.len() == 3 && digits(group))
+}
+
+/// A decimal number times `unit`, if the result is exact.
 pub(super) fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (before, after) = text.split_once('.').unwrap_or((text, "0"));
     let mut sum = whole(before)?.checked_mul(unit)?;
@@ -45,7 +41,7 @@ pub(super) fn decimal(text: &str, unit: u64) -> Option<u64> {
     Some(sum)
 }
 
-/// With commas between thousands.
+/// Formats a number with commas between thousands.
 pub(super) fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -69,13 +65,13 @@ fn integer(value: &Value, form: &Form) -> Result<u64, Misread> {
                 format!("expected {}, found a text", form.name),
                 format!("write {number} without quotes"),
             ),
-            None => refuse_text(text, form),
+            None => refuse_number(text, form, &with_commas(u64::MAX), whole),
         }),
         other => Err(form.wrong_type(other)),
     }
 }
 
-/// How many there are of something: from nothing to nine million million million.
+/// A count from zero to 9.2e18 (the maximum of `i64`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count;
 
@@ -95,7 +91,7 @@ impl Kind for Count {
     }
 }
 
-/// A count of at most four thousand million.
+/// A count up to 4.3e9 (the maximum of `u32`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Small;
 
@@ -110,7 +106,11 @@ impl Kind for Small {
         let form = Self::form();
         let number = integer(value, &form)?;
         u32::try_from(number).map_err(|_| {
-            Misread::new(Code::Impossible, format!("{number} is more than {}", u32::MAX), form.advice())
+            Misread::new(
+                Code::Impossible,
+                format!("{number} is too large: at most {} can be set", u32::MAX),
+                form.advice(),
+            )
         })
     }
 
@@ -150,7 +150,7 @@ impl Kind for Flag {
     }
 }
 
-/// A number that may have decimals, such as a factor.
+/// A number with optional decimals, such as a factor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number;
 
@@ -180,12 +180,12 @@ impl Kind for Number {
     }
 
     fn show(value: &f64) -> String {
-        // With a point even where there are no decimals, so that TOML reads the same type again.
+        // Always with a decimal point, so that TOML parses the same type again.
         format!("{value:?}")
     }
 }
 
-/// A share of something, in percent.
+/// A percentage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Percent;
 
@@ -200,7 +200,8 @@ impl Kind for Percent {
 
     fn read(value: &Value) -> Result<f64, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_percent(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        let largest = format!("{}%", with_commas(u64::MAX / 10_000));
+        parse_percent(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_percent))
     }
 
     fn show(value: &f64) -> String {
@@ -209,12 +210,12 @@ impl Kind for Percent {
 }
 
 pub(super) fn parse_percent(text: &str) -> Option<f64> {
-    // Millionths are as fine as shares are kept.
+    // Shares are stored in millionths.
     let millionths = decimal(text.strip_suffix('%')?, 10_000)?;
     Some(millionths as f64 / 10_000.0)
 }
 
-/// An amount of memory or text.
+/// A size in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes;
 
@@ -239,7 +240,8 @@ impl Kind for Bytes {
 
     fn read(value: &Value) -> Result<u64, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_bytes(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        let largest = format!("{}B", with_commas(u64::MAX));
+        parse_bytes(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_bytes))
     }
 
     fn show(value: &u64) -> String {
@@ -254,27 +256,27 @@ pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     decimal(text.strip_suffix(name)?, size)
 }
 
-/// How often something may happen.
+/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateValue {
-    /// How often.
+    /// The number of events.
     pub limit: u32,
-    /// In what time.
+    /// The period.
     pub per: Per,
 }
 
 /// The period of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Per {
-    /// Each second.
+    /// Every second.
     Second,
-    /// Any minute.
+    /// Any minute (sliding).
     Minute,
-    /// Any hour.
+    /// Any hour (sliding).
     Hour,
-    /// A day of the calendar, UTC.
+    /// A calendar day in UTC.
     Day,
-    /// A month of the calendar, UTC.
+    /// A calendar month in UTC.
     Month,
 }
 
@@ -306,7 +308,7 @@ impl fmt::Display for RateValue {
     }
 }
 
-/// How often something may happen, such as `60/min`.
+/// A rate, such as `60/min`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate;
 
@@ -321,7 +323,8 @@ impl Kind for Rate {
 
     fn read(value: &Value) -> Result<RateValue, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_rate(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        let largest = with_commas(u32::MAX.into());
+        parse_rate(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_rate))
     }
 
     fn show(value: &RateValue) -> String {
@@ -335,16 +338,16 @@ pub(super) fn parse_rate(text: &str) -> Option<RateValue> {
     Some(RateValue { limit: u32::try_from(whole(limit)?).ok()?, per })
 }
 
-/// How many cores to use.
+/// The number of cores to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoresValue {
-    /// As many as there are.
+    /// All cores.
     All,
     /// This many.
     Some(u32),
 }
 
-/// How many cores to use: `all` or a number.
+/// The number of cores to use: `all` or a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cores;
 

@@ -1,4 +1,4 @@
-//! Ranges of addresses.
+//! Address ranges (CIDR).
 
 use super::{Form, Kind, Misread, expect_text, quoted};
 use crate::problem::Code;
@@ -7,16 +7,16 @@ use seawall_core::setting::SettingError;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Addresses that begin alike, such as `10.0.0.0/8`.
+/// A CIDR range, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     start: IpAddr,
-    /// How many bits of the address are fixed.
+    /// The prefix length in bits.
     fixed: u32,
 }
 
 impl AddressRange {
-    /// Reads a range such as `10.0.0.0/8`, or a single address.
+    /// Parses a range such as `10.0.0.0/8`, or a single address.
     ///
     /// ```
     /// use seawall_config::AddressRange;
@@ -45,14 +45,14 @@ impl AddressRange {
             return Err(wrong("fixes more bits than an address has"));
         }
         let range = Self { start, fixed };
-        // A bit beyond the fixed ones is a slip: somebody meant a smaller range than this would be.
+        // A bit beyond the prefix is a mistake: a smaller range was meant.
         if bits(start) & !range.mask() != 0 {
             return Err(wrong("has bits beyond those it fixes"));
         }
         Ok(range)
     }
 
-    /// Whether this address is one of them. An IPv4 address written as IPv6 counts as IPv4.
+    /// Whether this address is in the range. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn holds(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -79,7 +79,7 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// Addresses that begin alike: `10.0.0.0/8`, or a single address.
+/// A CIDR range such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range;
 

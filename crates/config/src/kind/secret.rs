@@ -1,4 +1,4 @@
-//! Where secrets are found. A secret itself is never part of settings.
+//! References to secrets. A secret itself is never part of settings.
 
 use super::{Form, Kind, Misread, expect_text, quoted};
 use crate::cover::marked_secrets;
@@ -6,12 +6,12 @@ use crate::problem::Code;
 use crate::tree::Value;
 use std::fmt;
 
-/// Where a secret is found.
+/// The source of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretReference {
-    /// In this environment variable.
+    /// An environment variable.
     Variable(String),
-    /// In this file.
+    /// A file.
     File(String),
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for SecretReference {
     }
 }
 
-/// Where a secret is found: `env:NAME` or `file:PATH`.
+/// A reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Secret;
 
@@ -39,7 +39,7 @@ impl Kind for Secret {
     fn read(value: &Value) -> Result<SecretReference, Misread> {
         let form = Self::form();
         let help = "write \"env:NAME\" to take it from a variable or \"file:PATH\" to read it from a file";
-        // A number may be a secret as well as a text, so that nothing of it is repeated.
+        // Both a number and a text may be a secret, so the message repeats nothing of them.
         let literal = || Misread::new(Code::LiteralSecret, "a secret must not be written here", help);
         let text = match value {
             Value::Text(_) => expect_text(value, Self::form)?,
@@ -82,7 +82,7 @@ fn is_variable(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') && name.chars().all(is_name)
 }
 
-/// The SHA-256 of an API key, such as `sha256:9f86…`.
+/// The SHA-256 of an API key, such as `sha256:9f86...`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hash;
 
@@ -127,7 +127,7 @@ impl Kind for Hash {
     }
 
     fn is_covered(_value: &Value) -> bool {
-        // Whatever was written before the key itself does not make it less of a secret.
+        // The key itself may have been written here, with any prefix.
         true
     }
 }

@@ -4,7 +4,7 @@ use super::{Form, Kind, Misread, expect_text, refuse_text};
 use crate::tree::Value;
 use std::fmt::Write as _;
 
-/// A text as TOML writes it.
+/// A text as a TOML string.
 #[must_use]
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from('"');
@@ -45,7 +45,7 @@ impl Kind for Text {
     }
 }
 
-/// The path of a file or a folder.
+/// The path of a file or a directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilePath;
 
@@ -69,7 +69,7 @@ impl Kind for FilePath {
     }
 }
 
-/// A language and a region, as BCP 47 writes them.
+/// A language and a region, in the notation of BCP 47.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locale;
 
@@ -103,18 +103,18 @@ fn is_locale(text: &str) -> bool {
     is_language && parts.next().is_none()
 }
 
-/// Where lines of a log go.
+/// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPlaceValue {
-    /// Nowhere.
+    /// No log.
     Nowhere,
-    /// To standard output.
+    /// Standard output.
     Stdout,
-    /// To the end of a file.
+    /// A file, to which lines are appended.
     File(String),
 }
 
-/// Where lines of a log go: `stdout`, `none`, or a path.
+/// The destination of a log: `stdout`, `none`, or a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogPlace;
 

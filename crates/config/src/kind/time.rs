@@ -1,12 +1,12 @@
-//! Time spans.
+//! Durations.
 
 use super::number::decimal;
-use super::{Form, Kind, Misread, expect_text, quoted, refuse_text};
+use super::{Form, Kind, Misread, expect_text, quoted, refuse_number};
 use crate::tree::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Units from the longest to the shortest, in nanoseconds. Of two names the first is written.
+/// Units from the longest to the shortest, in nanoseconds. Of two names the first is used for output.
 const UNITS: [(&str, u64); 8] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
 ];
 
-/// How long something takes or lasts, such as `30s` or `1h30m`.
+/// A duration, such as `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span;
 
@@ -33,7 +33,8 @@ impl Kind for Span {
 
     fn read(value: &Value) -> Result<Duration, Misread> {
         let text = expect_text(value, Self::form)?;
-        parse_span(text).ok_or_else(|| refuse_text(text, &Self::form()))
+        let largest = format!("{}d", u64::MAX / 86_400_000_000_000);
+        parse_span(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_span))
     }
 
     fn show(value: &Duration) -> String {
@@ -62,7 +63,7 @@ pub(super) fn parse_span(text: &str) -> Option<Duration> {
     }
 }
 
-/// A span in the fewest whole units: `1h30m`, `1900ms`, `0s`.
+/// A duration in the fewest whole units: `1h30m`, `1900ms`, `0s`.
 #[must_use]
 pub fn shown_span(span: Duration) -> String {
     let mut rest = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -70,7 +71,7 @@ pub fn shown_span(span: Duration) -> String {
         return "0s".to_owned();
     }
     let mut out = String::new();
-    // What has a part below the second is written in its smallest unit while that can be read at a glance.
+    // A duration with a fraction of a second is written in its smallest unit, as long as the number stays short.
     if rest < 10_000_000_000
         && let Some((name, unit)) = UNITS.into_iter().skip(4).find(|(_, unit)| rest.is_multiple_of(*unit))
     {

@@ -1,4 +1,4 @@
-//! Words from a list.
+//! Enumerated words.
 
 use super::{Form, Kind, Misread, expect_text, quoted};
 use crate::problem::{Code, names};
@@ -9,7 +9,7 @@ use seawall_core::setting::Factor;
 use seawall_core::untracked::UntrackedRule;
 use seawall_core::vocabulary::{Grade, Mode, OutputLimitField, Priority, Tier};
 
-/// Refuses a word that is not on the list, with the nearest that is.
+/// The error for a word that is not on the list, with the nearest one that is.
 fn unknown_word(text: &str, name: &str, words: &[&'static str]) -> Misread {
     let message = format!("{} is not {name}", quoted(text));
     let help = match suggest::nearest(text, words.iter().copied()) {
@@ -19,7 +19,7 @@ fn unknown_word(text: &str, name: &str, words: &[&'static str]) -> Misread {
     Misread::new(Code::UnknownWord, message, help)
 }
 
-/// Makes types with a list of names readable.
+/// Implements parsing for types with a fixed list of names.
 macro_rules! words {
     ($($type:ty as $name:literal),+ $(,)?) => {$(
         impl Kind for $type {
@@ -46,9 +46,9 @@ macro_rules! words {
 }
 
 names! {
-    /// How threads and tasks go together.
+    /// The arrangement of runtimes and threads.
     pub enum Runtime {
-        /// One runtime for each core, which share nothing.
+        /// One runtime per core, with nothing shared between them.
         PerCore = "per-core",
         /// One runtime for all cores.
         Shared = "shared",
@@ -56,11 +56,11 @@ names! {
 }
 
 names! {
-    /// Who serves a model.
+    /// The provider of a model.
     pub enum Provider {
         /// Anthropic's own API.
         Anthropic = "anthropic",
-        /// OpenAI's API, and all that speak like it.
+        /// OpenAI's API, and servers compatible with it.
         OpenAi = "openai",
         /// Amazon Bedrock.
         Bedrock = "bedrock",
@@ -70,21 +70,21 @@ names! {
 }
 
 names! {
-    /// Where requests of a route may come in.
+    /// A face that may serve a route.
     pub enum FaceName {
-        /// As at Anthropic.
+        /// The Anthropic Messages API.
         Anthropic = "anthropic",
-        /// As at OpenAI.
+        /// The OpenAI API.
         OpenAi = "openai",
-        /// As at Amazon Bedrock.
+        /// The Amazon Bedrock runtime API.
         Bedrock = "bedrock",
-        /// The shop's own chat.
+        /// Our own chat protocol.
         Chat = "chat",
     }
 }
 
 names! {
-    /// How a JWT is signed.
+    /// The signature algorithm of a JWT.
     pub enum Algorithm {
         /// RSA with SHA-256.
         Rs256 = "RS256",
@@ -92,17 +92,17 @@ names! {
         Es256 = "ES256",
         /// Ed25519.
         EdDsa = "EdDSA",
-        /// A shared secret with SHA-256.
+        /// HMAC with SHA-256, under a shared secret.
         Hs256 = "HS256",
     }
 }
 
 names! {
-    /// What keeps shared state.
+    /// The store of state.
     pub enum StoreKind {
-        /// A file beside the program, which survives a crash.
+        /// A state directory beside the program, which survives a crash.
         Embedded = "embedded",
-        /// Memory, which does not.
+        /// Memory, which does not survive one.
         Memory = "memory",
         /// Redis, for a fleet.
         Redis = "redis",
@@ -110,7 +110,7 @@ names! {
 }
 
 names! {
-    /// What a retry costs of the bucket of credits.
+    /// The credits that a retry costs.
     pub enum RetryCosts {
         /// Five, or ten after a timeout.
         Classic = "classic",
@@ -133,7 +133,7 @@ words! {
     Priority as "a priority",
 }
 
-/// How waits are spread: a word, or two factors such as `0.5x to 1.5x`.
+/// Backoff jitter: a word, or two factors such as `0.5x to 1.5x`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JitterText;
 
@@ -178,7 +178,7 @@ impl Kind for JitterText {
     }
 }
 
-/// What is reserved for input by reference: `refuse`, `reserve`, `reserve 50000 tokens` or `allow`.
+/// The reservation for input by reference: `refuse`, `reserve`, `reserve 50000 tokens` or `allow`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UntrackedText;
 

@@ -106,7 +106,7 @@ section! {
     pub(crate) struct GuestsByAddress {
         /// How many guests' worth of requests one address has.
         factor: Small,
-        /// How many bits of an IPv6 address stand for one guest's network.
+        /// How many bits of an IPv6 address stand for one guest's network. Beyond eight networks of one /48 that were active within an hour, the others of that /48 count as one address.
         ipv6_prefix: Small,
     }
 }

@@ -34,6 +34,10 @@ section! {
         retires: Option<Date>,
         /// Tokens that it can hold, in and out together.
         window: Option<Count>,
+        /// The maximum number of tokens in one of its answers. It is what a request reserves that names no limit of its own.
+        /// Without it, such a request is sent with a limit of 4,096. InvokeModel with another body than Anthropic's needs it, and
+        /// `window`, under a budget.
+        max_output: Option<Count>,
         /// The most tokens that it counts a picture as. Without it, what its vendor publishes.
         image_tokens: Option<Count>,
     }
@@ -66,8 +70,8 @@ section! {
     pub(crate) struct Target {
         /// Who serves it.
         provider: Provider,
-        /// The id of the model; it needs a price under `models`. At Bedrock, Anthropic's models are asked by InvokeModel and
-        /// all others by Converse.
+        /// The id of the model; it needs a price under `models`. At Bedrock, callers of InvokeModel and of Converse are passed
+        /// on as they ask; for all others Anthropic's models are asked by InvokeModel and other vendors' by Converse.
         model: Text,
         /// How strong it is.
         grade: Grade,
@@ -105,6 +109,9 @@ section! {
         start_time: Span = "\"30s\"",
         /// Whether callers of an API also get answers from the cache, the FAQ and so on.
         fallback: Flag = "false",
+        /// Texts that no request of the route may hold, at any face; they are looked for however they are spelled. The
+        /// chat's route also has those of `assistant.deny`.
+        deny: List<Text> = "[]",
         /// Requests that all callers of the route together may make.
         requests: Option<Rate>,
         /// Model tokens that all callers of the route together may use.

@@ -26,7 +26,8 @@ section! {
         templates: Option<FilePath>,
         /// The file that says what questions of each kind look like.
         intents: Option<FilePath>,
-        /// Texts that no question may hold; they are looked for whatever their case.
+        /// Texts that no request of the chat's route may hold, and no answer of the chat; they are looked for however they are
+        /// spelled. Other routes have `routes.NAME.deny`.
         deny: List<Text>,
         /// How freely the model words its answers.
         temperature: Number,
@@ -165,7 +166,7 @@ section! {
         sampling: Percent,
         /// Traces a second that are kept whatever the share says.
         sampled_per_second: Count,
-        /// What the names of callers are hashed with. Without it each start makes a new one.
+        /// What callers' pseudonyms in logs are made with. Without it that is derived from the master secret, which is kept in the state directory and new at each start where state is kept in memory.
         salt: Option<Secret>,
         /// Whether the admin listener serves `/metrics`.
         metrics: Flag,

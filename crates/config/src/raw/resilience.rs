@@ -79,7 +79,7 @@ section! {
         share: Percent,
         /// How far back both are counted.
         window: Span,
-        /// This many may be under way whatever the share says.
+        /// This many may be under way whatever the share says, so that a node with few requests can retry at all. At such low rates the share bounds nothing: while every call fails and breakers are off, a request comes to 1.7 to 2.0 attempts.
         always: Small,
         /// Retries a second on top of the share.
         reserve_per_second: Small,
@@ -159,6 +159,9 @@ section! {
 section! {
     /// Time limits. Each must be shorter than the one around it.
     pub(crate) struct Deadlines {
+        /// A request at an API face (Anthropic, OpenAI, Bedrock), streamed or whole, with all its attempts. Raise it for models
+        /// that think for longer. The limits below are the chat's, except for `connect`; `stream_gap` is shared.
+        api: Span,
         /// What stands in front of Seawall gives up.
         edge: Span,
         /// A request that is answered in one piece.

@@ -1,4 +1,4 @@
-//! What people write, and what they read when it is wrong.
+//! Settings as users write them, and the messages about their mistakes.
 
 #[cfg(test)]
 mod mistakes;

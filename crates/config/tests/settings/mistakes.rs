@@ -1,7 +1,7 @@
-//! One file for each class of mistake, and exactly what is said about it.
+//! One file for each class of mistake, and the exact messages about it.
 //!
-//! `SEAWALL_BLESS=1` writes what is said now; look at it before you keep it. Lines of a file that begin with `#$` are
-//! environment variables and those with `#!` are arguments.
+//! `SEAWALL_BLESS=1` writes the current messages; review them before you commit. Lines of a file that begin with `#$`
+//! are environment variables and those with `#!` are arguments.
 
 use super::reading::today;
 use seawall_config::{Code, Input, Problems, Source, load};
@@ -68,7 +68,7 @@ fn every_file_has_a_mistake_and_every_class_of_mistake_has_a_file() {
         assert!(!problems.is_empty(), "{} is fine", path.display());
         seen.extend(problems.list().iter().map(|problem| problem.code));
     }
-    // These two are about files as a whole, and tested beside the reader.
+    // These two concern whole files and are tested in the loader.
     let elsewhere = [Code::TooLarge, Code::UnreadableFile];
     let missing: Vec<Code> =
         Code::ALL.into_iter().filter(|code| !seen.contains(code) && !elsewhere.contains(code)).collect();

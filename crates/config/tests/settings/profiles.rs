@@ -1,4 +1,4 @@
-//! The profiles are complete and say what `core` says; the schema and the reference know every key.
+//! The profiles are complete and agree with `core`; the schema and the reference contain every key.
 
 use super::reading::{accepted, read, today};
 use seawall_config::{
@@ -47,7 +47,7 @@ fn the_usual_profile_writes_every_key_of_every_section_itself() {
         if line.starts_with('[') {
             header = line;
         }
-        // A price list may leave out what costs nothing extra.
+        // A price may leave out what costs nothing extra.
         assert!(!line.ends_with("# default") || header.starts_with("[models."), "{header} {line}");
         assert!(
             !line.contains(" = ")
@@ -216,7 +216,7 @@ fn a_model_is_warned_of_ninety_days_before_it_retires() {
     assert!(!retiring("2027-02-15").unwrap());
 }
 
-/// What does not fit the schema, as far as schemas of ours go.
+/// Violations of the schema, for the subset of JSON Schema that ours uses.
 fn misfits(schema: &Value, value: &toml::Value, path: &str, out: &mut Vec<String>) {
     if let Some(options) = schema["anyOf"].as_array() {
         let fits = |option: &&Value| {
@@ -337,7 +337,7 @@ fn the_reference_has_every_key_with_what_the_usual_profile_says() {
         "| `day` | an amount a day | `\"$5,000/day\"` | What all may spend on one day, UTC. |",
         "| `listen` | an address with a port | `\"127.0.0.1:7700\"` | The address and port that callers use. Port 0 takes a free one. *restart* |",
         "| `credential` | where a secret is found | none | What operators must show. |",
-        "| `salt` | where a secret is found | none | What the names of callers are hashed with. Without it each start makes a new one. *not yet* |",
+        "| `otlp` | a URL | none | Where traces are sent, by OTLP. *not yet* |",
         "| `concurrency` | a whole number | `100` where left out | Calls that may be under way at once. |",
     ] {
         assert!(page.lines().any(|shown| shown == line), "{line}");

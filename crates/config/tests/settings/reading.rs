@@ -1,9 +1,9 @@
-//! Reads what a test writes.
+//! Helpers that load settings from text.
 
 use seawall_config::{Input, Loaded, Problems, load};
 use seawall_core::time::UtcTime;
 
-/// The day on which all of these tests run.
+/// The date on which all of these tests run.
 pub(crate) fn today() -> UtcTime {
     UtcTime::from_civil(2026, 11, 16)
 }

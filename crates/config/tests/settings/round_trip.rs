@@ -1,4 +1,4 @@
-//! What is shown can be read again, and variables say the same as files.
+//! Printed settings can be parsed again, and variables are equivalent to files.
 
 use super::reading::{accepted, read, today};
 use super::strategies::{choices, dotted, overlay, variable};
@@ -56,7 +56,7 @@ fn most_single_changes_are_accepted_so_that_the_property_says_something() {
 #[test]
 fn a_variable_says_the_same_as_a_line_of_a_file() {
     for choice in choices() {
-        // A name that is new, and that the environment cannot spell, becomes another name.
+        // A new name that the environment cannot spell becomes another name.
         if choice.steps.iter().any(|step| step == "one two" || step == "新しい") {
             continue;
         }
@@ -66,7 +66,7 @@ fn a_variable_says_the_same_as_a_line_of_a_file() {
             let name = variable(&choice.steps);
             assert_same(&in_file, &with_variable(name.clone(), value), &what);
             assert_same(&in_file, &with_variable(name.to_lowercase(), value), &what);
-            // Without quotes, as people write variables.
+            // Without quotes, as is usual for variables.
             let is_plain = value.starts_with('"') && !value.contains('\\');
             if is_plain {
                 assert_same(&in_file, &with_variable(name.clone(), value.trim_matches('"')), &what);
@@ -115,7 +115,7 @@ fn the_word_none_takes_away_entries_and_optional_keys() {
     assert_eq!(loaded.settings.targets.keys().collect::<Vec<_>>(), ["haiku"]);
     assert_eq!(loaded.settings.retry.budget.rate_cap, None);
     assert!(!show(&loaded, false).contains("[targets.sonnet]"));
-    // What was taken away can be given anew by a layer above.
+    // A higher layer can set again what a lower one removed.
     let input = Input {
         file: Some(Source::file("a.toml", "targets.sonnet = \"none\"\n")),
         environment: vec![("SEAWALL__TARGETS__SONNET".into(), "{ provider = 'simulated', model = 'anthropic.claude-3-haiku-20240307-v1:0', grade = 'fast', breaker = 'haiku' }".into())],
@@ -170,12 +170,12 @@ fn what_is_set_and_not_followed_is_known() {
         unfollowed(&accepted(text)).into_iter().map(|change| change.key).collect()
     };
     assert_eq!(keys(""), Vec::<String>::new());
-    // What is as in the profile is no choice of somebody's, and what is followed needs no word.
+    // A value equal to the profile's is not reported, and neither is one that takes effect.
     assert_eq!(keys("framing.total = \"120s\"\nbudget.day = \"$100/day\""), Vec::<String>::new());
     let text = "switches.degradation_controller_enabled = false\nmodels.\"a.b\" = { input = \"$1/M\", output = \"$2/M\", window = 9 }";
     let expected = ["switches.degradation_controller_enabled"];
     assert_eq!(keys(text), expected);
-    // Who writes everything is compared with what is usual.
+    // Settings that write every key are compared with the default profile.
     let shown = show(&accepted(text), false);
     assert_eq!(keys(&shown), expected);
     let change = &diff(&accepted(""), &accepted("framing.flush_after = \"90ms\""))[0];

@@ -1,11 +1,11 @@
-//! A secret that was written in the wrong place is shown nowhere.
+//! A secret that was written in the wrong place is never shown.
 
 use super::reading::{read, today};
 use seawall_config::{Input, load};
 
-/// What must not be seen again: nothing about it says that it is a secret.
+/// A secret without any recognisable prefix. It must not be shown.
 const PLAIN: &str = "hunter2-and-some-more";
-/// Secrets that vendors have marked as such, for whoever looks.
+/// Secrets with the prefixes of well-known vendors.
 const MARKED: [&str; 5] = [
     "sk-ant-api03-hunter2hunter2hunter2",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJodW50ZXIyIn0.aHVudGVyMg",

@@ -1,4 +1,4 @@
-//! Makes overlays out of the shape of settings.
+//! Property-test strategies that generate overlays from the shape of settings.
 
 use proptest::collection::btree_map;
 use proptest::prelude::Strategy;
@@ -6,14 +6,14 @@ use proptest::sample::select;
 use seawall_config::{SectionShape, Shape, shape};
 use std::collections::BTreeMap;
 
-/// A key, by its steps, and what could be written there.
+/// A key, by its steps, and possible values.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
     pub(crate) steps: Vec<String>,
     pub(crate) values: Vec<String>,
 }
 
-/// Names that are there, so that overlays change entries as well as add some.
+/// Existing names, so that overlays change entries as well as add some.
 fn names(collection: &str) -> &'static [&'static str] {
     match collection {
         "models" => &["anthropic.claude-3-haiku-20240307-v1:0", "新しい"],
@@ -59,14 +59,14 @@ fn walk(shape: &SectionShape, steps: &[String], out: &mut Vec<Choice>) {
     }
 }
 
-/// Everything that could be written.
+/// All keys with their possible values.
 pub(crate) fn choices() -> Vec<Choice> {
     let mut out = Vec::new();
     walk(shape(), &[], &mut out);
     out
 }
 
-/// Steps as TOML writes them.
+/// The key in TOML notation.
 pub(crate) fn dotted(steps: &[String]) -> String {
     let quote = |step: &String| {
         if step.is_ascii() && !step.contains([' ', '.', ':']) { step.clone() } else { format!("{step:?}") }
@@ -74,7 +74,7 @@ pub(crate) fn dotted(steps: &[String]) -> String {
     steps.iter().map(quote).collect::<Vec<_>>().join(".")
 }
 
-/// Steps as the environment writes them.
+/// The key as an environment variable.
 pub(crate) fn variable(steps: &[String]) -> String {
     let plain = |step: &String| {
         let one = |character: char| {
@@ -94,7 +94,7 @@ pub(crate) fn overlay() -> impl Strategy<Value = String> {
     proptest::collection::vec(one, 0..8).prop_map(|pairs| {
         let mut kept: BTreeMap<Vec<String>, String> = BTreeMap::new();
         for (steps, value) in pairs {
-            // An entry cannot be taken away and changed at once.
+            // An entry cannot be removed and changed at once.
             let clashes = |other: &Vec<String>| other.starts_with(&steps) || steps.starts_with(other);
             if !kept.keys().any(clashes) {
                 kept.insert(steps, value);
@@ -104,7 +104,7 @@ pub(crate) fn overlay() -> impl Strategy<Value = String> {
     })
 }
 
-/// A document that looks like settings and mostly is none.
+/// A document that looks like settings and is mostly invalid.
 pub(crate) fn nonsense() -> impl Strategy<Value = String> {
     let key = select(choices()).prop_map(|choice| dotted(&choice.steps));
     let value = select(vec![

@@ -1,4 +1,4 @@
-//! Whatever is handed in, there are settings or a problem with a place, and never a panic.
+//! Any input gives settings or a problem with a place, and never a panic.
 
 use super::reading::{read, today};
 use super::strategies::nonsense;

@@ -1,22 +1,22 @@
-//! How many bytes of request bodies may be held in memory at once.
+//! Bounds the bytes of request bodies held in memory.
 //!
-//! Bodies are held until their requests have ended. Without a bound, whoever sends many large ones at the same time
-//! decides how much memory the process has. One account bounds the sum; within it no caller and no address may have
-//! more than its share, so that one of them cannot take the room of all.
+//! Bodies are held until their requests have ended. Without a bound, clients that send many large bodies at once
+//! determine the memory use of the process. One global limit bounds the sum; within it no caller and no address may
+//! exceed its share, so that one of them cannot crowd out the others.
 //!
-//! **When it acts.** As bytes arrive: what a request says of its length counts for nothing. A body that has arrived in
-//! one piece ([`BodyMemory::hold_whole`]) costs one addition and one subtraction on a shared number; shares are looked
-//! at only for bodies that come in several pieces ([`HeldBytes::add`]). The last eighth of the account is for the former
-//! alone, so that a few large bodies never stop plain requests.
+//! **When it acts.** As bytes arrive; the declared `Content-Length` is ignored. A body that arrived in one piece
+//! ([`BodyMemory::hold_whole`]) costs one addition and one subtraction on a shared atomic; shares are checked only for
+//! bodies that arrive in several pieces ([`HeldBytes::add`]). The last eighth of the capacity is reserved for the
+//! former, so that a few large bodies never block small requests.
 //!
-//! **Answers.** An answer that waits to be read counts against its caller's share ([`HeldBytes::add_answer`]), not against
-//! the account: it is there already and cannot be refused. A caller whose share is exceeded by unread answers sends no
-//! further request until it has read some.
+//! **Responses.** A response that waits to be read counts against its caller's share ([`HeldBytes::add_answer`]), not
+//! against the global limit: it exists already and cannot be refused. A caller whose unread responses exceed its share
+//! is refused further requests until it has read some.
 //!
-//! **What it promises.** No order of events on any number of threads takes the account above its capacity, or a holder's
-//! bodies above its share. Everything that was held is given back when its [`HeldBytes`] is dropped.
+//! **Guarantees.** No interleaving of threads takes the total above the capacity, or a holder's bodies above its
+//! share. Held bytes are released when their [`HeldBytes`] is dropped.
 //!
-//! **What it will not do.** It makes nobody wait: whoever is refused is told why, and may come back.
+//! **What it does not do.** It queues nothing: a refused request gets the reason and may be retried.
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -28,43 +28,43 @@ use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Locks for holders, so that threads with different callers seldom meet.
+/// Mutex shards of the holders, to reduce contention between threads with different callers.
 const SHARDS: usize = 16;
 
-/// The account, as somebody wrote it.
+/// Settings before validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyMemoryOptions {
-    /// Bytes that may be held at once.
+    /// Maximum bytes held at once.
     pub capacity: u64,
-    /// The share of one caller.
+    /// Maximum share of one caller.
     pub caller_share: Ratio,
-    /// The share of one address.
+    /// Maximum share of one address.
     pub address_share: Ratio,
 }
 
-/// Who sends a body.
+/// The sender of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyHolder {
-    /// The number of the caller.
+    /// The caller's number.
     pub caller: u64,
-    /// The network that it comes from; nothing where that is a proxy that many are behind.
+    /// The client's network; `None` behind a shared proxy.
     pub address: Option<u128>,
 }
 
 /// Why bytes were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRefusal {
-    /// The body alone is larger than the share of its caller or address, which is this many bytes.
+    /// The body alone exceeds the share of its caller or address, which is this many bytes.
     TooLarge(u64),
-    /// The caller's share is taken by its other requests.
+    /// The caller's share is used by its other requests.
     CallerShare,
-    /// The address's share is taken by other requests.
+    /// The address's share is used by other requests.
     AddressShare,
-    /// The account is full.
+    /// The capacity is exhausted.
     Full,
 }
 
-/// The account. Clones share it.
+/// The accounting of body memory. Clones share it.
 #[derive(Clone, Debug)]
 pub struct BodyMemory(Arc<Account>);
 
@@ -73,11 +73,12 @@ struct Account {
     held: AtomicU64,
     limits: Limits,
     holders: [Mutex<BTreeMap<Holder, u64>>; SHARDS],
-    /// Holders whose unread answers take more than their share. Nearly always none, so that nobody has to look.
+    /// Number of callers whose unread responses exceed their share. Nearly always zero, so that the check needs no
+    /// lock.
     exceeded: AtomicUsize,
 }
 
-/// Changed one by one: each holds by itself.
+/// Updated one by one: each limit is valid by itself.
 #[derive(Debug)]
 struct Limits {
     capacity: AtomicU64,
@@ -92,7 +93,7 @@ enum Holder {
 }
 
 impl BodyMemoryOptions {
-    /// The bytes of each limit: all, a caller's and an address's.
+    /// The limits in bytes: total, per caller and per address.
     fn limits(&self) -> Result<[u64; 3], SettingError> {
         at_least_one("body_memory", self.capacity)?;
         let of = |share: Ratio| share.of(self.capacity).max(1);
@@ -101,7 +102,7 @@ impl BodyMemoryOptions {
 }
 
 impl BodyMemory {
-    /// An account with nothing in it. Refuses one that could hold nothing.
+    /// Starts with nothing held. Fails on a capacity of zero.
     pub fn new(options: BodyMemoryOptions) -> Result<Self, SettingError> {
         let [capacity, caller, address] = options.limits()?.map(AtomicU64::new);
         Ok(Self(Arc::new(Account {
@@ -112,7 +113,7 @@ impl BodyMemory {
         })))
     }
 
-    /// Other limits from now on; what is held stays held.
+    /// Replaces the limits; held bytes stay held.
     pub fn change(&self, options: BodyMemoryOptions) -> Result<(), SettingError> {
         let [capacity, caller, address] = options.limits()?;
         let limits = &self.0.limits;
@@ -128,13 +129,13 @@ impl BodyMemory {
         Ok(())
     }
 
-    /// Bytes of bodies that are held now.
+    /// Bytes of bodies held now.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be held.
+    /// Maximum bytes held at once.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.0.limits.capacity.load(Ordering::Relaxed)
@@ -143,7 +144,7 @@ impl BodyMemory {
     /// Holds a body that has arrived in one piece.
     pub fn hold_whole(&self, of: BodyHolder, bytes: u64) -> Result<HeldBytes, BodyRefusal> {
         let account = &self.0;
-        // Nobody is over its share, as a rule, and then no lock is taken here.
+        // Usually no caller exceeds its share, and then no lock is taken here.
         if account.exceeded.load(Ordering::Relaxed) > 0 && account.is_exceeded(Holder::Caller(of.caller)) {
             return Err(BodyRefusal::CallerShare);
         }
@@ -151,14 +152,14 @@ impl BodyMemory {
         Ok(HeldBytes { account: Arc::clone(account), of, bytes, shared: 0, answer: 0 })
     }
 
-    /// Holds nothing yet, for a body that comes in pieces or an answer.
+    /// Holds nothing yet, for a body that arrives in pieces or for a response.
     pub fn hold_nothing(&self, of: BodyHolder) -> HeldBytes {
         HeldBytes { account: Arc::clone(&self.0), of, bytes: 0, shared: 0, answer: 0 }
     }
 }
 
 impl Account {
-    /// Takes bytes of the account, or nothing.
+    /// Takes all of the bytes from the capacity, or none.
     fn take(&self, bytes: u64, capacity: u64) -> Result<(), BodyRefusal> {
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > capacity {
@@ -175,12 +176,13 @@ impl Account {
             #[expect(clippy::cast_possible_truncation, reason = "any bits spread holders over shards")]
             Holder::Address(address) => (address ^ (address >> 64)) as u64,
         };
-        // The upper bits of neighbouring numbers are alike; a multiplication brings the lower ones up.
+        // Fibonacci hashing: the upper bits of neighbouring numbers are alike, and the multiplication mixes in the
+        // lower ones.
         let spread = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60;
         lock(&self.holders[spread as usize % SHARDS])
     }
 
-    /// Takes bytes of a holder's share, or nothing.
+    /// Takes all of the bytes from a holder's share, or none.
     fn take_share(&self, holder: Holder, bytes: u64, share: u64) -> bool {
         let mut holders = self.shard(holder);
         let held = holders.get(&holder).copied().unwrap_or(0);
@@ -191,7 +193,7 @@ impl Account {
         fits
     }
 
-    /// Counts bytes to a holder that are there already.
+    /// Adds bytes to a holder that exist already, even above its share.
     fn add_share(&self, holder: Holder, bytes: u64, share: u64) {
         if bytes == 0 {
             return;
@@ -211,7 +213,7 @@ impl Account {
         let before = *held.get();
         let after = before.saturating_sub(bytes);
         if before > share && after <= share && matches!(holder, Holder::Caller(_)) {
-            // Limits that are being changed may have been counted otherwise.
+            // The count may be lower after a concurrent change of the limits.
             let _ = self
                 .exceeded
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
@@ -229,22 +231,22 @@ impl Account {
     }
 }
 
-/// Bytes that are held, until it is dropped.
+/// Held bytes, released on drop.
 #[derive(Debug)]
 #[must_use = "dropping it gives the bytes back"]
 pub struct HeldBytes {
     account: Arc<Account>,
     of: BodyHolder,
-    /// Of the account.
+    /// Bytes that count against the capacity.
     bytes: u64,
-    /// Of those, how many count against shares.
+    /// The part of them that counts against shares.
     shared: u64,
-    /// Of answers: against the caller's share alone.
+    /// Bytes of responses, which count against the caller's share only.
     answer: u64,
 }
 
 impl HeldBytes {
-    /// Holds the next piece of a body too, or refuses it and holds what it held before.
+    /// Holds the next piece of a body as well, or refuses it and keeps what was held before.
     pub fn add(&mut self, bytes: u64) -> Result<(), BodyRefusal> {
         let (account, limits) = (&self.account, &self.account.limits);
         let (caller, address) =
@@ -272,7 +274,7 @@ impl HeldBytes {
         Ok(())
     }
 
-    /// Gives the body back, and counts the answer to it instead, which waits to be read.
+    /// Releases the body, and counts the unread response to it instead.
     pub fn into_answer(self, bytes: u64) -> Self {
         let account = Arc::clone(&self.account);
         let mut answer = Self { account, of: self.of, bytes: 0, shared: 0, answer: 0 };
@@ -280,7 +282,7 @@ impl HeldBytes {
         answer
     }
 
-    /// Counts an answer that waits to be read.
+    /// Counts a response that waits to be read.
     pub fn add_answer(&mut self, bytes: u64) {
         let share = self.account.limits.caller.load(Ordering::Relaxed);
         self.account.add_share(Holder::Caller(self.of.caller), bytes, share);

@@ -86,7 +86,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All that is held, one row each, and every sum computed anew.
+/// Naive reference: one row per holding, with all sums recomputed.
 #[derive(Default)]
 struct Naive(Vec<Row>);
 

@@ -1,8 +1,9 @@
-//! Whose calls failed.
+//! Attributes failures to callers.
 //!
-//! **Why?** One caller can provoke failures that nobody else would see: a prompt that crashes the model, or answers so long
-//! that all of them are slow. A breaker that opens for everybody lets that caller close the target for all. So failures
-//! are counted by caller, for a handful of callers; those that find no slot count as others, who are never to blame.
+//! **Why?** One caller can cause failures that no other caller sees: a prompt that crashes the model, or answers so
+//! long that all of them are slow. If such failures opened the breaker for everyone, that caller could take the target
+//! away from all. So failures are counted per caller in a small fixed number of slots. Callers that find no free slot
+//! are counted together as others and are never blamed.
 
 use super::machine::TripReason;
 use crate::setting::Ratio;
@@ -11,12 +12,12 @@ use std::time::Duration;
 
 const SLOTS: usize = 4;
 
-/// Who makes a call, as far as blame goes. All guests are one.
+/// The caller of a call, for attributing failures. All guests share one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallerKey(pub u64);
 
 impl CallerKey {
-    /// Everybody without a credential: who drops its cookie wins nothing by it.
+    /// All callers without a credential. They share one key so that dropping a cookie does not yield a fresh identity.
     pub const GUESTS: Self = Self(u64::MAX);
 }
 
@@ -56,7 +57,7 @@ impl Tally {
         self.others = self.others.saturating_add(other.others);
     }
 
-    /// The caller that has at least this share of all.
+    /// The caller with at least this share of all failures.
     fn culprit(&self, share: Ratio) -> Option<CallerKey> {
         let counts = self.slots.iter().flatten();
         let total = counts.clone().fold(u64::from(self.others), |sum, (_, count)| sum + u64::from(*count));
@@ -67,7 +68,8 @@ impl Tally {
     }
 }
 
-/// Failures and slow calls by caller: of the present row of failures, and of the window, which is kept as two halves.
+/// Failures and slow calls by caller: of the current run of consecutive failures, and of the window, kept as two
+/// halves.
 #[derive(Clone, Debug)]
 pub(super) struct Blame {
     half_nanos: u64,
@@ -104,12 +106,12 @@ impl Blame {
         self.slow[0].add(caller);
     }
 
-    /// A success ends the row of failures.
+    /// A success ends the run of consecutive failures.
     pub(super) fn end_row(&mut self) {
         self.row = Tally::default();
     }
 
-    /// The caller that has at least this share of what led to this reason.
+    /// The caller with at least this share of the calls that led to the trip.
     pub(super) fn culprit(&self, reason: TripReason, share: Ratio) -> Option<CallerKey> {
         let both = |halves: &[Tally; 2]| {
             let mut sum = halves[0];
@@ -120,7 +122,7 @@ impl Blame {
             TripReason::ConsecutiveFailures => self.row.culprit(share),
             TripReason::FailureRate | TripReason::SustainedPressure => both(&self.failed).culprit(share),
             TripReason::SlowRate | TripReason::NotStarted => both(&self.slow).culprit(share),
-            // Probes and other nodes have no single caller.
+            // These trips cannot be attributed to a single caller.
             TripReason::ProbeFailed
             | TripReason::ProbeExpired
             | TripReason::ProbesSlow
@@ -155,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Among no more callers than there are slots the count is exact.
+        /// With no more callers than slots, the count is exact.
         #[test]
         fn the_culprit_is_who_a_list_of_all_failures_names(calls in vec((0_u64..4, 0_u64..3_000, 0_usize..3), 1..80)) {
             let mut blame = Blame::new(Duration::from_secs(10));

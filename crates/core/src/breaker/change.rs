@@ -1,4 +1,4 @@
-//! Other settings for a breaker that is at work.
+//! Changes the settings of a live breaker.
 
 use super::blame::Blame;
 use super::machine::State;
@@ -7,13 +7,13 @@ use super::{Breaker, BreakerSettings, SharedBreaker};
 use crate::time::Timestamp;
 
 impl Breaker {
-    /// Has other settings from now on and stays where it stands: what changed is how the next outcome is judged.
+    /// Applies other settings without changing the state: only later outcomes are judged by them.
     ///
-    /// Open, it stays open until the moment that it had. The window keeps its outcomes if it is as long as before, and
-    /// begins empty otherwise. A trial whose stages are others begins again at its first stage, and what comes back of
-    /// probes from before says nothing.
+    /// An open breaker keeps its timer. The window keeps its counts if its length is unchanged, and starts empty
+    /// otherwise. If the stages changed, a trial in progress restarts at its first stage, and results of its earlier
+    /// probes are ignored.
     pub fn change(&mut self, settings: BreakerSettings, now: Timestamp) {
-        // What was due before is due by the settings that were in force then.
+        // Transitions that were already due happen under the settings that were in force then.
         self.advance(now);
         if settings.window != self.settings.window {
             self.window = HealthWindow::new(settings.window);
@@ -34,7 +34,7 @@ impl Breaker {
 }
 
 impl SharedBreaker {
-    /// Has other settings from now on; see [`Breaker::change`].
+    /// Applies other settings; see [`Breaker::change`].
     pub fn change(&self, settings: BreakerSettings, now: Timestamp) {
         self.with(|breaker| breaker.change(settings, now));
     }

@@ -1,9 +1,10 @@
-//! How the breakers of a fleet agree.
+//! How the breakers of a fleet converge on one state, without a leader.
 //!
-//! Each node decides by itself and tells the others where it stands. Within an *episode*, which begins when a
-//! breaker opens, the phase only moves forward: open, the stages of the trial, closed. A failed probe begins the
-//! next episode. So of two stands the later one is always the right one to take over, whatever order the news
-//! arrives in and however often. Times travel as "so long still", never as another node's clock.
+//! Each node decides by itself and publishes its state to its peers. An *episode* begins when a breaker opens. Within
+//! an episode the phase only moves forward: open, the stages of the trial, closed. A failed probe begins the next
+//! episode. So states are totally ordered by (episode, phase) and merging takes the later one: the result does not
+//! depend on the order of the reports, nor on duplicates. Times are sent as a remaining duration, never as a reading of
+//! another node's clock.
 
 use super::Breaker;
 use super::machine::{BreakerPhase, State, TripReason};
@@ -13,52 +14,52 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A report older than this says nothing any more: its node has gone.
+/// A report older than this is ignored: its node is gone.
 const REPORT_LIFE: Duration = Duration::from_secs(10);
 
-/// An episode so far ahead of ours is no episode but a mistake, and following it would leave no later one.
+/// A report whose episode is this far ahead is ignored as corrupt. Following it would leave no room for later episodes.
 const FURTHEST_EPISODE: u64 = 1 << 32;
 
-/// A node of the fleet.
+/// The identifier of a node of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
-/// Where one node's breaker stands.
+/// The state of one node's breaker, as published to its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerReport {
-    /// Later reports of a node have a higher number.
+    /// Increases with every report of a node, so that of two reports the newer one is known.
     pub sequence: u64,
-    /// Its episode.
+    /// The node's current episode.
     pub episode: u64,
-    /// Its phase.
+    /// The node's current phase.
     pub phase: ReportedPhase,
 }
 
-/// The phase of a peer, with what others need of it.
+/// The phase of a peer, with the details that other nodes need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedPhase {
-    /// Open.
+    /// The peer blocks calls.
     Open {
-        /// For so long still, when it was reported.
+        /// How long the peer stays open, counted from its report.
         remaining: Duration,
     },
-    /// On trial.
+    /// The peer is sending probes.
     HalfOpen {
-        /// Which stage.
+        /// The stage of the trial, counted from zero.
         stage: usize,
-        /// Probes of this stage that this node saw succeed.
+        /// Successful probes of this stage on the reporting node.
         successes: u32,
     },
-    /// Closed.
+    /// The peer lets calls pass.
     Closed {
-        /// The calls in its window.
+        /// The counts in the peer's window.
         counts: CallCounts,
     },
 }
 
 impl BreakerReport {
-    /// The order in which one stand follows another, for a node with this many stages. A peer with other settings
-    /// may be at a stage we do not have; for us it is at our last.
+    /// The position of a report in the order of states, for a node with this many stages. A peer with other settings
+    /// may report a stage that this node does not have; it is treated as our last stage.
     fn rank(&self, stages: usize) -> (u64, usize) {
         let phase = match self.phase {
             ReportedPhase::Open { .. } => 0,
@@ -71,29 +72,29 @@ impl BreakerReport {
 
 /// The newest report of every other node.
 ///
-/// Putting reports in is idempotent and the order does not matter: of one node, the highest sequence stays.
+/// Inserting is idempotent and commutative: for each node the report with the highest sequence number stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetView(BTreeMap<NodeId, (BreakerReport, Timestamp)>);
 
 impl FleetView {
-    /// Takes in a report that arrived at this moment of our own clock.
+    /// Adds a report that was received at this time by our own clock.
     pub fn insert(&mut self, node: NodeId, report: BreakerReport, received: Timestamp) {
         let entry = self.0.entry(node).or_insert((report, received));
-        // A node that was silent for so long has started anew, and its numbers with it.
+        // A node that was silent for so long has restarted, and its sequence numbers start again.
         let is_restarted = received - entry.1 > REPORT_LIFE;
         if report.sequence > entry.0.sequence || is_restarted {
             *entry = (report, received);
         }
     }
 
-    /// Takes in all that another view knows.
+    /// Adds all reports of another view.
     pub fn merge(&mut self, other: &Self) {
         for (node, (report, received)) in &other.0 {
             self.insert(*node, *report, *received);
         }
     }
 
-    /// Drops nodes that have been silent for too long.
+    /// Removes nodes whose last report has expired.
     pub fn forget_silent(&mut self, now: Timestamp) {
         self.0.retain(|_, (_, received)| now - *received <= REPORT_LIFE);
     }
@@ -103,14 +104,16 @@ impl FleetView {
     }
 }
 
-/// Whether a node that cannot reach the store sends the probes of a stage itself: one in `fleet_size` does.
+/// Whether a node that cannot reach the shared store sends a stage's probes itself. Each node does with a probability
+/// of one in `fleet_size`, so that without the store one node of the fleet probes on average.
 #[must_use]
 pub fn probes_without_store(fleet_size: u64, draw: Draw) -> bool {
     draw.below(fleet_size.max(1)) == 0
 }
 
 impl Breaker {
-    /// What to tell the other nodes; nothing while the operator holds this one, since that is no finding.
+    /// The report for the other nodes. `None` while the operator forces this breaker, since a forced state is not a
+    /// finding.
     #[must_use]
     pub fn report_to_fleet(&mut self, sequence: u64, now: Timestamp) -> Option<BreakerReport> {
         self.advance(now);
@@ -124,14 +127,14 @@ impl Breaker {
                 ReportedPhase::HalfOpen { stage: trial.stage, successes: trial.successes }
             }
             State::Closed { .. } => ReportedPhase::Closed { counts: self.window.counts(now) },
-            // One caller's doing is nothing that peers should follow.
+            // The failures of one quarantined caller are no reason for peers to open.
             State::Suspect { .. } => ReportedPhase::Closed { counts: CallCounts::default() },
         };
         BreakerReport { sequence, episode: self.machine.episode, phase }
     }
 
-    /// Takes over what the fleet knows better: a later stand, successes of the same stage, and failures that only
-    /// together are too many. A breaker in the operator's hand stays where it is.
+    /// Merges the reports of the fleet: adopts a later state, adds peers' successes in the same stage, and opens when
+    /// the summed counts of all nodes reach a threshold that no single node reaches. A forced breaker does not change.
     pub fn fold(&mut self, view: &FleetView, now: Timestamp) {
         self.advance(now);
         if self.is_forced() {
@@ -149,8 +152,8 @@ impl Breaker {
             self.follow(report, received, now);
         }
         match self.machine.phase() {
-            // The timer was taken over with the episode and only runs down: taking the longer of two again and
-            // again would let two nodes keep each other open for ever.
+            // The timer was adopted with the episode and only runs down. Taking the longer of two timers again and
+            // again would let two nodes keep each other open forever.
             BreakerPhase::Open => {}
             BreakerPhase::HalfOpen { stage } => self.fold_trial(view, stage, now),
             BreakerPhase::Closed => self.fold_counts(view, now),
@@ -164,7 +167,7 @@ impl Breaker {
         self.machine.episode = report.episode;
         let transition = match report.phase {
             ReportedPhase::Open { remaining } => {
-                // Bounded by our own settings: a peer gone wrong must not shut us for a year.
+                // Bounded by our own settings: a faulty peer must not keep us open for a year.
                 let until = received + remaining.min(self.settings.open_cap);
                 Some(self.machine.follow_open(report.episode, until, now))
             }

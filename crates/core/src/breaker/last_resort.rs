@@ -1,12 +1,13 @@
-//! Calls that pass although a breaker blocks, because no other target can be asked.
+//! Calls that pass an open breaker because there is no other target.
 //!
-//! **Why?** A breaker protects callers from a target that does not answer, by leaving them to another target. Where there is
-//! no other, blocking for a whole `open_for` only adds to the outage. Two kinds of calls pass then: one *single probe* every
-//! five seconds, whose success begins the trial at once; and, where the target is blocked only for slow answers or because
-//! the probes of a trial are under way, any call that its caller would rather have slowly than not at all (*panic*).
+//! **Why?** A breaker protects callers from a failing target by sending them to another one. If there is no other
+//! target, blocking for a whole `open_for` only prolongs the outage. Two kinds of calls may pass then. A *single probe*
+//! passes every five seconds; its success starts the trial at once. A *panic* call passes if its caller prefers a slow
+//! answer to none, provided that the target is blocked only for slow answers or because the probes of a trial are in
+//! flight.
 //!
-//! A panic call that fails is as telling as a probe that fails: it ends a trial, and so many in a row as open a closed
-//! breaker turn "slow" into "failing", which no further call passes.
+//! A panic call that fails counts like a failed probe: it ends a trial. `failure_threshold` such failures in a row turn
+//! the reason of an open breaker from slow into failing, and then no further panic call passes.
 
 use super::blame::CallerKey;
 use super::machine::{Probe, SINGLE_PROBE_EVERY, State, TripReason};
@@ -17,17 +18,17 @@ use crate::failure::Health;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// What may pass a breaker that blocks.
+/// Which calls may pass a breaker that blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastResort {
-    /// One probe every five seconds: no other target can be asked.
+    /// Allow one probe every five seconds, because there is no other target.
     pub single_probe: bool,
-    /// Any call to a target that is only slow: its caller would rather wait than have no answer.
+    /// Allow any call to a target that is only slow, because a late answer is better than none.
     pub panic: bool,
 }
 
 impl RejectReason {
-    /// Whether a target that is blocked for this reason still answers, as far as anybody knows.
+    /// Whether a target that is blocked for this reason is presumably still answering.
     #[must_use]
     pub const fn allows_panic(self) -> bool {
         match self {
@@ -39,7 +40,7 @@ impl RejectReason {
 }
 
 impl Breaker {
-    /// Asks to make one call when no other target can be asked.
+    /// Requests a permit for one call when there is no other target.
     pub fn acquire_last_resort(
         &mut self,
         caller: Option<CallerKey>,
@@ -61,12 +62,12 @@ impl Breaker {
             self.panic_calls = self.panic_calls.saturating_add(1);
             return AcquireDecision::Permitted(self.new_permit(caller, Role::Panic));
         }
-        // The next probe passes sooner than the opening ends.
+        // The next single probe may pass before the breaker leaves the open state.
         let sooner = |wait: Duration| if allowed.single_probe { wait.min(SINGLE_PROBE_EVERY) } else { wait };
         AcquireDecision::Rejected { reason, retry_after: retry_after.map(sooner) }
     }
 
-    /// Calls that passed although the breaker blocked, because the target was only slow and there was no other.
+    /// The number of calls that passed a blocking breaker because the target was only slow and there was no other.
     #[must_use]
     pub const fn panic_calls(&self) -> u64 {
         self.panic_calls
@@ -100,7 +101,7 @@ impl Breaker {
         if !matches!(health, Health::Good | Health::Slow) {
             return;
         }
-        // It stands for the first probe of the trial.
+        // The single probe counts as the first probe of the trial.
         let began = machine.enter_stage(0, now);
         if let State::HalfOpen(trial) = &mut machine.state {
             trial.probes.extend(probe);

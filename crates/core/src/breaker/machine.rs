@@ -1,4 +1,4 @@
-//! Transition: which state a breaker is in and how it gets to the next. Measures nothing.
+//! The state transitions of a breaker. Measurement is elsewhere (`window`).
 
 use super::settings::{BreakerSettings, MOST_PROBES};
 use crate::failure::Health;
@@ -9,34 +9,34 @@ use std::time::Duration;
 /// Why a breaker opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TripReason {
-    /// Too many failures in a row on this node.
+    /// The number of consecutive failures on this node reached its threshold.
     ConsecutiveFailures,
-    /// Too large a share of calls failed.
+    /// The failure rate reached its threshold.
     FailureRate,
-    /// Too large a share of calls was answered slowly.
+    /// The rate of slow answers reached its threshold.
     SlowRate,
-    /// Too large a share of calls was slow, and it took attempts that we cut before they had begun to reach it.
+    /// The slow-call rate reached its threshold only together with attempts that we cut off before their first content.
     NotStarted,
     /// More than half of the calls failed for a minute under high pressure.
     SustainedPressure,
     /// A probe failed.
     ProbeFailed,
-    /// A probe never came back.
+    /// A probe's permit expired without a result.
     ProbeExpired,
-    /// Probes were answered, too slowly.
+    /// The probes succeeded but were too slow.
     ProbesSlow,
-    /// Another node's breaker is open, or the fleet's calls together failed too often.
+    /// A peer's breaker is open, or the summed counts of the fleet reached a threshold.
     Fleet,
 }
 
 impl TripReason {
-    /// Whether the target answers, only later than is useful.
+    /// Whether the target answers, but too late to be useful.
     #[must_use]
     pub const fn is_slow_answers(self) -> bool {
         matches!(self, Self::SlowRate | Self::ProbesSlow)
     }
 
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -53,16 +53,16 @@ impl TripReason {
     }
 }
 
-/// Where a breaker stands.
+/// The phase of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerPhase {
     /// Calls pass.
     Closed,
     /// Calls are blocked.
     Open,
-    /// A few probes pass, to find out.
+    /// A limited number of probes pass, to test whether the target has recovered.
     HalfOpen {
-        /// Counted from zero.
+        /// The stage of the trial, counted from zero.
         stage: usize,
     },
 }
@@ -70,27 +70,27 @@ pub enum BreakerPhase {
 /// A change of phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// When it happened, which may be before it was noticed.
+    /// When the transition was due; that may be before the call that noticed it.
     pub at: Timestamp,
-    /// From this phase.
+    /// The phase before.
     pub from: BreakerPhase,
-    /// To this one.
+    /// The phase after.
     pub to: BreakerPhase,
-    /// Why, where it opened.
+    /// Why the breaker opened; `None` for other transitions.
     pub reason: Option<TripReason>,
 }
 
-/// While no other target can be asked, a blocked one is probed this often, one call at a time.
+/// The interval of single probes to a blocked target when there is no other target.
 pub(super) const SINGLE_PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// A probe that is under way.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub(super) serial: u64,
     pub(super) expires: Timestamp,
 }
 
-/// A trial: the stage it has reached and how that stage goes.
+/// A half-open trial: its current stage and the results of that stage so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trial {
     pub(super) stage: usize,
@@ -102,13 +102,12 @@ pub(super) struct Trial {
     pub(super) probes: ArrayVec<Probe, MOST_PROBES>,
 }
 
-/// How an opening goes: calls that pass although it blocks, because no other target can be asked.
+/// The calls that pass an open breaker because there is no other target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opening {
-    /// When the next single probe may pass.
     pub(super) next_probe: Timestamp,
     pub(super) probe: Option<Probe>,
-    /// Failures in a row of calls that passed because it is only slow.
+    /// Consecutive failures of panic calls.
     pub(super) panic_failures: u32,
 }
 
@@ -130,23 +129,23 @@ pub(super) enum State {
         opening: Opening,
     },
     HalfOpen(Trial),
-    /// One caller's failures have opened it, for that caller. The first call of any other finds out whether they see the
-    /// same.
+    /// Open for one caller, whose failures these were. The first call of any other caller is a probe that decides
+    /// whether the others are affected too.
     Suspect {
         probe: Option<Probe>,
     },
 }
 
-/// The state with the counters that outlive it.
+/// The state, with the counters that survive transitions.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) state: State,
-    /// Changes with every transition. A permit of another generation has nothing to say any more.
+    /// Incremented by every transition. Results of permits from an earlier generation are ignored.
     pub(super) generation: u64,
-    /// Changes with every opening, here or at a peer. Within an episode the phase only moves forward, from
-    /// open over the stages to closed, which is what lets nodes agree without a leader.
+    /// Incremented by every opening, here or at a peer. Within an episode the phase only moves forward, from open
+    /// through the stages to closed, which lets nodes converge without a leader.
     pub(super) episode: u64,
-    /// Openings since it was last closed.
+    /// Openings since the breaker was last closed; it drives `open_growth`.
     openings: u32,
 }
 
@@ -163,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// The next transition that time alone has brought about by `now`, dated when it was due.
+    /// The next transition caused by time alone up to `now`, dated to when it was due.
     pub(super) fn advance(&mut self, settings: &BreakerSettings, now: Timestamp) -> Option<Transition> {
         match &self.state {
             State::Open { until, .. } if *until <= now => {
@@ -195,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// Opens, from whatever state, with a fresh timer.
+    /// Opens from any state, with a fresh timer.
     pub(super) fn open(
         &mut self,
         settings: &BreakerSettings,
@@ -208,7 +207,7 @@ impl Machine {
         self.enter(State::Open { until, reason, opening: Opening::begun(at) }, at, Some(reason))
     }
 
-    /// Takes over a peer's opening, with the peer's timer.
+    /// Adopts a peer's opening, with the peer's timer.
     pub(super) fn follow_open(&mut self, episode: u64, until: Timestamp, now: Timestamp) -> Transition {
         self.episode = episode;
         self.openings = self.openings.saturating_add(1);
@@ -216,7 +215,7 @@ impl Machine {
         self.enter(State::Open { until, reason, opening: Opening::begun(now) }, now, Some(reason))
     }
 
-    /// Waits for the first call of another caller than the one that is to blame.
+    /// Waits for the first call of any caller other than the culprit.
     pub(super) fn suspect(&mut self, reason: TripReason, at: Timestamp) -> Transition {
         self.enter(State::Suspect { probe: None }, at, Some(reason))
     }
@@ -237,7 +236,7 @@ impl Machine {
         Transition { at, from, to: self.phase(), reason }
     }
 
-    /// Judges a probe that came back, and with it perhaps the stage.
+    /// Records a probe's result, which may decide its stage.
     pub(super) fn judge_probe(
         &mut self,
         settings: &BreakerSettings,
@@ -265,7 +264,7 @@ impl Machine {
         self.judge_stage(settings, now)
     }
 
-    /// Moves a trial on whose stage has been passed, or ends one that is too slow.
+    /// Advances a trial whose stage has been passed, or reopens if too many of its probes were slow.
     pub(super) fn judge_stage(&mut self, settings: &BreakerSettings, now: Timestamp) -> Option<Transition> {
         let State::HalfOpen(trial) = &self.state else { return None };
         let size = settings.stage_size(trial.stage)?;

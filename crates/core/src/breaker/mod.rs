@@ -1,19 +1,20 @@
-//! The breaker: stops sending to a dependency that does not answer, and finds out carefully when it does again.
+//! Circuit breaker: stops calls to a target that is failing, and probes carefully until it has recovered.
 //!
-//! **When it opens.** After so many failures in a row, or when too large a share of at least `min_calls` calls
-//! in the window failed or was slow, or when pressure stayed high. A caller's mistake never counts; an attempt
-//! that we cut short counts as slow, not as failed.
+//! **When it opens.** After `failure_threshold` consecutive failures; when the failure rate or the slow-call rate over
+//! the sliding window reaches its threshold with at least `min_calls` calls; or when pressure stayed high. A caller's
+//! own mistake never counts. An attempt that we cut short counts as slow, not as failed.
 //!
-//! **How it closes.** After `open_for` a trial begins: one probe, then three, then ten, each stage needing its
-//! size in successes. Any failure opens it again with a fresh timer. A probe that never comes back counts as
-//! failed when its permit expires; one whose caller went away frees its place and says nothing.
+//! **How it closes.** After `open_for` the breaker is half-open and runs a trial in stages: by default one probe, then
+//! three, then ten. A stage is passed when it has as many successes as its size. Any failure opens the breaker again
+//! with a fresh timer. A probe without a result counts as failed when its permit expires; a probe whose caller
+//! disconnected frees its slot and does not count.
 //!
-//! **What it will not do.** It does not retry, wait or call anybody. Looking at it ([`Breaker::peek`]) changes
-//! nothing. A result of an earlier generation changes nothing, so a success that was under way before the
-//! trip cannot close it, and a late failure cannot keep it open.
+//! **What it does not do.** It does not retry, wait or make calls. Reading it ([`Breaker::peek`]) changes nothing. A
+//! result from an earlier generation changes nothing: a success that was in flight before the trip cannot close the
+//! breaker, and a late failure cannot keep it open.
 //!
-//! [`Breaker`] is the bare machine; [`SharedBreaker`] is the same behind a lock, with permits that report
-//! themselves abandoned when dropped.
+//! [`Breaker`] is the bare state machine. [`SharedBreaker`] puts it behind a lock, with permits that report themselves
+//! as abandoned when dropped.
 
 mod blame;
 mod change;
@@ -50,7 +51,7 @@ use std::time::Duration;
 use types::Role;
 use window::HealthWindow;
 
-/// A probe may come back this long after its attempt's deadline before it counts as lost.
+/// A probe counts as lost when its result has not arrived this long after its attempt's deadline.
 const PROBE_GRACE: Duration = Duration::from_secs(1);
 
 /// A circuit breaker for one target or dependency.
@@ -78,31 +79,31 @@ pub struct Breaker {
     settings: BreakerSettings,
     mode: BreakerMode,
     machine: Machine,
-    /// The caller for whom alone it is open, if there is one.
+    /// The one caller this breaker is open for, while it stays usable for all others.
     quarantine: Option<Box<Quarantine>>,
     window: HealthWindow,
     blame: Blame,
     panic_calls: u64,
-    /// Probes this node may send, where a fleet shares them out; `None` on a node of its own.
+    /// Probes this node may send when the fleet shares them out; `None` when the node runs alone.
     lease: Option<ProbeLease>,
     next_serial: u64,
     late_results: u64,
     transitions: ArrayVec<Transition, 8>,
 }
 
-/// A share of the fleet's probes, good for one stage of one episode.
+/// A node's share of the fleet's probes, valid for one stage of one episode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeLease {
-    /// The episode it was taken for.
+    /// The episode the lease was granted for.
     pub episode: u64,
-    /// The stage it was taken for.
+    /// The stage the lease was granted for.
     pub stage: usize,
-    /// How many probes may still be sent.
+    /// How many probes the node may still send.
     pub probes: u32,
 }
 
 impl Breaker {
-    /// A closed breaker that decides by itself, on a node of its own.
+    /// Creates a closed breaker in automatic mode for a node that runs alone.
     #[must_use]
     pub fn new(settings: BreakerSettings) -> Self {
         let (window, blame) = (HealthWindow::new(settings.window), Blame::new(settings.window));
@@ -121,12 +122,13 @@ impl Breaker {
         }
     }
 
-    /// Asks to make one call that ends by `attempt`, for nobody who could be to blame.
+    /// Requests a permit for one call that ends by `attempt`. The outcome is attributed to no caller, so no caller can
+    /// be quarantined for it.
     pub fn acquire(&mut self, now: Timestamp, attempt: Deadline) -> AcquireDecision {
         self.acquire_for(None, now, attempt)
     }
 
-    /// Asks to make one call of this caller that ends by `attempt`.
+    /// Requests a permit for one call of `caller` that ends by `attempt`.
     pub fn acquire_for(
         &mut self,
         caller: Option<CallerKey>,
@@ -146,7 +148,7 @@ impl Breaker {
         }
     }
 
-    /// Gives a permit back with what came of it.
+    /// Returns a permit together with the outcome of its call.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
     pub fn report(&mut self, permit: BreakerPermit, outcome: &Outcome, now: Timestamp) {
         self.advance(now);
@@ -176,7 +178,8 @@ impl Breaker {
                         self.blame.end_row();
                     }
                     Health::Cut => {}
-                    // Shares shift as old calls leave the window; what says nothing must not be what trips.
+                    // The rates shift as old calls leave the window. An outcome without information must not cause a
+                    // trip.
                     Health::Unknown => return,
                 }
                 if matches!(health, Health::Slow | Health::Cut) {
@@ -188,7 +191,7 @@ impl Breaker {
             State::HalfOpen(_) => {
                 let settings = &self.settings;
                 let transition = self.machine.judge_probe(settings, permit.serial, health, now);
-                // Without a success the stage still needs that probe.
+                // The stage still needs a success in place of this probe.
                 if matches!(health, Health::Unknown | Health::Cut) {
                     self.return_lease();
                 }
@@ -199,7 +202,7 @@ impl Breaker {
         }
     }
 
-    /// Gives a permit back without a verdict: the caller went away. Needs no clock, so it can be done on drop.
+    /// Returns a permit without an outcome, because the caller disconnected. Needs no clock, so it can run in `Drop`.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is spent by giving it back")]
     pub fn abandon(&mut self, permit: BreakerPermit) {
         if !self.is_current(&permit) || permit.would_reject().is_some() {
@@ -221,16 +224,16 @@ impl Breaker {
         }
     }
 
-    /// How it would answer now. Changes nothing, however often it is asked.
+    /// The state and the decision a call would get now. Changes nothing, however often it is called.
     #[must_use]
     pub fn peek(&self, now: Timestamp) -> BreakerPeek {
-        // While nobody but the one to blame has asked, it is open as far as anybody knows.
+        // In the suspect state no other caller has probed the target yet, so report the culprit's view: open.
         let is_suspect = matches!(self.machine.state, State::Suspect { .. });
         let caller = self.quarantine.as_ref().filter(|_| is_suspect).map(|quarantine| quarantine.caller);
         self.peek_for(caller, now)
     }
 
-    /// How it would answer this caller now.
+    /// The state and the decision a call of `caller` would get now.
     #[must_use]
     pub fn peek_for(&self, caller: Option<CallerKey>, now: Timestamp) -> BreakerPeek {
         let mut outlook = self.clone();
@@ -249,8 +252,8 @@ impl Breaker {
         }
     }
 
-    /// Opens it for a reason that was found elsewhere, such as pressure that stayed high. Only a closed,
-    /// self-deciding breaker follows.
+    /// Opens the breaker for a reason found outside it, such as sustained pressure. Has no effect unless the breaker is
+    /// closed and not forced closed.
     pub fn trip(&mut self, reason: TripReason, now: Timestamp) {
         self.advance(now);
         let is_closed = matches!(self.machine.state, State::Closed { .. });
@@ -259,7 +262,8 @@ impl Breaker {
         }
     }
 
-    /// Sets the operator's hand. Released from forced open it begins a trial; from forced closed, afresh.
+    /// Sets the operator's mode. Leaving forced open starts a trial; leaving forced closed starts closed with empty
+    /// counts.
     pub fn set_mode(&mut self, mode: BreakerMode, now: Timestamp) {
         self.advance(now);
         let before = std::mem::replace(&mut self.mode, mode);
@@ -282,36 +286,36 @@ impl Breaker {
         }
     }
 
-    /// The transitions since the last call, oldest first; the newest eight if nobody asked for long.
+    /// The transitions since the last call, oldest first. Only the newest eight are kept.
     pub fn take_transitions(&mut self) -> ArrayVec<Transition, 8> {
         self.transitions.take()
     }
 
-    /// All transitions ever, whether anybody took them or not.
+    /// The number of transitions since the breaker was created, whether or not they were taken.
     #[must_use]
     pub fn transition_count(&self) -> u64 {
         self.machine.generation
     }
 
-    /// Results that came too late to count, ever.
+    /// The number of results since the breaker was created that arrived too late to count.
     #[must_use]
     pub fn late_results(&self) -> u64 {
         self.late_results
     }
 
-    /// Where a fleet shares probes out: the ones this node may send. Replaces any earlier lease; from then on
-    /// the node sends no probe without one.
+    /// Sets the probes this node may send when the fleet shares them out. Replaces any earlier lease; from then on the
+    /// node sends no probe without a lease.
     pub fn lease_probes(&mut self, lease: ProbeLease) {
         self.lease = Some(lease);
     }
 
-    /// Back to a node of its own, that sends all probes of a stage itself.
+    /// Returns to running alone: this node sends all probes of a stage itself.
     pub fn forget_fleet(&mut self) {
         self.lease = None;
     }
 
-    /// The lease that would serve the trial this breaker is on, or will next be on: its stage, and the probes the
-    /// fleet still needs to pass it.
+    /// The lease that the current or the next trial needs: its stage, and the probes that the fleet still has to pass
+    /// it.
     #[must_use]
     pub fn wants_probes(&self) -> Option<ProbeLease> {
         let (stage, done) = match &self.machine.state {
@@ -328,12 +332,12 @@ impl Breaker {
     }
 
     fn advance(&mut self, now: Timestamp) {
-        // Forced states stand still in time.
+        // No timer runs while the operator forces a state.
         if self.is_forced() {
             return;
         }
         while let Some(transition) = self.machine.advance(&self.settings, now) {
-            // What was one caller's is everybody's now.
+            // The whole breaker has changed state, which supersedes the quarantine of one caller.
             self.quarantine = None;
             self.note(Some(transition));
         }
@@ -353,7 +357,7 @@ impl Breaker {
             State::Suspect { probe } => Self::suspicion_rejects(probe.as_ref()),
             State::Open { reason, .. } => Some(RejectReason::Open(*reason)),
             State::HalfOpen(trial) => {
-                // Probes of one caller's own trial are nothing that a fleet shares out.
+                // The probes of a quarantined caller's own trial do not come out of the fleet's lease.
                 let free = match self.lease.filter(|_| !is_own) {
                     Some(lease) if (lease.episode, lease.stage) == (self.machine.episode, trial.stage) => {
                         lease.probes > 0 && !trial.probes.is_full()
@@ -372,12 +376,12 @@ impl Breaker {
 
     fn permit(&mut self, caller: Option<CallerKey>, now: Timestamp, attempt: Deadline) -> BreakerPermit {
         let permit = self.new_permit(caller, Role::Call);
-        // Bounded, so that a lost probe of an attempt without deadline does not block for ever.
+        // Bounded by `open_cap`: otherwise a lost probe of an attempt without deadline would block the breaker forever.
         let expires = attempt.within(now, self.settings.open_cap).moment() + PROBE_GRACE;
         let new = Probe { serial: permit.serial, expires };
         match &mut self.machine_mut(permit.is_own).state {
             State::HalfOpen(trial) => {
-                // There is room: `rejection` has just said so.
+                // There is room: `rejection` has just checked it.
                 let _ = trial.probes.try_push(new);
                 if let Some(lease) = self.lease.as_mut().filter(|_| !permit.is_own) {
                     lease.probes = lease.probes.saturating_sub(1);
@@ -389,7 +393,7 @@ impl Breaker {
         permit
     }
 
-    /// Whether nothing has moved on since this permit was given.
+    /// Whether no transition has happened since this permit was issued.
     fn is_current(&self, permit: &BreakerPermit) -> bool {
         let (machine, is_own) = self.machine_for(permit.caller);
         is_own == permit.is_own && machine.generation == permit.generation
@@ -402,7 +406,7 @@ impl Breaker {
         BreakerPermit { generation: machine.generation, serial, caller, is_own, role }
     }
 
-    /// Gives a probe back to the lease it came from; one fetched ahead for the next stage is another.
+    /// Returns a probe to the lease it came from, unless that lease has been replaced by one for the next stage.
     fn return_lease(&mut self) {
         if let (State::HalfOpen(trial), Some(lease)) = (&self.machine.state, &mut self.lease)
             && (lease.episode, lease.stage) == (self.machine.episode, trial.stage)
@@ -434,7 +438,8 @@ impl Breaker {
         }
     }
 
-    /// Streams and whole answers are judged for slowness apart: each kind needs calls enough of its own.
+    /// Streams and non-streaming answers are judged for slowness separately: each kind needs `min_calls` calls of its
+    /// own.
     fn shares_reached(&self, counts: CallCounts) -> Option<TripReason> {
         let settings = &self.settings;
         let enough = |calls: u64| calls >= settings.min_calls.into();
@@ -454,7 +459,7 @@ impl Breaker {
 
     fn note(&mut self, transition: Option<Transition>) {
         let Some(transition) = transition else { return };
-        // What was measured before belongs to the state that has ended; a trial is judged by itself.
+        // The counts belong to the state that has ended; a trial is judged by its probes alone.
         self.window.clear();
         self.blame.clear();
         if self.transitions.is_full() {

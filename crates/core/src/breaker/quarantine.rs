@@ -1,8 +1,8 @@
-//! A breaker that is open for one caller.
+//! Opens a breaker for one caller only.
 //!
-//! When one caller has most of the failures that open a breaker, it opens for that caller, who has a trial of its own later.
-//! The first call of any other caller is a probe: its success closes the breaker for the others, its failure opens it for
-//! all. Where there is only one caller, its own trial closes the breaker.
+//! When one caller accounts for most of the failures behind a trip, the breaker opens for that caller, which later gets
+//! a trial of its own. The first call of any other caller is a probe: its success closes the breaker for the others,
+//! its failure opens it for all. If there is only one caller, its own trial closes the breaker.
 
 use super::blame::CallerKey;
 use super::machine::{BreakerPhase, Machine, Probe, State, Transition, TripReason};
@@ -11,10 +11,10 @@ use crate::failure::Health;
 use crate::setting::Ratio;
 use crate::time::Timestamp;
 
-/// Who has this share of the failures is the one to blame.
+/// A caller with at least this share of the failures is quarantined.
 const CULPRIT_SHARE: Ratio = Ratio::of_percent::<80>();
 
-/// The caller for whom alone a breaker is open, and how its own trial goes.
+/// The quarantined caller and the state machine of its own trial.
 #[derive(Clone, Debug)]
 pub(super) struct Quarantine {
     pub(super) caller: CallerKey,
@@ -22,9 +22,9 @@ pub(super) struct Quarantine {
 }
 
 impl Breaker {
-    /// Opens for the caller that is to blame, or for all where nobody is.
+    /// Opens for the culprit only, or for all callers if there is none.
     pub(super) fn open(&mut self, reason: TripReason, now: Timestamp) {
-        // A second one to blame while the first is still shut out: this is no longer one caller's doing.
+        // A second trip while one caller is already quarantined is not the doing of a single caller.
         let culprit = match self.quarantine.take() {
             None => self.blame.culprit(reason, CULPRIT_SHARE),
             Some(_) => None,
@@ -41,7 +41,7 @@ impl Breaker {
         self.note(Some(transition));
     }
 
-    /// The machine that decides over this caller's calls, and whether that is one of its own.
+    /// The state machine that decides on this caller's calls, and whether it is the quarantine's own.
     pub(super) fn machine_for(&self, caller: Option<CallerKey>) -> (&Machine, bool) {
         match &self.quarantine {
             Some(quarantine) if Some(quarantine.caller) == caller => (&quarantine.machine, true),
@@ -56,14 +56,15 @@ impl Breaker {
         }
     }
 
-    /// Takes in how a probe of the caller that is to blame went.
+    /// Records the result of a probe by the quarantined caller.
     pub(super) fn judge_culprit(&mut self, serial: u64, health: Health, now: Timestamp) {
         let Some(quarantine) = &mut self.quarantine else { return };
         let transition = quarantine.machine.judge_probe(&self.settings, serial, health, now);
         self.release(transition.as_ref(), now);
     }
 
-    /// A caller that has passed its trial is one of all again; so is everybody, where nobody else has asked meanwhile.
+    /// Ends the quarantine of a caller that has passed its trial. Closes the breaker too if no other caller has probed
+    /// it meanwhile.
     pub(super) fn release(&mut self, transition: Option<&Transition>, now: Timestamp) {
         if transition.is_none_or(|transition| transition.to != BreakerPhase::Closed) {
             return;
@@ -75,7 +76,7 @@ impl Breaker {
         }
     }
 
-    /// Takes in what another caller's probe found.
+    /// Records the result of the first probe by another caller.
     pub(super) fn judge_suspicion(&mut self, serial: u64, health: Health, now: Timestamp) {
         let State::Suspect { probe } = &mut self.machine.state else { return };
         if probe.is_none_or(|probe| probe.serial != serial) {
@@ -93,7 +94,7 @@ impl Breaker {
         self.note(Some(transition));
     }
 
-    /// What operators see while it is open for one caller: that caller's trial as long as nobody else has asked.
+    /// The phase to display during a quarantine: the quarantined caller's own trial until another caller has probed.
     pub(super) fn visible_phase(&self, caller: Option<CallerKey>) -> BreakerPhase {
         match (&self.machine.state, &self.quarantine, caller) {
             (_, Some(quarantine), Some(caller)) if quarantine.caller == caller => quarantine.machine.phase(),
@@ -103,7 +104,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a call of another caller than the one to blame has to wait for the first such call.
+    /// Rejects further calls of other callers while the first such call is in flight.
     pub(super) const fn suspicion_rejects(probe: Option<&Probe>) -> Option<RejectReason> {
         if probe.is_some() { Some(RejectReason::ProbesTaken) } else { None }
     }

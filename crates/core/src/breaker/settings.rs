@@ -1,52 +1,53 @@
-//! When a breaker opens, how long it stays open, and how it closes again.
+//! Settings: when a breaker opens, how long it stays open, and how it closes again.
 
 use crate::setting::{Factor, Ratio, SettingError, at_least_one, ordered, positive};
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
-/// The most stages a trial may have, and the most probes in one stage.
+/// The limits on the number of stages in a trial and on the number of probes in one stage.
 pub(super) const MOST_STAGES: usize = 8;
 pub(super) const MOST_PROBES: usize = 64;
 
-/// Settings as somebody wrote them; [`BreakerOptions::check`] makes them usable.
+/// Unchecked settings; [`BreakerOptions::check`] validates them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakerOptions {
-    /// Failures in a row that open it.
+    /// Consecutive failures that open the breaker.
     pub failure_threshold: u32,
-    /// The share of failed calls in the window that opens it, in percent.
+    /// The failure rate over the window that opens the breaker, in percent.
     pub failure_percent: f64,
-    /// The share of slow calls in the window that opens it, in percent.
+    /// The slow-call rate over the window that opens the breaker, in percent.
     pub slow_percent: f64,
-    /// First content later than this makes a call slow.
+    /// A call whose first content arrives later than this is slow.
     pub slow_after: Duration,
-    /// The shares count only from this many calls in the window. `None`: ten, or twice the threshold.
+    /// The minimum number of calls in the window for the rates to apply. `None`: twice `failure_threshold`, at least
+    /// ten.
     pub min_calls: Option<u32>,
-    /// How far back the shares look.
+    /// The length of the sliding window for the rates.
     pub window: Duration,
-    /// How long it stays open.
+    /// How long the breaker stays open before it is half-open.
     pub open_for: Duration,
-    /// Each opening in a row lasts this many times as long as the one before.
+    /// The factor by which each consecutive opening lasts longer than the one before.
     pub open_growth: f64,
-    /// But never longer than this.
+    /// The upper bound of `open_for` as it grows.
     pub open_cap: Duration,
-    /// How many probes each stage of a trial sends; each must succeed that often.
+    /// The number of probes in each stage of a trial; a stage is passed with that many successes.
     pub stages: Vec<u32>,
 }
 
-/// The dependencies that have a breaker of their own, with the numbers for each.
+/// The dependencies that have a breaker of their own, with the default settings for each.
 ///
-/// A closed set: a name with a typing mistake must not mean "no protection".
+/// A closed set, so that a misspelled name is an error and cannot silently disable a protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerProfile {
     /// The strong model.
     Sonnet,
     /// The fast model.
     Haiku,
-    /// Retrieval.
+    /// The search index for retrieval.
     OpenSearch,
-    /// The books and the caller directory.
+    /// The store of the ledger and the caller directory.
     DynamoDb,
-    /// The shared store. Its breaker is local only: it cannot live in what it guards.
+    /// The shared store. Its breaker state is local to the node: it cannot be kept in the store that it guards.
     Redis,
 }
 
@@ -66,7 +67,7 @@ impl BreakerProfile {
         }
     }
 
-    /// The numbers of this profile.
+    /// The default settings of this profile.
     #[must_use]
     pub fn options(self) -> BreakerOptions {
         let (failure_threshold, failure_percent, window, open_for, slow_after) = match self {
@@ -91,7 +92,7 @@ impl BreakerProfile {
     }
 }
 
-/// Checked settings of one breaker.
+/// Validated settings of one breaker.
 ///
 /// ```
 /// use seawall_core::breaker::BreakerProfile;
@@ -115,7 +116,7 @@ pub struct BreakerSettings {
 }
 
 impl BreakerOptions {
-    /// Refuses settings under which a breaker could not do its work.
+    /// Validates the settings; the error names the one that is wrong.
     pub fn check(self) -> Result<BreakerSettings, SettingError> {
         at_least_one("failure_threshold", self.failure_threshold.into())?;
         positive("slow_after", self.slow_after)?;
@@ -170,7 +171,7 @@ fn check_stages(stages: &[u32]) -> Result<ArrayVec<u32, MOST_STAGES>, SettingErr
 }
 
 impl BreakerSettings {
-    /// How long the `opening`-th opening in a row lasts; the first is 1.
+    /// How long the `opening`-th consecutive opening lasts; the first is 1.
     pub(super) fn open_for(&self, opening: u32) -> Duration {
         let mut open_for = self.open_for;
         for _ in 1..opening {
@@ -183,12 +184,12 @@ impl BreakerSettings {
         open_for
     }
 
-    /// How many probes this stage sends; `None` past the last stage.
+    /// The number of probes in this stage; `None` past the last stage.
     pub(super) fn stage_size(&self, stage: usize) -> Option<u32> {
         self.stages.get(stage).copied()
     }
 
-    /// The stages of a trial.
+    /// The number of probes in each stage of a trial.
     #[must_use]
     pub fn stages(&self) -> &[u32] {
         &self.stages

@@ -1,4 +1,4 @@
-//! A breaker that many threads ask.
+//! A breaker shared between threads.
 
 use super::{AcquireDecision, Breaker, BreakerPermit, RejectReason};
 use crate::deadline::Deadline;
@@ -7,13 +7,13 @@ use crate::sync::{Arc, Mutex, lock};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// A [`Breaker`] behind a lock. Cloning it gives another handle to the same breaker.
+/// A [`Breaker`] behind a lock. Clones are handles to the same breaker.
 ///
-/// The lock is held for one step of the machine, never across a call.
+/// The lock is held for one step of the state machine, never across a call.
 #[derive(Clone, Debug)]
 pub struct SharedBreaker(Arc<Mutex<Breaker>>);
 
-/// The right to make one call; dropped without a verdict, it gives its place back as abandoned.
+/// A permit for one call. Dropping it without an outcome frees its slot and counts as abandoned.
 #[derive(Debug)]
 #[must_use = "dropping a permit abandons it"]
 pub struct SharedPermit {
@@ -22,13 +22,14 @@ pub struct SharedPermit {
 }
 
 impl SharedBreaker {
-    /// Shares `breaker`.
+    /// Puts `breaker` behind a lock.
     #[must_use]
     pub fn new(breaker: Breaker) -> Self {
         Self(Arc::new(Mutex::new(breaker)))
     }
 
-    /// Asks to make one call that ends by `attempt`; the refusal says why and when the next probe may pass.
+    /// Requests a permit for one call that ends by `attempt`. The error carries the reason and, if known, the time
+    /// until the next probe may pass.
     pub fn acquire(
         &self,
         now: Timestamp,
@@ -37,7 +38,7 @@ impl SharedBreaker {
         self.acquire_by(|breaker| breaker.acquire(now, attempt))
     }
 
-    /// The same, by any of the ways in which a breaker can be asked.
+    /// Like [`acquire`](Self::acquire), with any of the acquire methods of [`Breaker`].
     pub fn acquire_by(
         &self,
         ask: impl FnOnce(&mut Breaker) -> AcquireDecision,
@@ -51,21 +52,21 @@ impl SharedBreaker {
         }
     }
 
-    /// One step on the machine itself: peek, force, fold, drain transitions. Keep it short; the lock is held.
+    /// Runs `step` on the breaker while holding the lock, such as a peek, a mode change or a fold. Keep it short.
     pub fn with<T>(&self, step: impl FnOnce(&mut Breaker) -> T) -> T {
         step(&mut lock(&self.0))
     }
 }
 
 impl SharedPermit {
-    /// Gives the permit back with what came of it.
+    /// Returns the permit together with the outcome of its call.
     pub fn report(mut self, outcome: &Outcome, now: Timestamp) {
         if let Some(permit) = self.permit.take() {
             lock(&self.breaker.0).report(permit, outcome, now);
         }
     }
 
-    /// Why this call would have been blocked, if the breaker did more than observe.
+    /// Why the call would have been rejected, had the breaker not been in observing mode.
     #[must_use]
     pub fn would_reject(&self) -> Option<RejectReason> {
         self.permit.as_ref().and_then(BreakerPermit::would_reject)

@@ -1,50 +1,51 @@
-//! What is asked of a breaker, and how it answers.
+//! The types of a breaker's requests and decisions.
 
 use super::blame::CallerKey;
 use super::machine::{BreakerPhase, TripReason};
 use std::time::Duration;
 
-/// The operator's hand on a breaker.
+/// The operator's mode for a breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BreakerMode {
-    /// It decides by itself.
+    /// The breaker decides by itself.
     #[default]
     Automatic,
-    /// It decides by itself but blocks nothing, to learn what it would have done.
+    /// The breaker decides but blocks nothing, to show what it would have done.
     Observing,
-    /// It blocks everything until released.
+    /// The breaker blocks every call until the mode changes.
     ForcedOpen,
-    /// It blocks nothing until released, and keeps measuring.
+    /// The breaker blocks nothing until the mode changes, and keeps measuring.
     ForcedClosed,
 }
 
-/// The right to make one call. Give it back with [`Breaker::report`](super::Breaker::report) or [`Breaker::abandon`](super::Breaker::abandon).
+/// A permit for one call. Return it with [`Breaker::report`](super::Breaker::report) or
+/// [`Breaker::abandon`](super::Breaker::abandon).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a permit that is not given back counts as a lost probe"]
 pub struct BreakerPermit {
     pub(super) generation: u64,
     pub(super) serial: u64,
     pub(super) caller: Option<CallerKey>,
-    /// Whether it belongs to the trial that the caller who is to blame has for itself.
+    /// Whether the permit belongs to a quarantined caller's own trial.
     pub(super) is_own: bool,
     pub(super) role: Role,
 }
 
-/// What a call is to a breaker.
+/// Why a call was let through, which decides how its result counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A call, or a probe of a trial.
+    /// A normal call, or a probe of a trial.
     Call,
-    /// One that would have been blocked if the breaker did more than observe.
+    /// A call that would have been rejected, had the breaker not been in observing mode.
     Observed(RejectReason),
-    /// The one probe in five seconds that passes where there is no other target.
+    /// The one probe in five seconds that passes when there is no other target.
     SingleProbe,
-    /// One that passes because the target is only slow and there is no other.
+    /// A call that passes because the target is only slow and there is no other.
     Panic,
 }
 
 impl BreakerPermit {
-    /// Why this call would have been blocked, if the breaker did more than observe.
+    /// Why the call would have been rejected, had the breaker not been in observing mode.
     #[must_use]
     pub const fn would_reject(&self) -> Option<RejectReason> {
         match self.role {
@@ -54,42 +55,42 @@ impl BreakerPermit {
     }
 }
 
-/// Why a breaker blocks a call.
+/// Why a breaker rejects a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectReason {
-    /// It is open.
+    /// The breaker is open, for the reason given.
     Open(TripReason),
-    /// It is half-open and all probes of this stage are under way.
+    /// The breaker is half-open and all probes of this stage are in flight.
     ProbesTaken,
-    /// The operator forced it open.
+    /// The operator forced the breaker open.
     ForcedOpen,
 }
 
-/// The answer to a call that wants to pass.
+/// The decision on a request for a permit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AcquireDecision {
-    /// It may.
+    /// The call may be made with this permit.
     Permitted(BreakerPermit),
-    /// It may not.
+    /// The call must not be made.
     Rejected {
-        /// Why.
+        /// Why the call is rejected.
         reason: RejectReason,
-        /// When the next probe may pass, where that is known.
+        /// The time until the next probe may pass, if known.
         retry_after: Option<Duration>,
     },
 }
 
-/// How a breaker would answer, read without touching it.
+/// A snapshot of a breaker and of the decision it would make now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerPeek {
-    /// Where it stands.
+    /// The current phase.
     pub phase: BreakerPhase,
-    /// The operator's hand on it.
+    /// The operator's mode.
     pub mode: BreakerMode,
-    /// Why it would block a call now; `None` if it would let it pass.
+    /// Why a call would be rejected now; `None` if it would pass.
     pub rejects: Option<RejectReason>,
-    /// When the next probe may pass, where that is known.
+    /// The time until the next probe may pass, if known.
     pub retry_after: Option<Duration>,
-    /// Whether it is open for one caller, whose failures these were, and not for others.
+    /// Whether the breaker is open for one quarantined caller and not for others.
     pub is_open_for_one: bool,
 }

@@ -1,4 +1,4 @@
-//! Measurement: what happened in the last while. Says nothing about what to do.
+//! The sliding window of call results. It measures; the decisions are in `machine`.
 
 use crate::failure::Health;
 use crate::time::{Timestamp, nanos};
@@ -7,20 +7,20 @@ use std::time::Duration;
 
 const SLICES: usize = 10;
 
-/// Calls in a span of time, by how they went.
+/// Calls in a window, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts {
-    /// All that said something about health.
+    /// Calls whose outcome says something about the target's health.
     pub calls: u64,
-    /// Those that failed.
+    /// Calls that failed.
     pub failed: u64,
-    /// Those that were slow, whether they answered or were cut; whole answers are counted apart.
+    /// Streaming calls that were slow, whether they were answered or cut off.
     pub slow: u64,
-    /// Of the slow ones, those that we cut before they had begun.
+    /// Slow calls that we cut off before their first content.
     pub cut: u64,
-    /// Of all, answers in one piece: they have no first content to be late, and are judged by a measure of their own.
+    /// Non-streaming answers. They have no time to first content, so they are judged by total time.
     pub whole: u64,
-    /// Of the whole answers, those that were slow.
+    /// Non-streaming answers that were slow.
     pub whole_slow: u64,
 }
 
@@ -40,7 +40,7 @@ impl CallCounts {
         };
     }
 
-    /// Calls that are judged by when their first content came.
+    /// Calls that are judged by their time to first content.
     pub(super) const fn streams(&self) -> u64 {
         self.calls.saturating_sub(self.whole)
     }
@@ -68,12 +68,12 @@ impl SubAssign for CallCounts {
     }
 }
 
-/// A ring of ten slices with exact counts. A slice leaves whole when it is a window old, so the ring looks
-/// back between nine and ten tenths of the window.
+/// A sliding window as a ring of ten slices with exact counts. A slice expires as a whole when it is a window old, so
+/// the ring covers between nine and ten tenths of the window.
 #[derive(Clone, Debug)]
 pub(super) struct HealthWindow {
     slice_nanos: u64,
-    /// The number of the newest slice since the clock's origin.
+    /// The index of the newest slice, counted from the clock's origin.
     newest: u64,
     slices: [CallCounts; SLICES],
     total: CallCounts,
@@ -93,7 +93,7 @@ impl HealthWindow {
         self.total += one;
     }
 
-    /// The counts of the window that ends now. Takes `&mut self` only to forget what has left it.
+    /// The counts of the window that ends now. Takes `&mut self` only to drop expired slices.
     pub(super) fn counts(&mut self, now: Timestamp) -> CallCounts {
         self.advance(now);
         self.total
@@ -105,7 +105,7 @@ impl HealthWindow {
     }
 
     fn advance(&mut self, now: Timestamp) {
-        // A moment before the newest slice, from a thread that read its clock earlier, belongs to the newest.
+        // A timestamp before the newest slice, from a thread that read its clock earlier, counts in the newest slice.
         let current = (now.as_nanos() / self.slice_nanos).max(self.newest);
         let steps = (current - self.newest).min(SLICES as u64);
         self.newest = current;

@@ -1,37 +1,37 @@
-//! Two sums: what has been spent, and what may still be.
+//! Running sums of one budget (posted and held) and of one session's tokens.
 
 use crate::money::Money;
 
-/// What has been spent of one budget and what is held of it.
+/// The ledger account of one budget: what is posted and what is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What calls have cost.
+    /// Cost of calls that have ended.
     pub posted: Money,
-    /// What calls under way may still cost.
+    /// Worst-case cost of calls in flight.
     pub held: Money,
 }
 
 impl Account {
-    /// Posted and held together.
+    /// Posted plus held: what counts against the cap.
     #[must_use]
     pub const fn committed(&self) -> Money {
         self.posted.saturating_add(self.held)
     }
 
-    /// What can still be held under `cap`.
+    /// What can still be reserved under `cap`.
     #[must_use]
     pub const fn free(&self, cap: Money) -> Money {
         cap.saturating_sub(self.committed())
     }
 
-    /// What could be held under `cap` if nothing were held.
+    /// What could be reserved under `cap` once all holds are released.
     #[must_use]
     pub const fn unspent(&self, cap: Money) -> Money {
         cap.saturating_sub(self.posted)
     }
 
-    /// How far more has been spent than `cap`: calls that cost more than their worst case, or a cap that was lowered.
-    /// It is paid back by refusing, not by forgetting.
+    /// Spend above `cap`, from calls that cost more than their worst case or from a cap that was lowered. Debt is
+    /// never written off: the account refuses until its day is over.
     #[must_use]
     pub const fn debt(&self, cap: Money) -> Money {
         self.posted.saturating_sub(cap)
@@ -41,7 +41,7 @@ impl Account {
         self.held = self.held.saturating_add(amount);
     }
 
-    /// What was charged at its worst has cost this after all.
+    /// Replaces a worst-case charge by the actual cost.
     pub(super) fn correct(&mut self, charged: Money, cost: Money) {
         self.posted = self.posted.saturating_sub(charged).saturating_add(cost);
     }
@@ -52,27 +52,27 @@ impl Account {
     }
 }
 
-/// What a conversation has used and what is set aside of it, in tokens.
+/// Tokens that a session has used and tokens that its calls in flight hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionTokens {
-    /// Input that was used.
+    /// Input tokens used.
     pub input: u64,
-    /// Output that was used.
+    /// Output tokens used.
     pub output: u64,
-    /// Input of calls under way.
+    /// Input tokens reserved by calls in flight.
     pub input_held: u64,
-    /// Output of calls under way.
+    /// Output tokens reserved by calls in flight.
     pub output_held: u64,
 }
 
 impl SessionTokens {
-    /// Input that is left of `limit`.
+    /// Input tokens left under `limit`.
     #[must_use]
     pub const fn free_input(&self, limit: u64) -> u64 {
         limit.saturating_sub(self.input).saturating_sub(self.input_held)
     }
 
-    /// Output that is left of `limit`.
+    /// Output tokens left under `limit`.
     #[must_use]
     pub const fn free_output(&self, limit: u64) -> u64 {
         limit.saturating_sub(self.output).saturating_sub(self.output_held)

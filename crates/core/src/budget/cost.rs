@@ -1,17 +1,20 @@
-//! How the day's money stands, and what to be alarmed about.
+//! Cost state of a day's budget (normal, warning or spent) and the thresholds for cost alarms.
 //!
-//! **When it acts.** At each tick, on what is posted, the cap, and where the day will end at the present pace. It warns at
-//! 80 % of the cap. Money once spent never comes back, so the way out of the warning is the pace: when the day is going to
-//! end at or under 95 % of the cap and has been for ten minutes, all is well again, and after that only a day that is going
-//! to end above the cap is warned of anew. At 100 % the day is spent, until midnight UTC, another cap or an operator. It
-//! is also spent when what is left would not pay for even the smallest request: reservations stop the spend just below the
-//! cap, so the cap itself may never be reached. What is only held does not count, because it comes back.
+//! **When it acts.** At each tick, on the posted amount, the cap and the projected spend at the end of the day. The
+//! warning begins at 80 % of the cap. Posted money never comes back, so the warning ends by projection instead: once
+//! the day has been projected to end at or under 95 % of the cap for ten minutes, the state is normal again. After
+//! that, only a projection above the cap warns again. At 100 % the budget is spent until midnight UTC, a change of the
+//! cap or an operator's reset. It is also spent when the remainder cannot pay for even the cheapest request:
+//! reservations stop the spend just below the cap, so the cap itself may never be reached. Held money does not count,
+//! because it is released.
 //!
-//! A day that differs from the last one seen is judged anew from its own figures, whichever way the calendar went: a clock
-//! that was ahead for a moment must not decide about the real next day. Another cap takes back only what the old one had
-//! ended. A cap that moves a little every hour must not bring back a warning that the pace has ended.
+//! A day other than the last one seen is judged afresh from its own figures, whether the wall clock moved forward or
+//! back: a clock that was briefly ahead must not decide the state of the real next day. A changed cap only ends the
+//! spent state that the old cap caused. A cap that moves a little every hour must not bring back a warning that the
+//! projection has ended.
 //!
-//! **What it will not do.** It holds no spend down: reservations do. It is how much is tried, not how much is allowed.
+//! **What it does not do.** It does not limit spend; reservations do. It steers how much is attempted, not how much is
+//! allowed.
 
 use crate::money::Money;
 use crate::setting::{Factor, Ratio, SettingError, ordered, positive};
@@ -19,24 +22,24 @@ use crate::time::{Now, Timestamp};
 use crate::vocabulary::{CostState, Tier};
 use std::time::Duration;
 
-/// When to warn and when to be alarmed.
+/// Thresholds of the cost state and of the cost alarms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostOptions {
-    /// The part of the cap, in percent, at which the warning begins.
+    /// Share of the cap, in percent, at which the warning begins.
     pub warning: f64,
-    /// The part of the cap, in percent, under which the day must be going to end for the warning to end.
+    /// Share of the cap, in percent, at or under which the projection must stay for the warning to end.
     pub calm: f64,
-    /// For how long it must be.
+    /// How long the projection must stay there before the warning ends.
     pub calm_for: Duration,
-    /// After how long a spent day is told again.
+    /// How long a budget may be spent before it is reported as stuck.
     pub stuck_after: Duration,
-    /// How much more than usual an hour may cost.
+    /// Factor over its usual cost above which an hour raises a velocity alarm.
     pub velocity: f64,
-    /// From how many known days on an hour has a usual cost.
+    /// Number of known days from which an hour has a usual cost.
     pub usual_days: u64,
-    /// From what age on figures are not believed to be good news.
+    /// Age from which a state is treated as at least a warning.
     pub doubtful_after: Duration,
-    /// From what age on they are not believed at all.
+    /// Age from which the guest tier is treated as spent.
     pub blind_after: Duration,
 }
 
@@ -55,7 +58,7 @@ impl Default for CostOptions {
     }
 }
 
-/// The same, checked.
+/// Validated [`CostOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostSettings {
     warning: Ratio,
@@ -69,7 +72,7 @@ pub struct CostSettings {
 }
 
 impl CostOptions {
-    /// Refuses shares that are none, and ages in the wrong order.
+    /// Fails on percentages outside the valid range and on `doubtful_after` above `blind_after`.
     pub fn check(&self) -> Result<CostSettings, SettingError> {
         ordered(("doubtful_after", self.doubtful_after), ("blind_after", self.blind_after))?;
         Ok(CostSettings {
@@ -86,20 +89,20 @@ impl CostOptions {
 }
 
 impl CostSettings {
-    /// How many days make an hour's usual cost.
+    /// Number of known days from which an hour has a usual cost.
     #[must_use]
     pub const fn usual_days(&self) -> u64 {
         self.usual_days
     }
 
-    /// Whether the last hour cost so much more than usual that somebody should look.
+    /// Whether the last hour's spend exceeds the usual cost of that hour by more than the velocity factor.
     #[must_use]
     pub fn is_rushing(&self, last_hour: Money, usual: Option<Money>) -> bool {
         usual.is_some_and(|usual| usual > Money::ZERO && last_hour > self.velocity.of(usual))
     }
 
-    /// What to make of a state that was found `age` ago. Old news is not good news: a tier that nobody pays for is the
-    /// first to be held back.
+    /// The state to act on when the last evaluation is `age` old. Stale figures are never treated as good news; guests
+    /// are restricted first, because theirs is the unpaid tier.
     #[must_use]
     pub fn believed(&self, state: CostState, tier: Tier, age: Duration) -> CostState {
         let at_least = if age > self.blind_after && tier == Tier::Guest {
@@ -113,63 +116,62 @@ impl CostSettings {
     }
 }
 
-/// What a tick finds.
+/// Input of one tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostReading {
-    /// What has been spent today.
+    /// Posted today.
     pub posted: Money,
-    /// What may be.
+    /// The day's cap.
     pub cap: Money,
-    /// Where the day is going to end.
+    /// Projected spend at the end of the day.
     pub projected: Money,
-    /// The least that a request may cost at its worst, nothing if that is not known. With less than this left, every
-    /// request is refused.
+    /// Lowest worst-case cost of any request, or zero if unknown. With less than this left, every request is refused.
     pub least: Money,
 }
 
-/// Why a state changed.
+/// Why the cost state changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostCause {
-    /// The spend reached the share of the cap at which to warn.
+    /// The posted amount reached the warning share of the cap.
     ShareReached,
-    /// The day was going to end under the cap for long enough.
+    /// The projection stayed at or under the calm share of the cap for long enough.
     PaceIsCalm,
-    /// The day is going to end above the cap after all.
+    /// The day is projected to end above the cap after an earlier warning had ended.
     PaceIsHigh,
-    /// The cap was reached.
+    /// The cap is reached, or the remainder does not cover the cheapest request.
     CapReached,
-    /// A new day began.
+    /// A new UTC day began.
     NewDay,
-    /// The cap was changed.
+    /// The cap was changed while the budget was spent.
     CapChanged,
-    /// An operator said so.
+    /// An operator reset the state.
     Operator,
 }
 
-/// A change of state.
+/// A transition of the cost state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostChange {
-    /// What it was.
+    /// State before the transition.
     pub from: CostState,
-    /// What it is.
+    /// State after the transition.
     pub to: CostState,
-    /// Why.
+    /// What caused the transition.
     pub cause: CostCause,
 }
 
-/// What a tick said.
+/// Result of a tick or a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a change is told once"]
 pub struct CostDecision {
-    /// How the money stands.
+    /// The cost state after the tick.
     pub state: CostState,
-    /// What changed, told once.
+    /// The transition, reported once.
     pub change: Option<CostChange>,
-    /// The day has been spent for too long for nobody to decide. Told once.
+    /// The budget has been spent for longer than `stuck_after` without a decision by an operator. Reported once.
     pub is_stuck: bool,
 }
 
-/// The state of one budget: a tier's, or everybody's.
+/// State machine over one budget: a tier's or the global one.
 ///
 /// ```
 /// use seawall_core::budget::{CostMachine, CostOptions, CostReading};
@@ -194,15 +196,15 @@ pub struct CostMachine {
     since: Timestamp,
     day: u64,
     cap: Option<Money>,
-    /// Since when the day is going to end well, while warned.
+    /// Start of the current stretch of calm projections; only set during a warning.
     calm_since: Option<Timestamp>,
-    /// The warning has ended once today because the pace was calm.
+    /// A warning has already ended today, so that only a projection above the cap warns again.
     has_calmed: bool,
     told_stuck: bool,
 }
 
 impl CostMachine {
-    /// A day that has only begun.
+    /// Starts in the normal state on the day of `now`.
     #[must_use]
     pub fn new(settings: CostSettings, now: Now) -> Self {
         Self {
@@ -217,19 +219,19 @@ impl CostMachine {
         }
     }
 
-    /// How the money stands.
+    /// The current cost state.
     #[must_use]
     pub const fn state(&self) -> CostState {
         self.state
     }
 
-    /// Since when.
+    /// When the current state was entered.
     #[must_use]
     pub const fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// Looks at the books.
+    /// Evaluates the budget and returns the state, with the transition if there was one.
     pub fn tick(&mut self, reading: &CostReading, now: Now) -> CostDecision {
         let before = self.state;
         let fresh = self.start_afresh(reading.cap, now);
@@ -246,9 +248,9 @@ impl CostMachine {
         CostDecision { state: self.state, change, is_stuck }
     }
 
-    /// An operator ends a warning or a spent day. It comes back when the books say so: a spent day at the next tick,
-    /// unless the cap is raised, a warning when the day is going to end above the cap. Where there is nothing to end,
-    /// nothing changes.
+    /// Ends a warning or a spent budget on behalf of an operator. The state returns when the figures require it: spent
+    /// at the next tick unless the cap is raised, a warning when the day is projected to end above the cap. Has no
+    /// effect in the normal state.
     pub fn reset(&mut self, now: Now) -> CostDecision {
         let from = self.state;
         self.enter(CostState::Normal, from, now.monotonic);
@@ -261,7 +263,7 @@ impl CostMachine {
         CostDecision { state: self.state, change, is_stuck: false }
     }
 
-    /// Another day is judged as if nothing had been said before; another cap only ends what the old one had spent.
+    /// Another day resets all state; another cap only ends the spent state that the old one caused.
     fn start_afresh(&mut self, cap: Money, now: Now) -> Option<CostCause> {
         let day = now.utc.day();
         let is_new_day = day != self.day;
@@ -271,7 +273,7 @@ impl CostMachine {
         if is_new_day {
             self.calm_since = None;
             self.has_calmed = false;
-            // A day that is spent from its first moment is news of its own, and is told when it stays so.
+            // A day that is spent from its first moment is a new event and is reported as stuck again if it lasts.
             self.told_stuck = false;
             if self.state == CostState::Spent {
                 self.since = now.monotonic;

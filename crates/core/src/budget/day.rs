@@ -1,4 +1,4 @@
-//! The books of one day.
+//! The ledger of one day: accounts per tier, per caller and per lease.
 
 use super::account::Account;
 use super::accounts::Accounts;
@@ -10,18 +10,18 @@ use crate::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A lease, as its node sees it.
+/// A lease in the books of the node that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLease {
-    /// Its name.
+    /// Identifies the lease to the authority.
     pub id: LeaseId,
-    /// What was granted in all.
+    /// Total granted since the lease began.
     pub granted: Money,
-    /// What was given back in all.
+    /// Total given back since the lease began.
     pub returned: Money,
-    /// What was spent and is held of it.
+    /// What the node has posted and holds against this lease.
     pub account: Account,
-    /// From when on nothing may be reserved from it, on the node's own clock.
+    /// When the lease ends on the node's own clock; nothing may be reserved from it afterwards.
     pub until: Timestamp,
 }
 
@@ -31,13 +31,13 @@ impl HeldLease {
         Self { id, granted: Money::ZERO, returned: Money::ZERO, account, until: Timestamp::ZERO }
     }
 
-    /// What may be spent of it in all.
+    /// The spending limit of this lease: granted minus returned.
     #[must_use]
     pub const fn cap(&self) -> Money {
         self.granted.saturating_sub(self.returned)
     }
 
-    /// What can be reserved from it or given back, as long as it runs.
+    /// What can still be reserved or given back while the lease runs.
     #[must_use]
     pub const fn free(&self) -> Money {
         self.account.free(self.cap())
@@ -47,21 +47,22 @@ impl HeldLease {
 #[derive(Debug, Default)]
 pub(super) struct Day {
     pub(super) tiers: [Account; 3],
-    /// What calls of each tier have cost beyond what was reserved for them.
+    /// Cost above the reserved amount, per tier.
     pub(super) overrun: [Money; 3],
     pub(super) callers: Accounts,
-    /// Callers of whom somebody was told that they stand out. They are few: each has spent a good part of the day's money.
+    /// Callers that have already raised a single-source alarm. The set stays small: each has spent a large share of
+    /// the day's budget.
     pub(super) told: BTreeSet<u64>,
-    /// By generation; the last is the one to spend from.
+    /// Keyed by generation; reservations draw on the last one.
     pub(super) leases: [BTreeMap<u64, HeldLease>; 3],
     pub(super) open: u64,
-    /// Charged at their worst, until the truth is known.
+    /// Expired reservations, charged at their worst case until the actual cost is known.
     pub(super) given_up: BTreeSet<ReservationId>,
     pub(super) used: Duration,
 }
 
 impl Day {
-    /// Nothing spent, with accounts of callers laid out by this seed.
+    /// An empty day whose hash table of caller accounts uses this seed.
     pub(super) fn seeded(seed: u64) -> Self {
         Self { callers: Accounts::seeded(seed), ..Self::default() }
     }
@@ -71,19 +72,19 @@ impl Day {
         Account { posted: sum(|tier| tier.posted), held: sum(|tier| tier.held) }
     }
 
-    /// The lease to spend from.
+    /// The lease that new reservations draw on.
     pub(super) fn lease(&self, tier: Tier) -> Option<&HeldLease> {
         self.leases[tier.index()].last_key_value().map(|(_, lease)| lease)
     }
 
-    /// What the leases of a tier come to: what was spent of those that are over, and all of the present one.
+    /// A tier's spending limit from leases: what ended leases have committed, plus all of the current lease.
     pub(super) fn leased(&self, tier: Tier) -> Money {
         let mut leases = self.leases[tier.index()].values().rev();
         let present = leases.next().map_or(Money::ZERO, HeldLease::cap);
         leases.map(|lease| lease.account.committed()).sum::<Money>().saturating_add(present)
     }
 
-    /// Changes every account that a reservation is part of. Returns the caller's.
+    /// Applies a change to every account of a reservation: tier, lease and caller. Returns the caller's account.
     pub(super) fn change(
         &mut self,
         reservation: &Reservation,
@@ -102,13 +103,14 @@ impl Day {
         account
     }
 
-    /// A call of this tier, for which `reserved` was held, has cost this.
+    /// Records how far the cost of a call exceeded its reservation.
     pub(super) fn note_overrun(&mut self, tier: Tier, reserved: Money, cost: Money) {
         let sum = &mut self.overrun[tier.index()];
         *sum = sum.saturating_add(cost.saturating_sub(reserved));
     }
 
-    /// Takes one thing out of a day that is over. Returns `None` when nothing is left of it.
+    /// Removes one item of an evicted day, so that no single request pays for all of it. Returns `None` when nothing
+    /// is left.
     pub(super) fn dismantle(&mut self) -> Option<Option<ReservationId>> {
         if self.callers.dismantle() {
             return Some(None);

@@ -1,7 +1,7 @@
-//! What happens to the books, as values that can be written down.
+//! Ledger entries: every change of the books as a value that a journal can store.
 //!
-//! A book is what its entries make of it. Whoever writes every entry to a journal before acting on it can read the book
-//! back after a crash; entries that arrive twice change nothing.
+//! The state of a book is the sum of its entries. Writing each entry to a journal before acting on it makes the book
+//! recoverable after a crash. Applying an entry twice has no effect.
 
 use super::lease_id::LeaseId;
 use crate::history::TokenLimits;
@@ -9,232 +9,236 @@ use crate::money::{Money, Usage};
 use crate::time::{Timestamp, UtcTime};
 use crate::vocabulary::Tier;
 
-/// The name of a reservation, never used twice in one book. They are counted up; no book gets to the upper half of all
-/// numbers, and an entry that says so is damaged.
+/// Identifies a reservation, unique within one book. Numbers count up and never reach the upper half of the range; an
+/// entry with such a number is corrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(pub u64);
 
-/// What a request wants to be allowed to use.
+/// What a request asks to reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Who asks.
+    /// The caller's number.
     pub caller: u64,
-    /// What the caller is entitled to.
+    /// The caller's tier, whose daily budget is charged.
     pub tier: Tier,
-    /// The conversation, where there is one.
+    /// The session whose token limits apply, if any.
     pub session: Option<u64>,
-    /// How large the request may be.
+    /// Limits on the size of this request.
     pub limits: TokenLimits,
-    /// Tokens of input, as well as we know.
+    /// Estimated input tokens.
     pub input: u64,
-    /// Tokens of output at which we cut it.
+    /// Output tokens at which the response is cut off.
     pub output: u64,
-    /// The most that it can cost.
+    /// Worst-case cost.
     pub worst: Money,
-    /// When nobody can still be at work on it.
+    /// When the call has certainly ended; the reservation expires then.
     pub expires: Timestamp,
 }
 
-/// Something that was taken before a call.
+/// A hold on every budget of a request, taken before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Its name.
+    /// Unique number in its book.
     pub id: ReservationId,
-    /// The day whose money it is, counted from 1970; whenever it is settled.
+    /// The day that pays, in days since 1970, whenever the reservation is settled.
     pub day: u64,
-    /// Who asked.
+    /// The caller's number.
     pub caller: u64,
-    /// The tier whose money it is.
+    /// The tier that pays.
     pub tier: Tier,
-    /// The generation of the lease that pays for it; 0 where there are no leases.
+    /// Generation of the lease that pays; 0 without leases.
     pub generation: u64,
-    /// The conversation, where there is one.
+    /// The session that holds the tokens, if any.
     pub session: Option<u64>,
-    /// Tokens of input that were expected.
+    /// Input tokens held.
     pub input: u64,
-    /// Tokens of output that were allowed.
+    /// Output tokens held.
     pub output: u64,
-    /// The most that it can cost.
+    /// Worst-case cost, which is the amount held.
     pub worst: Money,
-    /// When it is given up.
+    /// When it expires and is charged at its worst case.
     pub expires: Timestamp,
 }
 
 /// One change of the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Taken before a call.
+    /// A reservation was taken before a call.
     Reserved(Reservation),
-    /// The call used and cost this.
+    /// A call ended with this usage and cost.
     Posted {
-        /// Which reservation.
+        /// The reservation that is settled.
         id: ReservationId,
-        /// What it used.
+        /// Usage reported by the vendor.
         usage: Usage,
-        /// What that cost.
+        /// Cost of that usage.
         cost: Money,
     },
-    /// No call was made, or it cost nothing.
+    /// No call was made or it cost nothing: the hold is released.
     Voided(ReservationId),
-    /// Nobody knows what became of it: it is charged at its worst, until somebody does.
+    /// The outcome is unknown: the worst case is charged until the actual cost is known.
     Expired(ReservationId),
-    /// An operator has corrected what was posted.
-    Corrected(Correction),
-    /// What this node has been leased so far, in totals.
+    /// An operator corrected a posted amount.
+    Corrected {
+        /// Number of the correction. Corrections share the sequence of reservations, so that replaying one twice has
+        /// no effect.
+        id: ReservationId,
+        /// The amount that replaces another.
+        correction: Correction,
+    },
+    /// Totals of a lease that the authority has granted to this node.
     Leased {
-        /// Which lease.
+        /// The lease that was granted or renewed.
         lease: LeaseId,
-        /// What was granted in all.
+        /// Total granted.
         granted: Money,
-        /// What was given back in all, as far as the authority knows.
+        /// Total given back, as far as the authority knows.
         returned: Money,
     },
-    /// This node gives back some of a lease.
+    /// This node gives back part of a lease.
     Returned {
-        /// Which lease.
+        /// The lease to give back from.
         lease: LeaseId,
-        /// How much was given back in all.
+        /// Total given back, including this return.
         total: Money,
     },
 }
 
-/// What an operator has found out about an amount that was posted: it takes the place of what the books had.
+/// An operator's correction: the actual cost replaces an amount that was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// Its name. Corrections are numbered together with reservations, so that one that is read back twice changes nothing.
-    pub id: ReservationId,
-    /// The day that it was posted to, counted from 1970.
+    /// Day of the posting, in days since 1970.
     pub day: u64,
-    /// Whose call it was.
+    /// The caller whose call was posted.
     pub caller: u64,
-    /// The tier that paid for it.
+    /// The tier that paid.
     pub tier: Tier,
-    /// What was posted.
+    /// The amount that was posted.
     pub charged: Money,
-    /// What it really cost.
+    /// The actual cost.
     pub cost: Money,
 }
 
 /// Why a posting cannot be corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorrectionRefusal {
-    /// Less was posted for calls that have ended on that day, by the caller or by its tier.
+    /// The caller or its tier has posted less than `charged` for calls that ended on that day.
     #[error("{charged} was not posted there: on that day the caller has {caller} and the tier has {tier}")]
     NotPosted {
-        /// What is said to have been posted.
+        /// The amount that the correction claims was posted.
         charged: Money,
-        /// What the caller has posted on that day for calls that have ended.
+        /// What the caller has posted on that day for ended calls.
         caller: Money,
-        /// What the tier has.
+        /// What the tier has posted on that day for ended calls.
         tier: Money,
     },
-    /// The money comes from leases: what was spent of them has been reported to the authority.
+    /// The book spends leases: their costs have already been reported to the authority.
     #[error("this node spends leases, whose books are with the ledger")]
     OnLeases,
 }
 
-/// Why a request may not be made, by the narrowest limit that it does not fit. Of the day's limits it is the one with the
-/// least unspent: what is held of the others may come back, and would not help.
+/// Why a request was refused: the narrowest limit that it does not fit. Among the daily limits it is the one with the
+/// smallest unspent amount: a larger one may be freed as holds are released, but that would not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetRefusal {
-    /// The request is too large.
+    /// The input is larger than one request may have.
     #[error("the request has about {wanted} tokens of input, and {limit} are allowed")]
     RequestInput {
-        /// Its tokens.
+        /// Estimated input tokens of the request.
         wanted: u64,
-        /// How many it may have.
+        /// Maximum input tokens.
         limit: u64,
     },
-    /// The request wants too much.
+    /// The requested output is larger than one request may have.
     #[error("the request wants {wanted} tokens of output, and {limit} are allowed")]
     RequestOutput {
-        /// What it wants.
+        /// Requested output tokens.
         wanted: u64,
-        /// What it may have.
+        /// Maximum output tokens.
         limit: u64,
     },
-    /// The conversation has become too long.
+    /// The session's input token limit is exhausted.
     #[error(
         "this conversation has {free} tokens of input left and the request needs {wanted}; begin a new one"
     )]
     SessionInput {
-        /// What it wants.
+        /// Input tokens that the request needs.
         wanted: u64,
-        /// What is left.
+        /// Input tokens that the session has left.
         free: u64,
     },
-    /// The conversation has had too many answers.
+    /// The session's output token limit is exhausted.
     #[error(
         "this conversation has {free} tokens of output left and the request wants {wanted}; begin a new one"
     )]
     SessionOutput {
-        /// What it wants.
+        /// Output tokens that the request asks for.
         wanted: u64,
-        /// What is left.
+        /// Output tokens that the session has left.
         free: u64,
     },
-    /// The caller's day is spent.
+    /// The caller's daily budget is exhausted.
     #[error("this caller has {free} left today and the request may cost {wanted}")]
     CallerDay {
-        /// What it may cost.
+        /// Worst-case cost of the request.
         wanted: Money,
-        /// What is left.
+        /// What the caller can still reserve.
         free: Money,
-        /// What would be left if nothing were held by calls under way.
+        /// What it could reserve once all holds are released.
         unspent: Money,
-        /// When there will be more.
+        /// When the daily budget resets.
         resets: UtcTime,
     },
-    /// The tier's day is spent.
+    /// The tier's daily budget is exhausted.
     #[error("callers of the tier {tier} have {free} left today and the request may cost {wanted}")]
     TierDay {
-        /// Which tier.
+        /// The tier whose budget refused the request.
         tier: Tier,
-        /// What it may cost.
+        /// Worst-case cost of the request.
         wanted: Money,
-        /// What is left.
+        /// What the tier can still reserve.
         free: Money,
-        /// What would be left if nothing were held by calls under way.
+        /// What it could reserve once all holds are released.
         unspent: Money,
-        /// When there will be more.
+        /// When the daily budget resets.
         resets: UtcTime,
     },
-    /// Everybody's day is spent.
+    /// The global daily budget is exhausted.
     #[error("the day's budget has {free} left and the request may cost {wanted}")]
     GlobalDay {
-        /// What it may cost.
+        /// Worst-case cost of the request.
         wanted: Money,
-        /// What is left.
+        /// What can still be reserved.
         free: Money,
-        /// What would be left if nothing were held by calls under way.
+        /// What could be reserved once all holds are released.
         unspent: Money,
-        /// When there will be more.
+        /// When the daily budget resets.
         resets: UtcTime,
     },
-    /// No day has room for it, however little of the day is spent.
+    /// The request exceeds a whole day's budget, even with nothing spent.
     #[error("the request may cost {wanted}, and a whole day has {most}")]
     MoreThanADay {
-        /// What it may cost.
+        /// Worst-case cost of the request.
         wanted: Money,
-        /// What the narrowest of the day's limits allows when nothing is spent.
+        /// The smallest of the daily caps that apply.
         most: Money,
     },
 }
 
-/// The money of a day that a request does not fit into.
+/// The remainder of the daily budget that refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayShortage {
     /// What can be reserved now.
     pub free: Money,
-    /// What could be if nothing were held by calls under way: a request that fits this may be retried when they have
-    /// settled, any other can only be made smaller.
+    /// What could be reserved once all holds are released. A request that fits this may be retried after they settle;
+    /// any other must be made smaller.
     pub unspent: Money,
-    /// When there will be more.
+    /// When the daily budget resets.
     pub resets: UtcTime,
 }
 
 impl BudgetRefusal {
-    /// What is left of the day, if a day is what the request does not fit into.
+    /// The remainder of the daily budget, if a daily budget refused the request.
     #[must_use]
     pub const fn shortage(&self) -> Option<DayShortage> {
         match *self {
@@ -246,25 +250,25 @@ impl BudgetRefusal {
     }
 }
 
-/// One caller has spent more of the day's money than one caller should. Told once a day for each.
+/// One caller's share of the day's cap exceeds the single-source threshold. Raised once a day per caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceAlarm {
-    /// Who.
+    /// The caller that raised the alarm.
     pub caller: u64,
-    /// What the caller has spent on that day.
+    /// What the caller has posted on that day.
     pub spent: Money,
-    /// What all may spend on it.
+    /// The global cap of that day.
     pub cap: Money,
 }
 
-/// What an entry did.
+/// Effect of applying an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an alarm is told once"]
 pub enum ApplyDecision {
-    /// The books have changed.
+    /// The books changed.
     Applied,
-    /// They have changed, and one caller now stands out.
+    /// The books changed and the caller crossed the single-source threshold.
     SingleSource(SourceAlarm),
-    /// Nothing has: what it says was known, or is of a reservation or lease that never was or is forgotten.
+    /// Nothing changed: the entry is a duplicate, or its reservation or lease is unknown or evicted.
     Known,
 }

@@ -1,21 +1,22 @@
-//! The day's money, lent out to the nodes of a fleet in slices.
+//! Leases: the authority lends slices of the day's budget to the nodes of a fleet.
 //!
-//! One book is the authority. A node takes a lease before it spends, spends from it without asking anybody, and reports
-//! what calls have cost later, in batches. What is posted, lent and written off together never passes the cap that was in
-//! force when a lease was last raised, whatever crashes: a node that falls silent takes its rest with it, and the rest
-//! counts as gone until somebody has found out what it really spent.
+//! One book is the authority. A node takes a lease before it spends, spends from it without a round trip, and reports
+//! the cost of its calls later, in batches. Invariant: posted + lent + written off never exceeds the cap that was in
+//! force when a lease was last raised, whatever crashes. A node that stops reporting takes the remainder of its lease
+//! with it, and that remainder counts as spent until it is reconciled.
 //!
-//! **When it acts.** A node has one running lease of each tier's day and asks for its total to be raised. Asking for what it
-//! has, or less, renews it. Everything that is said is a total, so that a message that comes twice, late or not at all
-//! changes nothing that the next one does not put right.
+//! **When it acts.** A node has one running lease per tier and day and asks for its total to be raised. Asking for the
+//! present total or less renews the lease. All messages carry totals and are idempotent: a duplicated, delayed or lost
+//! message is repaired by the next one.
 //!
-//! **How a lease ends.** One that was not renewed is [written off](LeaseBook::expire); if its node was only slow, it has it
-//! again by asking. When it has been found out what was spent, it is [closed](LeaseBook::reconcile): its rest can be lent
-//! again, so its node must not spend it any more. The node has stopped by then, because its own book lets a lease end no
-//! later than the authority does, and it learns from the next generation number that it has to start anew.
+//! **How a lease ends.** A lease that is not renewed in time is [written off](LeaseBook::expire); a node that was only
+//! slow revives it by asking again. Once the actual spend is known, the lease is [closed](LeaseBook::reconcile): its
+//! remainder can be lent again, so its node must no longer spend it. The node has stopped by then, because its own
+//! book ends a lease no later than the authority does. It learns from the next generation number that it has to start
+//! over.
 //!
-//! **What it will not do.** It takes nothing back by force. Lowering a cap asks leases back; what nodes hold is theirs.
-//! Money that was spent is booked whenever it becomes known, even for a lease that is closed or forgotten.
+//! **What it does not do.** It revokes nothing by force. Lowering a cap recalls leases, but money that a node holds
+//! stays with it. Spent money is posted whenever it becomes known, even for a lease that is closed or evicted.
 
 use super::lease_id::{Lease, LeaseDecision, LeaseId, LeaseReport, LeaseState, Recall, ReconcileDecision};
 use super::limits::BudgetLimits;
@@ -27,19 +28,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The books of one tier on one day.
+/// Sums of one tier on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LentBooks {
-    /// What calls have cost.
+    /// Cost of calls, as reported by nodes.
     pub posted: Money,
-    /// In the hands of nodes.
+    /// Unspent remainders of running leases.
     pub lent: Money,
-    /// Lost with nodes that fell silent.
+    /// Unspent remainders of leases that were not renewed in time.
     pub written_off: Money,
 }
 
 impl LentBooks {
-    /// What cannot be lent again.
+    /// What cannot be lent again: posted, lent and written off.
     #[must_use]
     pub const fn committed(&self) -> Money {
         self.posted.saturating_add(self.lent).saturating_add(self.written_off)
@@ -54,7 +55,7 @@ impl LentBooks {
         }
     }
 
-    /// Where the rest of a lease in this state is kept; a closed one has none.
+    /// The sum that holds the remainder of a lease in this state; a closed lease has no remainder.
     pub(super) const fn rests(&mut self, state: LeaseState) -> &mut Money {
         match state {
             LeaseState::Running => &mut self.lent,
@@ -63,13 +64,13 @@ impl LentBooks {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LentDay {
     pub(super) tiers: [LentBooks; 3],
     pub(super) used: Duration,
 }
 
-/// The authority's books.
+/// The authority's ledger of leases.
 ///
 /// ```
 /// use seawall_core::budget::{BudgetOptions, LeaseBook, LeaseDecision, LeaseId, LeaseReport};
@@ -90,18 +91,18 @@ pub(super) struct LentDay {
 /// book.expire(Timestamp::ZERO + lasts);
 /// assert_eq!(book.tier(0, Tier::Guest).written_off, dollars(740));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LeaseBook {
     limits: BudgetLimits,
     pub(super) days: BTreeMap<u64, LentDay>,
     pub(super) leases: BTreeMap<LeaseId, Lease>,
-    /// Running leases with a rest.
+    /// Running leases with a remainder, by expiry.
     pub(super) by_expiry: BTreeSet<(Timestamp, LeaseId)>,
     pub(super) uptime: Uptime,
 }
 
 impl LeaseBook {
-    /// Empty books.
+    /// An empty ledger.
     #[must_use]
     pub fn new(limits: BudgetLimits) -> Self {
         Self {
@@ -113,8 +114,8 @@ impl LeaseBook {
         }
     }
 
-    /// Raises what was granted of a lease to `total`, as far as the caps allow, and renews it. Where `total` has been
-    /// granted before, it is only renewed.
+    /// Raises the granted total of a lease to `total`, as far as the caps allow, and renews it. If `total` has been
+    /// granted before, the lease is only renewed.
     pub fn grant(&mut self, id: LeaseId, total: Money, lasts: Duration, now: Timestamp) -> LeaseDecision {
         self.uptime.hear(now);
         let generation = self.generation(id);
@@ -124,7 +125,7 @@ impl LeaseBook {
             return LeaseDecision::Over(Lease { lasts: Duration::ZERO, ..lease });
         }
         let before = self.leases.get(&id).copied().unwrap_or(Lease::new(id));
-        // What was spent beyond the lease is booked already and pays for nothing new.
+        // Spend beyond the lease is posted already; it must not be charged to the new grant again.
         let used_up = before.posted.saturating_add(before.returned);
         let most = before.granted.max(used_up).saturating_add(self.free(id.day, id.tier));
         let granted = total.min(most).max(before.granted);
@@ -140,10 +141,10 @@ impl LeaseBook {
         }
     }
 
-    /// A node tells what it has spent and given back. More than was granted is booked all the same: it has been spent.
-    /// Of a lease that is closed or forgotten only what was spent is of interest. The largest figure counts that was ever
-    /// told: a node that charged a call at its worst and learns that it was cheaper may spend the difference, but it is not
-    /// given back. Returns how the lease stands now.
+    /// Records the totals that a node has spent and given back, and returns the updated lease. Spend beyond the grant
+    /// is posted all the same. For a closed or evicted lease only the spend counts. The maximum of all reports counts:
+    /// a node that charged a worst case and later learns a lower cost may spend the difference itself, but the
+    /// authority does not reclaim it.
     pub fn report(&mut self, report: &LeaseReport) -> Lease {
         let before = self.leases.get(&report.lease).copied().unwrap_or(Lease::new(report.lease));
         let posted = before.posted.max(report.posted);
@@ -158,9 +159,9 @@ impl LeaseBook {
         lease
     }
 
-    /// It has been found out what the calls on a lease cost in all, that was written off: that is booked, the rest is free
-    /// and the lease is closed. To be done when no call on it can be under way any more. Of one that is closed already, or
-    /// that nobody remembers, the cost is booked.
+    /// Closes a written-off lease whose total spend is known: the spend is posted and the remainder is freed. Call it
+    /// only when no call on the lease can still be in flight. For a lease that is already closed or evicted, the spend
+    /// is posted.
     pub fn reconcile(&mut self, id: LeaseId, spent: Money) -> ReconcileDecision {
         let known = self.leases.get(&id).copied();
         if known.is_some_and(|lease| lease.state == LeaseState::Running) {
@@ -173,8 +174,8 @@ impl LeaseBook {
         ReconcileDecision::Closed { freed: committed(&before).saturating_sub(committed(&lease)) }
     }
 
-    /// Writes off what nodes have left that did not renew in time, and forgets days that nobody has used for 48 hours
-    /// unless a rest of theirs is still out. To be called every second or so. Returns what was written off.
+    /// Writes off the remainders of leases that were not renewed in time, and evicts days that have been idle for 48
+    /// hours and have no remainder outstanding. Call it about once a second. Returns the leases that were written off.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Lease> {
         self.uptime.hear(now);
         let mut expired = Vec::new();
@@ -193,8 +194,8 @@ impl LeaseBook {
         expired
     }
 
-    /// Other caps from now on. Returns what must come back for the caps of `day` to hold, the largest rests first, so that
-    /// few nodes are asked; they can give back only what they do not hold.
+    /// Replaces the caps. Returns the recalls that make the caps of `day` hold, the largest remainders first, so that
+    /// few nodes are asked. Nodes can give back only what they do not hold.
     pub fn set_limits(&mut self, limits: BudgetLimits, day: u64) -> Vec<Recall> {
         self.limits = limits;
         let mut leases: Vec<&Lease> =
@@ -215,32 +216,32 @@ impl LeaseBook {
         leases.iter().filter_map(back).collect()
     }
 
-    /// A lease, unless it is forgotten.
+    /// A lease, unless it has been evicted.
     #[must_use]
     pub fn lease(&self, id: LeaseId) -> Option<&Lease> {
         self.leases.get(&id)
     }
 
-    /// A tier's books on a day.
+    /// One tier's sums on a day.
     #[must_use]
     pub fn tier(&self, day: u64, tier: Tier) -> LentBooks {
         self.days.get(&day).map(|day| day.tiers[tier.index()]).unwrap_or_default()
     }
 
-    /// Everybody's books on a day.
+    /// The global sums on a day.
     #[must_use]
     pub fn all(&self, day: u64) -> LentBooks {
         self.days.get(&day).map(|day| LentBooks::sum(&day.tiers)).unwrap_or_default()
     }
 
-    /// What can still be lent.
+    /// What can still be lent under the tier's cap and the global cap.
     fn free(&self, day: u64, tier: Tier) -> Money {
         let of_tier = self.limits.tier_cap(day, tier).saturating_sub(self.tier(day, tier).committed());
         let of_all = self.limits.day_cap(day).saturating_sub(self.all(day).committed());
         of_tier.min(of_all)
     }
 
-    /// The generation that a node's lease of a tier's day is in.
+    /// The current generation of a node's lease for a tier's day.
     fn generation(&self, id: LeaseId) -> u64 {
         let (first, last) = (LeaseId { generation: 0, ..id }, LeaseId { generation: u64::MAX, ..id });
         let newest = self.leases.range(first..=last).next_back();
@@ -255,7 +256,7 @@ impl LeaseBook {
         self.leases.range(first..).map(|(_, lease)| lease).take_while(move |lease| lease.id.day == day)
     }
 
-    /// Replaces what is known of a lease: the one place in which the books change.
+    /// Replaces a lease and updates the sums. All changes of the ledger go through here.
     fn put(&mut self, lease: Lease) {
         let before = self.leases.insert(lease.id, lease).unwrap_or(Lease::new(lease.id));
         let day = self.days.entry(lease.id.day).or_default();
@@ -285,7 +286,7 @@ impl LeaseBook {
     }
 }
 
-/// Wants up to `amount` back from `leases`, on top of what is wanted already; returns how much it comes to.
+/// Adds recalls of up to `amount` over `leases` to those in `wanted`. Returns the amount covered.
 fn recall<'a>(
     leases: impl Iterator<Item = &'a Lease>,
     amount: Money,

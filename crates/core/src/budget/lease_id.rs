@@ -1,56 +1,57 @@
-//! What nodes and the authority call a lease, and what they tell each other of it.
+//! Identity and messages of leases between the nodes and the authority.
 //!
-//! All figures are totals since the lease began. Who hears the same twice, or yesterday's news after today's, takes the
-//! larger figure and is right, so that any message may be sent again when in doubt.
+//! All figures are totals since the lease began. The receiver keeps the maximum, so that messages are idempotent: any
+//! of them may be duplicated, reordered or resent when in doubt.
 
 use crate::money::Money;
 use crate::time::Timestamp;
 use crate::vocabulary::Tier;
 use std::time::Duration;
 
-/// The name of a lease.
+/// Identifies a lease.
 ///
-/// A node has one lease of a tier's day and lets it be raised. `node` names one run of a node whose books are whole: who has
-/// lost its books cannot know what it has spent, and comes back under another number.
+/// A node has one lease per tier and day, whose total it raises. `node` identifies one incarnation of a node with
+/// intact books: a node that has lost its books cannot know what it has spent, and must come back under another
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId {
-    /// The day whose money it is, counted from 1970.
+    /// The day that pays, in days since 1970.
     pub day: u64,
-    /// Whose money it is.
+    /// The tier that pays.
     pub tier: Tier,
-    /// Who has it.
+    /// The node that holds the lease.
     pub node: u64,
-    /// How many leases were closed before it.
+    /// How many earlier leases of this node, tier and day were closed.
     pub generation: u64,
 }
 
-/// How a lease stands.
+/// Lifecycle state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
-    /// Its node may spend it.
+    /// The node may spend it.
     Running,
-    /// Its node is taken for dead, and its rest for spent.
+    /// Not renewed in time: the node is presumed dead and the remainder counts as spent.
     WrittenOff,
-    /// What it cost has been found out. It does not come back.
+    /// Its actual spend is known. A closed lease never runs again.
     Closed,
 }
 
-/// A slice of a day's money in the hands of one node, as the authority sees it.
+/// A slice of a day's budget lent to one node, in the authority's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Its name.
+    /// Identifies the lease.
     pub id: LeaseId,
-    /// What was granted in all.
+    /// Total granted.
     pub granted: Money,
-    /// What calls have cost in all, as far as is known.
+    /// Total cost of calls, as far as reported.
     pub posted: Money,
-    /// What was given back in all, as far as is known.
+    /// Total given back, as far as reported.
     pub returned: Money,
-    /// For how long its node may spend it, from the moment the node asked.
+    /// How long the node may spend it, counted from the moment the node sent its request.
     pub lasts: Duration,
-    /// When its node is taken for dead unless it asks again, on the authority's clock.
+    /// When it is written off unless renewed, on the authority's clock.
     pub expires: Timestamp,
-    /// How it stands.
+    /// Lifecycle state.
     pub state: LeaseState,
 }
 
@@ -67,7 +68,7 @@ impl Lease {
         }
     }
 
-    /// What has been neither posted nor given back.
+    /// The remainder: neither posted nor given back.
     #[must_use]
     pub const fn rest(&self) -> Money {
         match self.state {
@@ -79,20 +80,20 @@ impl Lease {
     }
 }
 
-/// The answer to a node that wants money. Each carries the lease, which the node hands to its own book.
+/// The authority's reply to a node that asks for a lease. Each variant carries the lease for the node's own book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a lease that nobody uses is lost until it expires"]
 pub enum LeaseDecision {
-    /// It has been raised, perhaps by less than was asked for, or renewed.
+    /// Raised, perhaps by less than was asked for, or renewed.
     Granted(Lease),
-    /// It has been renewed, and there is nothing left to raise it by.
+    /// Renewed, but the caps leave nothing to raise it by.
     Spent(Lease),
-    /// That lease was closed. This is the next one, of which nothing may be spent until it has been asked for.
+    /// The requested lease was closed. This is its successor, which may not be spent until it has been granted.
     Over(Lease),
 }
 
 impl LeaseDecision {
-    /// The lease to hand to the node's book.
+    /// The lease to pass to the node's book.
     #[must_use]
     pub const fn lease(&self) -> &Lease {
         match self {
@@ -101,35 +102,35 @@ impl LeaseDecision {
     }
 }
 
-/// What a node tells of one of its leases.
+/// A node's report on one of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseReport {
-    /// Which.
+    /// The lease that is reported on.
     pub lease: LeaseId,
-    /// What calls on it have cost in all.
+    /// Total cost of calls on it.
     pub posted: Money,
-    /// What was given back in all.
+    /// Total given back.
     pub returned: Money,
 }
 
-/// A node is to give back what it does not hold.
+/// Asks a node to give back what it does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recall {
-    /// Which lease.
+    /// The lease to give back from.
     pub lease: LeaseId,
-    /// How much is to be given back in all.
+    /// Total that should have been given back.
     pub returned: Money,
 }
 
-/// What became of the attempt to close a lease.
+/// Result of an attempt to close a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a lease that runs was not closed"]
 pub enum ReconcileDecision {
-    /// It is closed, and this much can be lent again.
+    /// The lease is closed.
     Closed {
-        /// How much.
+        /// The amount that can be lent again.
         freed: Money,
     },
-    /// It has not been written off, so its node may still spend it. Nothing has changed.
+    /// The lease has not been written off, so its node may still spend it. Nothing changed.
     Running,
 }

@@ -1,4 +1,4 @@
-//! The authority's books as plain values, and back.
+//! Saves and restores the authority's ledger.
 
 use super::lease::{LeaseBook, LentBooks, LentDay};
 use super::lease_id::{Lease, LeaseState};
@@ -9,7 +9,7 @@ use crate::money::Money;
 use crate::time::Timestamp;
 
 impl LeaseBook {
-    /// All that the book knows, as plain values. Limits are settings and no part of it.
+    /// The complete state. Limits are settings and are not part of it.
     #[must_use]
     pub fn snapshot(&self) -> LeaseSnapshot {
         let day = |(number, day): (&u64, &LentDay)| SavedLentDay {
@@ -24,10 +24,10 @@ impl LeaseBook {
         }
     }
 
-    /// The book that a snapshot was made of, from `now` on. Refuses one that does not add up.
+    /// Restores the ledger at `now`. Fails if the snapshot is inconsistent.
     ///
-    /// Nobody knows how long the authority was away, and nodes may spend what they have until it ends. So every lease that
-    /// runs gets a fresh term: its usual one, or what was left of it where that was longer.
+    /// The length of the authority's outage is unknown, and nodes may spend their leases until these end. Every
+    /// running lease therefore gets a fresh term: its usual duration, or what was left of it if that was longer.
     pub fn from_snapshot(
         limits: BudgetLimits,
         snapshot: &LeaseSnapshot,
@@ -70,8 +70,8 @@ impl LeaseBook {
     }
 }
 
-/// Adds what a lease has cost and what is left of it to the books of its tier. What is left was lent from a cap and can
-/// be counted; what was spent is whatever nodes have told.
+/// Adds a lease to the sums of its tier. The remainder was lent from a cap, so that its sum must not overflow; the
+/// posted amount is whatever nodes have reported and saturates.
 fn add(books: &mut LentBooks, lease: &Lease) -> Option<()> {
     books.posted = books.posted.saturating_add(lease.posted);
     let rests = books.rests(lease.state);

@@ -1,4 +1,4 @@
-//! How much a node should have in hand, and when it asks for more.
+//! Sizes a node's lease and decides when to ask for more.
 
 use crate::chance::Draw;
 use crate::money::Money;
@@ -6,16 +6,17 @@ use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{UtcTime, nanos};
 use std::time::Duration;
 
-/// How much money a node keeps in hand.
+/// How much budget a node keeps on lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseSizeOptions {
-    /// Enough for this long at the present rate.
+    /// The lease covers this much time at the present spend rate.
     pub span: Duration,
-    /// Enough for at least so many requests at their worst.
+    /// The lease covers at least this many requests at their worst case.
     pub requests: u64,
-    /// The next day's first lease is taken within this time before midnight, each node at its own moment.
+    /// The first lease of the next day is requested within this time before midnight, at a random moment per node, so
+    /// that the nodes do not all ask at once.
     pub before_midnight: Duration,
-    /// A node stops spending a lease this long before it ends, because clocks run at different speeds.
+    /// A node stops spending a lease this long before its end, because clocks run at different speeds.
     pub margin: Duration,
 }
 
@@ -26,12 +27,12 @@ impl Default for LeaseSizeOptions {
     }
 }
 
-/// How much money a node keeps in hand, checked.
+/// Validated [`LeaseSizeOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseSize(LeaseSizeOptions);
 
 impl LeaseSizeOptions {
-    /// Refuses a lease that could hold nothing.
+    /// Fails on settings that would allow an empty lease.
     pub fn check(self) -> Result<LeaseSize, SettingError> {
         positive("span", self.span)?;
         at_least_one("requests", self.requests)?;
@@ -41,7 +42,8 @@ impl LeaseSizeOptions {
 }
 
 impl LeaseSize {
-    /// What to have in hand when `last_hour` was spent in the last hour and the dearest request costs `worst`.
+    /// The amount to keep on lease, given the spend of the last hour and the worst-case cost of the most expensive
+    /// request.
     #[must_use]
     pub fn target(&self, last_hour: Money, worst: Money) -> Money {
         const HOUR: u128 = 3_600_000_000_000;
@@ -50,14 +52,14 @@ impl LeaseSize {
         forecast.max(Money::from_nanos(worst.as_nanos().saturating_mul(self.0.requests)))
     }
 
-    /// How long before a lease ends to stop spending it.
+    /// How long before its end a lease must no longer be spent.
     #[must_use]
     pub const fn margin(&self) -> Duration {
         self.0.margin
     }
 
-    /// What to ask for on top of what was granted, with `free` in hand: up to the target once half of it is gone, and
-    /// nothing before that.
+    /// The amount to ask for on top of the grant, with `free` left: refills to the target once more than half of it is
+    /// used, and is `None` before that.
     #[must_use]
     pub fn ask(&self, free: Money, target: Money) -> Option<Money> {
         let half = Money::from_nanos(target.as_nanos().div_ceil(2));

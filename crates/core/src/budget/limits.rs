@@ -1,37 +1,37 @@
-//! How much may be spent, by whom, and on which day.
+//! Budget settings: caps per day, tier, caller and session.
 
 use crate::money::Money;
 use crate::setting::{Factor, Ratio, SettingError, at_least_one};
 use crate::time::UtcTime;
 use crate::vocabulary::Tier;
 
-/// Another cap for some days, announced before they come.
+/// A different cap for a range of days, configured in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventBudget {
-    /// Its first day (UTC).
+    /// First day (UTC).
     pub first: UtcTime,
-    /// Its last day (UTC), which belongs to it.
+    /// Last day (UTC), inclusive.
     pub last: UtcTime,
     /// The cap on each of these days.
     pub day: Money,
 }
 
-/// Budgets as somebody wrote them.
+/// Budget settings before validation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetOptions {
-    /// Tokens of input that one session may use.
+    /// Maximum input tokens of a session.
     pub session_input: u64,
-    /// Tokens of output that one session may use.
+    /// Maximum output tokens of a session.
     pub session_output: u64,
-    /// What one caller may spend on one day.
+    /// Daily cap of one caller.
     pub caller_day: Money,
-    /// What all may spend on one day.
+    /// Global daily cap.
     pub day: Money,
-    /// Each tier's part of it, in percent, in the order of [`Tier::ALL`].
+    /// Each tier's share of the global cap, in percent, in the order of [`Tier::ALL`].
     pub shares: [f64; 3],
-    /// From which part of the day's cap, in percent, one caller's spend is worth an alarm.
+    /// Share of the global cap, in percent, above which one caller's spend raises an alarm.
     pub single_source: f64,
-    /// Days with a cap of their own.
+    /// Days with a different global cap.
     pub events: Vec<EventBudget>,
 }
 
@@ -49,7 +49,7 @@ impl Default for BudgetOptions {
     }
 }
 
-/// Budgets that fit together.
+/// Validated [`BudgetOptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetLimits {
     pub(super) session_input: u64,
@@ -58,12 +58,12 @@ pub struct BudgetLimits {
     pub(super) single_source: Ratio,
     day: Money,
     shares: [Ratio; 3],
-    /// By first day, without overlap.
+    /// Sorted by first day, without overlaps.
     events: Vec<EventBudget>,
 }
 
 impl BudgetOptions {
-    /// Refuses budgets whose parts exceed the whole, and days with two caps.
+    /// Fails if the shares exceed 100 % or a day has two caps, among others.
     pub fn check(&self) -> Result<BudgetLimits, SettingError> {
         let mut shares = [Ratio::percent("shares", 100.0)?; 3];
         for (share, percent) in shares.iter_mut().zip(self.shares) {
@@ -124,26 +124,26 @@ fn date(day: UtcTime) -> String {
 }
 
 impl BudgetLimits {
-    /// What all may spend on this day, counted from 1970.
+    /// The global cap on a day, in days since 1970.
     #[must_use]
     pub fn day_cap(&self, day: u64) -> Money {
         let falls_on = |event: &&EventBudget| (event.first.day()..=event.last.day()).contains(&day);
         self.events.iter().find(falls_on).map_or(self.day, |event| event.day)
     }
 
-    /// What callers of this tier together may spend on this day.
+    /// A tier's cap on a day.
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
         Money::from_nanos(self.shares[tier.index()].of(self.day_cap(day).as_nanos()))
     }
 
-    /// What one caller may spend on one day.
+    /// The daily cap of one caller.
     #[must_use]
     pub const fn caller_cap(&self) -> Money {
         self.caller_day
     }
 
-    /// The same with every day's cap multiplied; what one caller may spend stays.
+    /// A copy with every daily cap multiplied. The cap per caller stays.
     #[must_use]
     pub fn scaled(&self, factor: Factor) -> Self {
         let mut scaled = self.clone();

@@ -1,30 +1,35 @@
-//! Money and tokens, reserved before they are used.
+//! Spend budgets: reserve before a call, settle after it, with a ledger that survives a crash.
 //!
-//! A request reserves the most it can cost before the first byte goes to a model, over all its limits in one decision:
-//! its own size, its conversation, its caller's day, its tier's day, everybody's day. After it the truth is posted and the
-//! rest is free again. So no number of requests at once can overspend, and nothing stays reserved that is not under way.
+//! A request reserves its worst-case cost before the first byte goes to a model. One all-or-nothing decision covers
+//! every limit that applies: the size of the request, its session, the caller's day, the tier's day and the global
+//! day. After the call the actual cost is posted and the rest of the hold is released. Therefore no number of
+//! concurrent requests can overspend, and nothing stays reserved that is not in flight.
 //!
-//! **When it acts.** Before each attempt ([`BudgetBook::reserve`]) and at its end. A reservation ends exactly once: it is
-//! posted (what the vendor says it used), voided (no call was made) or it expires (nobody knows, so it is charged at its
-//! worst; if the truth comes late, it takes the place of the worst). It belongs to the day it was made on, whenever it
-//! ends. What cost more than was reserved is booked as it was: the account is in debt and refuses until its day is over.
+//! **When it acts.** Before each attempt ([`BudgetBook::reserve`]) and at its end. A reservation ends exactly once. It
+//! is posted (with the usage that the vendor reports), voided (no call was made), or it expires (the outcome is
+//! unknown, so the worst case is charged; if the actual cost arrives late, it replaces the worst case). It belongs to
+//! the day on which it was made, whenever it ends. A call that cost more than its reservation is posted in full: the
+//! account is then in debt and refuses until its day is over.
 //!
-//! **After a crash.** Every change is an [`Entry`], decided first and applied then. Whoever writes entries down in between
-//! gets the same books back by applying them again; what was open is charged at its worst. A [`BudgetSnapshot`] stands for
-//! all entries before it, so that a journal can be cut.
+//! **After a crash.** Every change is an [`Entry`] that is decided first and applied afterwards. A write-ahead journal
+//! stores the entries in between; replaying them rebuilds the same books, and reservations that were still open are
+//! charged at their worst case. A [`BudgetSnapshot`] replaces all entries before it, so that the journal can be
+//! truncated.
 //!
-//! **On a fleet.** One [`LeaseBook`] lends each node slices of the day. A node's own book then spends leases instead of
-//! caps, and a lease that is empty or has ended is a spent budget. Only tiers and the whole day are lent. What a caller has
-//! spent today, what a conversation has used and who stands out are then this node's view: a caller with one node's limit
-//! on each of ten nodes has ten. A store that all nodes share decides these for the fleet; here they hold one node's harm
-//! down while that store is away.
+//! **On a fleet.** One [`LeaseBook`] lends slices of the day to the nodes. A node's own book then spends leases
+//! instead of caps, and an empty or expired lease counts as an exhausted budget. Only the tiers and the global day are
+//! leased. The caller's daily spend, the session's tokens and the single-source alarm are per node: a caller that
+//! reaches the limit on each of ten nodes has spent ten times that limit. A shared store enforces these limits for the
+//! fleet; the local ones bound the damage per node while that store is unavailable.
 //!
-//! **What it remembers.** Days and conversations are forgotten when nobody has used them for 48 hours, a few entries at each
-//! call. Time is counted by the clock that never goes back: no calendar makes a spent day new.
+//! **Retention.** Days and sessions that have been idle for 48 hours are evicted, a few entries per call. Idle time is
+//! measured on the monotonic clock, so that setting the wall clock cannot make a spent day new.
 //!
-//! **How it stands.** [`SpendPace`] measures, [`CostMachine`] says normal, warning or spent, and why.
+//! **Cost state.** [`SpendPace`] measures the spend rate; [`CostMachine`] derives normal, warning or spent from it,
+//! with the cause.
 //!
-//! **What it will not do.** It knows no price and no clock, makes nobody wait, and carries no debt into the next day.
+//! **What it does not do.** It knows no prices and reads no clock, queues no request, and carries no debt into the
+//! next day.
 //!
 //! ```
 //! use seawall_core::budget::{Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry};

@@ -1,12 +1,12 @@
-//! How fast money goes.
+//! Spend rate, projection to the end of the day, and the usual cost of an hour.
 //!
-//! Keeps what was spent in each of the last sixty minutes, and in each hour of the last eight days. From these come the
-//! rate of the last hour, where the day will end at that rate, and whether this hour is out of the ordinary.
+//! Keeps the spend of each of the last sixty minutes and of each hour of the last eight days. Derived from these: the
+//! rate of the last hour, the projected spend of the day, and whether the present hour is unusual.
 //!
-//! Minutes are counted by the clock that never goes back: whatever an administrator does to the calendar, the last hour is
-//! the last hour. Hours are the calendar's, because hours of the day are compared. Where the two clocks part by more than a
-//! minute, somebody has set the calendar; the hours at both ends of that step were not seen whole and are not compared
-//! with, nor are those that were jumped over.
+//! Minutes follow the monotonic clock, so that the last hour is correct however the wall clock is set. Hours follow
+//! the wall clock, because equal hours of different days are compared. When the two clocks diverge by more than a
+//! minute, the wall clock was set: the hours at both ends of that step were not observed in full and are excluded from
+//! comparisons, as are the hours that were skipped.
 
 use crate::money::Money;
 use crate::time::{Now, Timestamp, UtcTime, nanos};
@@ -16,23 +16,22 @@ const NANOS_PER_HOUR: u64 = 60 * NANOS_PER_MINUTE;
 const HOURS_PER_DAY: u64 = 24;
 /// The present hour and the same hour of the seven days before it.
 const HOURS_KEPT: usize = 8 * 24;
-/// Sixty minutes touch sixty-one, because they begin within one.
+/// Sixty minutes span sixty-one buckets, because they rarely begin on a boundary.
 const MINUTES_KEPT: usize = 61;
-/// Below this much of a known hour its rate is not stretched further: three seconds of a busy start are no forecast.
+/// Extrapolation assumes at least this much observed time: three seconds of a busy start are no forecast.
 const LEAST_KNOWN: u64 = 5 * NANOS_PER_MINUTE;
-/// By how much the clocks may part and still be two clocks that run at their own speed.
+/// Clock divergence up to this is drift; beyond it, the wall clock was set.
 const MOST_DRIFT: u64 = NANOS_PER_MINUTE;
 
-/// The place of a span in a ring of `SPANS`.
+/// Index of a span in a ring buffer of `SPANS`.
 fn place<const SPANS: usize>(span: u64) -> usize {
     usize::try_from(span % SPANS as u64).unwrap_or(0)
 }
 
-/// Sums by minutes, the latest few of them.
+/// Ring buffer of sums per minute.
 #[derive(Clone, Debug)]
 struct Minutes {
     sums: [Money; MINUTES_KEPT],
-    /// The number of the latest minute.
     latest: u64,
 }
 
@@ -41,7 +40,7 @@ impl Minutes {
         Self { sums: [Money::ZERO; MINUTES_KEPT], latest }
     }
 
-    /// Moves on to `minute`, forgetting what it replaces, and adds to it.
+    /// Advances to `minute`, clearing the buckets that it reuses, and adds to it.
     fn add(&mut self, amount: Money, minute: u64) {
         if minute.saturating_sub(self.latest) >= MINUTES_KEPT as u64 {
             self.sums = [Money::ZERO; MINUTES_KEPT];
@@ -55,30 +54,28 @@ impl Minutes {
         *sum = sum.saturating_add(amount);
     }
 
-    /// The sum of a minute that is still kept.
+    /// The sum of a minute, or zero if it is no longer kept.
     fn of(&self, minute: u64) -> Money {
         let is_kept = minute <= self.latest && self.latest - minute < MINUTES_KEPT as u64;
         if is_kept { self.sums[place::<MINUTES_KEPT>(minute)] } else { Money::ZERO }
     }
 }
 
-/// What an hour of the calendar cost.
+/// The cost of one wall-clock hour.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hour {
-    /// Counted from 1970.
+    /// Hours since 1970.
     number: u64,
     cost: Money,
-    /// Seen from its beginning to its end.
+    /// Observed from beginning to end.
     is_whole: bool,
 }
 
-/// Hours of the calendar, each in the place of its number, so that a calendar that goes back finds its way.
+/// Ring buffer of wall-clock hours, indexed by hour number, so that a clock set back finds its hour again.
 #[derive(Clone, Debug)]
 struct Hours {
     hours: [Hour; HOURS_KEPT],
-    /// The hour that is now.
     current: u64,
-    /// When we last looked.
     seen: Now,
 }
 
@@ -105,7 +102,7 @@ impl Hours {
         let number = now.utc.as_nanos() / NANOS_PER_HOUR;
         let expected = self.seen.utc.as_nanos().saturating_add(nanos(now.monotonic - self.seen.monotonic));
         let was_set = expected.abs_diff(now.utc.as_nanos()) > MOST_DRIFT;
-        // A moment that comes a little late belongs to the present hour.
+        // A slightly late timestamp counts towards the present hour.
         if was_set || number > self.current {
             self.seen = now;
         }
@@ -116,21 +113,21 @@ impl Hours {
             }
             return;
         }
-        // Hours in which nobody looked cost nothing.
+        // Hours without any record cost nothing.
         let first = self.current.max(number.saturating_sub(HOURS_KEPT as u64));
         for number in first.saturating_add(1)..=number {
             self.begin(number, true);
         }
     }
 
-    /// What an hour cost that we have seen from its beginning to its end.
+    /// The cost of an hour that was observed in full and has ended.
     fn known(&self, number: u64) -> Option<Money> {
         let hour = self.hours[place::<HOURS_KEPT>(number)];
         (hour.number == number && hour.is_whole && number != self.current).then_some(hour.cost)
     }
 }
 
-/// How fast money goes.
+/// Measures how fast a budget is spent: rate, projection and the usual cost of an hour.
 #[derive(Clone, Debug)]
 pub struct SpendPace {
     began: Timestamp,
@@ -139,20 +136,20 @@ pub struct SpendPace {
 }
 
 impl SpendPace {
-    /// Nothing spent yet.
+    /// Starts with nothing spent.
     #[must_use]
     pub fn new(now: Now) -> Self {
         let minute = now.monotonic.as_nanos() / NANOS_PER_MINUTE;
         Self { began: now.monotonic, minutes: Minutes::new(minute), hours: Hours::new(now) }
     }
 
-    /// Spent this much. Nothing is an amount, too: it says that time has passed.
+    /// Records spend. An amount of zero is meaningful: it records that time has passed.
     pub fn record(&mut self, amount: Money, now: Now) {
         self.minutes.add(amount, now.monotonic.as_nanos() / NANOS_PER_MINUTE);
         self.hours.add(amount, now);
     }
 
-    /// What was spent in the sixty minutes up to now. They begin within a minute, of which the part counts that they have.
+    /// Spend of the sixty minutes before `now`. The first minute counts in proportion to its overlap.
     #[must_use]
     pub fn last_hour(&self, now: Timestamp) -> Money {
         let minute = now.as_nanos() / NANOS_PER_MINUTE;
@@ -162,15 +159,15 @@ impl SpendPace {
         whole.saturating_add(part(first, NANOS_PER_MINUTE - into_minute, NANOS_PER_MINUTE))
     }
 
-    /// What an hour comes to at the rate of the last one. While less than an hour is known, what is known is stretched.
+    /// The hourly spend rate. With less than an hour observed, the observed part is extrapolated.
     #[must_use]
     pub fn hourly_rate(&self, now: Timestamp) -> Money {
         let known = nanos(now - self.began).clamp(LEAST_KNOWN, NANOS_PER_HOUR);
         part(self.last_hour(now), NANOS_PER_HOUR, known)
     }
 
-    /// Where the day ends that has cost `posted` so far: the larger of what the last hour's rate brings and what the same
-    /// hours of the last seven days brought, as far as they are known.
+    /// Projected spend of the day that has posted `posted` so far: the larger of the forecast by the last hour's rate
+    /// and the forecast by the same hours of the last seven days, as far as these are known.
     #[must_use]
     pub fn projected(&self, posted: Money, now: Now) -> Money {
         let rate = self.hourly_rate(now.monotonic);
@@ -187,8 +184,8 @@ impl SpendPace {
         posted.saturating_add(by_rate.max(rest_of_hour.saturating_add(later)))
     }
 
-    /// What the sixty minutes up to now usually cost: the average of the same time on those of the last seven days that
-    /// are known. `None` while fewer than `days` are.
+    /// The usual cost of the sixty minutes before `now`: the average of the same time on the known days among the last
+    /// seven. `None` while fewer than `days` are known.
     #[must_use]
     pub fn usual_hour(&self, now: UtcTime, days: u64) -> Option<Money> {
         let hour = now.as_nanos() / NANOS_PER_HOUR;
@@ -201,7 +198,7 @@ impl SpendPace {
         Some(of_this.saturating_add(of_last))
     }
 
-    /// The average of this hour's hour of the day on the seven days before it.
+    /// The average cost of the same hour of the day on the seven days before.
     fn usual(&self, hour: u64) -> Option<Money> {
         let known = || (1..=7).filter_map(|days| self.hours.known(hour.checked_sub(days * HOURS_PER_DAY)?));
         let days = u64::try_from(known().count()).unwrap_or(0);
@@ -217,7 +214,7 @@ impl SpendPace {
     }
 }
 
-/// `amount × numerator ÷ denominator`, at most the largest amount.
+/// `amount * numerator / denominator`, saturating.
 fn part(amount: Money, numerator: u64, denominator: u64) -> Money {
     let product = u128::from(amount.as_nanos()) * u128::from(numerator) / u128::from(denominator.max(1));
     Money::from_nanos(u64::try_from(product).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! Conversations, and how those that ended are forgotten.
+//! Token usage of sessions, with eviction of idle ones.
 
 use super::account::SessionTokens;
 use super::entry::Reservation;
@@ -14,11 +14,11 @@ struct Session {
     used: Duration,
 }
 
-/// What conversations have used. They are forgotten a few at a time, in rounds.
+/// All known sessions. Eviction scans them incrementally, a few per call.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     all: BTreeMap<u64, Session>,
-    /// Where the round goes on, if one is under way.
+    /// Where the current eviction scan continues, if one is in progress.
     next: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Sessions {
         });
     }
 
-    /// What was charged at its worst has used this after all.
+    /// Replaces a worst-case charge by the actual usage.
     pub(super) fn correct(&mut self, reservation: &Reservation, usage: Usage, uptime: Uptime) {
         self.change(reservation, uptime, |tokens| {
             tokens.input = tokens.input.saturating_sub(reservation.input).saturating_add(usage.total_input());
@@ -56,18 +56,17 @@ impl Sessions {
         let session = self.all.entry(number).or_default();
         session.used = uptime.get();
         how(&mut session.tokens);
-        // Names come from outside. Who used nothing leaves nothing behind.
+        // Session ids come from outside: entries without any usage are removed, so that made-up ids cannot fill the
+        // memory.
         if session.tokens == SessionTokens::default() {
             self.all.remove(&number);
         }
     }
 
-    /// Where the round goes on, if one is under way.
     pub(super) const fn round(&self) -> Option<u64> {
         self.next
     }
 
-    /// All conversations as plain values.
     pub(super) fn saved(&self) -> Vec<SavedSession> {
         let saved = |(number, session): (&u64, &Session)| SavedSession {
             session: *number,
@@ -94,7 +93,7 @@ impl Sessions {
         Ok(Self { all, next: round })
     }
 
-    /// Whether every conversation holds what its open reservations come to.
+    /// Checks that every session holds exactly the sum of its open reservations.
     pub(super) fn check<'a>(&self, open: impl Iterator<Item = &'a Reservation>) -> Result<(), SnapshotError> {
         let mut held: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for one in open {
@@ -115,12 +114,12 @@ impl Sessions {
         }
     }
 
-    /// Begins to look for what can be forgotten, unless that is under way.
+    /// Starts an eviction scan unless one is in progress.
     pub(super) fn begin_round(&mut self) {
         self.next.get_or_insert(0);
     }
 
-    /// Looks at a few and forgets those that nobody has used for long.
+    /// Continues the scan over a few sessions and evicts those that are idle and hold nothing.
     pub(super) fn sweep(&mut self, uptime: Uptime) {
         let Some(from) = self.next.take() else { return };
         let mut old = Vec::new();

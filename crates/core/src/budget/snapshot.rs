@@ -1,12 +1,12 @@
-//! Books as plain values, so that a journal need not reach back to the first day.
+//! Snapshots of the books, so that a journal can be truncated.
 //!
-//! Whoever keeps a journal writes a snapshot now and then and forgets the entries before it. Books that are made from it
-//! go on as if they had never stopped. A snapshot that does not add up is refused as a whole: money that nobody can account
-//! for is worse than a book that does not open.
+//! The owner of a journal writes a snapshot from time to time and drops the entries before it. Books restored from a
+//! snapshot continue as if they had never stopped. An inconsistent snapshot is rejected as a whole: money that cannot
+//! be accounted for is worse than a book that does not open.
 //!
-//! **What does not survive.** Moments belong to the clock of one process. Open reservations keep theirs and are to be given
-//! up when the rest of the journal has been read; how long a node's lease lasts is not written down, so that nothing is
-//! spent from it until it is renewed; and what an authority has lent gets a fresh term.
+//! **What does not survive.** Monotonic timestamps are valid in one process only. Open reservations keep theirs and
+//! must be expired once the rest of the journal has been replayed. The end of a node's lease is not saved, so that
+//! nothing is spent from it until it is renewed. Leases that the authority has lent get a fresh term.
 
 use super::account::{Account, SessionTokens};
 use super::entry::{Reservation, ReservationId};
@@ -15,144 +15,144 @@ use crate::money::Money;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// All that a [`BudgetBook`](super::BudgetBook) knows.
+/// The complete state of a [`BudgetBook`](super::BudgetBook).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetSnapshot {
-    /// The number of the next reservation.
+    /// Number of the next reservation.
     pub next: u64,
-    /// How long the book had been in use. Last uses are told on the same scale.
+    /// How long the book had been in use; `used` fields are on the same scale.
     pub uptime: Duration,
-    /// When it looks next for what can be forgotten.
+    /// Uptime at which the next eviction scan is due.
     pub next_look: Duration,
-    /// The conversation at which the present round of forgetting goes on, if one is under way.
+    /// Session at which the current eviction scan continues, if one is in progress.
     pub session_round: Option<u64>,
-    /// Its days.
+    /// Ledgers per day.
     pub days: Vec<SavedDay>,
-    /// Its conversations.
+    /// Token usage per session.
     pub sessions: Vec<SavedSession>,
     /// Reservations that are open.
     pub open: Vec<Reservation>,
-    /// Reservations that were charged at their worst, and may turn out cheaper.
+    /// Expired reservations, charged at their worst case, whose actual cost may still arrive.
     pub given_up: Vec<Reservation>,
 }
 
-/// One day of a snapshot.
+/// The ledger of one day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedDay {
-    /// Counted from 1970.
+    /// Days since 1970.
     pub day: u64,
-    /// When it was last used.
+    /// Uptime at the last use.
     pub used: Duration,
-    /// What each tier has spent and holds.
+    /// Account of each tier.
     pub tiers: [Account; 3],
-    /// What calls of each tier have cost beyond what was reserved for them.
+    /// Cost above the reserved amount, per tier.
     pub overrun: [Money; 3],
-    /// What each caller has.
+    /// Account of each caller.
     pub callers: Vec<SavedCaller>,
-    /// The leases of the node.
+    /// Leases held by the node.
     pub leases: Vec<SavedHolding>,
 }
 
-/// One caller's day.
+/// One caller's account of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedCaller {
-    /// Who.
+    /// The caller's number.
     pub caller: u64,
-    /// What the caller has spent and holds.
+    /// What the caller has posted and holds.
     pub account: Account,
-    /// Somebody was told that the caller stands out.
+    /// The single-source alarm for this caller has been raised.
     pub is_told: bool,
 }
 
-/// A lease as its node sees it, without the moment at which it ends.
+/// A lease held by the node, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedHolding {
-    /// Its name.
+    /// Identifies the lease.
     pub id: LeaseId,
-    /// What was granted in all.
+    /// Total granted.
     pub granted: Money,
-    /// What was given back in all.
+    /// Total given back.
     pub returned: Money,
-    /// What was spent and is held of it.
+    /// What the node has posted and holds against it.
     pub account: Account,
 }
 
-/// One conversation.
+/// Token usage of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedSession {
-    /// Which.
+    /// The session's number.
     pub session: u64,
-    /// When it was last used.
+    /// Uptime at the last use.
     pub used: Duration,
-    /// What it has used and holds.
+    /// Tokens used and held.
     pub tokens: SessionTokens,
 }
 
-/// All that a [`LeaseBook`](super::LeaseBook) knows. What the tiers have lent is the sum of it.
+/// The complete state of a [`LeaseBook`](super::LeaseBook). Sums per tier are recomputed from the leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseSnapshot {
-    /// The latest moment that the book had been told, on the clock on which its leases expire.
+    /// The latest time that the book had seen, on the clock of the leases' expiry.
     pub at: Timestamp,
-    /// How long the book had been in use. Last uses are told on the same scale.
+    /// How long the book had been in use; `used` fields are on the same scale.
     pub uptime: Duration,
-    /// Its days.
+    /// Leases per day.
     pub days: Vec<SavedLentDay>,
 }
 
-/// One day of an authority.
+/// One day of the authority's ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedLentDay {
-    /// Counted from 1970.
+    /// Days since 1970.
     pub day: u64,
-    /// When it was last used.
+    /// Uptime at the last use.
     pub used: Duration,
     /// All leases of the day.
     pub leases: Vec<Lease>,
 }
 
-/// Why a snapshot was refused.
+/// Why a snapshot was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// Something is there more than once.
+    /// An item occurs more than once.
     #[error("the {what} {number} is there twice")]
     Twice {
-        /// What kind of thing.
+        /// Kind of the item.
         what: &'static str,
-        /// Which.
+        /// Number of the item.
         number: u64,
     },
-    /// The lease is there more than once.
+    /// A lease occurs more than once.
     #[error("the lease {0:?} is there twice")]
     LeaseTwice(LeaseId),
-    /// A reservation has a number that the book never gave out.
+    /// A reservation's number is beyond the last one issued.
     #[error("the reservation {} has a number that was never given out", .0.0)]
     NeverGiven(ReservationId),
-    /// No book counts so far.
+    /// The next reservation number is out of range.
     #[error("the next number, {0}, is beyond what a book counts to")]
     NextTooLarge(u64),
-    /// An account says something else than the reservations that it is about.
+    /// An account disagrees with the reservations that it covers.
     #[error("the books of {what} on day {day} are not what its reservations come to")]
     DoesNotAddUp {
-        /// Whose account.
+        /// Kind of the account.
         what: &'static str,
-        /// On which day.
+        /// Day of the account.
         day: u64,
     },
-    /// A conversation says something else than its reservations.
+    /// A session's held tokens disagree with its open reservations.
     #[error("the conversation {0} does not hold what its reservations come to")]
     SessionDoesNotAddUp(u64),
-    /// Sums are beyond what can be counted.
+    /// The sums of a day overflow.
     #[error("the sums of day {0} are more than can be counted")]
     TooMuch(u64),
-    /// A lease of another node or another day, or a lease where there are none.
+    /// A lease of another node or day, or a lease in a book without leases.
     #[error("the lease {0:?} does not belong here")]
     ForeignLease(LeaseId),
-    /// Something was used after the snapshot was made.
+    /// An item was used after the snapshot was taken.
     #[error("the {what} {number} was used later than the book")]
     UsedLater {
-        /// What kind of thing.
+        /// Kind of the item.
         what: &'static str,
-        /// Which.
+        /// Number of the item.
         number: u64,
     },
 }

@@ -1,33 +1,33 @@
-//! How long a book has been in use, and how long it remembers.
+//! Monotonic age of a book, and how long it retains idle entries.
 
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// What nobody has used for this long is forgotten: today, yesterday for those who look back, and some more. It is time
-/// that has passed and not dates that have, so that no calendar, however it is set, makes a spent day new.
+/// Idle entries are evicted after this time: it covers today, yesterday for reports, and a margin. It is elapsed time
+/// and not dates, so that setting the wall clock cannot make a spent day new.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(48 * 3_600);
-/// How often to look for what can be forgotten.
+/// Interval between eviction scans.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(3_600);
-/// How many things are forgotten in one go, so that no request pays for all of yesterday.
+/// Entries evicted per call, so that no single request pays for a whole day.
 pub(super) const SLICE: usize = 64;
 
-/// Time since the first moment that a book was told. Clocks of two processes have nothing in common, so what is read back
-/// from a journal is as old as the reading, and time in which no process ran does not count.
+/// Time since a book first saw a timestamp. Monotonic clocks of two processes are unrelated: entries read back from a
+/// journal are as old as the reading, and time without a running process does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Uptime {
     began: Option<Timestamp>,
-    /// What had passed before this process.
+    /// Uptime of earlier processes.
     before: Duration,
     passed: Duration,
 }
 
 impl Uptime {
-    /// Of a book that had been in use for so long when it was written down.
+    /// Continues from the uptime of a restored book.
     pub(super) const fn since(before: Duration) -> Self {
         Self { began: None, before, passed: before }
     }
 
-    /// The latest moment that the book has been told, if it has been told one by this process.
+    /// The latest timestamp seen in this process, if any.
     pub(super) fn latest(self) -> Option<Timestamp> {
         self.began.map(|began| began + self.passed.saturating_sub(self.before))
     }
@@ -41,7 +41,7 @@ impl Uptime {
         self.passed
     }
 
-    /// Whether something was used too long ago to be remembered.
+    /// Whether an entry last used at `used` is past its retention.
     pub(super) fn has_outlived(self, used: Duration) -> bool {
         self.passed.saturating_sub(used) >= KEPT_FOR
     }

@@ -1,4 +1,4 @@
-//! How old a kept answer may be.
+//! Freshness of cached answers: fresh, stale or expired.
 
 use crate::setting::{SettingError, ordered, positive};
 use crate::time::UtcTime;
@@ -6,23 +6,23 @@ use crate::vocabulary::{Ceiling, Grade};
 use std::fmt;
 use std::time::Duration;
 
-/// How sure an answer is, from nothing to one, in thousandths.
+/// Confidence in an answer between 0 and 1, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Confidence(u16);
 
 impl Confidence {
-    /// An answer from the cache that is not too old.
+    /// A fresh answer from the cache.
     pub const FRESH_CACHE: Self = Self(500);
-    /// An answer from the cache that is older than it should be.
+    /// A stale answer from the cache.
     pub const STALE_CACHE: Self = Self(400);
 
-    /// So many thousandths; more than a thousand are a thousand.
+    /// A confidence in thousandths, capped at 1000.
     #[must_use]
     pub const fn of_thousandths(thousandths: u16) -> Self {
         Self(if thousandths > 1_000 { 1_000 } else { thousandths })
     }
 
-    /// The thousandths.
+    /// The confidence in thousandths.
     #[must_use]
     pub const fn thousandths(self) -> u16 {
         self.0
@@ -35,14 +35,14 @@ impl fmt::Display for Confidence {
     }
 }
 
-/// Settings as somebody wrote them; [`CacheAgeOptions::check`] makes them usable.
+/// Cache age settings before validation; see [`CacheAgeOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheAgeOptions {
-    /// Younger than this it is as good as new.
+    /// Below this age an answer is fresh.
     pub fresh_for: Duration,
-    /// From this age on it is never served.
+    /// From this age on an answer is never served.
     pub keep_for: Duration,
-    /// How far the clock of who stored it may be ahead of ours.
+    /// How far the clock of the node that stored the answer may be ahead of ours.
     pub clock_skew: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Default for CacheAgeOptions {
 }
 
 impl CacheAgeOptions {
-    /// Refuses an answer that is fresh for no time, or for longer than it is kept.
+    /// Fails if answers are fresh for no time, or for longer than they are kept.
     pub fn check(self) -> Result<CacheAges, SettingError> {
         positive("fresh_for", self.fresh_for)?;
         ordered(("fresh_for", self.fresh_for), ("keep_for", self.keep_for))?;
@@ -66,38 +66,40 @@ impl CacheAgeOptions {
     }
 }
 
-/// What lies under the key already.
+/// The cached answer under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptAnswer {
-    /// How strong the model is that gave it.
+    /// The grade of the model that generated it.
     pub grade: Grade,
     /// When it was stored.
     pub stored_at: UtcTime,
 }
 
-/// When the cache is looked at.
+/// When the cache is consulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheSituation {
-    /// Before any model.
+    /// Before any model is called.
     BeforeModels {
-        /// The best that could be asked instead: the plan's ceiling, less the grades whose breakers are open.
+        /// The highest grade that could be called instead: the plan's ceiling, less the grades whose breakers are
+        /// open.
         may_ask: Ceiling,
     },
-    /// The models could not answer.
+    /// After the models have failed.
     ModelsFailed,
 }
 
-/// What a kept answer is good for.
+/// How a cached answer may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheAgeDecision {
     /// Serve it.
     Fresh,
-    /// Serve it as stale, while one request asks the model again: the one that leads the key's flight.
+    /// Serve it as stale, while one request (the leader of the key's single flight) refreshes it:
+    /// stale-while-revalidate.
     StaleWhileRefreshing,
-    /// Serve it as stale and ask nobody: who could be asked is weaker than who gave it, and a weaker answer would not
-    /// be kept in its place. Otherwise every request would ask, and each in vain.
+    /// Serve it as stale and do not refresh it: the models that may be called are weaker than the one that generated
+    /// it, and a weaker answer would not replace it. Otherwise every request would call a model in vain.
     StaleWithoutRefresh,
-    /// Serve it as stale; there is nothing better.
+    /// Serve it as stale, because the models have failed: stale-if-error.
     StaleIfModelsFail,
     /// Do not serve it.
     Gone,
@@ -110,7 +112,7 @@ impl CacheAgeDecision {
         matches!(self, Self::StaleWhileRefreshing | Self::StaleWithoutRefresh | Self::StaleIfModelsFail)
     }
 
-    /// How sure the answer is; none when it is not served.
+    /// Confidence in the answer; `None` if it is not served.
     #[must_use]
     pub const fn confidence(self) -> Option<Confidence> {
         match self {
@@ -123,11 +125,11 @@ impl CacheAgeDecision {
     }
 }
 
-/// How old kept answers may be.
+/// Freshness policy of cached answers.
 ///
-/// Ages are measured on the calendar's clock, because answers are stored by one node and read by another. What was
-/// stored in the future, by more than clocks may differ, is not believed. A stale answer is refreshed only by a model
-/// at least as strong as the one that gave it; when none may be asked, it is served as it is until it is gone.
+/// Ages are measured on the wall clock, because answers are stored by one node and read by another. An answer stored
+/// further in the future than the clock skew allows is not served. A stale answer is refreshed only by a model of at
+/// least the same grade; if none may be called, it is served as it is until it expires.
 ///
 /// ```
 /// use seawall_core::cache_policy::{CacheAgeDecision, CacheAgeOptions, CacheSituation, KeptAnswer};
@@ -152,13 +154,13 @@ pub struct CacheAges {
 }
 
 impl CacheAges {
-    /// The settings it was made of.
+    /// The settings of this policy.
     #[must_use]
     pub const fn options(&self) -> CacheAgeOptions {
         self.options
     }
 
-    /// What a kept answer is good for now.
+    /// How a cached answer may be used now.
     #[must_use]
     pub fn decide(&self, kept: &KeptAnswer, now: UtcTime, situation: CacheSituation) -> CacheAgeDecision {
         if !self.is_alive(kept, now) {
@@ -174,7 +176,7 @@ impl CacheAges {
         }
     }
 
-    /// Whether a kept answer could still be served in some situation.
+    /// Whether a cached answer could still be served in some situation.
     #[must_use]
     pub fn is_alive(&self, kept: &KeptAnswer, now: UtcTime) -> bool {
         let (age, ahead) = (now.since(kept.stored_at), kept.stored_at.since(now));

@@ -1,20 +1,20 @@
-//! Who asks the model when many want to know the same.
+//! Single flight: when many requests need the same answer, one calls the model and the others wait.
 //!
-//! The first who asks for a key leads: it calls the model. Who asks for the same key meanwhile waits for the leader's
-//! answer, for a share of the time it has. What happens next is a table:
+//! The first request for a key becomes the leader and calls the model. Further requests for the same key wait for the
+//! leader's answer, for a share of their remaining time. What happens next is a table:
 //!
-//! | event | the leader | those who wait |
+//! | event | the leader | the waiters |
 //! | --- | --- | --- |
 //! | the leader answered | is done | all get the answer |
-//! | the leader failed, or its answer must not be shared | is done | the first who may still wait leads; once that has happened `most_promotions` times, all go to their next rung |
-//! | the leader left (its caller went away) | is done | the first who may still wait leads; it does not count |
-//! | who was made leader has not heard of it: it [leaves](Flights::leave), or its [timer rings](Flights::stop_waiting) | left, or is told to lead | as above, or go on waiting |
-//! | the leader says nothing for `most_lead` | loses the lead to the next who asks | go on waiting |
-//! | a wait has ended | goes on | the first `most_alone` that still have time ask the model themselves; the others go to their next rung |
+//! | the leader failed, or its answer must not be shared | is done | the first that may still wait is promoted to leader; after `most_promotions` promotions all go to their next rung |
+//! | the leader left (its caller disconnected) | is done | the first that may still wait is promoted; this does not count |
+//! | a promoted leader is not aware of it yet: it [leaves](Flights::leave), or its [wait times out](Flights::stop_waiting) | left, or is instructed to lead | as above, or keep waiting |
+//! | the leader has not reported for `most_lead` | loses the lead to the next request for the key | keep waiting |
+//! | a wait timed out | continues | the first `most_alone` with time left call the model themselves; the others go to their next rung |
 //!
-//! Keys of different callers differ, so that nobody ever waits for another's private answer; and each grade of model
-//! has its own flight, so that nobody waits for less than they may have. Memory is bounded: beyond
-//! `most_flights` keys or `most_waiters` waiting, who asks goes alone.
+//! Keys of different callers differ, so that a request never waits for another caller's private answer; and each grade
+//! has its own flight, so that a request never waits for a lower grade than it may have. Memory is bounded: beyond
+//! `most_flights` keys or `most_waiters` waiters, a request proceeds without coordination.
 
 use super::CacheKey;
 use super::waiters::{Waiter, Waiters};
@@ -25,101 +25,101 @@ use crate::vocabulary::Grade;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is asked for: an answer, and how strong a model is to give it. Who may have the strong model does not wait for
-/// the fast one's answer.
+/// The answer that is requested, and the grade of the model that generates it. A request that may use the strong model
+/// does not wait for the fast one's answer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlightKey {
-    /// Where the answer will be kept.
+    /// The cache key of the answer.
     pub key: CacheKey,
-    /// Who is asked for it.
+    /// The grade of the model that is called.
     pub grade: Grade,
 }
 
-/// One request that asks. Each has its own number.
+/// Identifies one request; unique per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asker(pub u64);
 
-/// What who asks should do.
+/// What a request should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlightDecision {
     /// Call the model, and report how that ended.
     Lead,
-    /// Wait for the leader, until then.
+    /// Wait for the leader.
     Wait {
-        /// When to stop waiting and say so.
+        /// When to stop waiting and call [`Flights::stop_waiting`].
         until: Timestamp,
     },
-    /// Call the model without regard to others, and report nothing.
+    /// Call the model without coordination, and report nothing.
     Alone(AloneReason),
 }
 
-/// Why somebody asks without regard to others.
+/// Why a request proceeds without coordination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AloneReason {
-    /// As many keys are asked for as are kept.
+    /// The maximum number of flights is reached.
     TooManyFlights,
-    /// As many wait as may.
+    /// The maximum number of waiters is reached.
     TooManyWaiters,
 }
 
 /// How a leader's call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderEnd {
-    /// There is an answer that all who wait may have.
+    /// With an answer that all waiters may have.
     Answered,
-    /// There is none, or it is cut, refused or personal.
+    /// Without an answer, or with one that is cut off, refused or personal.
     Failed,
-    /// The leader's own caller went away. Says nothing about the model.
+    /// The leader's own caller disconnected. This carries no information about the model.
     Left,
 }
 
-/// What to tell those who wait.
+/// What to do with the waiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandingDecision {
-    /// Nobody waits.
+    /// There are no waiters.
     Nobody,
-    /// These get the answer.
+    /// Pass the answer to these requests.
     Share(Vec<Asker>),
-    /// This one leads now; the others go on waiting.
+    /// This request leads now; the others keep waiting.
     Promote(Asker),
-    /// These go to their next rung: the models have just failed at this very question.
+    /// These requests go to their next rung: the models have just failed on this question.
     Release(Vec<Asker>),
-    /// Who reports does not lead (any more); nothing changes for the others.
+    /// The reporting request is not (or no longer) the leader; nothing changes for the others.
     NotLeading,
 }
 
-/// What to do when a wait has ended.
+/// What to do when a wait has timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitDecision {
-    /// It has not ended yet.
+    /// The wait has not ended yet.
     GoOnWaiting {
-        /// When it will.
+        /// When it ends.
         until: Timestamp,
     },
-    /// The leader is gone and who asks has its place: call the model, and report how that ended.
+    /// The former leader is gone and this request was promoted: call the model, and report how that ended.
     Lead,
-    /// Call the model oneself.
+    /// Call the model without coordination.
     Alone,
     /// Leave the model to the leader, and answer from the next rung.
     NextRung,
 }
 
-/// Settings as somebody wrote them; [`FlightOptions::check`] makes them usable.
+/// Settings before validation; see [`FlightOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlightOptions {
-    /// The share of the time left that may be spent waiting.
+    /// Share of the remaining time that may be spent waiting, in percent.
     pub wait_percent: f64,
-    /// No wait is longer than this.
+    /// Maximum wait.
     pub most_wait: Duration,
-    /// A leader that says nothing for so long is taken for lost.
+    /// A leader that has not reported for this long is presumed lost.
     pub most_lead: Duration,
-    /// How many may lead after a leader that failed.
+    /// Promotions after leaders that failed.
     pub most_promotions: u32,
-    /// How many may ask themselves after waiting in vain.
+    /// Waiters per flight that may call the model themselves after a timeout.
     pub most_alone: u32,
-    /// Keys that are asked for at the same time.
+    /// Maximum number of concurrent flights.
     pub most_flights: usize,
-    /// Askers that wait at the same time, over all keys.
+    /// Maximum number of waiters over all flights.
     pub most_waiters: usize,
 }
 
@@ -139,7 +139,7 @@ impl Default for FlightOptions {
 }
 
 impl FlightOptions {
-    /// Refuses waits and bounds of nothing.
+    /// Fails on durations and bounds of zero.
     pub fn check(self) -> Result<Flights, SettingError> {
         let wait_share = Ratio::percent("wait_percent", self.wait_percent)?;
         positive("most_wait", self.most_wait)?;
@@ -166,7 +166,7 @@ impl Flight {
     }
 }
 
-/// The keys that are being asked for, and who waits for them.
+/// All flights and their waiters.
 ///
 /// ```
 /// use seawall_core::cache_policy::*;
@@ -195,14 +195,14 @@ pub struct Flights {
     options: FlightOptions,
     wait_share: Ratio,
     flights: BTreeMap<FlightKey, Flight>,
-    /// Over all flights.
+    /// Waiters over all flights.
     waiting: usize,
-    /// Lost leaders are looked for at most once a second, or a full table would be searched by every request.
+    /// Lost leaders are swept at most once a second; otherwise every request would scan a full table.
     next_sweep: Timestamp,
 }
 
 impl Flights {
-    /// Somebody wants an answer that is not in the cache. Asking twice changes nothing.
+    /// Registers a request for an answer that is not in the cache. Idempotent.
     pub fn ask(
         &mut self,
         key: &FlightKey,
@@ -240,7 +240,7 @@ impl Flights {
         FlightDecision::Lead
     }
 
-    /// The leader's call has ended.
+    /// Reports that the leader's call has ended.
     pub fn end(&mut self, key: &FlightKey, leader: Asker, how: LeaderEnd, now: Timestamp) -> LandingDecision {
         let Some(flight) = self.flights.get_mut(key).filter(|flight| flight.leader == leader) else {
             return LandingDecision::NotLeading;
@@ -269,9 +269,9 @@ impl Flights {
         }
     }
 
-    /// The timer of somebody who waits has rung. Who leads by now is told so, or nobody would ask the model until the
-    /// lead is lost. Who is not known any more goes to the next rung; so does who has no time left for a model, without
-    /// taking the place of another who has.
+    /// Handles the timeout of a waiter. A waiter that was promoted meanwhile is instructed to lead; otherwise no
+    /// request would call the model until the lead expires. An unknown request goes to the next rung; so does one
+    /// without time left for a model, without using up one of the `most_alone` calls.
     pub fn stop_waiting(&mut self, key: &FlightKey, asker: Asker, now: Timestamp) -> WaitDecision {
         let Some(flight) = self.flights.get_mut(key) else { return WaitDecision::NextRung };
         if flight.leader == asker {
@@ -290,8 +290,9 @@ impl Flights {
         WaitDecision::Alone
     }
 
-    /// Somebody has gone away, whether it waited or led. Who was made leader may not know of it yet: the lead passes
-    /// on as if it had said [`LeaderEnd::Left`], and the others are to be told what this answers.
+    /// Removes a request that has disconnected, whether it waited or led. It may have been promoted without being
+    /// aware of it: the lead then passes on as with [`LeaderEnd::Left`], and the result must be applied to the
+    /// waiters.
     pub fn leave(&mut self, key: &FlightKey, asker: Asker, now: Timestamp) -> LandingDecision {
         if let Some(flight) = self.flights.get_mut(key)
             && flight.waiters.remove(asker)
@@ -301,19 +302,19 @@ impl Flights {
         self.end(key, asker, LeaderEnd::Left, now)
     }
 
-    /// Keys that are being asked for.
+    /// Number of flights.
     #[must_use]
     pub fn len(&self) -> usize {
         self.flights.len()
     }
 
-    /// Whether nothing is being asked for.
+    /// Whether there are no flights.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.flights.is_empty()
     }
 
-    /// Askers that wait, over all keys.
+    /// Number of waiters over all flights.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.waiting
@@ -323,14 +324,14 @@ impl Flights {
         Duration::from_nanos(self.wait_share.of(nanos(left))).min(self.options.most_wait)
     }
 
-    /// Ends a flight; who waited for it, in order.
+    /// Ends a flight and returns its waiters in order.
     fn remove(&mut self, key: &FlightKey) -> Vec<Asker> {
         let waiters = self.flights.remove(key).map(|flight| flight.waiters).unwrap_or_default();
         self.waiting -= waiters.len();
         waiters.iter().map(|waiter| waiter.asker).collect()
     }
 
-    /// Forgets flights whose leader is lost and for which nobody may still wait.
+    /// Removes flights whose leader is lost and that have no waiter within its wait.
     fn sweep(&mut self, now: Timestamp) {
         if now < self.next_sweep {
             return;

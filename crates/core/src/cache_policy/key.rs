@@ -1,28 +1,29 @@
-//! What an answer is kept under.
+//! Cache keys.
 
 use super::scope::{Question, ScopeDecision};
 use super::text::normalise;
 
-/// What else an answer depends on.
+/// What an answer depends on besides the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyParts<'a> {
-    /// The route that the request came in on.
+    /// The route of the request.
     pub route: &'a str,
-    /// The caller's locale; the case of its letters does not matter.
+    /// The caller's locale, compared without case.
     pub locale: &'a str,
-    /// The version of the prompt.
+    /// Version of the prompt.
     pub prompt_version: &'a str,
-    /// The version of what is sold, and at which price.
+    /// Version of the catalogue and its prices.
     pub catalogue_version: &'a str,
 }
 
-/// The name of a place in the cache, as bytes that a store may hash as it likes.
+/// A cache key, as bytes that a store may hash as it likes.
 ///
-/// One byte for the version of this encoding (1), one for the namespace (0 public, 1 one caller's), then caller, route,
-/// locale, intent, normalised text, history, prompt version and catalogue version, each behind its length in eight
-/// bytes, so that no field can pretend to be another. The grade is no part of it: it is kept with the answer.
+/// One byte for the version of this encoding (1), one for the namespace (0 public, 1 private), then caller, route,
+/// locale, intent, normalised text, history, prompt version and catalogue version, each prefixed by its length in
+/// eight bytes, so that no field can be mistaken for another. The grade is not part of the key: it is stored with the
+/// answer.
 ///
-/// A public key can only be had for a question that may be public; nobody can ask for one.
+/// A public key exists only for a question that may be public; callers cannot request one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(Box<[u8]>);
 
@@ -31,14 +32,13 @@ const PUBLIC: u8 = 0;
 const PRIVATE: u8 = 1;
 
 impl CacheKey {
-    /// Where an answer to this question may lie. None when it is private and the caller has no name.
+    /// The key for looking up an answer to this question. `None` if it is private and the caller is anonymous.
     #[must_use]
     pub fn of(question: &Question<'_>, caller: &str, parts: &KeyParts<'_>) -> Option<Self> {
         Self::within(question.scope(), question, caller, parts)
     }
 
-    /// Where this answer may be kept. It differs from where the question was looked up when the answer turned out to
-    /// be personal.
+    /// The key for storing this answer. It differs from the lookup key if the answer turned out to be personal.
     #[must_use]
     pub fn for_answer(
         question: &Question<'_>,
@@ -79,13 +79,13 @@ impl CacheKey {
         Some(Self(bytes.into()))
     }
 
-    /// The bytes.
+    /// The encoded key.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether everybody who asks the same has this key.
+    /// Whether the key is shared by all callers that ask the same question.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.0.get(1) == Some(&PUBLIC)

@@ -1,18 +1,17 @@
-//! The rules of keeping answers: who may see one, what it is kept under, how old it may be, what may replace it, and
-//! who asks the model when many want to know the same.
+//! Policy of the answer cache: scope, keys, freshness, storing and single flight.
 //!
-//! **When it acts.** Before a model is asked: a [`CacheKey`] says where an answer might lie, [`CacheAges::decide`]
-//! whether it may still be served, [`Flights::ask`] whether to ask the model or to wait for somebody who does. After a
-//! clean answer: [`StoreRule::decide`] says whether it is kept, and [`CacheKey::for_answer`] for whom.
+//! **When it acts.** Before a model is called: [`CacheKey`] gives the key to look up, [`CacheAges::decide`] whether a
+//! cached answer may still be served, [`Flights::ask`] whether to call the model or to wait for a request that already
+//! does. After a complete answer: [`StoreRule::decide`] decides whether it is stored, and [`CacheKey::for_answer`]
+//! under which key.
 //!
-//! **Who sees what.** An answer is for everybody only if the question is of a kind that everybody asks (a frequent
-//! question, a search, a product, an offer), nothing was said before it, nothing of the caller's account went into it,
-//! and neither it nor the answer looks [personal](personal_data). Advice on what to read is not among the kinds: what
-//! it was based on cannot be seen from its text. All else is kept for its caller alone, together with what was said
-//! before.
+//! **Who sees what.** An answer is public only if the intent has the same answer for all callers (FAQ, search,
+//! product, promotion), there is no earlier turn, no account data went into the prompt, and neither the question nor
+//! the answer contains [personal data](personal_data). Recommendations are never public: what they were based on
+//! cannot be seen from their text. All other answers are private to their caller, and keyed by the history as well.
 //!
-//! **What it will not do.** It stores nothing and hashes nothing: a key is plain bytes, and a store hashes them as it
-//! likes. The detector of personal data is cheap and errs on the private side; [`personal_data`] says what it misses.
+//! **What it does not do.** It stores nothing and hashes nothing: a key is plain bytes, and a store hashes them as it
+//! likes. The detector of personal data is cheap and errs on the private side; [`personal_data`] lists what it misses.
 //!
 //! ```
 //! use seawall_core::cache_policy::{CacheKey, KeyParts, Question};

@@ -1,23 +1,23 @@
-//! People who are addressed or introduced by name.
+//! Detects people addressed or introduced by name.
 
-/// What introduces somebody.
+/// Phrases that introduce a person.
 const NAME_WORDS: [&str; 8] =
     ["と申します", "私の名前", "わたしの名前", "僕の名前", "my name is", "dear mr", "dear ms", "dear mrs"];
 
-/// A form of address that follows a name.
+/// An honorific that follows a name.
 struct Honorific {
     word: &'static str,
-    /// Words that it follows without addressing anybody by name.
+    /// Words before it that are not names.
     ordinary: &'static [&'static str],
-    /// What follows it where it is the beginning of another word.
+    /// What follows it if it is the beginning of another word.
     goes_on: &'static [&'static str],
-    /// Whether a name in hiragana may stand before it. Where it is one character of a word, it does not.
+    /// Whether a name in hiragana may stand before it. Not for single kanji, which may be part of a word.
     after_hiragana: bool,
-    /// What follows it, after hiragana, where it is the end of one word and the beginning of another.
+    /// What follows it, after hiragana, if it is the end of one word and the beginning of another.
     ends_word: &'static [&'static str],
 }
 
-/// One's own family. Of one kanji alone it might be the end of a name: 秩父さん.
+/// Family terms. A single kanji alone could be the end of a name: 秩父さん.
 const FAMILY: [&str; 20] = [
     "お父",
     "お母",
@@ -143,12 +143,12 @@ const HONORIFICS: [Honorific; 7] = [
     },
 ];
 
-/// Kanji that く makes a verb of: いつ届くんですか.
+/// Kanji that form a verb with く: いつ届くんですか.
 const VERBS: &str = "届続付着聞書行歩動働開空置引弾描磨泣鳴効聴抜省巻向説除驚頂招輝炊吹拭敷解焼乾沸咲";
 
-/// Forms of address that a name follows, and greetings that one may follow.
+/// Titles that precede a name, and greetings that a name may follow.
 const GREETINGS: [&str; 7] = ["mr", "mrs", "ms", "dear", "hi", "hello", "hey"];
-/// What follows a greeting with a capital letter and is no name.
+/// Capitalised words after a greeting that are not names.
 const NO_NAMES: [&str; 61] = [
     "a",
     "again",
@@ -212,10 +212,10 @@ const NO_NAMES: [&str; 61] = [
     "why",
     "you",
 ];
-/// Marks that may stand between a greeting and a name.
+/// Maximum number of punctuation marks between a greeting and a name.
 const MOST_MARKS: usize = 3;
 
-/// Whether somebody is addressed or introduced by name. Both texts are the same one, the second in small letters.
+/// Whether a person is addressed or introduced by name. Both texts are the same, the second in lower case.
 pub(super) fn names_somebody(cased: &str, folded: &str) -> bool {
     NAME_WORDS.iter().any(|word| folded.contains(word))
         || HONORIFICS.iter().any(|honorific| honorific.addresses(folded))
@@ -249,13 +249,13 @@ fn is_kanji(character: char) -> bool {
     ('\u{4E00}'..='\u{9FFF}').contains(&character)
 }
 
-/// Whether the last character is a verb's, and the only kanji: of 田中くん and 届くん, the second.
+/// Whether the last character is a verb's and the only kanji: true for 届くん, not for 田中くん.
 fn ends_in_one_verb(text: &str) -> bool {
     let mut last = text.chars().rev();
     last.next().is_some_and(|last| VERBS.contains(last)) && !last.next().is_some_and(is_kanji)
 }
 
-/// Whether there is a `tanaka-san`.
+/// Whether the text contains a romanised honorific such as `tanaka-san`.
 fn has_romanised_honorific(text: &str) -> bool {
     ["-san", "-sama", "-kun", "-chan"].iter().any(|honorific| {
         text.match_indices(honorific).any(|(at, word)| {
@@ -270,7 +270,7 @@ fn has_romanised_honorific(text: &str) -> bool {
 fn greets(text: &str) -> bool {
     let mut greeted = false;
     let mut marks = 0;
-    // Pieces end with the mark after them, so that one which is only a mark is a further one.
+    // A piece includes the mark after it, so that a piece that is only a mark counts as a further one.
     for piece in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’') {
         let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
         let mark = piece.chars().next_back().filter(|last| !last.is_alphanumeric());

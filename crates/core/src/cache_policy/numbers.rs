@@ -1,25 +1,25 @@
-//! Numbers that mean something to somebody.
+//! Detects numbers that identify a person or an order.
 //!
-//! Two kinds of marks stand between the digits of one number. Hyphens, blanks and the like always do. A comma, a colon, a
-//! middle dot and a tilde also stand in amounts, lists and times, so that they join digits only where they stand alone
-//! between two, and what reads as an amount or as times is no number of anybody.
+//! Two kinds of separators occur between the digits of one number. Hyphens, blanks and the like always join digits. A
+//! comma, a colon, a middle dot and a tilde also occur in amounts, lists and times, so that they join digits only
+//! where they stand alone between two; and a run that reads as an amount or as times is not an identifying number.
 
 use super::personal::PersonalData;
 
-/// So many digits in a row, separators left out, are a number that means something to somebody.
+/// Digits in a row, ignoring separators, from which a number counts as identifying.
 const LONG_NUMBER: usize = 7;
-/// So many after a number sign, or beside a word such as 注文.
+/// The same after a number sign, or next to a word such as 注文.
 const MARKED_NUMBER: usize = 4;
-/// So many in one word with letters.
+/// The same in one word with letters.
 const MIXED_NUMBER: usize = 5;
-/// Separators that may stand between two digits of one number, as in `03 - 1234`.
+/// Maximum number of separators between two digits of one number, as in `03 - 1234`.
 const MOST_SEPARATORS: usize = 3;
 /// Digits of an hour, a minute, or a volume in a list.
 const PAIR: usize = 2;
 /// Digits between the commas of an amount.
 const THOUSANDS: usize = 3;
 
-/// Words whose number is somebody's.
+/// Words whose number identifies an order or a person.
 const OWNED_WORDS: [&str; 22] = [
     "注文",
     "予約",
@@ -46,9 +46,9 @@ const OWNED_WORDS: [&str; 22] = [
 ];
 /// What may stand between such a word and its number.
 const LINKS: [&str; 10] = ["番号", "は", "が", "の", "コード", "number", "no", "id", "is", "nr"];
-/// What stands between a number and such a word that follows it.
+/// What may stand between a number and such a word after it.
 const LINKS_BACK: [&str; 4] = ["番の", "の", "番", ""];
-/// What makes a number an amount: 注文5000円以上.
+/// Units that make a number an amount: 注文5000円以上.
 const UNITS: [&str; 20] = [
     "円",
     "年",
@@ -72,10 +72,10 @@ const UNITS: [&str; 20] = [
     "jpy",
 ];
 
-/// What stands between two digits.
+/// Separator between two digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joint {
-    /// What nobody writes but inside a number; so many of them.
+    /// Separators that occur only inside numbers, with their count.
     Hard(usize),
     Comma,
     Tilde,
@@ -97,7 +97,7 @@ impl Joint {
         }
     }
 
-    /// What both make together; nothing where they end the number. A comma with a blank after it ends a clause.
+    /// Combines two separators; `None` if together they end the number. A comma followed by a blank ends a clause.
     fn and(self, next: Self) -> Option<Self> {
         match (self, next) {
             (Self::Hard(count), Self::Hard(_)) if count < MOST_SEPARATORS => Some(Self::Hard(count + 1)),
@@ -106,7 +106,7 @@ impl Joint {
     }
 }
 
-/// Digits that belong together, and how they are written.
+/// A run of digits that belong together, and how they are grouped.
 struct Run<'a> {
     text: &'a str,
     start: usize,
@@ -122,7 +122,7 @@ struct Run<'a> {
     split_at_three: bool,
     /// Whether a comma, a colon or the like is among the separators.
     is_soft: bool,
-    /// Whether it may still be an amount or two, such as `1,980~12,980`, and what stood before the present group.
+    /// Whether it may still be an amount or a range of amounts, such as `1,980~12,980`.
     is_amount: bool,
     opened_by: Option<Joint>,
 }
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         };
     }
 
-    /// Takes a separator, and says whether the number may go on after it.
+    /// Adds a separator, and returns whether the number may continue after it.
     fn separate(&mut self, joint: Joint) -> bool {
         self.joint = match self.joint {
             None => Some(joint),
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Whether it stands beside a word whose number is somebody's, and counts nothing.
+    /// Whether it stands next to a word whose number is identifying, and has no unit.
     fn is_owned(&self, before: &str) -> bool {
         let after = self.text.get(self.end..).unwrap_or_default().trim_start();
         if UNITS.iter().any(|unit| after.starts_with(unit)) {
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether a text ends in a word whose number is somebody's, with at most two links after it.
+/// Whether a text ends in a word whose number is identifying, followed by at most two links.
 fn stands_after_owner(text: &str) -> bool {
     let bare = |text: &'_ str| text.trim_end_matches(|c: char| !c.is_alphanumeric()).len();
     let mut rest = text.get(..bare(text)).unwrap_or_default();
@@ -227,7 +227,7 @@ fn stands_after_owner(text: &str) -> bool {
     false
 }
 
-/// The first number that means something to somebody.
+/// The first identifying number in the text.
 pub(super) fn number(text: &str) -> Option<PersonalData> {
     let mut run: Option<Run<'_>> = None;
     for (at, character) in text.char_indices() {
@@ -244,7 +244,7 @@ pub(super) fn number(text: &str) -> Option<PersonalData> {
     run.and_then(Run::meaning)
 }
 
-/// The check digit of payment cards.
+/// The Luhn check of payment cards.
 fn passes_luhn(digits: &[char]) -> bool {
     let mut sum = 0;
     for (place, digit) in digits.iter().rev().enumerate() {

@@ -1,4 +1,4 @@
-//! Whether a text looks as if it were about one person.
+//! Heuristic detector of personal data in a text.
 
 use super::names::names_somebody;
 use super::numbers::{has_mixed_number, number};
@@ -6,19 +6,19 @@ use super::text::in_usual_width;
 use crate::vocabulary::words;
 
 words! {
-    /// What makes a text look personal.
+    /// The kind of personal data found in a text.
     pub enum PersonalData as "personal data" {
         /// An e-mail address.
         Email = "email",
-        /// The number of a payment card.
+        /// A payment card number.
         Card = "card",
         /// A telephone number.
         Phone = "phone",
         /// A postal code.
         PostalCode = "postal_code",
-        /// Another number that means something to somebody, or the mention of one: an order, a customer, a parcel.
+        /// Another identifying number, or the mention of one: an order, a customer, a parcel.
         Number = "number",
-        /// Somebody addressed or introduced by name.
+        /// A person addressed or introduced by name.
         Name = "name",
         /// A street address.
         Address = "address",
@@ -39,17 +39,17 @@ const NUMBER_WORDS: [&str; 10] = [
 ];
 const ADDRESS_WORDS: [&str; 4] = ["丁目", "番地", "住所は", "my address is"];
 
-/// What makes this text look personal, or nothing. Takes time in proportion to the text.
+/// The personal data found in this text, or `None`. Linear in the length of the text.
 ///
-/// It errs on the private side: a hyphenated date, an ISBN and a title such as かぐや様 or Mr. Osomatsu look personal.
-/// That costs a hit; the other mistake would show one customer's answer to another. Full-width and other digits count
-/// as digits.
+/// It errs on the private side: a hyphenated date, an ISBN and a title such as かぐや様 or Mr. Osomatsu count as personal.
+/// A false positive costs a cache hit; a false negative would show one customer's answer to another. Full-width and
+/// other digits count as digits.
 ///
-/// **What it misses.** Names without a form of address, or after one that is not on its lists (`Dr Tanaka`); names in
-/// hiragana before くんです, which reads like the end of a verb; what follows `Hi` in small letters; numbers in kanji or
-/// in words; fewer than seven digits that stand beside no word such as 注文 or `order`; long numbers in pairs, which
-/// read like times; addresses without 丁目 or 番地. Who knows that something of an account went into an answer must say
-/// so: [`Question::uses_account`](super::Question::uses_account).
+/// **What it misses.** Names without an honorific, or with one that is not on its lists (`Dr Tanaka`); names in
+/// hiragana before くんです, which reads like the end of a verb; lower-case names after `Hi`; numbers in kanji or in
+/// words; fewer than seven digits without a word such as 注文 or `order` next to them; long numbers in pairs, which read
+/// like times; addresses without 丁目 or 番地. Code that knows that account data went into an answer must declare it:
+/// [`Question::uses_account`](super::Question::uses_account).
 ///
 /// ```
 /// use seawall_core::cache_policy::{PersonalData, personal_data};

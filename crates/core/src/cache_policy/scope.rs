@@ -1,47 +1,47 @@
-//! Who may see an answer.
+//! Decides whether an answer is public or private to its caller.
 
 use super::personal::{PersonalData, personal_data};
 use crate::vocabulary::Intent;
 
-/// A question, as far as the cache must know it.
+/// The properties of a question that the cache depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// What it is about.
+    /// The intent.
     pub intent: Intent,
-    /// Its words.
+    /// The text of the question.
     pub text: &'a str,
-    /// A digest of what was said before; empty when nothing was.
+    /// A digest of the earlier turns; empty if there are none.
     pub history: &'a str,
-    /// Whether something of the caller's account goes into the prompt: cart, orders, profile.
+    /// Whether account data goes into the prompt: cart, orders, profile.
     pub uses_account: bool,
 }
 
-/// Who may see an answer.
+/// Which callers may see an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeDecision {
-    /// Everybody who asks the same.
+    /// All callers that ask the same question.
     Public,
-    /// Its caller alone.
+    /// Only the caller that asked.
     Private(PrivateReason),
 }
 
-/// Why an answer is for its caller alone.
+/// Why an answer is private.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivateReason {
-    /// The kind of question is personal, or unknown.
+    /// The intent is personal or unknown.
     Intent,
-    /// It depends on what was said before.
+    /// It depends on earlier turns.
     History,
-    /// Something of the caller's account went into it.
+    /// Account data went into the prompt.
     Account,
-    /// The question looks personal.
+    /// The question contains personal data.
     Question(PersonalData),
-    /// The answer looks personal.
+    /// The answer contains personal data.
     Answer(PersonalData),
 }
 
 impl Question<'_> {
-    /// Who may see an answer, as far as the question tells.
+    /// The scope, as far as the question determines it.
     #[must_use]
     pub fn scope(&self) -> ScopeDecision {
         let reason = if !is_for_everybody(self.intent) {
@@ -58,7 +58,7 @@ impl Question<'_> {
         ScopeDecision::Private(reason)
     }
 
-    /// Who may see this answer.
+    /// The scope of this answer.
     #[must_use]
     pub fn scope_of_answer(&self, answer: &str) -> ScopeDecision {
         match (self.scope(), personal_data(answer)) {
@@ -68,7 +68,7 @@ impl Question<'_> {
     }
 }
 
-/// Whether a kind of question has one answer for all.
+/// Whether an intent has the same answer for all callers.
 const fn is_for_everybody(intent: Intent) -> bool {
     match intent {
         Intent::Faq | Intent::ProductDiscovery | Intent::ProductQuestion | Intent::Promotion => true,

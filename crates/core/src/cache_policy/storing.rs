@@ -1,4 +1,4 @@
-//! Which answers are kept.
+//! Decides which answers are stored.
 
 use super::age::{CacheAges, KeptAnswer};
 use crate::setting::{SettingError, at_least_one};
@@ -8,19 +8,19 @@ use crate::vocabulary::{Grade, words};
 words! {
     /// How an answer ended.
     pub enum AnswerEnd as "answer end" {
-        /// The model had said what it had to say.
+        /// The model finished.
         Finished = "finished",
-        /// It was cut off at a limit of length.
+        /// Cut off at a length limit.
         CutAtLimit = "cut_at_limit",
         /// The model declined to answer.
         Refused = "refused",
-        /// A guardrail changed or stopped it.
+        /// A guardrail changed or blocked it.
         Filtered = "filtered",
-        /// It wants something done before it goes on.
+        /// The model requests a tool call.
         WantsTool = "wants_tool",
-        /// It broke off.
+        /// The stream was cut off.
         Interrupted = "interrupted",
-        /// Nobody knows.
+        /// The end is unknown.
         Unknown = "unknown",
     }
 }
@@ -28,62 +28,62 @@ words! {
 /// An answer that has just ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewAnswer<'a> {
-    /// The whole text.
+    /// The complete text.
     pub text: &'a str,
     /// How it ended.
     pub end: AnswerEnd,
-    /// How strong the model is that gave it.
+    /// The grade of the model that generated it.
     pub grade: Grade,
 }
 
-/// Whether to keep an answer.
+/// Whether to store an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreDecision {
-    /// Keep it, in place of whatever is there.
+    /// Store it and replace any cached answer.
     Store,
-    /// Leave everything as it is.
+    /// Do not store it.
     Refuse(StoreRefusal),
 }
 
-/// Why an answer is not kept.
+/// Why an answer is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRefusal {
-    /// It did not end cleanly.
+    /// It did not finish cleanly.
     NotFinished(AnswerEnd),
-    /// There is nothing in it.
+    /// It is empty.
     Empty,
-    /// It is longer than what is kept.
+    /// It exceeds the size limit.
     TooLong {
-        /// Bytes that would have been kept.
+        /// The size limit in bytes.
         largest: usize,
     },
-    /// A stronger model's answer is there and can still be served.
+    /// A cached answer of a higher grade can still be served.
     StrongerLives,
 }
 
-/// Settings as somebody wrote them; [`StoreOptions::check`] makes them usable.
+/// Settings before validation; see [`StoreOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Longer answers, in bytes, are not kept.
+    /// Maximum size of a stored answer, in bytes.
     pub largest_text: usize,
 }
 
 impl Default for StoreOptions {
-    /// 16 KiB, several times what a chat answer is allowed to be.
+    /// 16 KiB, several times the maximum chat answer.
     fn default() -> Self {
         Self { largest_text: 16 * 1_024 }
     }
 }
 
 impl StoreOptions {
-    /// Refuses to keep nothing at all.
+    /// Fails on a size limit of zero.
     pub fn check(self, ages: CacheAges) -> Result<StoreRule, SettingError> {
         at_least_one("largest_text", self.largest_text as u64)?;
         Ok(StoreRule { largest_text: self.largest_text, ages })
     }
 }
 
-/// Decides which answers are kept.
+/// Decides which answers are stored.
 ///
 /// ```
 /// use seawall_core::cache_policy::*;
@@ -106,7 +106,8 @@ pub struct StoreRule {
 }
 
 impl StoreRule {
-    /// Whether to keep this answer. What is there lives as long as it could be served at all, stale included.
+    /// Whether to store this answer. A cached answer of a higher grade takes precedence for as long as it could be
+    /// served at all, stale included.
     #[must_use]
     pub fn decide(&self, answer: &NewAnswer<'_>, there: Option<&KeptAnswer>, now: UtcTime) -> StoreDecision {
         let stronger_lives =

@@ -1,6 +1,6 @@
-//! One spelling for what people spell in several ways.
+//! Text normalisation for cache keys.
 
-/// The half-width forms from U+FF61 to U+FF9F, written in full.
+/// The half-width forms from U+FF61 to U+FF9F, in full width.
 const FULL_KATAKANA: [char; 63] = [
     '。', '「', '」', '、', '・', 'ヲ', 'ァ', 'ィ', 'ゥ', 'ェ', 'ォ', 'ャ', 'ュ', 'ョ', 'ッ', 'ー', 'ア',
     'イ', 'ウ', 'エ', 'オ', 'カ', 'キ', 'ク', 'ケ', 'コ', 'サ', 'シ', 'ス', 'セ', 'ソ', 'タ', 'チ', 'ツ',
@@ -8,12 +8,12 @@ const FULL_KATAKANA: [char; 63] = [
     'ヤ', 'ユ', 'ヨ', 'ラ', 'リ', 'ル', 'レ', 'ロ', 'ワ', 'ン', '゛', '゜',
 ];
 
-/// What a sentence may end with and still mean the same, after folding.
+/// Trailing characters that do not change the meaning, after folding.
 const ENDINGS: [char; 5] = ['。', '.', '!', '?', ' '];
 
-/// The text as a cache sees it: without space around it, every other space one blank, full-width letters and digits as
-/// ASCII, half-width katakana in full with their marks joined on, ASCII letters small, and no full stop, exclamation
-/// or question mark at the end. A text of nothing but those keeps them.
+/// Normalises a text for the cache key: trims it, collapses white space to one blank, maps full-width letters and
+/// digits to ASCII and half-width katakana to full width with their marks joined, lower-cases ASCII letters, and
+/// strips trailing full stops, exclamation and question marks. A text that consists only of those keeps them.
 ///
 /// ```
 /// use seawall_core::cache_policy::normalise;
@@ -40,12 +40,12 @@ pub fn normalise(text: &str) -> String {
     folded
 }
 
-/// One character in its usual width and small.
+/// Maps one character to its usual width and to lower case.
 pub(super) fn fold(character: char) -> char {
     in_usual_width(character).to_ascii_lowercase()
 }
 
-/// One character in its usual width.
+/// Maps one character to its usual width.
 pub(super) fn in_usual_width(character: char) -> char {
     let code = u32::from(character);
     match code {
@@ -56,7 +56,7 @@ pub(super) fn in_usual_width(character: char) -> char {
     }
 }
 
-/// A kana with the mark that follows it, where the two are one letter.
+/// Joins a kana and the voicing mark that follows it, if they form one letter.
 fn join(base: char, mark: char) -> Option<char> {
     let next = |by: u32| char::from_u32(u32::from(base) + by);
     match mark {

@@ -1,22 +1,20 @@
-//! Those who wait for one flight.
+//! The waiters of one flight.
 
 use super::flight::Asker;
 use crate::deadline::Deadline;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 
-/// Somebody who waits.
+/// A request that waits for the leader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) asker: Asker,
-    /// When its wait ends.
     pub(super) until: Timestamp,
-    /// When it must be answered.
     pub(super) deadline: Deadline,
 }
 
-/// All of them, in the order in which they came, and each to be found by its number: a popular question has thousands,
-/// and every one of them asks, rings and leaves.
+/// All waiters in order of arrival, also indexed by number: a popular question has thousands, and each of them asks,
+/// times out and leaves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters {
     by_place: BTreeMap<u64, Waiter>,
@@ -25,7 +23,7 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Adds somebody who does not wait yet.
+    /// Adds a waiter that is not in the list yet.
     pub(super) fn push(&mut self, waiter: Waiter) {
         self.places.insert(waiter.asker, self.next_place);
         self.by_place.insert(self.next_place, waiter);
@@ -36,12 +34,12 @@ impl Waiters {
         self.by_place.get(self.places.get(&asker)?).copied()
     }
 
-    /// Says whether it was there.
+    /// Returns whether it was in the list.
     pub(super) fn remove(&mut self, asker: Asker) -> bool {
         self.places.remove(&asker).is_some_and(|place| self.by_place.remove(&place).is_some())
     }
 
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiter> {
         self.by_place.values()
     }

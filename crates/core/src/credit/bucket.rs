@@ -1,24 +1,24 @@
-//! A bucket of credits that successes refill.
+//! A token bucket of credits that successes refill.
 
 use super::CreditUse;
 use crate::failure::FailureKind;
 use crate::setting::SettingError;
 
-/// What trying again costs, in credits, by what went wrong.
+/// The cost of a retry in credits, by kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditCosts {
     /// After most failures, and for a hedge.
     pub usual: u32,
     /// After a throttle: the attempt cost the vendor next to nothing.
     pub throttled: u32,
-    /// After a timeout: the attempt has cost the most already.
+    /// After a timeout: the attempt has already cost the most.
     pub timed_out: u32,
 }
 
 impl CreditCosts {
     /// The long-standing values of AWS clients.
     pub const CLASSIC: Self = Self { usual: 5, throttled: 5, timed_out: 10 };
-    /// The values AWS clients have used since their retry specification 2.1.
+    /// The values that AWS clients have used since their retry specification 2.1.
     pub const CURRENT: Self = Self { usual: 14, throttled: 5, timed_out: 14 };
 
     pub(super) const fn of(&self, wanted_for: CreditUse) -> u32 {
@@ -30,10 +30,10 @@ impl CreditCosts {
     }
 }
 
-/// A bucket as somebody wrote it.
+/// Unchecked settings of the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// Credits when full, and at the start.
+    /// The credits when full, and at the start.
     pub capacity: u32,
 }
 

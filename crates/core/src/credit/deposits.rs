@@ -1,4 +1,4 @@
-//! A sum over the last while that many threads add to without a lock.
+//! A lock-free sum over a sliding window.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::time::{Timestamp, nanos};
@@ -7,8 +7,8 @@ use std::time::Duration;
 const SLICES: u32 = 10;
 const PLACES: usize = 10;
 
-/// Ten slices, each one word: the slice's number in the high half, its count in the low half. Adding to a slice
-/// that has passed starts it anew in the same step, so no addition is lost and none counts twice.
+/// Ten slices of one word each: the slice's number in the high half, its count in the low half. Adding to an expired
+/// slice resets it in the same compare-and-swap, so no addition is lost and none counts twice.
 #[derive(Debug)]
 pub(super) struct Deposits {
     slice_nanos: u64,
@@ -29,8 +29,8 @@ impl Deposits {
         let mut seen = cell.load(Ordering::Acquire);
         loop {
             let (number, counted) = split(seen);
-            // Behind the slice that is there: a thread that read its clock earlier. It counts where it is. A cell that
-            // nobody has used lies nowhere.
+            // The slice in this cell is newer than ours: this thread read its clock earlier, so count it there. A cell
+            // with a count of zero was never used and has no slice.
             let is_behind = counted > 0 && number.wrapping_sub(slice) < u32::MAX / 2;
             let next =
                 if is_behind { join(number, counted.saturating_add(count)) } else { join(slice, count) };
@@ -45,14 +45,14 @@ impl Deposits {
         let present = self.slice(now);
         let live = self.slices.iter().filter_map(|cell| {
             let (number, count) = split(cell.load(Ordering::Acquire));
-            // A slice ahead of us is another thread's present.
+            // A newer slice than ours is another thread's current slice and counts.
             let age = present.wrapping_sub(number);
             (!(SLICES..=u32::MAX / 2).contains(&age)).then_some(u64::from(count))
         });
         live.fold(0_u64, u64::saturating_add)
     }
 
-    /// The slice of this moment.
+    /// The slice of this time.
     fn slice(&self, now: Timestamp) -> u32 {
         let number = now.as_nanos() / self.slice_nanos;
         u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Every interleaving of a few threads.
+//! Loom: every interleaving of a few threads.
 
 use super::deposits::Deposits;
 use super::{BucketOptions, CreditCosts, CreditUse, RetryBudget, RetryBudgetOptions};
@@ -11,7 +11,7 @@ use std::time::Duration;
 fn loom_no_deposit_is_lost_even_when_a_slice_starts_anew() {
     loom::model(|| {
         let deposits = Arc::new(Deposits::new(Duration::from_secs(10)));
-        // Something from a window ago in the very cell that both are about to use.
+        // An expired count in the very cell that both threads are about to use.
         deposits.add(7, Timestamp::ZERO);
         let now = Timestamp::ZERO + Duration::from_secs(10);
         let other = Arc::clone(&deposits);

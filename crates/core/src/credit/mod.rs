@@ -1,17 +1,17 @@
-//! The retry budget: how much trying again a node may add to what its callers ask for.
+//! The retry budget: how many retries a node may add to the load of its callers.
 //!
-//! Limits per request do not help when every request fails: three retries each make four times the load, on a
-//! target that is already down. A budget bounds the sum. Each first attempt deposits a share of a credit, each
-//! retry and each hedge withdraws one, and when there is none left nobody tries again.
+//! **Why a budget and not only a maximum per request?** A maximum per request does not help when every request fails:
+//! three retries each make four times the load, on a target that is already down. A budget bounds the sum. Each first
+//! attempt deposits a fraction of a credit, each retry and each hedge withdraws one, and when none is left there are no
+//! retries.
 //!
-//! Three gates, each of which can be left out, and all of which must agree:
-//! - a **ratio**: retries in the last while are at most a share of the first attempts in it, but a few may always
-//!   be in flight, or a quiet node could never retry;
-//! - a **rate cap**: this many in any minute, the node's part of what the fleet may do;
-//! - a **bucket** that successes refill, from which a timeout takes more than a throttle, because it has cost
-//!   more.
+//! There are three gates. Each is optional, and all that are configured must agree:
+//! - a **ratio**: retries within a window are at most a share of the first attempts in it. A few may always be in
+//!   flight, or a node with little traffic could never retry;
+//! - a **rate cap**: at most this many in any minute, the node's part of what the fleet may do;
+//! - a **token bucket** that successes refill. A timeout takes more from it than a throttle, because it has cost more.
 //!
-//! A [`Credit`] is a value. Dropped, it is spent; if its attempt succeeds, the bucket gets it back.
+//! A [`Credit`] is an RAII value. Dropping it spends it; if its attempt succeeds, the bucket is refilled by its cost.
 
 mod bucket;
 mod deposits;
@@ -36,54 +36,54 @@ use bucket::Bucket;
 use deposits::Deposits;
 use std::time::Duration;
 
-/// What a credit is wanted for.
+/// What a credit is withdrawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreditUse {
-    /// Trying again after a failure of this kind.
+    /// A retry after a failure of this kind.
     Retry(FailureKind),
-    /// A second attempt beside the first.
+    /// A hedge: a second attempt in parallel to the first.
     Hedge,
 }
 
-/// Which gate refused a credit.
+/// The gate that refused a credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreditRefusal {
-    /// Too many for the first attempts there were.
+    /// Too many retries for the number of first attempts.
     Ratio,
-    /// Too many in the minute.
+    /// Too many retries within the rate cap's period.
     RateCap,
     /// The bucket is empty.
     Bucket,
 }
 
-/// The ratio gate, as somebody wrote it.
+/// Unchecked settings of the ratio gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RatioOptions {
-    /// Retries per first attempts, in percent.
+    /// The retries allowed per first attempts, in percent.
     pub percent: f64,
-    /// How far back both are counted: 1 s to 60 s.
+    /// The window over which both are counted: 1 s to 60 s.
     pub window: Duration,
-    /// This many may be in flight whatever the share says.
+    /// This many retries may be in flight whatever the ratio is.
     pub floor_in_flight: u32,
-    /// Retries a second on top of the share.
+    /// Retries per second on top of the ratio.
     pub reserve_per_second: u32,
 }
 
-/// A retry budget as somebody wrote it; [`RetryBudget::new`] checks it.
+/// Unchecked settings of a retry budget; [`RetryBudget::new`] validates them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryBudgetOptions {
-    /// The ratio gate.
+    /// The ratio gate; `None` to leave it out.
     pub ratio: Option<RatioOptions>,
-    /// At most so many in any period of this length.
+    /// The rate cap: at most this many retries in any period of this length.
     pub rate_cap: Option<(u32, Duration)>,
-    /// The bucket gate.
+    /// The bucket gate; `None` to leave it out.
     pub bucket: Option<BucketOptions>,
-    /// What each kind of failure costs.
+    /// The cost of a retry by kind of failure.
     pub costs: CreditCosts,
 }
 
 impl Default for RetryBudgetOptions {
-    /// A fifth of first attempts over ten seconds, three always, and a hundred a minute.
+    /// 20 % of the first attempts over ten seconds, three always in flight, and at most a hundred per minute.
     fn default() -> Self {
         Self {
             ratio: Some(RatioOptions {
@@ -103,7 +103,7 @@ impl Default for RetryBudgetOptions {
 struct RatioGate {
     ratio: Ratio,
     floor_in_flight: u32,
-    /// Retries on top of the share, over the whole window.
+    /// Retries on top of the ratio, over the whole window.
     reserve: u64,
     first_attempts: Deposits,
     retries: Deposits,
@@ -123,10 +123,10 @@ struct Shared {
     spending: Mutex<Spending>,
 }
 
-/// A retry budget for many threads. Cloning it gives another handle to the same budget.
+/// A retry budget shared between threads. Clones are handles to the same budget.
 ///
-/// Depositing, which every request does, takes no lock; withdrawing, which only failures do, takes one, so that
-/// no two can spend the same credit.
+/// A deposit, which every request makes, takes no lock. A withdrawal, which only failures make, takes one, so that no
+/// two can spend the same credit.
 ///
 /// ```
 /// use seawall_core::credit::{CreditRefusal, CreditUse, RetryBudget, RetryBudgetOptions};
@@ -147,7 +147,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 pub struct RetryBudget(Arc<Shared>);
 
-/// The right to try once more. Dropped, it is spent.
+/// The right to make one more attempt. Dropping it spends it.
 #[derive(Debug)]
 #[must_use = "dropping a credit spends it"]
 pub struct Credit {
@@ -156,7 +156,7 @@ pub struct Credit {
 }
 
 impl RetryBudget {
-    /// A budget of which nothing is spent.
+    /// Creates an unspent budget; fails on invalid settings.
     pub fn new(options: RetryBudgetOptions) -> Result<Self, SettingError> {
         let RetryBudgetOptions { ratio, rate_cap, bucket, costs } = options;
         costs.check()?;
@@ -170,26 +170,26 @@ impl RetryBudget {
         Ok(Self(Arc::new(Shared { costs, ratio, spending })))
     }
 
-    /// Notes a first attempt.
+    /// Counts a first attempt.
     pub fn deposit(&self, now: Timestamp) {
         if let Some(gate) = &self.0.ratio {
             gate.first_attempts.add(1, now);
         }
     }
 
-    /// Notes a first attempt that succeeded, which refills the bucket a little.
+    /// Counts a first attempt that succeeded, which refills the bucket by one credit.
     pub fn first_attempt_succeeded(&self) {
         if let Some(bucket) = &mut lock(&self.0.spending).bucket {
             bucket.refill(1);
         }
     }
 
-    /// Whether a credit would be granted now. Takes nothing, and promises nothing once others have asked.
+    /// Whether a credit would be granted now. Withdraws nothing, and guarantees nothing under concurrent withdrawals.
     pub fn would_grant(&self, wanted_for: CreditUse, now: Timestamp) -> Result<(), CreditRefusal> {
         self.check(&lock(&self.0.spending), self.0.costs.of(wanted_for), now)
     }
 
-    /// Takes what one more attempt costs from every gate, or from none.
+    /// Withdraws the cost of one more attempt from every gate, or from none.
     pub fn withdraw(&self, wanted_for: CreditUse, now: Timestamp) -> Result<Credit, CreditRefusal> {
         let cost = self.0.costs.of(wanted_for);
         let mut spending = lock(&self.0.spending);
@@ -221,13 +221,13 @@ impl RetryBudget {
         Ok(())
     }
 
-    /// Credits whose attempts are under way.
+    /// Credits whose attempts are in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         lock(&self.0.spending).in_flight
     }
 
-    /// What is in the bucket, if there is one.
+    /// The bucket's level, if there is a bucket.
     #[must_use]
     pub fn bucket_level(&self) -> Option<u32> {
         lock(&self.0.spending).bucket.as_ref().map(Bucket::level)
@@ -260,7 +260,7 @@ impl RatioGate {
 }
 
 impl Credit {
-    /// The attempt succeeded: the bucket gets its credit back.
+    /// Refills the bucket by the credit's cost, because the attempt succeeded.
     pub fn succeeded(self) {
         if let Some(bucket) = &mut lock(&self.budget.0.spending).bucket {
             bucket.refill(self.cost);

@@ -28,7 +28,7 @@ fn bucket(capacity: u32) -> RetryBudget {
     RetryBudget::new(RetryBudgetOptions { bucket: Some(BucketOptions { capacity }), ..NOTHING }).unwrap()
 }
 
-/// Withdraws until refused, spending each at once.
+/// Withdraws until refused, spending each credit at once.
 fn spend_all(budget: &RetryBudget, now: Timestamp) -> usize {
     std::iter::from_fn(|| budget.withdraw(RETRY, now).ok().map(drop)).count()
 }

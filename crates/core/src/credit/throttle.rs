@@ -1,11 +1,11 @@
-//! A gate that shuts when a target fails more often than it succeeds.
+//! Retry throttling by failures against successes, as in gRPC.
 
 use crate::setting::{SettingError, at_least_one};
 
-/// Counts a target's failures against its successes: each failure takes one, each success gives a little back,
-/// and below half of the most there can be nobody tries again.
+/// Counts a target's failures against its successes: each failure takes one credit, each success returns a part of one,
+/// and retries stop while the level is at or below half of the maximum.
 ///
-/// Simpler than a [`RetryBudget`](super::RetryBudget) and without a clock; the way gRPC clients do it.
+/// Simpler than a [`RetryBudget`](super::RetryBudget) and without a clock: the retry throttling of gRPC clients.
 ///
 /// ```
 /// use seawall_core::credit::FailureThrottle;
@@ -18,14 +18,14 @@ use crate::setting::{SettingError, at_least_one};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureThrottle {
-    /// In thousandths, like the level.
+    /// In thousandths, like `level`.
     most: u32,
     per_success: u32,
     level: u32,
 }
 
 impl FailureThrottle {
-    /// Full, with `most` credits of which a success gives `per_success` back. At most 1,000, to three decimals.
+    /// Starts full, with `most` credits (at most 1,000); a success returns `per_success`, to three decimals.
     pub fn new(most: u32, per_success: f64) -> Result<Self, SettingError> {
         at_least_one("most", most.into())?;
         if most > 1_000 {
@@ -45,13 +45,13 @@ impl FailureThrottle {
         Ok(Self { most: most * 1_000, per_success, level: most * 1_000 })
     }
 
-    /// Takes in a failure, and says whether trying again is allowed. Only for failures that are the target's.
+    /// Records a failure and returns whether a retry is allowed. Only for failures that the target caused.
     pub fn failed(&mut self) -> bool {
         self.level = self.level.saturating_sub(1_000);
         self.level > self.most / 2
     }
 
-    /// Takes in a success.
+    /// Records a success.
     pub fn succeeded(&mut self) {
         self.level = self.level.saturating_add(self.per_success).min(self.most);
     }
@@ -62,7 +62,7 @@ impl FailureThrottle {
         f64::from(self.level) / 1_000.0
     }
 
-    /// The same state under other settings: as full as before.
+    /// The same fill level under other settings.
     #[must_use]
     pub fn resized(&self, settings: &Self) -> Self {
         let level = u64::from(self.level) * u64::from(settings.most) / u64::from(self.most);

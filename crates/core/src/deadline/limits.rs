@@ -1,35 +1,35 @@
-//! Time limits that stand inside one another.
+//! Nested timeouts, validated at load time.
 
 use std::ops::Deref;
 use std::time::Duration;
 
-/// What is wrong with a time limit.
+/// Why the timeouts are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimeLimitError {
-    /// It leaves no time at all.
+    /// A timeout of zero.
     #[error("{limit} must be longer than 0s")]
     Zero {
-        /// Which.
+        /// Name of the timeout.
         limit: &'static str,
     },
-    /// It is not shorter than the one around it.
+    /// A timeout that is not shorter than the one that contains it.
     #[error("{child} ({child_limit:?}) must be shorter than {parent} ({parent_limit:?}), which contains it")]
     Nested {
-        /// The limit that is too long.
+        /// Name of the timeout that is too long.
         child: &'static str,
-        /// How long it is.
+        /// Its value.
         child_limit: Duration,
-        /// The limit around it.
+        /// Name of the timeout that contains it.
         parent: &'static str,
-        /// How long that one is.
+        /// The value of that one.
         parent_limit: Duration,
     },
 }
 
-/// The time limits of a request as somebody wrote them, outermost first.
+/// The timeouts of a request before validation, outermost first.
 ///
-/// [`TimeLimitOptions::check`] refuses a child that is not shorter than its parent: otherwise the parent cuts
-/// the child off, the child's own clean end never runs, and nobody learns why.
+/// [`TimeLimitOptions::check`] rejects a child that is not shorter than its parent: otherwise the parent fires first,
+/// the child's own clean-up never runs, and the cause is not reported.
 ///
 /// ```
 /// use seawall_core::deadline::TimeLimitOptions;
@@ -44,27 +44,30 @@ pub enum TimeLimitError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeLimitOptions {
-    /// What stands in front of us gives up.
+    /// A whole API request with all its attempts, streamed or not.
+    pub api: Duration,
+    /// The timeout of the proxy or load balancer in front of us.
     pub edge: Duration,
-    /// A request that is answered in one piece.
+    /// A chat message with an unstreamed response.
     pub request: Duration,
-    /// The work on it.
+    /// Processing of that message.
     pub worker: Duration,
     /// One attempt on one target.
     pub attempt: Duration,
-    /// Reaching the target.
+    /// Connecting to the target.
     pub connect: Duration,
-    /// A streamed answer, to its end.
+    /// A streamed chat response, until its end.
     pub stream: Duration,
-    /// Silence inside a streamed answer.
+    /// The longest pause within a stream (idle timeout).
     pub stream_gap: Duration,
-    /// The first useful text of a streamed answer.
+    /// The first useful text of a stream.
     pub first_text: Duration,
 }
 
 impl Default for TimeLimitOptions {
     fn default() -> Self {
         Self {
+            api: Duration::from_secs(600),
             edge: Duration::from_secs(29),
             request: Duration::from_secs(28),
             worker: Duration::from_secs(27),
@@ -77,7 +80,7 @@ impl Default for TimeLimitOptions {
     }
 }
 
-/// Time limits of which each is shorter than the one around it.
+/// Validated [`TimeLimitOptions`]: each timeout is shorter than the one that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeLimits(TimeLimitOptions);
 
@@ -90,17 +93,19 @@ impl Deref for TimeLimits {
 }
 
 impl TimeLimitOptions {
-    /// Returns the limits if each is shorter than the one around it, and otherwise everything that is wrong.
+    /// Validates the nesting. Returns all errors, not only the first.
     pub fn check(self) -> Result<TimeLimits, Vec<TimeLimitError>> {
         let nested = [
             (("request", self.request), ("edge", self.edge)),
             (("worker", self.worker), ("request", self.request)),
             (("attempt", self.attempt), ("worker", self.worker)),
             (("connect", self.connect), ("attempt", self.attempt)),
+            (("connect", self.connect), ("api", self.api)),
             (("stream_gap", self.stream_gap), ("stream", self.stream)),
+            (("stream_gap", self.stream_gap), ("api", self.api)),
             (("first_text", self.first_text), ("stream", self.stream)),
         ];
-        // Those that contain another are longer than it, so it is enough to look at the innermost.
+        // A parent is longer than its child, so that only the innermost ones need this check.
         let innermost =
             [("connect", self.connect), ("stream_gap", self.stream_gap), ("first_text", self.first_text)];
         let zero = innermost.into_iter().filter(|(_, time)| time.is_zero());

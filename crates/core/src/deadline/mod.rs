@@ -1,11 +1,11 @@
-//! One deadline per request, and time limits that fit inside one another.
+//! One deadline per request, and nested timeouts.
 //!
-//! A deadline is made once, when a request is received, and handed inward. Each rung of the cascade gets what
-//! is left minus the [`Reserves`] of the rungs below it, so that trying the strong model can never eat the
-//! time in which an apology could still be sent. [`TimeLimits`] checks when settings are loaded that every
-//! limit is shorter than the one around it; [`Phases`] splits the time of a whole, unstreamed request.
+//! A deadline is created once, when a request is received, and propagated inward. Each rung of the fallback cascade
+//! gets the remaining time minus the [`Reserves`] of the rungs below it, so that an attempt on the strong model can
+//! never use up the time in which an apology could still be sent. [`TimeLimits`] validates at load time that every
+//! timeout is shorter than the one that contains it; [`Phases`] splits the time of an unstreamed request.
 //!
-//! Nothing here waits or cancels; it only says how much time there is.
+//! Nothing here waits or cancels; it only computes the remaining time.
 
 mod limits;
 mod phases;
@@ -18,7 +18,7 @@ pub use reserves::{Reserve, Reserves};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// The moment by which something must be finished.
+/// The moment by which work must be finished.
 ///
 /// ```
 /// use seawall_core::deadline::Deadline;
@@ -36,52 +36,52 @@ use std::time::Duration;
 pub struct Deadline(Timestamp);
 
 impl Deadline {
-    /// No deadline at all.
+    /// No deadline.
     pub const NEVER: Self = Self(Timestamp::NEVER);
 
-    /// A deadline at this moment.
+    /// A deadline at this timestamp.
     #[must_use]
     pub const fn at(moment: Timestamp) -> Self {
         Self(moment)
     }
 
-    /// A deadline this long from now.
+    /// A deadline this long after `now`.
     #[must_use]
     pub fn after(now: Timestamp, limit: Duration) -> Self {
         Self(now + limit)
     }
 
-    /// The moment itself.
+    /// The timestamp of the deadline.
     #[must_use]
     pub const fn moment(self) -> Timestamp {
         self.0
     }
 
-    /// The time left; zero once it has passed.
+    /// The time left; zero once the deadline has passed.
     #[must_use]
     pub fn remaining(self, now: Timestamp) -> Duration {
         self.0 - now
     }
 
-    /// Whether no time is left.
+    /// Whether the deadline has passed.
     #[must_use]
     pub fn has_passed(self, now: Timestamp) -> bool {
         now >= self.0
     }
 
-    /// An earlier deadline that leaves `reserve` for what comes after. No deadline stays none.
+    /// An earlier deadline that leaves `reserve` for later work. [`Deadline::NEVER`] stays unchanged.
     #[must_use]
     pub fn keeping(self, reserve: Duration) -> Self {
         if self == Self::NEVER { self } else { Self(self.0 - reserve) }
     }
 
-    /// The earlier of this deadline and `limit` from now.
+    /// The earlier of this deadline and `limit` after `now`.
     #[must_use]
     pub fn within(self, now: Timestamp, limit: Duration) -> Self {
         self.min(Self::after(now, limit))
     }
 
-    /// Whether work that takes this long can still finish in time.
+    /// Whether work of this duration can still finish in time.
     #[must_use]
     pub fn has_room(self, now: Timestamp, work: Duration) -> bool {
         now + work <= self.0

@@ -1,14 +1,14 @@
-//! The phases of a request that is answered in one piece.
+//! Splits the time of an unstreamed request into phases.
 
 use super::Deadline;
 use crate::setting::{SettingError, ordered, positive};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// How the time of a request is shared between its phases.
+/// Time limits of the phases of a request.
 ///
-/// The phases around the model have fixed limits. The model gets all that remains but for what is kept for
-/// saving and answering; with less than a useful minimum it is not asked at all.
+/// The phases around the model have fixed limits. The model gets the remaining time minus a reserve for saving and
+/// responding; with less than a useful minimum it is not called.
 ///
 /// ```
 /// use seawall_core::deadline::{Deadline, Phases};
@@ -29,13 +29,13 @@ pub struct Phases {
     model_minimum: Duration,
 }
 
-/// Too little time is left to ask a model.
+/// Too little time is left to call a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{left:?} is left for the model, which needs {needed:?}")]
 pub struct InsufficientTime {
-    /// What the model would have had.
+    /// The time that the model would have had.
     pub left: Duration,
-    /// What it needs to be worth asking.
+    /// The minimum for a useful call.
     pub needed: Duration,
 }
 
@@ -52,8 +52,8 @@ impl Default for Phases {
 }
 
 impl Phases {
-    /// Limits for loading the session, building the prompt and saving, the time kept back after the model,
-    /// and the least time worth asking a model for. Saving must fit into what is kept back.
+    /// Limits for loading the session, building the prompt and saving, the reserve after the model, and the minimum
+    /// time for a model call. Saving must fit into the reserve.
     pub fn new(
         session: Duration,
         prompt: Duration,
@@ -81,7 +81,7 @@ impl Phases {
         request.within(now, self.prompt)
     }
 
-    /// The deadline for the model, or how much too little time there is.
+    /// The deadline for the model call, or an error if too little time is left.
     pub fn model(&self, request: Deadline, now: Timestamp) -> Result<Deadline, InsufficientTime> {
         let model = request.keeping(self.after_model);
         let left = model.remaining(now);
@@ -91,7 +91,7 @@ impl Phases {
         Ok(model)
     }
 
-    /// The deadline for saving.
+    /// The deadline for saving the session.
     #[must_use]
     pub fn save(&self, request: Deadline, now: Timestamp) -> Deadline {
         request.within(now, self.save)

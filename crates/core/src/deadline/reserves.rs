@@ -1,30 +1,30 @@
-//! Time kept back for the rungs below.
+//! Time reserved for the lower rungs of the fallback cascade.
 
 use super::Deadline;
 use crate::setting::{SettingError, positive};
 use std::time::Duration;
 
-/// The time one rung must still have when its turn comes.
+/// The time that a rung must still have when it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve {
-    /// The rung.
+    /// The rung that the time is reserved for.
     pub rung: &'static str,
-    /// What it needs.
+    /// The reserved time.
     pub time: Duration,
 }
 
 impl Reserve {
-    /// `time` for `rung`.
+    /// Reserves `time` for `rung`.
     #[must_use]
     pub const fn new(rung: &'static str, time: Duration) -> Self {
         Self { rung, time }
     }
 }
 
-/// What the rungs of a cascade need, in the order they are tried.
+/// Reserves of the rungs of a cascade, in the order they are tried.
 ///
-/// The first rung gets the whole time minus all reserves, the second the whole time minus those after it,
-/// and so on. With the chat defaults the strong model must begin by 1.9 s of the 3 s, the fast one by 2.9 s.
+/// The first rung gets the total time minus all reserves, the second the total time minus those after it, and so on.
+/// With the chat defaults the strong model must begin by 1.9 s of the 3 s, the fast one by 2.9 s.
 ///
 /// ```
 /// use seawall_core::deadline::{Deadline, Reserves};
@@ -43,7 +43,7 @@ pub struct Reserves {
 }
 
 impl Reserves {
-    /// The reserves of the rungs after the first, in order. Together they must leave the first some of `total`.
+    /// The reserves of the rungs after the first, in order. Their sum must leave the first rung part of `total`.
     pub fn new(total: Duration, reserves: Vec<Reserve>) -> Result<Self, SettingError> {
         positive("total", total)?;
         for reserve in &reserves {
@@ -58,8 +58,8 @@ impl Reserves {
         Ok(Self { total, reserves })
     }
 
-    /// The chat face: useful text within 3 s, 1 s of it for the fast model, then the cache, the FAQ and the
-    /// apology, and 30 ms for the way to the caller.
+    /// The chat defaults: useful text within 3 s, with reserves of 1 s for the fast model, then for the cache, then
+    /// for the FAQ and the apology, and of 30 ms for delivery to the caller.
     #[must_use]
     pub fn chat() -> Self {
         Self {

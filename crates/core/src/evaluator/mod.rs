@@ -1,19 +1,20 @@
-//! What may be done for one request, by everybody who has a say.
+//! Policy evaluation: combines the control plane's posture with the facts of one request into a plan.
 //!
-//! The control plane's verdict on the shop ([`Posture`]) and the facts of one request ([`PlanSituation`]) make a
-//! [`Plan`]: the rungs to try, the highest grade, how much to retrieve. Nobody else reads switches, states or hours, so
-//! that there is one place to look for why an answer was not better.
+//! The control plane's [`Posture`] and the request's [`PlanSituation`] produce a [`Plan`]: the rungs to try, the
+//! highest grade and the retrieval depth. No other code reads switches, cost states or hours, so that there is one
+//! place to find out why an answer was degraded.
 //!
-//! **When it acts.** Once per request, from a snapshot. The voices are asked in a fixed order: an operator's override, the
-//! switches, the money, the level, the intent, the night, the router, the hint. The lowest ceiling wins, whoever names it, and everyone
-//! who allows less than everything is kept as a [`Reason`].
+//! **When it acts.** Once per request, on a snapshot. The inputs are evaluated in a fixed order: an operator's
+//! override, the switches, the cost states, the level, the intent, the off-peak hours, the router, the hint. The
+//! lowest ceiling wins, whichever input sets it, and every input that restricts the plan is recorded as a [`Reason`].
 //!
-//! **Trying a protection.** In observe mode it has no say in the plan; a second plan says what would have been with it.
-//! Switched off, it has none in either.
+//! **Shadow mode.** A protection in observe mode does not affect the plan; a second plan shows the result with it. A
+//! protection that is switched off affects neither.
 //!
-//! **What it will not do.** It does not look at breakers: they act later, and only downwards. A programming interface
-//! ([`Face::Api`]) is transparent: only an operator can keep it from its models, and it is told so instead of being given
-//! something else. What it takes from the router is its priority, by purpose and tier, with the notes that explain it.
+//! **What it does not do.** It does not look at circuit breakers: they act later, and only lower the grade. The API
+//! face ([`Face::Api`]) is transparent: only an operator can block its models, and the caller then receives an error
+//! instead of a substitute. From the router it takes the priority, by purpose and tier, with the notes that explain
+//! it.
 //!
 //! ```
 //! use seawall_core::evaluator::{PlanSituation, Posture, evaluate};
@@ -48,33 +49,33 @@ use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, CostState, Grade, Intent, Level, Mode, Priority, Rung, Tier};
 use arrayvec::ArrayVec;
 
-/// The control plane's verdict, which every plan reads.
+/// The control plane's state that every plan reads.
 #[derive(Clone, Debug)]
 pub struct Posture {
-    /// How the switches stand.
+    /// State of the kill switches and modes of the protections.
     pub protections: Protections,
-    /// An operator's ceiling for everybody.
+    /// An operator's ceiling for all requests.
     pub ceiling_override: Option<Ceiling>,
-    /// How each tier's money stands, in the order of [`Tier::ALL`].
+    /// Cost state of each tier, in the order of [`Tier::ALL`].
     pub tier_costs: [CostState; 3],
-    /// How everybody's money stands.
+    /// Cost state of the global daily budget.
     pub day_cost: CostState,
-    /// How far the shop has stepped down.
+    /// Current level of the degradation ladder.
     pub level: Level,
-    /// Whether intents can be told.
+    /// Whether the intent classifier is available.
     pub classifier_available: bool,
-    /// The guests who get the smaller service; all of them where nothing is said.
+    /// The guests that get the reduced pipeline; all guests if `None`.
     pub guest_lite: Option<Experiment>,
-    /// What the evening and the night mean.
+    /// The evening peak and the off-peak hours.
     pub hours: ShopHours,
-    /// What limits are multiplied with while they are brought in.
+    /// Factor on rate limits during a rollout.
     pub limit_factor: Factor,
-    /// What budgets are multiplied with while they are brought in.
+    /// Factor on budgets during a rollout.
     pub budget_factor: Factor,
 }
 
 impl Default for Posture {
-    /// What holds before anything was read: every protection on and enforced, all well.
+    /// The state before any settings are read: every protection on and enforced, everything normal.
     fn default() -> Self {
         Self {
             protections: Protections::default(),
@@ -91,38 +92,38 @@ impl Default for Posture {
     }
 }
 
-/// Where a request came in.
+/// The protocol face on which a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Face {
-    /// The shop's chat: it always answers, with whatever it can.
+    /// The chat: always answers, with the best rung available.
     Chat,
-    /// A vendor's programming interface: the model that was asked for, or a reason why not.
+    /// A vendor-compatible API: the requested model, or an error with the reason.
     Api,
 }
 
 /// What is known of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanSituation {
-    /// Where it came in. A programming interface whose route asks for it is treated as a chat.
+    /// The face on which it arrived. An API request is treated as chat if its route says so.
     pub face: Face,
-    /// What it is for.
+    /// What the request is for.
     pub purpose: Purpose,
-    /// Who asks.
+    /// The caller's number.
     pub caller: u64,
-    /// What the caller is entitled to; `None` where nobody could say.
+    /// The caller's tier; `None` if it is unknown.
     pub tier: Option<Tier>,
-    /// Whether there is something in the cart.
+    /// Whether the caller's shopping cart has items.
     pub has_cart: bool,
-    /// What it is about, where that is known.
+    /// The intent, if it was classified.
     pub intent: Option<Intent>,
-    /// Whether an operator holds this caller down.
+    /// Whether an operator has clamped this caller to answers without a model.
     pub is_clamped: bool,
-    /// The grade that is enough for the question, where somebody could tell.
+    /// The grade that is sufficient for the question, if a complexity estimate exists.
     pub hint: Option<Ceiling>,
 }
 
 impl PlanSituation {
-    /// A message of a caller of this tier, of whom nothing else is known.
+    /// A chat message of a caller of this tier, with nothing else known.
     #[must_use]
     pub const fn of(caller: u64, tier: Tier) -> Self {
         Self {
@@ -137,7 +138,7 @@ impl PlanSituation {
         }
     }
 
-    /// Doubt goes to the cheap side.
+    /// An unknown tier falls back to the cheapest one.
     fn known_tier(&self) -> Tier {
         self.tier.unwrap_or(Tier::Guest)
     }
@@ -147,16 +148,16 @@ impl PlanSituation {
     }
 }
 
-/// A plan, and the one that would have been made.
+/// The plan in force, and the plan of shadow mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
-    /// What to do.
+    /// The plan to carry out.
     pub plan: Plan,
-    /// What to do if every protection that is being tried were in force; `None` where none is.
+    /// The plan if every protection in observe mode were enforced; `None` if there is none.
     pub would_be: Option<Plan>,
 }
 
-/// Makes the plan of one request.
+/// Evaluates the plan of one request.
 #[must_use]
 pub fn evaluate(posture: &Posture, situation: &PlanSituation, utc: UtcTime) -> Evaluation {
     let enforced = |protection| posture.protections.mode(protection) == Mode::Enforce;
@@ -202,11 +203,12 @@ fn plan(
     hearing.into_chat_plan(route.priority, route.notes)
 }
 
-/// What an operator says holds for everybody and in every mode: it is not a protection that is being tried.
+/// Operator settings apply to all requests and in every mode: they are not protections and have no observe mode.
 fn hear_operator(posture: &Posture, situation: &PlanSituation, hearing: &mut Hearing) {
     let at_most = |ceiling| Allowance { ceiling, ..Allowance::ALL };
     if let Some(ceiling) = posture.ceiling_override {
-        // Who asked a programming interface for one model is not given another.
+        // An API caller that requested one model is never given another, so that a ceiling either blocks or has no
+        // effect.
         let ceiling =
             if situation.face == Face::Api && ceiling != Ceiling::None { Ceiling::Strong } else { ceiling };
         hearing.hear(Voice::Override, at_most(ceiling));
@@ -248,7 +250,7 @@ fn of_cost(state: CostState) -> Allowance {
 
 fn of_level(level: Level, situation: &PlanSituation) -> Allowance {
     let permits = LevelPermits::of(level);
-    // What needs nothing looked up at any level is no doing of this one.
+    // Intents that need no retrieval at any level are not attributed to the level.
     let is_bypassed =
         permits.bypass > RetrievalBypass::NeedsNone && permits.bypass.covers(situation.known_intent());
     Allowance {
@@ -273,7 +275,7 @@ fn of_route(route: &Route) -> Allowance {
     }
 }
 
-/// What is left after everybody was heard.
+/// Accumulates the restrictions and their reasons.
 struct Hearing {
     allowed: Allowance,
     reasons: Reasons,
@@ -282,14 +284,14 @@ struct Hearing {
 impl Hearing {
     fn hear(&mut self, voice: Voice, allows: Allowance) {
         self.allowed = self.allowed.and(allows);
-        // There is a place for every voice, and each speaks once.
+        // The capacity covers every input, and each is recorded once.
         if allows != Allowance::ALL && !self.reasons.is_full() {
             self.reasons.push(Reason { voice, allows });
         }
     }
 
-    /// A programming interface has its models or nothing. Nobody tells it what a message is about, so that this is
-    /// not worth a note.
+    /// An API request gets its models or nothing. API requests have no intent, so that the note about a missing one is
+    /// dropped.
     fn into_api_plan(self, route: Route) -> Plan {
         let mut notes = route.notes;
         notes.retain(|note| *note != RouteNote::IntentMissing);
@@ -312,7 +314,7 @@ impl Hearing {
         let prepared_first = templates_first || !calls_models;
         let is_tried = |rung: &Rung| match rung {
             Rung::Template => prepared_first,
-            // Those who go first get an answer made for them.
+            // High-priority requests skip the fresh cache and get a generated answer.
             Rung::FreshCache => prepared_first || priority > Priority::High,
             Rung::StrongModel => ceiling.allows(Grade::Strong),
             Rung::FastModel => ceiling.allows(Grade::Fast),

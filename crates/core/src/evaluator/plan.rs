@@ -1,4 +1,4 @@
-//! A plan, and why it is no better.
+//! The plan of a request and the reasons for its restrictions.
 
 use crate::ladder::LevelPermits;
 use crate::router::{RouteNotes, RouteReason};
@@ -6,32 +6,32 @@ use crate::vocabulary::{Ceiling, CostState, Intent, Level, Priority, Rung};
 use arrayvec::ArrayVec;
 use std::fmt;
 
-/// Who has a say in a plan. The first of them are asked first; what counts is the lowest ceiling, whoever names it.
+/// An input of a plan, in the order of evaluation. The lowest ceiling wins, whichever input sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice {
-    /// An operator has set a ceiling for everybody.
+    /// An operator has set a ceiling for all requests.
     Override,
-    /// An operator holds this caller down.
+    /// An operator has clamped this caller.
     Clamp,
-    /// An operator has switched models off.
+    /// An operator has switched model calls off.
     ModelsOff,
-    /// The money of the caller's tier.
+    /// Cost state of the caller's tier.
     TierCost(CostState),
-    /// Everybody's money.
+    /// Cost state of the global daily budget.
     DayCost(CostState),
-    /// How far the shop has stepped down.
+    /// Level of the degradation ladder.
     Level(Level),
-    /// What it is about needs nothing looked up, at any level.
+    /// An intent that needs no retrieval at any level.
     Intent(Intent),
-    /// It is night.
+    /// Off-peak hours.
     OffPeak,
-    /// Who asks, what about, and when.
+    /// The router's decision, by caller, intent and time of day.
     Router(RouteReason),
-    /// The question is an easy one.
+    /// A complexity estimate: a lower grade is sufficient.
     Hint,
 }
 
-/// How many voices there are.
+/// Number of inputs.
 pub(super) const VOICES: usize = 10;
 
 impl fmt::Display for Voice {
@@ -51,21 +51,21 @@ impl fmt::Display for Voice {
     }
 }
 
-/// What one voice allows.
+/// What one input allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// The highest grade.
     pub ceiling: Ceiling,
-    /// Whether prepared and kept answers come before models.
+    /// Whether templates and cached answers come before models.
     pub templates_first: bool,
-    /// How much of what was retrieved goes to the model.
+    /// Number of retrieved chunks passed to the model.
     pub chunks: u8,
-    /// Whether it may be ranked again.
+    /// Whether retrieved chunks may be reranked.
     pub reranker: bool,
 }
 
 impl Allowance {
-    /// Everything.
+    /// No restriction.
     pub const ALL: Self = Self {
         ceiling: Ceiling::Strong,
         templates_first: false,
@@ -73,7 +73,7 @@ impl Allowance {
         reranker: true,
     };
 
-    /// What both allow.
+    /// The stricter of both in every respect.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -85,10 +85,10 @@ impl Allowance {
     }
 }
 
-/// One voice and what it allows.
+/// An input that restricts a plan, with what it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Who.
+    /// The input.
     pub voice: Voice,
     /// What it allows.
     pub allows: Allowance,
@@ -100,30 +100,30 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons of a plan in the order in which they were asked.
+/// The reasons of a plan, in the order of evaluation.
 pub type Reasons = ArrayVec<Reason, VOICES>;
 
-/// How one request is to be answered.
+/// How one request is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Whose turn comes first.
+    /// Scheduling priority in the queue.
     pub priority: Priority,
-    /// The highest grade it may use.
+    /// The highest grade that may be used.
     pub ceiling: Ceiling,
-    /// The ways to answer, in the order to try. Empty where nothing but a model could answer and none may.
+    /// The rungs in the order to try. Empty if only a model could answer and none may be called.
     pub rungs: ArrayVec<Rung, { Rung::ALL.len() }>,
-    /// How much of what is retrieved goes to the model; none where nothing is to be looked up.
+    /// Number of retrieved chunks passed to the model; 0 skips retrieval.
     pub chunks: u8,
-    /// Whether it is ranked again.
+    /// Whether retrieved chunks are reranked.
     pub reranker: bool,
-    /// Every voice that allows less than everything.
+    /// Every input that restricts the plan.
     pub reasons: Reasons,
-    /// What was missing or special about the request. They explain the route, and restrict nothing by themselves.
+    /// What was missing or special about the request. Notes explain the route and restrict nothing by themselves.
     pub notes: RouteNotes,
 }
 
 impl Plan {
-    /// The reasons for which the ceiling is no higher.
+    /// The reasons that determine the ceiling, if it is below the strong grade.
     pub fn binding(&self) -> impl Iterator<Item = &Reason> {
         let binds =
             |reason: &&Reason| self.ceiling < Ceiling::Strong && reason.allows.ceiling == self.ceiling;

@@ -1,13 +1,13 @@
-//! The hours of the day that mean something to a plan.
+//! The evening peak and the off-peak hours, checked against each other.
 
 use crate::hours::{OffPeak, Schedule};
 use crate::router::Router;
 use crate::setting::SettingError;
 
-/// What the evening and the night mean. Each has settings of its own; here they meet.
+/// The evening peak and the off-peak hours. Each has its own settings; overlaps are checked here.
 ///
-/// At any moment at most one of them holds. Hours that overlap are refused, by the names of both: in the evening people
-/// buy and at night few do, so that a minute which is said to be both was written by mistake.
+/// At any moment at most one of them applies. Overlapping hours are rejected with the names of both: the evening is
+/// when people buy and the night is when few do, so that a minute in both is a mistake in the settings.
 ///
 /// ```
 /// use seawall_core::evaluator::ShopHours;
@@ -28,7 +28,7 @@ pub struct ShopHours {
 }
 
 impl ShopHours {
-    /// Refuses an evening peak and a night that share a minute.
+    /// Fails if the evening peak and the off-peak hours share a minute.
     pub fn new(router: Router, off_peak: OffPeak) -> Result<Self, SettingError> {
         Schedule::new(vec![
             ("evening_peak".to_owned(), *router.evening_peak()),
@@ -37,13 +37,13 @@ impl ShopHours {
         Ok(Self { router, off_peak })
     }
 
-    /// Who is worth what.
+    /// The router, which holds the evening peak.
     #[must_use]
     pub const fn router(&self) -> &Router {
         &self.router
     }
 
-    /// What the night means.
+    /// The off-peak policy.
     #[must_use]
     pub const fn off_peak(&self) -> &OffPeak {
         &self.off_peak

@@ -1,44 +1,44 @@
-//! What an operator can switch off, and what is only being tried.
+//! Kill switches, and the mode of each protection.
 
 use crate::vocabulary::{Mode, words};
 
 words! {
-    /// A switch. All are on unless somebody has thrown them; a switch that cannot be read is on.
+    /// A kill switch. All are on by default; a switch that cannot be read counts as on.
     pub enum Switch as "switch" {
-        /// Limits by caller and by route.
+        /// Rate limits per caller and per route.
         RateLimit = "rate_limit_enabled",
-        /// What a warning or a spent day mean for models.
+        /// The effect of the cost state on models.
         CostBreaker = "cost_circuit_breaker_enabled",
-        /// What the level means for models.
+        /// The effect of the degradation level on models.
         Degradation = "degradation_controller_enabled",
-        /// The smaller service for guests.
+        /// The reduced pipeline for guests.
         GuestLite = "guest_lite_pipeline_enabled",
-        /// The ceiling of the night.
+        /// The ceiling of the off-peak hours.
         OffPeak = "off_peak_tier_ceiling_enabled",
-        /// Models as a whole. Off, none is called, whoever asks.
+        /// All model calls. When it is off, no model is called for any caller.
         ModelInvocation = "model_invocation_enabled",
     }
 }
 
 words! {
-    /// What can be tried before it is enforced. Models as a whole are not among them: they are on or off, and there is
-    /// no verdict that could be recorded instead.
+    /// A protection that can run in observe mode before it is enforced. Model invocation is not one: it is on or off,
+    /// and has no decision that could be recorded instead.
     pub enum Protection as "protection" {
-        /// Limits by caller and by route.
+        /// Rate limits per caller and per route.
         RateLimit = "rate_limit",
-        /// What a warning or a spent day mean for models.
+        /// The effect of the cost state on models.
         CostBreaker = "cost_circuit_breaker",
-        /// What the level means for models.
+        /// The effect of the degradation level on models.
         Degradation = "degradation_controller",
-        /// The smaller service for guests.
+        /// The reduced pipeline for guests.
         GuestLite = "guest_lite_pipeline",
-        /// The ceiling of the night.
+        /// The ceiling of the off-peak hours.
         OffPeak = "off_peak_tier_ceiling",
     }
 }
 
 impl Protection {
-    /// What switches it off.
+    /// The switch that turns the protection off.
     #[must_use]
     pub const fn switch(self) -> Switch {
         match self {
@@ -51,7 +51,7 @@ impl Protection {
     }
 }
 
-/// How the switches stand and in which mode each protection is.
+/// State of the switches, and the mode of each protection.
 ///
 /// ```
 /// use seawall_core::evaluator::{Protection, Protections, Switch};
@@ -64,7 +64,7 @@ impl Protection {
 /// assert_eq!(protections.mode(Protection::Degradation), Mode::Off);
 /// ```
 ///
-/// Models as a whole have no mode:
+/// Model invocation has no mode:
 ///
 /// ```compile_fail
 /// use seawall_core::evaluator::{Protections, Switch};
@@ -79,19 +79,19 @@ pub struct Protections {
 }
 
 impl Default for Protections {
-    /// Everything on and enforced: what holds when nobody can say what should.
+    /// Everything on and enforced: the fail-safe default if the settings cannot be read.
     fn default() -> Self {
         Self { on: [true; Switch::ALL.len()], modes: [Mode::Enforce; Protection::ALL.len()] }
     }
 }
 
 impl Protections {
-    /// Throws a switch.
+    /// Turns a switch on or off.
     pub fn throw(&mut self, switch: Switch, on: bool) {
         self.on[switch.index()] = on;
     }
 
-    /// Chooses what a protection does while it is on.
+    /// Sets the mode of a protection, which applies while its switch is on.
     pub fn set_mode(&mut self, protection: Protection, mode: Mode) {
         self.modes[protection.index()] = mode;
     }
@@ -102,13 +102,13 @@ impl Protections {
         self.on[switch.index()]
     }
 
-    /// What a protection does. Switched off it acts on nothing; it goes on measuring.
+    /// The effective mode of a protection. With its switch off it has no effect, but keeps measuring.
     #[must_use]
     pub const fn mode(&self, protection: Protection) -> Mode {
         if self.is_on(protection.switch()) { self.modes[protection.index()] } else { Mode::Off }
     }
 
-    /// Whether some protection only says what it would do.
+    /// Whether any protection is in observe mode.
     #[must_use]
     pub fn observes(&self) -> bool {
         Protection::ALL.into_iter().any(|protection| self.mode(protection) == Mode::Observe)

@@ -209,7 +209,7 @@ fn a_protection_that_is_being_tried_changes_only_the_would_be_plan() {
         (Ceiling::Strong, Ceiling::Fast)
     );
 
-    // Switched off it is not even tried, and observing something else does not bring it in.
+    // A protection that is switched off is not in the shadow plan either, even while another is observed.
     let mut off = observing(Protection::CostBreaker, &spent);
     off.protections.throw(Switch::CostBreaker, false);
     assert_eq!(evaluate(&off, &standard(), noon()).would_be, None);
@@ -299,7 +299,7 @@ fn what_needs_nothing_looked_up_says_so_itself_and_not_the_level() {
             assert_eq!((chain(&plan), plan.chunks), (expected, if needs_none { 0 } else { 3 }));
         }
     }
-    // A level that leaves retrieval out of more is the reason for what it takes.
+    // A level that skips retrieval for further intents is recorded as the reason.
     let loaded = Posture { level: Level::HighLoad, ..Posture::default() };
     for (intent, chunks, reasons) in [
         (Intent::Faq, 1, &["level:high_load=fast"][..]),
@@ -433,7 +433,7 @@ proptest! {
                 prop_assert!(plan.calls_models() || plan.rungs.first() == Some(&Rung::Template));
             }
         }
-        // What is tried can only take away.
+        // The shadow plan is never less strict.
         if let Some(would_be) = &evaluation.would_be {
             prop_assert!(would_be.ceiling <= evaluation.plan.ceiling);
         }

@@ -1,11 +1,11 @@
-//! What went wrong, in the few words that decisions need.
+//! Classification of failures: kind, origin, retryability and the vendor's `Retry-After`.
 //!
-//! An attempt ends in an [`Outcome`]. A [`Failure`] says what kind it was, whose fault it was, whether trying
-//! again can help, and what the server said about when. Retry, breaker, pressure and budgets read this and
-//! nothing else, so a new vendor needs a new [`ErrorTable`] and no new decision.
+//! An attempt ends in an [`Outcome`]. A [`Failure`] states its kind, its origin, whether a retry can help, and how
+//! long the server asked to wait. Retry, circuit breaker, pressure and budgets depend on this and nothing else, so
+//! that a new vendor needs a new [`ErrorTable`] and no new decision logic.
 //!
-//! An outcome is reported once per attempt, and a stream's only when the stream has ended: a model that
-//! answers 200 and breaks off after three words has failed.
+//! An outcome is reported once per attempt, and for a stream only when the stream has ended: a model that responds
+//! with 200 and breaks off after three words has failed.
 
 mod table;
 #[cfg(test)]
@@ -15,33 +15,33 @@ pub use table::{ANTHROPIC, BEDROCK, DRS, ErrorTable, OPENAI};
 
 use std::time::Duration;
 
-/// A vendor that is busy for longer than this is as good as away: nobody waits for it.
+/// Longest `Retry-After` that is honoured by waiting. A vendor that is busy for longer is treated as unavailable.
 pub const MAX_HOLD: Duration = Duration::from_secs(30);
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The answer arrived whole.
+    /// A stream arrived completely.
     Succeeded {
-        /// From the start of the attempt to its first useful content.
+        /// Time from the start of the attempt to the first useful content.
         first_content_after: Duration,
     },
-    /// An answer in one piece arrived.
+    /// An unstreamed response arrived completely.
     AnsweredWhole {
-        /// How long it took.
+        /// Duration of the attempt.
         took: Duration,
-        /// How long an answer of that length may usually take on its target, where enough is known to say. Without that
-        /// none is slow: a long answer takes long.
+        /// How long a response of that length usually takes at most on this target, if enough samples exist. Without
+        /// it no response counts as slow, because a long answer takes long.
         usual: Option<Duration>,
     },
-    /// It did not.
+    /// The attempt failed.
     Failed(Failure),
-    /// The caller went away, or the attempt was dropped. Says nothing about the target.
+    /// The caller disconnected or the attempt was dropped. This carries no information about the target.
     Abandoned,
 }
 
 impl Outcome {
-    /// What this outcome says of the target's health, when `slow_after` is too long to wait for content.
+    /// Effect of this outcome on the target's health; a first content later than `slow_after` counts as slow.
     #[must_use]
     pub fn health(&self, slow_after: Duration) -> Health {
         match self {
@@ -57,90 +57,90 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Whether this is an answer in one piece.
+    /// Whether this is an unstreamed response.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         matches!(self, Self::AnsweredWhole { .. })
     }
 
-    /// Whether an answer arrived.
+    /// Whether a complete response arrived.
     #[must_use]
     pub const fn is_answer(&self) -> bool {
         matches!(self, Self::Succeeded { .. } | Self::AnsweredWhole { .. })
     }
 }
 
-/// What an outcome says of a target's health.
+/// Effect of an outcome on a target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It answered.
+    /// A response within time.
     Good,
-    /// It answered, later than is useful.
+    /// A response that came too late to be useful.
     Slow,
-    /// We stopped waiting before it had begun: slow, but neither an answer nor a fault.
+    /// The gateway gave up before the response began: slow, but neither a success nor a fault.
     Cut,
-    /// It is at fault.
+    /// The target is at fault.
     Bad,
-    /// The outcome is somebody else's doing.
+    /// The outcome carries no information about the target.
     Unknown,
 }
 
-/// What went wrong. A closed set with few members: it is also a metric label.
+/// What went wrong. A small closed set, because it is also a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureKind {
-    /// The vendor limits our rate.
+    /// The vendor rate-limits us.
     Throttled,
-    /// The vendor has no capacity for anybody.
+    /// The vendor has no capacity for any client.
     Overloaded,
-    /// An allowance that does not refill in seconds is used up: account quota, credit, spend limit.
+    /// An allowance that does not refill within seconds is exhausted: account quota, credit, spend limit.
     QuotaExhausted,
     /// The model is being loaded.
     NotReady,
-    /// The vendor says that it took too long.
+    /// The vendor reports a timeout.
     TimedOut,
-    /// We stopped waiting because nothing had begun within our own time.
+    /// Our own timeout expired before the response began.
     NotStarted,
-    /// No connection, or it broke before an answer began.
+    /// No connection, or it broke before a response began.
     Unreachable,
-    /// The answer began and did not end.
+    /// The response began and was cut off.
     BrokeMidStream,
-    /// The vendor's own fault.
+    /// An internal error of the vendor.
     ServerFault,
-    /// The model itself failed on this input; the service around it is fine.
+    /// The model failed on this input; the service around it works.
     ModelFault,
-    /// The answer cannot be understood.
+    /// The response cannot be parsed.
     Unrecognised,
     /// The request is malformed.
     BadRequest,
-    /// The request is larger than the model takes.
+    /// The request exceeds the model's context or size limit.
     TooLong,
-    /// The vendor refuses our credential.
+    /// The vendor rejects our credential.
     Unauthorized,
     /// The vendor does not know the model or resource.
     NotFound,
-    /// A guardrail or content filter stopped it.
+    /// A guardrail or content filter blocked it.
     Filtered,
 }
 
-/// Whose fault a failure is.
+/// Which party caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOrigin {
-    /// Who asked us.
+    /// The caller's request.
     Caller,
-    /// We ourselves: our credential, our settings, our patience.
+    /// The gateway: its credential, its settings, its timeouts.
     Gateway,
     /// The vendor.
     Provider,
 }
 
-/// Where trying again can help.
+/// Where a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retryability {
-    /// On the same target, after a wait; on another at once.
+    /// On the same target after a backoff; on another target at once.
     Here,
     /// On another target only.
     Elsewhere,
-    /// Nowhere.
+    /// On no target.
     Nowhere,
 }
 
@@ -165,7 +165,7 @@ impl FailureKind {
         Self::Filtered,
     ];
 
-    /// The word for logs, metrics and messages.
+    /// The label in logs, metrics and messages.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -188,7 +188,7 @@ impl FailureKind {
         }
     }
 
-    /// Whose fault this kind is.
+    /// The party that causes this kind.
     #[must_use]
     pub const fn origin(self) -> FaultOrigin {
         match self {
@@ -207,7 +207,7 @@ impl FailureKind {
         }
     }
 
-    /// Where trying again can help, unless a vendor's table says otherwise.
+    /// Where a retry can help, unless a vendor's table overrides it.
     #[must_use]
     pub const fn retryability(self) -> Retryability {
         match self {
@@ -218,7 +218,7 @@ impl FailureKind {
             | Self::Unreachable
             | Self::BrokeMidStream
             | Self::ServerFault => Retryability::Here,
-            // A target that has not begun in its time will not begin sooner when asked again.
+            // A target that has not begun within the timeout will not begin sooner on a retry.
             Self::NotStarted
             | Self::QuotaExhausted
             | Self::ModelFault
@@ -229,9 +229,9 @@ impl FailureKind {
         }
     }
 
-    /// What this kind says of the target's health.
+    /// Effect of this kind on the target's health.
     ///
-    /// A caller's mistake says nothing, or one caller could open the breaker for all. A filter that blocks is
+    /// A caller's mistake has no effect, or one caller could open the breaker for all. A filter that blocks belongs to
     /// a service that works.
     #[must_use]
     pub const fn health(self) -> Health {
@@ -245,14 +245,14 @@ impl FailureKind {
         }
     }
 
-    /// Whether this kind says that the vendor is busy rather than broken.
+    /// Whether the vendor is busy rather than broken.
     #[must_use]
     pub const fn is_throttle(self) -> bool {
         matches!(self, Self::Throttled | Self::Overloaded | Self::NotReady)
     }
 
-    /// Whether a refusal of this kind at the door proves that the vendor did not carry the request out. A 503 does
-    /// not: what stands in front of a service sends one after the service has done its work.
+    /// Whether an error response of this kind proves that the vendor did not execute the request. A 503 does not: a
+    /// proxy in front of a service may send one after the service has done its work.
     #[must_use]
     pub const fn proves_not_executed(self) -> bool {
         matches!(
@@ -267,7 +267,7 @@ impl FailureKind {
     }
 }
 
-/// One failed attempt, as decisions see it.
+/// One failed attempt, as input for decisions.
 ///
 /// ```
 /// use seawall_core::failure::{BEDROCK, FailureKind, FaultOrigin, Retryability};
@@ -281,21 +281,21 @@ impl FailureKind {
 pub struct Failure {
     /// What went wrong.
     pub kind: FailureKind,
-    /// Whose fault it is.
+    /// Which party caused it.
     pub origin: FaultOrigin,
-    /// Where trying again can help.
+    /// Where a retry can help.
     pub retryability: Retryability,
-    /// Whether the vendor cannot have carried the request out. Only then may a call that must not happen twice be
-    /// sent again, and only then is nothing owed for it.
+    /// Whether the vendor cannot have executed the request. Only then may a non-idempotent call be retried, and only
+    /// then does it cost nothing.
     pub not_executed: bool,
-    /// Whether the vendor's answer shows that it generated nothing. What it read may be owed all the same.
+    /// Whether the vendor's response shows that no output was generated. Input may be billed all the same.
     pub no_output: bool,
-    /// How long the server asked us to wait, exactly as it said.
+    /// The server's `Retry-After`, unmodified.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure of this kind with the kind's usual meaning and no word from the server about when.
+    /// A failure with the defaults of its kind and no `Retry-After`.
     #[must_use]
     pub const fn of(kind: FailureKind) -> Self {
         Self {
@@ -308,20 +308,20 @@ impl Failure {
         }
     }
 
-    /// How long a busy vendor asked us to stay away, where that is worth waiting for: at most [`MAX_HOLD`].
+    /// How long to back off from a busy vendor, if its `Retry-After` is worth waiting for: at most [`MAX_HOLD`].
     #[must_use]
     pub fn hold(&self) -> Option<Duration> {
         let wait = self.retry_after.filter(|_| self.kind.is_throttle())?;
         (!wait.is_zero() && wait <= MAX_HOLD).then_some(wait)
     }
 
-    /// The same failure, of which the vendor's answer shows that nothing was generated.
+    /// A copy marked as having generated no output.
     #[must_use]
     pub const fn without_output(self) -> Self {
         Self { no_output: true, ..self }
     }
 
-    /// The same failure, with the server's word on how long to wait.
+    /// A copy with the server's `Retry-After`.
     #[must_use]
     pub const fn with_retry_after(self, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..self }

@@ -1,26 +1,26 @@
-//! From a vendor's status and error name to a [`Failure`].
+//! Maps a vendor's HTTP status and error name to a [`Failure`].
 //!
-//! The name decides where it is known, because vendors reuse statuses: Bedrock sends a spent service quota as
-//! 400, and every vendor sends errors inside a stream that began with 200. The status decides otherwise. What
+//! A known name takes precedence over the status, because vendors reuse statuses: Bedrock sends an exhausted service
+//! quota as 400, and every vendor sends errors inside a stream that began with 200. Otherwise the status decides. What
 //! neither explains is [`FailureKind::Unrecognised`] and never retried on the same target.
 
 use super::{Failure, FailureKind, Retryability};
 
-/// How one vendor names its errors.
+/// One vendor's error names and statuses.
 #[derive(Debug)]
 pub struct ErrorTable {
     vendor: &'static str,
     names: &'static [(&'static str, FailureKind)],
     statuses: &'static [(u16, FailureKind)],
-    /// Kinds for which waiting helps at this vendor although it does not elsewhere.
+    /// Kinds for which a retry on the same target helps at this vendor, although not in general.
     retry_here: &'static [FailureKind],
 }
 
 impl ErrorTable {
-    /// Reads the failure out of an HTTP status and, where the vendor sent one, an error name.
+    /// Classifies an HTTP status and, if the vendor sent one, an error name.
     ///
-    /// AWS decorates names with a namespace before `#` and an address after `:`; both are ignored, and so is
-    /// the case of letters, because the same name begins with a small letter inside an event stream.
+    /// AWS adds a namespace before `#` and a URL after `:` to names; both are ignored. So is case, because the same
+    /// name begins with a lower-case letter inside an event stream.
     ///
     /// ```
     /// use seawall_core::failure::{ANTHROPIC, BEDROCK, FailureKind};
@@ -34,9 +34,10 @@ impl ErrorTable {
         let kind =
             name.and_then(|name| self.kind_of_name(name)).unwrap_or_else(|| self.kind_of_status(status));
         let mut failure = Failure::of(kind);
-        // An error inside an answer that had begun: the request was at least begun as well.
+        // An error inside a response that had begun: the request was at least started.
         failure.not_executed &= status >= 400;
-        // A request that took too long to arrive was not answered; one that took too long to answer may have been.
+        // 408 means that the request took too long to arrive, so that nothing was generated; after 504 something may
+        // have been.
         failure.no_output = status == 408;
         if self.retry_here.contains(&kind) {
             failure.retryability = Retryability::Here;
@@ -50,13 +51,13 @@ impl ErrorTable {
         self.vendor
     }
 
-    /// Every error name this table knows.
+    /// Every error name of this vendor, with its kind.
     #[must_use]
     pub const fn names(&self) -> &'static [(&'static str, FailureKind)] {
         self.names
     }
 
-    /// The statuses that mean something else at this vendor than they usually do.
+    /// Statuses that this vendor uses differently from the common mapping.
     #[must_use]
     pub const fn statuses(&self) -> &'static [(u16, FailureKind)] {
         self.statuses
@@ -92,7 +93,7 @@ fn usual_kind_of_status(status: u16) -> FailureKind {
     }
 }
 
-/// OpenAI chat completions and what is compatible with it: the error's `code`, or its `type`.
+/// OpenAI chat completions and compatible APIs: the error's `code`, or its `type`.
 pub static OPENAI: ErrorTable = ErrorTable {
     vendor: "openai",
     names: &[
@@ -150,7 +151,7 @@ pub static ANTHROPIC: ErrorTable = ErrorTable {
     retry_here: &[],
 };
 
-/// Amazon Bedrock runtime: the exception's name.
+/// Amazon Bedrock runtime: the exception name.
 pub static BEDROCK: ErrorTable = ErrorTable {
     vendor: "bedrock",
     names: &[
@@ -173,6 +174,7 @@ pub static BEDROCK: ErrorTable = ErrorTable {
         ("IncompleteSignatureException", FailureKind::Unauthorized),
         ("MissingAuthenticationTokenException", FailureKind::Unauthorized),
         ("ResourceNotFoundException", FailureKind::NotFound),
+        ("UnknownOperationException", FailureKind::NotFound),
         ("GuardrailIntervention", FailureKind::Filtered),
         ("GuardrailInterventionException", FailureKind::Filtered),
     ],
@@ -180,9 +182,9 @@ pub static BEDROCK: ErrorTable = ErrorTable {
     retry_here: &[],
 };
 
-/// AWS Elastic Disaster Recovery: the exception's name.
+/// AWS Elastic Disaster Recovery: the exception name.
 ///
-/// A spent service quota is worth a wait here, because recovery jobs that finish give it back.
+/// An exhausted service quota is worth a backoff here, because finished recovery jobs free it.
 pub static DRS: ErrorTable = ErrorTable {
     vendor: "drs",
     names: &[

@@ -1,4 +1,4 @@
-//! The side of the client: frames, what became of them, and coming back.
+//! The client side of the framer: frames, results of sends, and resuming.
 
 use super::escape::fitting;
 use super::{
@@ -8,7 +8,7 @@ use super::{
 use crate::time::Timestamp;
 
 impl Framer {
-    /// Brings the stream up to `now` and says what is to be done.
+    /// Brings the stream up to `now` and returns what to do.
     pub fn poll(&mut self, now: Timestamp) -> PollDecision {
         self.settle(now);
         if self.expired {
@@ -23,7 +23,8 @@ impl Framer {
         }
     }
 
-    /// When to poll next if nothing else happens. A frame that is ready already is not waited for: take it.
+    /// When to poll next if nothing else happens. It does not cover a frame that is already ready: take that one
+    /// first.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let limit = match self.ended {
@@ -34,7 +35,7 @@ impl Framer {
         [self.send_at(), limit].into_iter().flatten().filter(|at| *at > self.as_of).min()
     }
 
-    /// The next thing to send, if it is time for it and nothing is in the air.
+    /// The next frame, if one is due and no send is in progress.
     pub fn next_frame(&mut self, now: Timestamp) -> Option<Frame<'_>> {
         self.settle(now);
         if self.send_at().is_none_or(|at| at > self.as_of) {
@@ -61,8 +62,8 @@ impl Framer {
         Some(Frame { receipt, content })
     }
 
-    /// The frame in the air was delivered. Says whether the receipt was that frame's; a late report about another
-    /// changes nothing.
+    /// Reports that the frame was delivered. Returns whether the receipt matches the send in progress; a late report
+    /// about another send changes nothing.
     pub fn sent(&mut self, receipt: Receipt, now: Timestamp) -> bool {
         self.settle(now);
         let Some(kind) = self.land(receipt) else {
@@ -92,8 +93,8 @@ impl Framer {
         true
     }
 
-    /// The frame in the air did not get through. It stays, and is offered again with the same index; a heartbeat is
-    /// offered anew unless there is text instead.
+    /// Reports that the send failed. The frame is kept and retried with the same index; a heartbeat is replaced by
+    /// text if there is any.
     pub fn send_failed(&mut self, receipt: Receipt, now: Timestamp) -> SendFailureDecision {
         self.settle(now);
         if self.land(receipt).is_none() {
@@ -109,26 +110,26 @@ impl Framer {
         SendFailureDecision::Again { at: self.hold_until }
     }
 
-    /// The client is gone for good: ends the stream as cancelled, if it has not ended otherwise, and sends no more.
-    /// It may still come back for what is kept.
+    /// The client is gone for good: ends the stream as cancelled, unless it has ended otherwise, and sends no more. It
+    /// may still resume what is kept.
     pub fn cancel(&mut self, now: Timestamp) {
         self.settle(now);
         self.give_up();
     }
 
-    /// The connection is gone, but the client may be back soon: nothing is sent, and deltas are taken until there is
-    /// no more room for them.
+    /// The connection is lost, but the client may resume soon: nothing is sent, and deltas are accepted while there is
+    /// room.
     pub fn detach(&mut self, now: Timestamp) {
         self.settle(now);
         self.leave();
         self.forget_if_due();
     }
 
-    /// A client comes back on a new connection and has seen everything up to `last_index`; nothing at all without
-    /// one. What comes after is offered once more, in order, and then the stream goes on. Reports about frames of the
-    /// old connection are ignored from here on. A refusal changes nothing.
+    /// A client reconnects and has received everything up to `last_index`; `None` means nothing. Later frames are
+    /// replayed in order, then the stream continues. Reports about sends on the old connection are ignored from now
+    /// on. A refusal changes nothing.
     ///
-    /// The driver has to make sure that it is the caller whose stream this is.
+    /// The driver must make sure that the client is the caller whose stream this is.
     pub fn resume(&mut self, last_index: Option<u64>, now: Timestamp) -> ResumeDecision {
         self.settle(now);
         if self.ended.is_some_and(|ended| self.as_of >= self.kept_until(ended)) {
@@ -149,13 +150,14 @@ impl Framer {
         self.counted.reconnections += 1;
         self.cursor = from;
         if from > self.delivered {
-            // It got through after all, only the report did not.
+            // The frame was delivered after all; only the report was lost.
             self.note_delivery();
         }
         ResumeDecision::Resumed { frames: next_index - from }
     }
 
-    /// When the next frame may go: none while one is in the air, nobody is there, or everything was said.
+    /// When the next frame may be sent: `None` while a send is in progress, no client is attached, or everything was
+    /// delivered.
     fn send_at(&self) -> Option<Timestamp> {
         if !self.attached || self.in_air.is_some() || self.expired {
             return None;
@@ -178,8 +180,9 @@ impl Framer {
         Some(due.max(self.hold_until))
     }
 
-    /// Whether a heartbeat is due by then and nothing else is to be sent. One that is due a moment later counts, too:
-    /// what was sent before it came a moment after the model's last word, and the client expects a heartbeat then.
+    /// Whether a heartbeat is due by then and nothing else is to be sent. One that is due up to `flush_after` later
+    /// counts, too: the last frame was sent slightly after the model's last delta, and the client expects a heartbeat
+    /// then.
     pub(super) fn owes_heartbeat_at(&self, moment: Timestamp) -> bool {
         let is_idle = self.cursor == self.tape.next_index() && self.pending_bytes() == 0;
         let by = moment + self.settings.options().flush_after;
@@ -190,17 +193,17 @@ impl Framer {
         ended.at + self.settings.options().keep_for
     }
 
-    /// Whether somebody is there who does not have the ending yet.
+    /// Whether a client is attached that has not received the ending yet.
     fn is_delivering(&self) -> bool {
         self.attached && !self.ending_sent
     }
 
-    /// Takes the frame with this receipt out of the air.
+    /// Ends the send in progress, if it has this receipt.
     fn land(&mut self, receipt: Receipt) -> Option<Kind> {
         self.in_air.take_if(|(in_air, _)| *in_air == receipt).map(|(_, kind)| kind)
     }
 
-    /// The newest frame has been delivered for the first time.
+    /// Records the first delivery of the newest frame.
     fn note_delivery(&mut self) {
         self.delivered = self.tape.next_index();
         self.counted.frames_out += 1;
@@ -228,7 +231,7 @@ impl Framer {
         self.hold_until = Timestamp::ZERO;
     }
 
-    /// Forgets the frames when their time is over, but not under the hands of a client that is being served.
+    /// Drops the kept frames when their time is over, unless a client is still being served.
     pub(super) fn forget_if_due(&mut self) {
         let due = self.ended.is_some_and(|ended| self.as_of >= self.kept_until(ended));
         if due && !self.expired && !self.is_delivering() {

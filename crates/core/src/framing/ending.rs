@@ -2,22 +2,22 @@
 
 use crate::failure::FailureKind;
 
-/// Why an answer is over that was not interrupted.
+/// Why an answer ended without an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FinishReason {
-    /// The model said that it was done.
+    /// The model sent its stop event.
     Stop,
-    /// The model used all the tokens it was given.
+    /// The model reached its maximum of output tokens.
     MaxTokens,
-    /// The stream took as long as a stream may.
+    /// The stream reached its maximum duration.
     Timeout,
-    /// The answer used all the tokens that we pay for.
+    /// The answer used up its token budget.
     Budget,
-    /// The model's stream closed without its stop event. What is there may be all or not.
+    /// The model's stream closed without a stop event, so that the answer may be incomplete.
     UpstreamEnded,
-    /// The client went away or asked to stop.
+    /// The client disconnected or cancelled.
     Cancelled,
-    /// The gateway is going down.
+    /// The gateway is shutting down.
     Shutdown,
 }
 
@@ -48,10 +48,10 @@ impl FinishReason {
     }
 }
 
-/// What broke an answer off.
+/// What interrupted an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptionCode {
-    /// The model began and then said nothing for too long.
+    /// The model began and then exceeded the idle timeout.
     UpstreamSilent,
     /// The model's stream failed.
     UpstreamFailed(FailureKind),
@@ -68,23 +68,23 @@ impl InterruptionCode {
     }
 }
 
-/// An answer that was broken off.
+/// An interrupted answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interruption {
-    /// By what.
+    /// What interrupted it.
     pub code: InterruptionCode,
-    /// Whether asking again can help.
+    /// Whether a retry can help.
     pub retryable: bool,
-    /// Whether there is text before it. Without any, another model's answer may still take its place.
+    /// Whether there is text before it. Without any, failover to another model is still possible.
     pub partial: bool,
 }
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It is over, for this reason.
+    /// It ended for this reason.
     Finished(FinishReason),
-    /// It was broken off.
+    /// It was interrupted.
     Interrupted(Interruption),
 }
 

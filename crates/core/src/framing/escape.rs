@@ -1,13 +1,13 @@
-//! How long a text is as a JSON string, and where to split one that is too long.
+//! Length of a text as a JSON string, and where to split one that is too long.
 
-/// What a byte becomes between the quotes of a JSON string. Bytes of longer characters stay as they are, so a
-/// table over bytes is exact for every text.
+/// Escaped length of each byte in a JSON string. Bytes of multi-byte characters are not escaped, so that a table over
+/// bytes is exact for every text.
 const WIDTHS: [u8; 256] = widths();
 
-/// The most that a byte of text can become.
+/// Maximum escaped length of a byte.
 pub(super) const WIDEST: usize = 6;
 
-/// How far back a split looks for a place between two emoji.
+/// How far back a split looks for a boundary between two emoji.
 const LOOK_BACK: usize = 64;
 
 const fn widths() -> [u8; 256] {
@@ -26,7 +26,7 @@ const fn widths() -> [u8; 256] {
     widths
 }
 
-/// The bytes `text` takes inside a JSON string, without the quotes around it.
+/// Bytes that `text` takes inside a JSON string, without the quotes around it.
 ///
 /// ```
 /// use seawall_core::framing::escaped_len;
@@ -37,10 +37,10 @@ pub fn escaped_len(text: &str) -> usize {
     text.bytes().map(|byte| usize::from(WIDTHS[usize::from(byte)])).sum()
 }
 
-/// How many bytes of `text` go into a frame that has `room` for escaped ones.
+/// How many bytes of `text` fit into a frame with `room` for escaped bytes.
 ///
-/// Never splits a character, and prefers a place that is not inside an emoji made of several characters. Takes
-/// at least the first character, so that a stream cannot stand still.
+/// Never splits a character, and prefers not to split an emoji sequence. Takes at least the first character, so that a
+/// stream cannot stall.
 pub(super) fn fitting(text: &str, room: usize) -> usize {
     if text.len().saturating_mul(WIDEST) <= room {
         return text.len();
@@ -60,7 +60,7 @@ pub(super) fn fitting(text: &str, room: usize) -> usize {
     between_emoji(text, most)
 }
 
-/// The last place at or shortly before `most` where no emoji is cut apart; `most` where there is none.
+/// The last boundary at or shortly before `most` that splits no emoji sequence; `most` if there is none.
 fn between_emoji(text: &str, most: usize) -> usize {
     let mut place = most;
     while most - place <= LOOK_BACK {
@@ -76,8 +76,8 @@ fn between_emoji(text: &str, most: usize) -> usize {
     most
 }
 
-/// Whether the second character changes or continues the first: joiners, variation selectors, skin tones, keycaps,
-/// combining marks and tags. Pairs of letters that make a flag are not looked at.
+/// Whether the second character modifies or continues the first: joiners, variation selectors, skin tones, keycaps,
+/// combining marks and tags. Flags made of two regional indicators are not considered.
 fn belongs_together(last: char, first: char) -> bool {
     const JOINER: char = '\u{200D}';
     last == JOINER

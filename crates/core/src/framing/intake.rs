@@ -1,4 +1,4 @@
-//! The side of the model: deltas, tokens, limits and endings.
+//! The upstream side of the framer: deltas, tokens, limits and endings.
 
 use super::lossy::Decoder;
 use super::tape::Tape;
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Retryability};
 use crate::time::Timestamp;
 
 impl Framer {
-    /// A stream that starts now, with a client to send to. It allocates nothing until there is text.
+    /// A stream that starts now, with a client attached. It allocates nothing until there is text.
     #[must_use]
     pub fn new(settings: FramingSettings, now: Timestamp) -> Self {
         Self {
@@ -39,8 +39,8 @@ impl Framer {
         }
     }
 
-    /// Takes a delta. An empty one is a sign of life and nothing else. If bytes of a character were held, it will
-    /// not be completed by text, and reads as a replacement character.
+    /// Accepts a delta. An empty one only counts as a sign of life. If bytes of an incomplete character are held, text
+    /// cannot complete it, and it becomes a replacement character.
     pub fn push(&mut self, delta: &str, now: Timestamp) -> PushDecision {
         if !self.hear(now) {
             return PushDecision::Ended;
@@ -55,7 +55,7 @@ impl Framer {
         decision(fits.len(), delta.len())
     }
 
-    /// Takes a delta of bytes, which may end inside a character: its beginning is held until the rest comes.
+    /// Accepts a delta of bytes, which may end inside a character: the beginning is held until the rest arrives.
     pub fn push_bytes(&mut self, delta: &[u8], now: Timestamp) -> PushDecision {
         if !self.hear(now) {
             return PushDecision::Ended;
@@ -68,8 +68,7 @@ impl Framer {
         decision(used, delta.len())
     }
 
-    /// Counts tokens of the answer, estimated or reported. Reaching the limit ends the stream, after the text that
-    /// was pushed before.
+    /// Counts output tokens, estimated or reported. Reaching the limit ends the stream after the text pushed before.
     pub fn count_tokens(&mut self, tokens: u64, now: Timestamp) {
         self.settle(now);
         if self.ended.is_some() {
@@ -81,24 +80,24 @@ impl Framer {
         }
     }
 
-    /// Ends the stream after what is buffered, and says whether it did: there is only one ending, the first.
+    /// Ends the stream after the buffered text, and returns whether it did: only the first ending counts.
     ///
-    /// A stream from the model that closes without its stop event is [`FinishReason::UpstreamEnded`], never a stop.
+    /// A model stream that closes without its stop event is [`FinishReason::UpstreamEnded`], never a stop.
     pub fn finish(&mut self, reason: FinishReason, now: Timestamp) -> bool {
         self.settle(now);
         self.end(Ending::Finished(reason))
     }
 
-    /// Breaks the stream off after what is buffered, and says whether it did. While [`has_begun`](Self::has_begun)
-    /// is false, rather let another model answer.
+    /// Interrupts the stream after the buffered text, and returns whether it did. While [`has_begun`](Self::has_begun)
+    /// is false, prefer failover to another model.
     pub fn interrupt(&mut self, failure: &Failure, now: Timestamp) -> bool {
         self.settle(now);
         let retryable = failure.retryability != Retryability::Nowhere;
         self.break_off(InterruptionCode::UpstreamFailed(failure.kind), retryable)
     }
 
-    /// Forgets text that has not left, so that another model may answer, and says whether that could be done: not
-    /// after the first frame, and not after the ending.
+    /// Discards text that has not been sent, so that another model can answer (failover), and returns whether that was
+    /// possible: not after the first frame, and not after the end.
     pub fn start_over(&mut self, now: Timestamp) -> bool {
         self.settle(now);
         if self.has_begun() || self.ended.is_some() {
@@ -112,7 +111,7 @@ impl Framer {
         true
     }
 
-    /// Whether text has been handed out, so that no other model's answer may take this one's place.
+    /// Whether text has been handed out, so that failover to another model is no longer possible.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.tape.next_index() > 0
@@ -124,7 +123,7 @@ impl Framer {
         self.upstream() == UpstreamDecision::Read
     }
 
-    /// What to do with the way to the model.
+    /// What to do with the upstream connection.
     #[must_use]
     pub const fn upstream(&self) -> UpstreamDecision {
         match (self.ended, self.paused_since) {
@@ -140,7 +139,7 @@ impl Framer {
         self.ended.map(|ended| ended.ending)
     }
 
-    /// Where the stream stands.
+    /// The state of the stream.
     #[must_use]
     pub fn state(&self) -> StreamState {
         match self.ended {
@@ -155,25 +154,25 @@ impl Framer {
         }
     }
 
-    /// The bytes of text that have not been delivered.
+    /// Bytes of text that have not been delivered.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.tape.uncut_len() + self.undelivered_bytes
     }
 
-    /// The bytes allocated for text and frames.
+    /// Bytes allocated for text and frames.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.tape.memory()
     }
 
-    /// What it was built from.
+    /// The settings of this framer.
     #[must_use]
     pub const fn settings(&self) -> &FramingSettings {
         &self.settings
     }
 
-    /// The figures up to the latest moment it has seen.
+    /// Statistics up to the latest timestamp seen.
     #[must_use]
     pub fn stats(&self) -> FramingStats {
         let until = self.ended.map_or(self.as_of, |ended| ended.at);
@@ -194,11 +193,11 @@ impl Framer {
         self.started + self.settings.options().total
     }
 
-    /// Brings everything up to `now` that happens by time alone.
+    /// Applies everything that is due by time alone up to `now`.
     pub(super) fn settle(&mut self, now: Timestamp) {
         self.as_of = self.as_of.max(now);
         if self.ended.is_none() && self.as_of >= self.limit_at() {
-            // Whichever came first, however late we look.
+            // The earlier of the two limits applies, however late this runs.
             if self.total_at() <= self.silent_at {
                 self.end(Ending::Finished(FinishReason::Timeout));
             } else {
@@ -209,7 +208,7 @@ impl Framer {
         self.forget_if_due();
     }
 
-    /// Notes that the model sent something, and says whether the stream is still open to it.
+    /// Records activity of the model, and returns whether the stream still accepts input.
     fn hear(&mut self, now: Timestamp) -> bool {
         self.settle(now);
         if self.ended.is_some() {
@@ -219,8 +218,8 @@ impl Framer {
         true
     }
 
-    /// Starts the clock of silence anew, if the model has begun: with text, or with bytes of a character. A sign of
-    /// life before that is no beginning, and a model may think for as long as the stream may last.
+    /// Restarts the idle timeout, if the model has begun: with text, or with bytes of a character. A sign of life
+    /// before that does not start it, because a model may think for as long as the stream may last.
     fn expect_more(&mut self) {
         let has_begun = self.has_text() || self.decoder.is_holding();
         if has_begun && self.paused_since.is_none() {
@@ -228,7 +227,7 @@ impl Framer {
         }
     }
 
-    /// Room for text, apart from what is kept free for a character that is held.
+    /// Room for text, not counting the reserve for a held character.
     fn room(&self) -> usize {
         let most = self.settings.options().pending_bytes - Decoder::MOST_HELD;
         most.saturating_sub(self.pending_bytes())
@@ -262,7 +261,7 @@ impl Framer {
         }
     }
 
-    /// Ends a pause. From here on silence is the model's again.
+    /// Ends a pause and restarts the model's idle timeout.
     pub(super) fn read_on(&mut self) {
         if let Some(since) = self.paused_since.take() {
             self.counted.pause_time = self.counted.pause_time.saturating_add(self.as_of - since);

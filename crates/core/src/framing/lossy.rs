@@ -1,33 +1,32 @@
-//! Bytes to text, when a delta may end in the middle of a character.
+//! Incremental UTF-8 decoding for deltas that may end in the middle of a character.
 
 use std::str::from_utf8;
 
-/// Decodes pieces of UTF-8. However the bytes are split, the text is what [`String::from_utf8_lossy`] makes of them
-/// as a whole.
+/// Decodes chunks of UTF-8. However the bytes are split, the text equals [`String::from_utf8_lossy`] of the whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decoder {
-    /// The beginning of a character whose end has not come yet: one to three bytes, or none.
+    /// The beginning of an incomplete character: zero to three bytes.
     start: [u8; 4],
     held: usize,
 }
 
 impl Decoder {
-    /// What a character that never came in full reads as.
+    /// Replaces an incomplete or invalid character.
     pub(super) const REPLACEMENT: &'static str = "\u{FFFD}";
-    /// The most that the bytes held here can become.
+    /// Upper bound of the text that the held bytes can become.
     pub(super) const MOST_HELD: usize = 4;
 
     pub(super) const fn is_holding(self) -> bool {
         self.held > 0
     }
 
-    /// Forgets the beginning of a character, and says whether there was one.
+    /// Drops an incomplete character, and returns whether there was one.
     pub(super) fn give_up(&mut self) -> bool {
         std::mem::take(&mut self.held) > 0
     }
 
-    /// Hands the text of `bytes` to `out` while there are `room` bytes for it, and says how many of `bytes` were
-    /// used. Up to [`MOST_HELD`](Self::MOST_HELD) bytes of room are for what is held and come on top.
+    /// Passes the text of `bytes` to `out` as far as `room` allows, and returns how many of `bytes` were consumed. Up
+    /// to [`MOST_HELD`](Self::MOST_HELD) bytes for the held character come on top of `room`.
     pub(super) fn decode(&mut self, bytes: &[u8], room: usize, mut out: impl FnMut(&str)) -> usize {
         let mut used = self.complete(bytes, &mut out);
         let mut left = room;
@@ -64,7 +63,7 @@ impl Decoder {
         used
     }
 
-    /// Tries to end the character that is held, and says how many of `bytes` that took.
+    /// Tries to complete the held character, and returns how many of `bytes` that consumed.
     fn complete(&mut self, bytes: &[u8], out: &mut impl FnMut(&str)) -> usize {
         let mut used = 0;
         while self.held > 0 && used < bytes.len() {
@@ -79,7 +78,7 @@ impl Decoder {
                     self.held += 1;
                     used += 1;
                 }
-                // The new byte does not belong to it, and begins something of its own.
+                // The new byte is not a continuation, and begins a character of its own.
                 Err(_) => {
                     out(Self::REPLACEMENT);
                     self.held = 0;

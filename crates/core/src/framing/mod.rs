@@ -1,36 +1,37 @@
-//! Framing: from a model's deltas to the frames a chat client gets.
+//! Framing: batches a model's deltas into the frames that a chat client receives.
 //!
-//! A model sends text a character or two at a time, and may stop, stall or fail in the middle. A client wants
-//! few frames, each small enough for its transport, none lost or repeated, and one clear ending. A [`Framer`] stands
-//! between the two, for WebSocket and server-sent events alike. It does no I/O: a driver pushes deltas in, takes
-//! frames out one at a time, and says what became of each.
+//! A model sends text a character or two at a time, and may stop, stall or fail in the middle. A client needs few
+//! frames, each small enough for its transport, none lost or repeated, and one clear end. A [`Framer`] sits between
+//! the two, for WebSocket and server-sent events alike. It does no I/O: a driver pushes deltas in, takes frames out
+//! one at a time, and reports the result of each send.
 //!
-//! **When it acts.** The first text goes out at once. After that a frame is ready 100 ms after its oldest byte came,
-//! or as soon as 4,096 bytes wait; while a frame is in the air, what comes goes into the next one. After 5 s without
-//! a frame there is a heartbeat. A send that fails is offered again, the same index with the same text, after 0.5 s;
-//! the eleventh failure in a row cancels. With more than 32 KiB unsent it asks the driver to stop reading upstream,
-//! and to go on at 16 KiB. It ends the stream itself after 120 s (*timeout*), at 1,024 tokens (*budget*), and when a
-//! model that has begun says nothing for 10 s (interrupted); time in which we did not read is not the model's
-//! silence, and the heartbeat that is due at the same moment goes out before the interruption. All that needs time happens in whichever call comes next, and [`Framer::next_deadline`] says when the
-//! next one must come.
+//! **When it acts.** The first text is sent at once. After that a frame is ready 100 ms after its oldest byte arrived,
+//! or as soon as 4,096 bytes wait; while a send is in progress, new text goes into the next frame. After 5 s without a
+//! frame a heartbeat is sent. A failed send is retried after 0.5 s, with the same index and the same text; the
+//! eleventh consecutive failure cancels the stream. Backpressure: with more than 32 KiB unsent the driver must stop
+//! reading upstream, and resumes at 16 KiB. The framer ends the stream itself after 120 s (*timeout*), at 1,024 tokens
+//! (*budget*), and when a model that has begun is silent for 10 s (interrupted). Time in which we did not read does
+//! not count towards that idle timeout, and a heartbeat that is due at the same moment is sent before the
+//! interruption. Everything that is due by time happens in the next call, whichever it is, and
+//! [`Framer::next_deadline`] returns when that call must come.
 //!
-//! **What it promises.** The frames' texts, put together, are the deltas' text, byte for byte. Indexes count from 0
-//! without a gap. A frame, encoded as JSON, is never longer than 32,768 bytes, and no character is ever split.
-//! There is exactly one ending, after all text, and nothing after it. A stream never holds more than 256 KiB.
-//! Bytes that are not UTF-8 become what [`String::from_utf8_lossy`] makes of them, however they were split.
+//! **Guarantees.** The concatenated text of the frames equals the text of the deltas, byte for byte. Indexes count
+//! from 0 without a gap. A frame, encoded as JSON, is never longer than 32,768 bytes, and no character is ever split.
+//! There is exactly one ending, after all text, and nothing after it. A stream never holds more than 256 KiB. Invalid
+//! UTF-8 becomes what [`String::from_utf8_lossy`] makes of it, however the bytes were split.
 //!
-//! **Before and after the first text.** Until [`Framer::has_begun`] nothing has left, and another model's answer may
-//! take this one's place with [`Framer::start_over`]. After it there is only finishing, or an interruption that is
-//! marked as partial.
+//! **Before and after the first text.** Until [`Framer::has_begun`] nothing has been sent, and [`Framer::start_over`]
+//! allows failover to another model. After that a stream can only finish, or end with an interruption that is marked
+//! as partial.
 //!
-//! **Coming back.** Frames are kept, up to 128 KiB, until 120 s after the end. A client that lost its connection says
-//! which index it saw last, and [`Framer::resume`] offers everything after it once more, then goes on. Whether it is
-//! the same caller is for the driver to check *before* it calls.
+//! **Resuming.** Frames are kept, up to 128 KiB, until 120 s after the end. A client that lost its connection sends
+//! the last index it received, and [`Framer::resume`] replays everything after it, then continues. The driver must
+//! check that it is the same caller *before* it calls.
 //!
-//! **What it will not do.** It does not write the envelope, so it must be told how long that can be. It does not
-//! give up on a send that is neither done nor failed: the driver limits that. It does not close anything; the driver
-//! asks [`Framer::upstream`] after each call. A delta larger than the room that is left is taken in part: the driver
-//! keeps the rest until the framer wants input again. A moment from the past counts as the latest that was seen.
+//! **What it does not do.** It does not write the envelope, so that the maximum size of the envelope is a setting. It
+//! does not time out a send that neither succeeds nor fails: the driver must. It closes nothing; the driver checks
+//! [`Framer::upstream`] after each call. A delta larger than the remaining room is accepted in part: the driver keeps
+//! the rest until the framer wants input again. A timestamp from the past counts as the latest one seen.
 //!
 //! ```
 //! use seawall_core::framing::{Content, Ending, FinishReason, Framer, FramingSettings};
@@ -82,22 +83,22 @@ use crate::time::Timestamp;
 use lossy::Decoder;
 use tape::Tape;
 
-/// Where a stream stands.
+/// The state of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StreamState {
     /// No text yet.
     Initializing,
-    /// Text comes and goes.
+    /// Text is flowing.
     Streaming,
-    /// The client is behind, and nothing is read from the model.
+    /// Backpressure: the client is behind, and nothing is read from the model.
     Paused,
-    /// It has ended; buffered text and the ending are on their way.
+    /// Ended; buffered text and the ending are still to be delivered.
     Completing,
-    /// The client has the ending.
+    /// The ending was delivered.
     Completed,
-    /// The client went away, or asked to stop.
+    /// The client disconnected or cancelled.
     Cancelled,
-    /// The client has been told that the answer was broken off.
+    /// The interruption was delivered.
     Error,
 }
 
@@ -128,85 +129,85 @@ impl StreamState {
     }
 }
 
-/// What became of a delta.
+/// How much of a delta was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushDecision {
-    /// All of it was taken.
+    /// All of it.
     Taken,
-    /// There was no room for more than this many bytes of it. Push the rest once more input is wanted.
+    /// There was no room for all of it. Push the rest once more input is wanted.
     TakenInPart {
-        /// How many of its bytes were taken.
+        /// How many of its bytes were accepted.
         bytes: usize,
     },
-    /// The stream has ended, perhaps just now by its own limits. Nothing was taken.
+    /// None: the stream has ended, perhaps just now by its own limits.
     Ended,
 }
 
-/// What to do with the way to the model.
+/// What to do with the upstream connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamDecision {
     /// Read on.
     Read,
-    /// Leave what comes where it is.
+    /// Stop reading for now (backpressure).
     Hold,
-    /// Close it; nothing that comes will be used.
+    /// Close it; further input will not be used.
     Close,
 }
 
-/// What a framer has for its driver now.
+/// What the driver has to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollDecision {
     /// A frame is ready; take it with [`Framer::next_frame`].
     Send,
-    /// Nothing before `until`, unless something happens; nothing at all without it.
+    /// Nothing to do before `until`, unless there is input; without `until`, nothing at all.
     Wait {
         /// When to poll again.
         until: Option<Timestamp>,
     },
-    /// Everything was delivered, or nobody is there to get it. A client may come back before `kept_until`.
+    /// Everything was delivered, or no client is attached. A client may resume before `kept_until`.
     Finished {
-        /// When the frames will be forgotten.
+        /// When the kept frames are dropped.
         kept_until: Timestamp,
     },
-    /// The stream is over and forgotten; drop the framer.
+    /// The stream is over and its frames are dropped; drop the framer.
     Expired,
 }
 
-/// What became of a report that a send failed.
+/// Result of reporting a failed send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFailureDecision {
-    /// The frame is kept and offered again then.
+    /// The frame is kept and will be retried.
     Again {
-        /// When.
+        /// When to retry.
         at: Timestamp,
     },
-    /// Too many in a row: the client is given up. Close the way to the model.
+    /// Too many consecutive failures: the client is given up. Close the upstream connection.
     Cancelled,
-    /// The receipt is not that of the frame in the air.
+    /// The receipt is not that of the send in progress.
     Ignored,
 }
 
-/// The answer to a client that comes back.
+/// Result of an attempt to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumeDecision {
-    /// The frames after the one it saw last are offered next, then the stream goes on.
+    /// The frames after the last one received are replayed, then the stream continues.
     Resumed {
-        /// How many frames are offered again or were waiting, not counting text that is in no frame yet.
+        /// Number of frames that are replayed or were waiting, not counting unframed text.
         frames: u64,
     },
-    /// What it is missing is no longer there.
+    /// The missing frames are no longer kept.
     Gone {
-        /// The oldest frame that is; none once the time for coming back is over.
+        /// Index of the oldest kept frame; `None` after the resume window has closed.
         first_kept: Option<u64>,
     },
-    /// It says that it saw a frame which there has not been.
+    /// The client claims an index that has not been sent.
     TooFar {
-        /// The index that the next frame will have.
+        /// Index of the next frame.
         next_index: u64,
     },
 }
 
-/// Names one handing-out of a frame, so that a late report about another is not taken for it.
+/// Identifies one send of a frame, so that a late report about another send is not mistaken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt(u64);
 
@@ -214,29 +215,29 @@ pub struct Receipt(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "report it with `sent` or `send_failed`; nothing else is handed out before"]
 pub struct Frame<'a> {
-    /// To say with what became of it.
+    /// Passed back with the result of the send.
     pub receipt: Receipt,
     /// What to send.
     pub content: Content<'a>,
 }
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// A piece of the answer.
     Text {
-        /// Its place: 0, 1, 2 and so on.
+        /// Its index: 0, 1, 2 and so on.
         index: u64,
-        /// The piece, never empty.
+        /// The text, never empty.
         text: &'a str,
     },
-    /// The stream is alive. It has no index and is never offered again.
+    /// Keep-alive. It has no index and is never replayed.
     Heartbeat,
-    /// The answer is over.
+    /// The end of the answer.
     Ending {
-        /// How.
+        /// How the stream ended.
         ending: Ending,
-        /// The last piece of it; none if there was no text.
+        /// Index of the last text frame; `None` without text.
         last_index: Option<u64>,
     },
 }
@@ -252,48 +253,48 @@ enum Kind {
 struct Ended {
     ending: Ending,
     at: Timestamp,
-    /// Some client has been told.
+    /// The ending was delivered to at least one client.
     told: bool,
 }
 
-/// One stream. See the [module](self) for what it promises.
+/// One stream. See the [module](self) for its guarantees.
 #[derive(Debug)]
 pub struct Framer {
     settings: FramingSettings,
     started: Timestamp,
-    /// The latest moment it has seen.
+    /// The latest timestamp seen.
     as_of: Timestamp,
 
     decoder: Decoder,
     tape: Tape,
-    /// When the oldest byte came that is in no frame; means nothing without such a byte.
+    /// When the oldest unframed byte arrived; meaningless without unframed text.
     oldest: Timestamp,
-    /// When the model will have been silent for too long; never while it has not begun or we do not read.
+    /// When the model's idle timeout expires; never before it has begun or while we do not read.
     silent_at: Timestamp,
-    /// A heartbeat was due when the model had been silent for too long, and goes out before the client is told.
+    /// A heartbeat was due when the idle timeout expired, and is sent before the ending.
     parting_heartbeat: bool,
     paused_since: Option<Timestamp>,
     ended: Option<Ended>,
     expired: bool,
 
-    /// Somebody is there to send to.
+    /// A client is connected.
     attached: bool,
-    /// The index of the frame to hand out next; on a replay an old one.
+    /// Index of the next frame to send; during a replay an old one.
     cursor: u64,
-    /// How many frames have been delivered at least once. At most one more has been cut.
+    /// Number of frames delivered at least once. At most one more has been cut.
     delivered: u64,
-    /// The bytes of that one.
+    /// Bytes of that one.
     undelivered_bytes: usize,
-    /// The client that is there has the ending.
+    /// The connected client has received the ending.
     ending_sent: bool,
     in_air: Option<(Receipt, Kind)>,
     receipts: u64,
     failures: u32,
-    /// Nothing is sent before this.
+    /// Nothing is sent before this (retry backoff).
     hold_until: Timestamp,
-    /// When the client last got something.
+    /// When something was last delivered to the client.
     last_sent: Timestamp,
 
-    /// What has been counted. Durations that still run are added when somebody asks.
+    /// Counters. Durations that are still running are added when the statistics are read.
     counted: FramingStats,
 }

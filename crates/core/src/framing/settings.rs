@@ -1,52 +1,52 @@
-//! What a framer is built from.
+//! Settings of the framer and their validation.
 
 use super::escape::WIDEST;
 use super::lossy::Decoder;
 use crate::setting::{SettingError, at_least_one, ordered, positive};
 use std::time::Duration;
 
-/// No stream may hold more memory than this, whatever it is set to.
+/// Upper bound of the memory of a stream, whatever the settings.
 pub(super) const MOST_MEMORY: usize = 256 * 1_024;
-/// What a kept frame costs beside its text.
+/// Overhead of a kept frame besides its text.
 pub(super) const MARK_BYTES: usize = 32;
-/// Room in the buffer for text that is forgotten and not yet overwritten.
+/// Room in the buffer for dropped text that has not been compacted yet.
 const SLACK: usize = 16 * 1_024;
 /// The quotes around the text of a frame.
 const QUOTES: usize = 2;
-/// The least room for text in a frame.
+/// Minimum room for text in a frame.
 const LEAST_TEXT: usize = 64;
 
-/// Settings as somebody wrote them; [`FramingOptions::check`] makes them usable.
+/// Framer settings before validation; see [`FramingOptions::check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramingOptions {
-    /// Text waits at most this long for company, once the first has gone out.
+    /// Maximum time that text is batched, after the first text.
     pub flush_after: Duration,
-    /// So much text does not wait at all.
+    /// Amount of text that is sent without further batching.
     pub flush_bytes: usize,
-    /// A frame is at most this long, as it is sent.
+    /// Maximum size of an encoded frame.
     pub frame_bytes: usize,
-    /// The most that everything around the text of a frame takes: names, ids, index, braces; not the quotes of
-    /// the text itself.
+    /// Maximum size of everything around the text of a frame: names, ids, index, braces; without the quotes of the
+    /// text itself.
     pub envelope_bytes: usize,
-    /// A client that hears nothing for this long gets a heartbeat.
+    /// Idle time towards the client after which a heartbeat is sent.
     pub heartbeat_every: Duration,
-    /// A stream lasts at most this long.
+    /// Maximum duration of a stream.
     pub total: Duration,
-    /// A model that has begun may be silent for this long.
+    /// Idle timeout of a model that has begun.
     pub upstream_gap: Duration,
-    /// An answer has at most this many tokens.
+    /// Maximum number of output tokens.
     pub output_tokens: u64,
-    /// A frame that could not be sent is offered again after this.
+    /// Delay before a failed send is retried.
     pub send_again_after: Duration,
-    /// More sends than this may not fail in a row.
+    /// Maximum number of consecutive failed sends.
     pub send_failures: u32,
-    /// With more unsent bytes than this no more is read from the model.
+    /// Unsent bytes above which reading from the model pauses (high-water mark).
     pub pause_above: usize,
-    /// With so few unsent bytes reading goes on.
+    /// Unsent bytes at which reading resumes (low-water mark).
     pub resume_at: usize,
-    /// The most unsent bytes. What is above `pause_above` is for a delta that was read before the pause.
+    /// Maximum number of unsent bytes. The part above `pause_above` is for a delta that was read before the pause.
     pub pending_bytes: usize,
-    /// The most that is kept of frames that were sent, in bytes.
+    /// Maximum size of sent frames kept for replay, in bytes.
     pub keep_bytes: usize,
     /// How long they are kept after the end.
     pub keep_for: Duration,
@@ -74,14 +74,14 @@ impl Default for FramingOptions {
     }
 }
 
-/// Checked settings of a framer.
+/// Validated [`FramingOptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramingSettings {
     options: FramingOptions,
 }
 
 impl FramingOptions {
-    /// Refuses settings under which text would stand still, memory would have no bound, or limits would never act.
+    /// Fails on settings with which a stream would stall, memory would be unbounded, or limits would never apply.
     pub fn check(self) -> Result<FramingSettings, SettingError> {
         positive("flush_after", self.flush_after)?;
         at_least_one("flush_bytes", self.flush_bytes as u64)?;
@@ -101,7 +101,7 @@ impl FramingOptions {
             return Err(SettingError::new("frame_bytes", problem));
         }
         not_above(("resume_at", options.resume_at), ("pause_above", options.pause_above))?;
-        // Room for at least a character and what may be held of another.
+        // Room for at least one character and for a held part of another.
         let least_pending = options.pause_above.saturating_add(2 * Decoder::MOST_HELD + WIDEST);
         if options.pending_bytes < least_pending {
             let problem = format!("must be at least {least_pending}, above where reading pauses");
@@ -119,34 +119,34 @@ impl FramingOptions {
 }
 
 impl FramingSettings {
-    /// The settings as they were written.
+    /// The settings before validation.
     #[must_use]
     pub const fn options(&self) -> &FramingOptions {
         &self.options
     }
 
-    /// The most bytes one stream allocates for its text and frames.
+    /// Maximum number of bytes that one stream allocates for text and frames.
     #[must_use]
     pub fn most_memory(&self) -> usize {
-        // The least a frame can cost is its mark and one byte; the list of ends grows by doubling.
+        // A frame costs at least its offset and one byte; the list of offsets grows by doubling.
         let frames = self.options.keep_bytes / (MARK_BYTES + 1) + 2;
         let ends = frames.next_power_of_two().max(4).saturating_mul(size_of::<usize>());
         self.most_text().saturating_add(ends)
     }
 
-    /// The most bytes the buffer for text holds.
+    /// Maximum size of the text buffer in bytes.
     pub(super) fn most_text(&self) -> usize {
         self.options.keep_bytes.saturating_add(self.options.pending_bytes).saturating_add(SLACK)
     }
 
-    /// The escaped bytes of text that fit into a frame.
+    /// Escaped bytes of text that fit into a frame.
     pub(super) fn text_room(&self) -> usize {
         self.options.frame_bytes.saturating_sub(self.options.envelope_bytes).saturating_sub(QUOTES)
     }
 }
 
 impl Default for FramingSettings {
-    /// The documented numbers, which a test checks.
+    /// The documented defaults, which a test checks.
     fn default() -> Self {
         Self { options: FramingOptions::default() }
     }

@@ -1,45 +1,45 @@
-//! What a stream looked like, for logs and metrics.
+//! Statistics of a stream, for logs and metrics.
 
 use std::time::Duration;
 
-/// The figures of one stream, so far or as a whole.
+/// Statistics of one stream, so far or in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FramingStats {
-    /// From the start until the first text was delivered.
+    /// Time from the start until the first text was delivered.
     pub time_to_first_text: Option<Duration>,
-    /// From the start to the ending, or until now.
+    /// Time from the start to the end of the stream, or until now.
     pub total: Duration,
-    /// The tokens that were counted.
+    /// Output tokens counted.
     pub tokens: u64,
-    /// Deltas that the model sent. The rest of one that was taken in part counts as another.
+    /// Deltas received from the model. The rest of a partially accepted delta counts as another.
     pub deltas_in: u64,
-    /// Frames with text that were delivered, each counted once.
+    /// Text frames delivered, each counted once.
     pub frames_out: u64,
-    /// The bytes of text in them.
+    /// Bytes of text in them.
     pub bytes_out: u64,
-    /// Frames with text that were delivered again after a reconnection.
+    /// Text frames delivered again after a reconnect.
     pub frames_replayed: u64,
-    /// Heartbeats that were delivered.
+    /// Heartbeats delivered.
     pub heartbeats: u64,
-    /// Sends that failed.
+    /// Failed sends.
     pub failed_sends: u64,
-    /// How often reading from the model paused.
+    /// How often reading from the model paused (backpressure).
     pub pauses: u64,
-    /// For how long in all.
+    /// Total time of these pauses.
     pub pause_time: Duration,
-    /// How often a client came back.
+    /// Number of client reconnects.
     pub reconnections: u64,
 }
 
 impl FramingStats {
-    /// Tokens a second between the first text and the ending; nothing where there was no time between them.
+    /// Tokens per second between the first text and the end; 0 if no time passed.
     #[must_use]
     pub fn tokens_per_second(&self) -> f64 {
         let Some(first) = self.time_to_first_text else { return 0.0 };
         ratio(self.tokens as f64, self.total.saturating_sub(first).as_secs_f64())
     }
 
-    /// How many deltas went into a frame, on average; nothing where there was no frame.
+    /// Average number of deltas per frame; 0 without frames.
     #[must_use]
     pub fn aggregation(&self) -> f64 {
         ratio(self.deltas_in as f64, self.frames_out as f64)

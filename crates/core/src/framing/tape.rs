@@ -1,9 +1,9 @@
-//! The text of a stream that is still needed: frames that may be asked for again, then what is not a frame yet.
+//! Text buffer of a stream: sent frames kept for replay, followed by text that is not framed yet.
 
 use super::settings::MARK_BYTES;
 use std::collections::VecDeque;
 
-/// What the first text allocates.
+/// Capacity of the first allocation.
 const LEAST_CAPACITY: usize = 256;
 
 /// One buffer for all of it, in order:
@@ -13,17 +13,17 @@ const LEAST_CAPACITY: usize = 256;
 ///             ^ kept_from          ^ cut
 /// ```
 ///
-/// A frame is a mark in the text, so cutting one copies nothing. What is forgotten at the front is overwritten only
-/// when the buffer is full; there is always enough of it then to make the move worth its while.
+/// A frame is an offset into the text, so that cutting one copies nothing. Dropped text at the front is compacted only
+/// when the buffer is full; by then there is always enough of it to amortise the copy.
 #[derive(Debug)]
 pub(super) struct Tape {
     text: String,
-    /// The most bytes the buffer may hold.
+    /// Maximum size of the buffer in bytes.
     most: usize,
     kept_from: usize,
     /// Where each kept frame ends.
     ends: VecDeque<usize>,
-    /// The index of the first kept frame.
+    /// Index of the first kept frame.
     first: u64,
 }
 
@@ -32,7 +32,7 @@ impl Tape {
         Self { text: String::new(), most, kept_from: 0, ends: VecDeque::new(), first: 0 }
     }
 
-    /// Adds text. The caller has made sure that it has a right to the room.
+    /// Appends text. The caller must have checked that there is room.
     pub(super) fn push(&mut self, text: &str) {
         let needed = self.text.len() + text.len();
         if needed > self.text.capacity() {
@@ -52,7 +52,7 @@ impl Tape {
             self.kept_from = 0;
         }
         if needed > self.text.capacity() {
-            // Doubling, but not past what may be held.
+            // Doubles the capacity, up to the maximum.
             let doubled = self.text.capacity().saturating_mul(2).max(LEAST_CAPACITY);
             let capacity = doubled.min(self.most).max(needed);
             self.text.reserve_exact(capacity - self.text.len());
@@ -63,32 +63,31 @@ impl Tape {
         self.ends.back().copied().unwrap_or(self.kept_from)
     }
 
-    /// The text that is not in a frame yet.
+    /// The text that is not framed yet.
     pub(super) fn uncut(&self) -> &str {
         self.text.get(self.cut_to()..).unwrap_or_default()
     }
 
-    /// Its length.
     pub(super) fn uncut_len(&self) -> usize {
         self.text.len() - self.cut_to()
     }
 
-    /// Makes a frame of the first `length` bytes that are in none.
+    /// Makes a frame of the first `length` unframed bytes.
     pub(super) fn cut(&mut self, length: usize) {
         self.ends.push_back(self.cut_to() + length);
     }
 
-    /// The index that the next frame to be cut will have: how many there have been.
+    /// Index of the next frame to be cut, which is the number of frames so far.
     pub(super) fn next_index(&self) -> u64 {
         self.first + self.ends.len() as u64
     }
 
-    /// The index of the oldest frame that is kept, or of the next one if there is none.
+    /// Index of the oldest kept frame, or of the next one if there is none.
     pub(super) const fn first_index(&self) -> u64 {
         self.first
     }
 
-    /// The text of a frame that is kept.
+    /// The text of a kept frame.
     pub(super) fn frame(&self, index: u64) -> Option<&str> {
         let place = usize::try_from(index.checked_sub(self.first)?).ok()?;
         let end = *self.ends.get(place)?;
@@ -96,7 +95,7 @@ impl Tape {
         self.text.get(start..end)
     }
 
-    /// Forgets the oldest frames until the rest costs at most `most` bytes.
+    /// Drops the oldest frames until the rest costs at most `most` bytes.
     pub(super) fn keep(&mut self, most: usize) {
         while let Some(oldest) = self.ends.front().copied() {
             if self.cut_to() - self.kept_from + self.ends.len() * MARK_BYTES <= most {
@@ -108,12 +107,12 @@ impl Tape {
         }
     }
 
-    /// Forgets the text that is in no frame.
+    /// Drops the unframed text.
     pub(super) fn drop_uncut(&mut self) {
         self.text.truncate(self.cut_to());
     }
 
-    /// Forgets everything and gives the memory back.
+    /// Drops everything and frees the memory.
     pub(super) fn clear(&mut self) {
         self.first = self.next_index();
         self.ends = VecDeque::new();
@@ -121,7 +120,6 @@ impl Tape {
         self.kept_from = 0;
     }
 
-    /// The bytes allocated.
     pub(super) fn memory(&self) -> usize {
         self.text.capacity() + self.ends.capacity() * size_of::<usize>()
     }

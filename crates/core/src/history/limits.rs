@@ -1,19 +1,19 @@
-//! How many tokens a request may have.
+//! Token limits of a request.
 
 use crate::setting::{SettingError, at_least_one};
 
-/// Settings as somebody wrote them; [`TokenLimitsOptions::check`] makes them usable.
+/// Settings before validation; see [`TokenLimitsOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLimitsOptions {
-    /// Tokens that go in with one request.
+    /// Maximum input tokens of one request.
     pub request_input: u64,
-    /// Tokens that come out of one.
+    /// Maximum output tokens of one request.
     pub request_output: u64,
-    /// Tokens that the model can hold, in and out together.
+    /// The model's context window in tokens, input and output together.
     pub window: u64,
-    /// Tokens of the window for what a vendor adds.
+    /// Tokens of the window reserved for what a vendor adds.
     pub overhead: u64,
-    /// Tokens of the window that are never used, because estimates err.
+    /// Tokens of the window kept as a safety margin for estimation errors.
     pub safety: u64,
 }
 
@@ -23,17 +23,17 @@ impl Default for TokenLimitsOptions {
     }
 }
 
-/// Checked limits.
+/// Validated [`TokenLimitsOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLimits {
     request_input: u64,
     request_output: u64,
-    /// The window without overhead and safety.
+    /// The window without overhead and safety margin.
     room: u64,
 }
 
 impl TokenLimitsOptions {
-    /// Refuses limits under which no request could pass.
+    /// Fails on limits under which no request could pass.
     pub fn check(self) -> Result<TokenLimits, SettingError> {
         at_least_one("request_input", self.request_input)?;
         at_least_one("request_output", self.request_output)?;
@@ -51,7 +51,7 @@ impl TokenLimitsOptions {
 }
 
 impl Default for TokenLimits {
-    /// The default settings, checked.
+    /// The validated defaults.
     fn default() -> Self {
         let TokenLimitsOptions { request_input, request_output, window, overhead, safety } =
             Default::default();
@@ -60,20 +60,20 @@ impl Default for TokenLimits {
 }
 
 impl TokenLimits {
-    /// Tokens that may come out when `asked` were asked for; nothing asked means the most.
+    /// Output tokens allowed when `asked` were requested; the maximum if none were.
     #[must_use]
     pub fn output(&self, asked: Option<u64>) -> u64 {
         asked.map_or(self.request_output, |asked| asked.min(self.request_output))
     }
 
-    /// Tokens of text that the window has room for beside this much output. What counts overhead as part of the input
-    /// as well is on the safe side.
+    /// Input tokens that fit into the window besides this much output. Counting the overhead as input as well errs on
+    /// the safe side.
     #[must_use]
     pub fn window_input(&self, output: u64) -> u64 {
         self.room.saturating_sub(output)
     }
 
-    /// Tokens that may go in beside this much output: what one request may have, and no more than the window holds.
+    /// Input tokens allowed besides this much output: the smaller of the request limit and what the window holds.
     #[must_use]
     pub fn input(&self, output: u64) -> u64 {
         self.request_input.min(self.window_input(output))

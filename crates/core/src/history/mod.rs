@@ -1,14 +1,14 @@
-//! History: which turns of a conversation go to the model.
+//! History trimming: which turns of a conversation are sent to the model.
 //!
-//! Knows roles and numbers of tokens, never text: places go in, places come out.
+//! It works on roles and token counts, never on text: indexes in, indexes out.
 //!
-//! **When it acts.** Before every request. It first brings the turns into the shape that models demand: the first is the
-//! user's, roles take turns, the current message is the last. Turns of one role in a row become one. That is done even
-//! where everything fits. Then, while the sum is above the limit, it leaves out the oldest question with its answer, and
-//! the next; when none is left, the least relevant chunk of what was looked up, and the next.
+//! **When it acts.** Before every request. First it normalises the turns to what models require: the first is the
+//! user's, roles alternate, and the current message is the last. Consecutive turns of one role are merged. This
+//! happens even if everything fits. Then, while the sum is above the limit, it drops the oldest question with its
+//! answer, then the next; when none is left, the least relevant retrieved chunk, then the next.
 //!
-//! **What it will not do.** It never cuts a turn or a chunk, never leaves out the instructions or the current message, and
-//! never lets pass what is above the limit: then it refuses, with what would have been needed.
+//! **What it does not do.** It never truncates a turn or a chunk, never drops the system prompt or the current
+//! message, and never exceeds the limit: in that case it refuses, with the number of tokens needed.
 //!
 //! ```
 //! use seawall_core::history::{Conversation, HistoryDecision, Role, Turn, trim};
@@ -37,49 +37,49 @@ pub use limits::{TokenLimits, TokenLimitsOptions};
 
 use std::ops::Range;
 
-/// Who speaks.
+/// The author of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Who asks.
+    /// The user.
     User,
     /// The model.
     Assistant,
 }
 
-/// One turn.
+/// One turn of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Who speaks.
+    /// The author of the turn.
     pub role: Role,
-    /// How many tokens it has.
+    /// Its number of tokens.
     pub tokens: u64,
 }
 
-/// What would be sent if there were no limit.
+/// Everything that would be sent without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conversation<'a> {
-    /// Tokens of the instructions.
+    /// Tokens of the system prompt.
     pub system: u64,
     /// Tokens on top of all text.
     pub overhead: u64,
-    /// What was said before, oldest first.
+    /// The earlier turns, oldest first.
     pub turns: &'a [Turn],
-    /// Tokens of each chunk that was looked up, most relevant first.
+    /// Tokens of each retrieved chunk, most relevant first.
     pub chunks: &'a [u64],
-    /// Tokens of the current message, which is the user's.
+    /// Tokens of the current user message.
     pub message: u64,
 }
 
 /// What to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryDecision {
-    /// This much.
+    /// Send this part of the conversation.
     Send(KeptHistory),
-    /// Nothing: with all history and all chunks left out it is still too large.
+    /// Refuse: even without history and chunks the input is too large.
     InputTooLarge {
-        /// Tokens of what cannot be left out.
+        /// Tokens of what cannot be dropped.
         needed: u64,
-        /// Tokens there is room for.
+        /// The limit in tokens.
         limit: u64,
     },
 }
@@ -87,45 +87,45 @@ pub enum HistoryDecision {
 /// The part of a conversation that is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptHistory {
-    /// The turns that stay: always the newest. [`KeptHistory::groups`] says which of them become one.
+    /// The turns kept: always the newest. [`KeptHistory::groups`] returns which of them are merged.
     pub turns: Range<usize>,
-    /// How many chunks stay: always the most relevant.
+    /// Number of chunks kept: always the most relevant.
     pub chunks: usize,
-    /// The sum, never above the limit.
+    /// Total tokens, never above the limit.
     pub tokens: u64,
-    /// What was left out.
+    /// What was dropped.
     pub dropped: Dropped,
 }
 
-/// What was left out, and why.
+/// What was dropped, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Turns of the assistant's that stood before the first question: no model takes them.
+    /// Assistant turns before the first question, which no model accepts.
     pub leading_turns: usize,
-    /// Turns that there was no room for.
+    /// Turns dropped to fit the limit.
     pub turns: usize,
-    /// The pairs of question and answer that those make.
+    /// The pairs of question and answer that those form.
     pub pairs: usize,
-    /// Chunks that there was no room for.
+    /// Chunks dropped to fit the limit.
     pub chunks: usize,
-    /// Tokens of all that.
+    /// Tokens of everything dropped.
     pub tokens: u64,
 }
 
-/// Turns of one role in a row, to be sent as one.
+/// Consecutive turns of one role, sent as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnGroup {
-    /// Who speaks.
+    /// The author of the turns.
     pub role: Role,
-    /// The turns.
+    /// The indexes of the turns.
     pub turns: Range<usize>,
-    /// Whether the current message belongs to it: the last turns are the user's, too.
+    /// Whether the current message is merged into it, because the last turns are the user's, too.
     pub takes_message: bool,
 }
 
 impl KeptHistory {
-    /// The turns that stay, as they are sent: the first is the user's and roles take turns. Where no group takes the
-    /// current message, it follows as a turn of its own.
+    /// The kept turns as they are sent: the first is the user's and roles alternate. If no group takes the current
+    /// message, it follows as a turn of its own.
     pub fn groups<'a>(&self, turns: &'a [Turn]) -> impl Iterator<Item = TurnGroup> + 'a {
         let end = self.turns.end.min(turns.len());
         let mut start = self.turns.start.min(end);
@@ -141,8 +141,8 @@ impl KeptHistory {
 
 /// Decides what to send within `limit` tokens.
 ///
-/// A question at the end that was never answered is part of the current message's turn; it is history all the same, and is
-/// left out last of all turns.
+/// An unanswered question at the end is merged into the current message's turn; it still counts as history, and is the
+/// last turn to be dropped.
 #[must_use]
 pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
     let Conversation { system, overhead, turns, chunks, message } = *conversation;
@@ -156,7 +156,7 @@ pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
     let mut chunks_left = chunks.len();
     let mut said = sum(&turns[start..]);
     let mut found = chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
-    // Of what is too large to add up, nothing fits anyway, and the rest is summed anew below.
+    // A saturated sum does not fit anyway, and is recomputed below.
     while fixed.saturating_add(said).saturating_add(found) > limit {
         let pair = pair_length(&turns[start..]);
         if pair > 0 {
@@ -165,7 +165,7 @@ pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
             said =
                 if said == u64::MAX { sum(&turns[start..]) } else { said - sum(&turns[start - pair..start]) };
         } else {
-            // Not below the limit without chunks is refused above, so there is one.
+            // Input that exceeds the limit without chunks was refused above, so that there is one.
             chunks_left = chunks_left.saturating_sub(1);
             found = chunks[..chunks_left].iter().fold(0, |sum: u64, chunk| sum.saturating_add(*chunk));
         }
@@ -185,7 +185,7 @@ pub fn trim(conversation: &Conversation<'_>, limit: u64) -> HistoryDecision {
     })
 }
 
-/// How many turns the oldest question and its answer are, with all turns of either role in a row.
+/// Number of turns of the oldest question and its answer, including consecutive turns of either role.
 fn pair_length(turns: &[Turn]) -> usize {
     let questions = turns.iter().take_while(|turn| turn.role == Role::User).count();
     let answers = turns[questions..].iter().take_while(|turn| turn.role == Role::Assistant).count();

@@ -84,7 +84,7 @@ fn turns_of_one_role_in_a_row_become_one_and_the_last_take_the_message() {
     let expected =
         [group(Role::User, 0..2, false), group(Role::Assistant, 2..5, false), group(Role::User, 5..6, true)];
     assert_eq!(kept.groups(&turns).collect::<Vec<_>>(), expected);
-    // The pair goes as a whole, and the unanswered question stays until it is the last.
+    // The pair is dropped as a whole, and the unanswered question stays until it is the last.
     assert_eq!(sent(&Conversation { turns: &turns, message: 1, ..Conversation::default() }, 21).turns, 5..6);
     assert_eq!(sent(&Conversation { turns: &turns, message: 1, ..Conversation::default() }, 6).turns, 6..6);
 }
@@ -145,7 +145,8 @@ fn turn() -> impl Strategy<Value = Turn> {
         .prop_map(|(is_user, tokens)| if is_user { user(tokens) } else { assistant(tokens) })
 }
 
-/// Every way to send, best first: all turns, then one pair less each, then one chunk less each. Sums everything anew.
+/// Naive reference: every option, best first: all turns, then one pair less each, then one chunk less each, with all
+/// sums recomputed.
 fn first_that_fits(conversation: &Conversation<'_>, limit: u64) -> Option<(usize, usize, u64)> {
     let turns = conversation.turns;
     let is_start = |at: usize| {

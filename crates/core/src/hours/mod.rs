@@ -1,13 +1,13 @@
-//! Hours of the day in a zone that never changes its clocks.
+//! Daily time windows at a fixed UTC offset.
 //!
-//! [`Hours`] is one daily span such as 23:00 to 08:00 in Japan, [`Schedule`] is several that have names and do not
-//! overlap, and [`OffPeak`] is what the night means for a request.
+//! [`Hours`] is one daily window such as 23:00 to 08:00 in Japan, [`Schedule`] is a set of named windows that do not
+//! overlap, and [`OffPeak`] is the off-peak policy.
 //!
-//! **When it acts.** A span holds from its first nanosecond up to, and not including, its end: 23:00:00 is inside,
-//! 08:00:00 is outside. A span whose end is earlier than its start goes on past midnight.
+//! **When it acts.** A window is half-open: 23:00:00 is inside, 08:00:00 is outside. A window whose end is earlier
+//! than its start crosses midnight.
 //!
-//! **What it will not do.** It knows no summer time, no weekdays and no dates. It reads no clock and sets no timer;
-//! [`Hours::next_change`] says what a timer should be set to.
+//! **What it does not do.** It knows no daylight saving time, no weekdays and no dates. It reads no clock and sets no
+//! timer; [`Hours::next_change`] returns the time to set a timer to.
 //!
 //! ```
 //! use seawall_core::hours::HoursOptions;
@@ -41,20 +41,20 @@ const MINUTES_PER_DAY: u32 = 1_440;
 const NANOS_PER_MINUTE: u64 = 60_000_000_000;
 const NANOS_PER_DAY: u64 = MINUTES_PER_DAY as u64 * NANOS_PER_MINUTE;
 
-/// The offset of Japan, in minutes.
+/// The UTC offset of Japan, in minutes.
 pub const JAPAN: i32 = 9 * 60;
 
-/// The offsets in use on Earth, in minutes.
+/// The range of UTC offsets in use, in minutes.
 const OFFSETS: std::ops::RangeInclusive<i32> = -12 * 60..=14 * 60;
 
-/// A daily span as somebody wrote it; [`HoursOptions::check`] makes it usable.
+/// A daily window before validation; see [`HoursOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoursOptions {
-    /// The first minute of the day that is inside: 0 to 1439.
+    /// First minute of the day inside the window: 0 to 1439.
     pub start: u32,
-    /// The first minute that is outside again: 0 to 1440, where 1440 is the midnight that ends the day.
+    /// First minute after the window: 0 to 1440, where 1440 is the midnight that ends the day.
     pub end: u32,
-    /// Minutes that the zone is ahead of UTC: -720 to 840.
+    /// Offset of the zone from UTC in minutes: -720 to 840.
     pub utc_offset: i32,
 }
 
@@ -65,7 +65,7 @@ impl HoursOptions {
         Self { start: start.saturating_mul(60), end: end.saturating_mul(60), utc_offset: JAPAN }
     }
 
-    /// Refuses minutes that no day has, offsets that no zone has, and a span of nothing.
+    /// Fails on minutes and offsets out of range and on an empty window.
     pub fn check(self) -> Result<Hours, SettingError> {
         if self.start >= MINUTES_PER_DAY {
             return Err(SettingError::new("start", format!("{} is not a minute from 0 to 1439", self.start)));
@@ -86,7 +86,7 @@ impl HoursOptions {
     }
 }
 
-/// A checked daily span.
+/// A validated daily window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hours {
     /// Minute of the day in the zone.
@@ -97,18 +97,19 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// 19:00 to 23:00 in Japan, when most people shop.
+    /// 19:00 to 23:00 in Japan, the busiest hours of the shop.
     pub const EVENING_PEAK: Self = Self { start: 19 * 60, length: 4 * 60, utc_offset: JAPAN };
-    /// 23:00 to 08:00 in Japan, when few do.
+    /// 23:00 to 08:00 in Japan, the quietest hours of the shop.
     pub const NIGHT: Self = Self { start: 23 * 60, length: 9 * 60, utc_offset: JAPAN };
 
-    /// Whether this moment is inside.
+    /// Whether this moment is inside the window.
     #[must_use]
     pub fn contains(&self, utc: UtcTime) -> bool {
         self.since_start(utc) < self.length_nanos()
     }
 
-    /// The next moment at which [`contains`](Self::contains) answers differently; none when the span is the whole day.
+    /// The next moment at which the result of [`contains`](Self::contains) changes; `None` if the window is the whole
+    /// day.
     #[must_use]
     pub fn next_change(&self, utc: UtcTime) -> Option<UtcTime> {
         if self.length == MINUTES_PER_DAY {
@@ -119,23 +120,23 @@ impl Hours {
         Some(utc + Duration::from_nanos(until))
     }
 
-    /// Whether some minute of the day is in both.
+    /// Whether some minute of the day is in both windows.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        // On a circle two arcs meet when one of them holds the other's start.
+        // Two arcs of a circle intersect when one of them contains the other's start.
         let distance = |from: u32, to: u32| (to + MINUTES_PER_DAY - from) % MINUTES_PER_DAY;
         let (own, others) = (self.utc_start(), other.utc_start());
         distance(own, others) < self.length || distance(others, own) < other.length
     }
 
-    /// The minute of the day in UTC at which the span begins.
+    /// The minute of the day in UTC at which the window begins.
     fn utc_start(&self) -> u32 {
-        // Both parts are small, so that the sum lies within two days of zero.
+        // Both parts are small, so that the difference lies within two days of zero.
         let minute = i64::from(self.start) - i64::from(self.utc_offset);
         u32::try_from(minute.rem_euclid(i64::from(MINUTES_PER_DAY))).unwrap_or(0)
     }
 
-    /// Nanoseconds since the span last began: less than a day.
+    /// Nanoseconds since the window last began: less than a day.
     fn since_start(&self, utc: UtcTime) -> u64 {
         let start = u64::from(self.utc_start()) * NANOS_PER_MINUTE;
         (utc.as_nanos() % NANOS_PER_DAY + NANOS_PER_DAY - start) % NANOS_PER_DAY

@@ -1,30 +1,30 @@
-//! What the night means for a request.
+//! The off-peak policy.
 
 use super::{Hours, HoursOptions};
 use crate::setting::SettingError;
 use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Priority, Tier};
 
-/// Off-peak hours as somebody wrote them; [`OffPeakOptions::check`] makes them usable.
+/// Off-peak settings before validation; see [`OffPeakOptions::check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffPeakOptions {
-    /// When few people shop.
+    /// The off-peak window.
     pub hours: HoursOptions,
-    /// Tiers to which the night means nothing.
+    /// Tiers exempt from the restriction.
     pub exempt_tiers: Vec<Tier>,
-    /// Priorities to which the night means nothing.
+    /// Priorities exempt from the restriction.
     pub exempt_priorities: Vec<Priority>,
 }
 
 impl Default for OffPeakOptions {
-    /// From 23:00 to 08:00 in Japan, for everybody.
+    /// From 23:00 to 08:00 in Japan, without exemptions.
     fn default() -> Self {
         Self { hours: HoursOptions::japan(23, 8), exempt_tiers: Vec::new(), exempt_priorities: Vec::new() }
     }
 }
 
 impl OffPeakOptions {
-    /// Refuses hours that make no sense.
+    /// Fails on invalid hours.
     pub fn check(self) -> Result<OffPeak, SettingError> {
         Ok(OffPeak {
             hours: self.hours.check()?,
@@ -34,10 +34,10 @@ impl OffPeakOptions {
     }
 }
 
-/// The off-peak rule.
+/// The off-peak policy.
 ///
-/// At night nobody gets more than a fast model, and a prepared or kept answer comes first. Who is exempt is a
-/// setting, and nobody is by default: a caller with a full cart is held to it, too.
+/// During off-peak hours at most a fast model is used, and templates and cached answers come first. Exemptions are a
+/// setting, and there are none by default: a caller with a full cart is restricted, too.
 ///
 /// ```
 /// use seawall_core::hours::{OffPeakDecision, OffPeakOptions};
@@ -58,7 +58,7 @@ pub struct OffPeak {
 }
 
 impl Default for OffPeak {
-    /// From 23:00 to 08:00 in Japan, for everybody.
+    /// From 23:00 to 08:00 in Japan, without exemptions.
     fn default() -> Self {
         Self {
             hours: Hours::NIGHT,
@@ -68,19 +68,19 @@ impl Default for OffPeak {
     }
 }
 
-/// What the time of day means for one request.
+/// Effect of the off-peak policy on one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffPeakDecision {
-    /// It is day.
+    /// Outside the off-peak window.
     Day,
-    /// It is night, and this caller is exempt.
+    /// Inside the window, but exempt.
     Exempt,
-    /// Fast models at most; template and cache come first.
+    /// Fast models at most; templates and the cache come first.
     Restricted,
 }
 
 impl OffPeakDecision {
-    /// The highest grade that it leaves.
+    /// The highest grade allowed.
     #[must_use]
     pub const fn ceiling(self) -> Ceiling {
         match self {
@@ -89,7 +89,7 @@ impl OffPeakDecision {
         }
     }
 
-    /// Whether a prepared answer and the cache come before any model.
+    /// Whether templates and the cache come before any model.
     #[must_use]
     pub const fn template_and_cache_first(self) -> bool {
         matches!(self, Self::Restricted)
@@ -97,7 +97,7 @@ impl OffPeakDecision {
 }
 
 impl OffPeak {
-    /// What it means for a request of this tier and priority.
+    /// The effect on a request of this tier and priority.
     #[must_use]
     pub fn decide(&self, tier: Tier, priority: Priority, utc: UtcTime) -> OffPeakDecision {
         if !self.hours.contains(utc) {
@@ -109,7 +109,7 @@ impl OffPeak {
         }
     }
 
-    /// The hours themselves, for timers and reports.
+    /// The off-peak window, for timers and reports.
     #[must_use]
     pub const fn hours(&self) -> &Hours {
         &self.hours

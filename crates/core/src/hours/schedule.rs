@@ -1,10 +1,10 @@
-//! Several daily spans that have names and share no minute.
+//! Named daily windows without overlaps.
 
 use super::Hours;
 use crate::setting::SettingError;
 use crate::time::UtcTime;
 
-/// Named hours of which at most one holds at any moment.
+/// Named windows of which at most one contains any moment.
 ///
 /// ```
 /// use seawall_core::hours::{HoursOptions, Schedule};
@@ -28,7 +28,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Refuses a name that is used twice and hours that overlap, by their names.
+    /// Fails on duplicate names and on overlapping windows, and names both.
     pub fn new(spans: Vec<(String, Hours)>) -> Result<Self, SettingError> {
         for (place, (name, hours)) in spans.iter().enumerate() {
             for (other_name, other) in spans.iter().take(place) {
@@ -44,13 +44,13 @@ impl Schedule {
         Ok(Self { spans })
     }
 
-    /// The name of the hours that hold now.
+    /// The name of the window that contains this moment.
     #[must_use]
     pub fn at(&self, utc: UtcTime) -> Option<&str> {
         self.spans.iter().find(|(_, hours)| hours.contains(utc)).map(|(name, _)| name.as_str())
     }
 
-    /// The next moment at which [`at`](Self::at) answers differently; none when it never does.
+    /// The next moment at which the result of [`at`](Self::at) changes; `None` if it never does.
     #[must_use]
     pub fn next_change(&self, utc: UtcTime) -> Option<UtcTime> {
         self.spans.iter().filter_map(|(_, hours)| hours.next_change(utc)).min()

@@ -102,7 +102,7 @@ fn a_schedule_refuses_what_overlaps_and_names_both() {
         refused(&[("night", night), ("noon", hours(720, 780, 540)), ("inside", hours(60, 120, 540))]),
         "schedule: inside (01:00-02:00 UTC+09:00) overlaps night (23:00-08:00 UTC+09:00)"
     );
-    // The same minutes of two zones are not the same moments, and different ones may be.
+    // Equal minutes in two zones are different moments, and different minutes may be the same moment.
     assert!(named(&[("night", night), ("elsewhere", hours(23 * 60, 24 * 60, 0))]).is_ok());
     assert_eq!(
         refused(&[("night", night), ("elsewhere", hours(14 * 60, 15 * 60, 0))]),
@@ -164,7 +164,7 @@ fn only_a_restriction_restricts() {
     }
 }
 
-/// Every minute of the day that is inside, by walking from the start to the end.
+/// Every minute of the day inside the window, by stepping from start to end.
 fn walked(start: u32, end: u32) -> Vec<bool> {
     let mut inside = vec![false; 1_440];
     let mut minute = start;

@@ -1,4 +1,4 @@
-//! The limit under every order of the threads' steps.
+//! Loom: the limit under every interleaving of the threads' steps.
 
 use super::{InFlightLimit, InFlightPermit};
 use crate::sync::Arc;
@@ -6,7 +6,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 use loom::model::Builder;
 use loom::thread::{self, JoinHandle};
 
-/// Every order with up to three forced switches between threads; without a bound it takes hours.
+/// Every interleaving with up to three preemptions; without a bound it takes hours.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
@@ -18,7 +18,7 @@ fn acquiring(limit: &InFlightLimit) -> JoinHandle<Option<InFlightPermit>> {
     thread::spawn(move || limit.try_acquire())
 }
 
-/// Takes a permit if there is one, and says how many were inside at once, itself included.
+/// Takes a permit if there is one. Returns how many were inside at once, itself included.
 fn pass_through(limit: &InFlightLimit, inside: &AtomicU32) -> Option<u32> {
     let _permit = limit.try_acquire()?;
     let now_inside = inside.fetch_add(1, Ordering::SeqCst) + 1;

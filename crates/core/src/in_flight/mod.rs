@@ -1,21 +1,21 @@
-//! How many calls one target may have in flight at once.
+//! Concurrency limit: how many calls one target may have in flight at once.
 //!
-//! A slow target must not occupy every worker: each target gets a limit of its own, apart from the limit of
-//! the whole gateway. [`InFlightLimit::try_acquire`] gives a permit or none, at once; dropping the permit frees
-//! its place.
+//! **Why one per target?** A slow target must not occupy every worker, so each target has a limit of its own, apart
+//! from the limit of the whole gateway (the bulkhead pattern). [`InFlightLimit::try_acquire`] returns a permit or
+//! `None` at once; dropping the permit frees its slot.
 //!
-//! **Where the permit belongs.** In the response body, moved there when the head arrives and dropped with the
-//! last byte or when the caller goes away. A model answers with its head in a moment and then writes for a
-//! minute: the provider works, and counts the call as one of ours, until the body ends. A permit that ended at
-//! the head would let through a limit's worth of new calls each moment, and limit nothing. That is why a
-//! permit borrows nothing and may be sent to another thread.
+//! **Where to keep the permit.** In the response body: move it there when the head arrives, and drop it with the last
+//! byte or when the caller disconnects. A model sends the response head in a moment and then generates for a minute;
+//! until the body ends, the provider is working and counts the call against us. A permit released at the head would
+//! admit a limit's worth of new calls every moment, and limit nothing. That is why a permit borrows nothing and is
+//! `Send`.
 //!
-//! **When it acts.** On every ask. The limit and the number in flight are two halves of one word, changed by
-//! compare-and-swap: no order of events admits one call too many, not for an instant, and not while the limit
-//! is being changed.
+//! **When it acts.** On every acquire. The limit and the number in flight are the two halves of one atomic word,
+//! changed by compare-and-swap: no interleaving admits one call too many, not even for an instant or while the limit
+//! changes.
 //!
-//! **What it will not do.** It has no line and no lock; who is turned away decides what to do next. It does not
-//! take permits back: a limit lowered below what is in flight admits nobody until enough have ended.
+//! **What it does not do.** It has no queue and no lock; a rejected caller decides what to do next. It does not revoke
+//! permits: after the limit is lowered below the number in flight, it admits no call until enough have ended.
 //!
 //! ```
 //! use seawall_core::in_flight::InFlightLimit;
@@ -44,7 +44,7 @@ use crate::setting::{SettingError, at_least_one};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A limit on calls in flight. Clones share one count.
+/// A concurrency limit. Clones share one count.
 #[derive(Clone, Debug)]
 pub struct InFlightLimit {
     count: Arc<Count>,
@@ -57,7 +57,7 @@ struct Count {
     peak: AtomicU32,
 }
 
-/// The right to one call in flight, until it is dropped.
+/// A permit for one call in flight; dropping it ends the call.
 #[derive(Debug)]
 #[must_use = "dropping the permit ends the call it stands for"]
 pub struct InFlightPermit {
@@ -65,7 +65,7 @@ pub struct InFlightPermit {
 }
 
 impl InFlightLimit {
-    /// At most `limit` calls in flight. Refuses a limit of nothing.
+    /// Creates a limit of `limit` calls in flight. Fails on zero.
     pub fn new(limit: u32) -> Result<Self, SettingError> {
         let word = AtomicU64::new(join(checked(limit)?, 0));
         Ok(Self { count: Arc::new(Count { word, peak: AtomicU32::new(0) }) })
@@ -91,25 +91,25 @@ impl InFlightLimit {
         }
     }
 
-    /// Calls in flight now.
+    /// The number of calls in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         split(self.count.word.load(Ordering::Acquire)).1
     }
 
-    /// The limit now.
+    /// The current limit.
     #[must_use]
     pub fn limit(&self) -> u32 {
         split(self.count.word.load(Ordering::Acquire)).0
     }
 
-    /// The most calls that were ever in flight at once.
+    /// The maximum number of calls that were ever in flight at once.
     #[must_use]
     pub fn peak(&self) -> u32 {
         self.count.peak.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit from now on; calls in flight go on. Refuses a limit of nothing and leaves the old one.
+    /// Changes the limit; calls in flight continue. Fails on zero and keeps the old limit.
     pub fn set_limit(&self, limit: u32) -> Result<(), SettingError> {
         let limit = checked(limit)?;
         let mut word = self.count.word.load(Ordering::Acquire);
@@ -125,7 +125,7 @@ impl InFlightLimit {
 
 impl Drop for InFlightPermit {
     fn drop(&mut self) {
-        // The lower half counts this permit, so it is at least one and nothing is borrowed from the limit.
+        // The lower half counts this permit, so it is at least one and the subtraction does not borrow from the limit.
         self.count.word.fetch_sub(1, Ordering::AcqRel);
     }
 }

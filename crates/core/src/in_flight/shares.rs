@@ -1,17 +1,18 @@
-//! Who may have how many of a target's slots.
+//! Fair shares of a target's concurrency slots.
 //!
-//! A limit on all calls in flight lets one caller take all of them: streams that it reads slowly, or not at all, occupy a
-//! slot each until their time is over, and nobody else is answered. So a slot is given by who asks:
+//! With a limit on all calls in flight alone, one caller could take every slot: streams that it reads slowly, or not at
+//! all, each occupy a slot until they time out, and no other caller is answered. So admission depends on the caller:
 //!
-//! - the last tenth of the slots is for callers that have none in flight there;
+//! - the last tenth of the slots is reserved for callers that have none in flight there;
 //! - one caller has at most its share, and so have the guests of one address;
 //! - all guests together have at most half.
 //!
-//! **When it acts.** On every call that wants a slot. [`SlotShares::decide`] is the pure decision; [`SlotLimit`] applies it
-//! under a lock, in one step with the count of all ([`InFlightLimit`]), so that no order of events gives a slot too many.
+//! **When it acts.** On every call that needs a slot. [`SlotShares::decide`] is the pure decision; [`SlotLimit`]
+//! applies it under a lock, in one step with the total count ([`InFlightLimit`]), so that no interleaving grants a slot
+//! too many.
 //!
-//! **What it will not do.** It does not queue and takes no slot back. A limit of fewer than four slots reserves none: half
-//! of two slots for callers that may never come would be dearer than what it protects.
+//! **What it does not do.** It does not queue and does not revoke slots. A limit of fewer than four slots reserves
+//! none: setting half of two slots aside for callers that may never come would cost more than it protects.
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -23,61 +24,61 @@ use crate::sync::{Arc, Mutex, lock};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Fewer slots than this are all for whoever comes first.
+/// Below this number of slots none is reserved: first come, first served.
 const MIN_SLOTS_TO_RESERVE: u32 = 4;
 
 /// How the slots of a target are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotShares {
-    /// What one caller may have.
+    /// The share of one caller.
     pub per_caller: Ratio,
-    /// What the guests of one address may have together.
+    /// The share of all guests of one address together.
     pub per_address: Ratio,
-    /// What all guests may have together.
+    /// The share of all guests together.
     pub guests: Ratio,
-    /// What only callers get that have none in flight; nothing to reserve none.
+    /// The share reserved for callers with none in flight; `None` to reserve no slots.
     pub reserved: Option<Ratio>,
 }
 
-/// Who wants a slot.
+/// The party that requests a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotHolder {
-    /// The number of the caller.
+    /// The caller's number.
     pub caller: u64,
-    /// The network that a guest comes from; nothing for callers that have shown who they are.
+    /// The network of a guest; `None` for an authenticated caller.
     pub guest_from: Option<u64>,
 }
 
-/// Why there is no slot.
+/// Why no slot was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotRefusal {
-    /// All are taken.
+    /// All slots are in use.
     Full,
-    /// What is left is for callers that have none in flight, and this one has.
+    /// The remaining slots are reserved for callers with none in flight, and this caller has one.
     Reserved,
-    /// The caller has its share.
+    /// The caller has used its share.
     CallerShare,
-    /// The guests of this address have their share.
+    /// The guests of this address have used their share.
     AddressShare,
-    /// All guests together have their share.
+    /// All guests together have used their share.
     GuestShare,
 }
 
-/// The slots that are in use when somebody asks for one.
+/// The slots in use when a slot is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotUse {
-    /// By anybody.
+    /// By all callers.
     pub all: u32,
-    /// By the one who asks.
+    /// By the requesting caller.
     pub caller: u32,
     /// By guests of its address.
     pub address: u32,
-    /// By guests.
+    /// By all guests.
     pub guests: u32,
 }
 
 impl Default for SlotShares {
-    /// A caller may have all but a tenth, guests half, one address of theirs a quarter.
+    /// One caller may have all but the reserved tenth, all guests half, the guests of one address a quarter.
     fn default() -> Self {
         Self {
             per_caller: Ratio::WHOLE,
@@ -89,7 +90,7 @@ impl Default for SlotShares {
 }
 
 impl SlotShares {
-    /// Whether one more slot may be given, of so many that there are.
+    /// Whether one more of `limit` slots may be granted.
     pub fn decide(&self, limit: u32, in_use: &SlotUse, is_guest: bool) -> Result<(), SlotRefusal> {
         if in_use.all >= limit {
             return Err(SlotRefusal::Full);
@@ -103,7 +104,8 @@ impl SlotShares {
         if in_use.caller >= share(self.per_caller, limit) {
             return Err(SlotRefusal::CallerShare);
         }
-        // A guest is a new caller as often as it drops its cookie: its address tells whether it has any in flight.
+        // A guest becomes a new caller whenever it drops its cookie, so its address decides whether it has any in
+        // flight.
         let own = if is_guest { in_use.address } else { in_use.caller };
         if own > 0 && in_use.all >= limit - self.reserved_of(limit) {
             return Err(SlotRefusal::Reserved);
@@ -113,19 +115,19 @@ impl SlotShares {
 
     fn reserved_of(&self, limit: u32) -> u32 {
         match self.reserved {
-            // At least one, or one caller could have them all.
+            // At least one; otherwise one caller could have them all.
             Some(reserved) if limit >= MIN_SLOTS_TO_RESERVE => share(reserved, limit).min(limit - 1),
             _ => 0,
         }
     }
 }
 
-/// A share of the slots: at least one, so that nobody is shut out.
+/// A share of the slots: at least one, so that no party is locked out completely.
 fn share(ratio: Ratio, limit: u32) -> u32 {
     u32::try_from(ratio.of(limit.into())).unwrap_or(limit).max(1)
 }
 
-/// The slots of one target. Clones share them.
+/// The concurrency slots of one target. Clones share them.
 #[derive(Clone, Debug)]
 pub struct SlotLimit {
     all: InFlightLimit,
@@ -140,24 +142,24 @@ struct Holders {
     guests: u32,
 }
 
-/// A slot, until it is dropped.
+/// A permit for one slot; dropping it frees the slot.
 #[derive(Debug)]
 #[must_use = "dropping it gives the slot back"]
 pub struct SlotPermit {
-    /// Given back while the holders are locked, so that both counts change in one step.
+    /// Released while `holders` is locked, so that both counts change in one step.
     permit: Option<InFlightPermit>,
     holder: SlotHolder,
     holders: Arc<Mutex<Holders>>,
 }
 
 impl SlotLimit {
-    /// So many slots, shared like this. Refuses a limit of nothing.
+    /// Creates `limit` slots with these shares. Fails on zero.
     pub fn new(limit: u32, shares: SlotShares) -> Result<Self, SettingError> {
         let holders = Holders { shares, callers: BTreeMap::new(), addresses: BTreeMap::new(), guests: 0 };
         Ok(Self { all: InFlightLimit::new(limit)?, holders: Arc::new(Mutex::new(holders)) })
     }
 
-    /// A slot, if this one may have one now.
+    /// A slot, if the shares allow `holder` one now.
     pub fn try_acquire(&self, holder: SlotHolder) -> Result<SlotPermit, SlotRefusal> {
         let mut holders = lock(&self.holders);
         let in_use = SlotUse {
@@ -176,26 +178,25 @@ impl SlotLimit {
         Ok(SlotPermit { permit: Some(permit), holder, holders: Arc::clone(&self.holders) })
     }
 
-    /// Slots in use now.
+    /// Slots in use.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.all.in_flight()
     }
 
-    /// How many there are.
+    /// The current number of slots.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.all.limit()
     }
 
-    /// The most that were ever in use at once.
+    /// The maximum number of slots that were ever in use at once.
     #[must_use]
     pub fn peak(&self) -> u32 {
         self.all.peak()
     }
 
-    /// Another number of slots, shared otherwise, from now on; those in use stay in use. Refuses a limit of nothing and
-    /// changes nothing then.
+    /// Changes the number of slots and their shares; slots in use stay in use. Fails on zero and changes nothing then.
     pub fn change(&self, limit: u32, shares: SlotShares) -> Result<(), SettingError> {
         let mut holders = lock(&self.holders);
         self.all.set_limit(limit)?;
@@ -216,7 +217,7 @@ impl Drop for SlotPermit {
     }
 }
 
-/// Counts one less, and forgets who has none.
+/// Decrements a count and removes it at zero.
 fn give_back(counts: &mut BTreeMap<u64, u32>, number: u64) {
     if let Entry::Occupied(mut count) = counts.entry(number) {
         match count.get().saturating_sub(1) {

@@ -1,4 +1,4 @@
-//! Places taken and freed, one at a time and by many threads.
+//! Slots acquired and freed, one at a time and by many threads.
 
 use super::{InFlightLimit, InFlightPermit};
 use crate::invariant::in_flight_within_limit;

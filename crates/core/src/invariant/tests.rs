@@ -157,7 +157,7 @@ fn laws_have_names_and_promises_of_their_own() {
 }
 
 proptest! {
-    /// The quick ways of looking agree with looking at every span.
+    /// The fast checks agree with checking every span.
     #[test]
     fn windows_and_rates_equal_a_look_at_every_span(
         steps in vec((0_u64..20, 0_u64..4), 1..30),

@@ -1,22 +1,24 @@
-//! Whether the classifier of intents can be relied on.
+//! Availability of the intent classifier.
 //!
-//! **When it acts.** Over the last minute, more than one failure in a hundred says that it cannot; as soon as the minute
-//! holds no more than that, it can. With fewer calls than `min_calls` the missing ones count as good, so that the first
-//! failure of a quiet night is no outage. **What it will not do.** It has no vote on the ladder.
+//! **When it acts.** More than one failure in a hundred over the last minute marks the classifier as unavailable; as
+//! soon as the minute holds no more than that, it is available again. With fewer calls than `min_calls`, the missing
+//! ones count as successful, so that the first failure of a quiet night is no outage.
+//!
+//! **What it does not do.** It has no vote on the ladder.
 
 use super::slices::Slices;
 use crate::setting::{Ratio, SettingError, at_least_one, positive};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// The numbers of a watch, as anybody can write them.
+/// Settings of the watch before validation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassifierOptions {
-    /// How far back it looks.
+    /// Length of the sliding window.
     pub window: Duration,
-    /// More failures than this, in percent, make the classifier unavailable.
+    /// Failure rate, in percent, above which the classifier is unavailable.
     pub failure_percent: f64,
-    /// Fewer calls than this count as this many.
+    /// Minimum denominator of the failure rate.
     pub min_calls: u64,
 }
 
@@ -26,7 +28,7 @@ impl Default for ClassifierOptions {
     }
 }
 
-/// Watches the classifier.
+/// Tracks the failure rate of the intent classifier.
 ///
 /// ```
 /// use seawall_core::ladder::{ClassifierOptions, ClassifierWatch};
@@ -47,7 +49,7 @@ pub struct ClassifierWatch {
 }
 
 impl ClassifierWatch {
-    /// A watch that has seen nothing.
+    /// A watch without any calls recorded.
     pub fn new(options: &ClassifierOptions) -> Result<Self, SettingError> {
         Ok(Self {
             failure: Ratio::percent("failure_percent", options.failure_percent)?,
@@ -56,14 +58,14 @@ impl ClassifierWatch {
         })
     }
 
-    /// Takes in how a call of the classifier went.
+    /// Records the result of a classifier call.
     pub fn record(&mut self, failed: bool, now: Timestamp) {
         let (calls, failures) = self.slices.current(now);
         *calls += 1;
         *failures += u64::from(failed);
     }
 
-    /// Whether too many calls have failed. Takes `&mut self` only to forget what is too old.
+    /// Whether the failure rate is above the limit. Takes `&mut self` only to drop expired slices.
     pub fn is_unavailable(&mut self, now: Timestamp) -> bool {
         let add = |sum: (u64, u64), slice: &(u64, u64)| (sum.0 + slice.0, sum.1 + slice.1);
         let (calls, failures) = self.slices.all(now).iter().fold((0, 0), add);

@@ -1,22 +1,22 @@
-//! The degradation ladder: how far to step down, from what is measured.
+//! The degradation ladder: derives a degradation level from measured signals, with hysteresis.
 //!
-//! Four signals are measured: time to the first text, errors, throttles and CPU. Each votes for a level, and the level
-//! that is wanted is the second-highest vote. So one signal alone, broken or forged, moves nothing; two that agree do.
-//! What a level means is a table, [`LevelPermits`].
+//! Four signals are measured: time to first text, errors, throttles and CPU. Each votes for a level, and the target
+//! level is the second-highest vote. Therefore one signal alone, broken or forged, changes nothing; two that agree do.
+//! The effect of a level is a table, [`LevelPermits`].
 //!
-//! **When it moves.** Up when two evaluations in a row want a higher level, at once to the lower of the two that they
-//! want. Down by one step when for a minute every live signal has stayed under four fifths of what brings it to the
-//! present level. Between the two lies a band in which nothing moves, so that a signal which swings around a threshold
-//! does not take the shop with it. A reading older than half a minute does not vote; with fewer than two live signals
-//! the level stays where it is, and an alarm says so.
+//! **When it moves.** Up when two consecutive evaluations vote for a higher level, directly to the lower of the two
+//! votes. Down by one step when every live signal has stayed below four fifths of its threshold for the present level
+//! for a minute. Between the two lies a dead band, so that a signal that oscillates around a threshold does not make
+//! the level flap. A reading older than half a minute does not vote; with fewer than two live signals the level is
+//! held, and an alarm is raised.
 //!
-//! **Time.** The caller evaluates every five seconds. A call that comes sooner than half of that after the last reports
-//! and changes nothing, so that calling in a loop makes nothing happen faster. After a silence longer than a reading
-//! lives, what was seen before it counts for nothing.
+//! **Time.** The caller evaluates every five seconds. A call sooner than half of that after the last one reports and
+//! changes nothing, so that calling in a loop does not speed anything up. After a gap longer than a reading's
+//! lifetime, earlier observations are discarded.
 //!
-//! **What it will not do.** It applies nothing, and it takes no number that cannot be true: see [`ReadingError`]. The
-//! depth of a queue and failures of the classifier have no vote. An operator's level holds until it is cleared;
-//! beneath it the measured one goes on.
+//! **What it does not do.** It applies nothing, and it rejects readings outside their valid range: see
+//! [`ReadingError`]. Queue depth and classifier failures have no vote. An operator's level holds until it is cleared;
+//! the measured level keeps updating beneath it.
 //!
 //! ```
 //! use seawall_core::ladder::{Ladder, LadderOptions, LadderSignal};
@@ -57,27 +57,27 @@ use crate::time::Timestamp;
 use crate::vocabulary::Level;
 use signal::Reading;
 
-/// The ladder. See the [module](self) for when it moves.
+/// The degradation ladder. See the [module](self) for when it moves.
 #[derive(Clone, Debug)]
 pub struct Ladder {
     settings: LadderSettings,
-    /// The latest moment that the ladder has seen.
+    /// The latest timestamp seen.
     as_of: Timestamp,
     readings: [Option<Reading>; 4],
     measured: Level,
     forced: Option<Level>,
-    /// Since when the level in force has been what it is.
+    /// When the level in force last changed.
     since: Timestamp,
     degraded_since: Option<Timestamp>,
     evaluated: Option<Timestamp>,
-    /// What the last evaluation wanted, if that was more than there is.
+    /// The vote of the last evaluation, if it was above the measured level.
     wanted_before: Option<Level>,
-    /// Since when every signal has been quiet.
+    /// Since when every live signal has been calm.
     calm_since: Option<Timestamp>,
 }
 
 impl Ladder {
-    /// A ladder at the normal level, with nothing measured.
+    /// A ladder at the normal level, without readings.
     #[must_use]
     pub fn new(settings: LadderSettings) -> Self {
         Self {
@@ -94,8 +94,8 @@ impl Ladder {
         }
     }
 
-    /// Takes in what was measured at `at`, in the signal's [unit](LadderSignal). What is refused changes nothing: the
-    /// reading before it holds until it is too old.
+    /// Records a reading taken at `at`, in the signal's [unit](LadderSignal). A rejected reading changes nothing: the
+    /// previous one holds until it is stale.
     pub fn record(&mut self, signal: LadderSignal, value: f64, at: Timestamp) -> Result<(), ReadingError> {
         let reading = Reading::new(signal, value, at)?;
         let held = &mut self.readings[signal.index()];
@@ -106,12 +106,12 @@ impl Ladder {
         Ok(())
     }
 
-    /// Looks at all signals, moves if it is time to, and reports.
+    /// Evaluates all signals, moves the level if due, and reports.
     pub fn evaluate(&mut self, now: Timestamp) -> LadderReport {
         self.as_of = self.as_of.max(now);
         let now = self.as_of;
         for reading in self.readings.iter_mut().flatten() {
-            // One from a clock that runs ahead would otherwise stay young for as long as it runs ahead.
+            // A reading from a clock that runs ahead would otherwise stay fresh for as long as it is ahead.
             reading.at = reading.at.min(now);
         }
         let before = self.level();
@@ -120,7 +120,7 @@ impl Ladder {
         self.report(decision)
     }
 
-    /// Sets the level by hand until [`clear`](Self::clear).
+    /// Sets the level manually until [`clear`](Self::clear).
     pub fn force(&mut self, level: Level, now: Timestamp) {
         self.as_of = self.as_of.max(now);
         let before = self.level();
@@ -128,7 +128,7 @@ impl Ladder {
         self.mark(before);
     }
 
-    /// Goes back to the measured level.
+    /// Returns to the measured level.
     pub fn clear(&mut self, now: Timestamp) {
         self.as_of = self.as_of.max(now);
         let before = self.level();
@@ -210,7 +210,7 @@ impl Ladder {
         self.as_of - reading.at <= self.settings.stale_after
     }
 
-    /// The second-highest vote; nothing when fewer than two can vote.
+    /// The second-highest vote; `None` with fewer than two live signals.
     fn wanted(&self) -> Option<Level> {
         let (mut highest, mut second) = (None, None);
         for (signal, value) in self.live() {
@@ -225,7 +225,7 @@ impl Ladder {
         self.live().all(|(signal, value)| self.settings.is_calm(signal, value, level))
     }
 
-    /// Notes when the level in force has changed.
+    /// Updates the timestamps after a change of the level in force.
     fn mark(&mut self, before: Level) {
         let level = self.level();
         if level != before {

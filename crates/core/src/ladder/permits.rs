@@ -2,19 +2,19 @@
 
 use crate::vocabulary::{Ceiling, Intent, Level, Tier};
 
-/// Which questions are answered without looking anything up.
+/// Which requests are answered without retrieval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RetrievalBypass {
-    /// Those whose intent is known to need nothing: offers, orders, small talk.
+    /// Intents that need no retrieval: promotions, orders, chitchat.
     NeedsNone,
-    /// All whose intent does not call for it. What nobody could place is answered without.
+    /// All intents that do not depend on retrieval, including unknown ones.
     NotCalledFor,
-    /// All.
+    /// All requests.
     Everything,
 }
 
 impl RetrievalBypass {
-    /// Whether a question of this intent is answered without retrieval.
+    /// Whether a request of this intent is answered without retrieval.
     #[must_use]
     pub const fn covers(self, intent: Intent) -> bool {
         match self {
@@ -40,15 +40,15 @@ impl RetrievalBypass {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelPermits {
-    /// Whether what was retrieved may be ranked again.
+    /// Whether retrieved chunks may be reranked.
     pub reranker: bool,
-    /// How much of what was retrieved goes to the model.
+    /// Number of retrieved chunks passed to the model.
     pub chunks: u8,
-    /// The strongest model by tier, in the order of [`Tier::ALL`].
+    /// The highest grade per tier, in the order of [`Tier::ALL`].
     pub ceilings: [Ceiling; 3],
-    /// Whether the fleet must not shrink. It may always grow.
+    /// Whether the fleet must not scale in. Scaling out is always allowed.
     pub suspend_scale_in: bool,
-    /// Which questions are answered without retrieval.
+    /// Which requests are answered without retrieval.
     pub bypass: RetrievalBypass,
 }
 
@@ -77,13 +77,13 @@ const fn level(
 }
 
 impl LevelPermits {
-    /// What this level allows.
+    /// The row of this level.
     #[must_use]
     pub const fn of(level: Level) -> &'static Self {
         &TABLE[level.index()]
     }
 
-    /// The strongest model that a caller of this tier may have.
+    /// The highest grade for callers of this tier.
     #[must_use]
     pub const fn ceiling(&self, tier: Tier) -> Ceiling {
         self.ceilings[tier.index()]

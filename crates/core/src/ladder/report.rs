@@ -1,41 +1,41 @@
-//! What a ladder says of itself.
+//! The ladder's state and decisions, for status pages and logs.
 
 use super::LadderSignal;
 use crate::time::Timestamp;
 use crate::vocabulary::Level;
 
-/// Why the measured level stayed where it is.
+/// Why the measured level was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// Nothing asks for another level, or not loudly enough.
+    /// No vote for a higher level, and not calm enough for a lower one.
     Steady,
-    /// A higher level is wanted, for the first time.
+    /// A higher level was voted for, for the first time.
     Rising,
-    /// All is quiet, and has not been for long enough.
+    /// All signals are calm, but not for long enough yet.
     Calming,
     /// Fewer than two signals are live.
     TooFewSignals,
-    /// The last evaluation is too recent. Nothing was looked at.
+    /// The last evaluation is too recent; nothing was evaluated.
     TooSoon,
 }
 
 /// What an evaluation did to the measured level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LadderDecision {
-    /// Nothing.
+    /// The level was held.
     Held(HoldReason),
-    /// It went up.
+    /// The level rose.
     Raised {
-        /// What it was.
+        /// The level before.
         from: Level,
-        /// What it is.
+        /// The level after.
         to: Level,
     },
-    /// It went down by one.
+    /// The level fell by one.
     Lowered {
-        /// What it was.
+        /// The level before.
         from: Level,
-        /// What it is.
+        /// The level after.
         to: Level,
     },
 }
@@ -43,54 +43,54 @@ pub enum LadderDecision {
 /// Whether a signal votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalState {
-    /// It votes.
+    /// The reading is fresh, and votes.
     Live {
-        /// For what.
+        /// The level that it votes for.
         vote: Level,
     },
-    /// Its last reading is too old.
+    /// The last reading is too old.
     Stale,
-    /// It was never read.
+    /// There never was a reading.
     Missing,
 }
 
-/// One signal at a glance.
+/// State of one signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SignalReport {
-    /// Which.
+    /// The signal that is reported on.
     pub signal: LadderSignal,
-    /// What was read last.
+    /// The last reading.
     pub value: Option<f64>,
-    /// Whether it votes, and for what.
+    /// Whether it votes, and for which level.
     pub state: SignalState,
 }
 
-/// What somebody should look at.
+/// Conditions that need an operator's attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LadderAlarms {
-    /// Fewer than two signals are live: the level is held and nobody knows whether it is right.
+    /// Fewer than two signals are live: the level is held and may be wrong.
     pub too_few_signals: bool,
-    /// The level has been at high load or above for longer than it should.
+    /// The level has been at high load or above for longer than `alarm_after`.
     pub degraded_for_long: bool,
 }
 
-/// A ladder at a glance, with reasons.
+/// State of a ladder, with the reasons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LadderReport {
     /// The level in force.
     pub level: Level,
-    /// The level that the signals led to.
+    /// The level derived from the signals.
     pub measured: Level,
-    /// The level that an operator set.
+    /// The level set by an operator.
     pub forced: Option<Level>,
-    /// Since when the level in force has been what it is.
+    /// When the level in force last changed.
     pub since: Timestamp,
-    /// The second-highest vote; nothing with fewer than two.
+    /// The second-highest vote; `None` with fewer than two live signals.
     pub wanted: Option<Level>,
     /// What this evaluation did.
     pub decision: LadderDecision,
     /// All signals, in the order of [`LadderSignal::ALL`].
     pub signals: [SignalReport; 4],
-    /// What somebody should look at.
+    /// Conditions that need attention.
     pub alarms: LadderAlarms,
 }

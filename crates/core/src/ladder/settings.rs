@@ -1,4 +1,4 @@
-//! The numbers of a ladder, checked.
+//! Settings of the ladder and their validation.
 
 use super::LadderSignal;
 use super::window::LONGEST_READ;
@@ -6,24 +6,24 @@ use crate::setting::{Ratio, SettingError, ordered, positive};
 use crate::vocabulary::Level;
 use std::time::Duration;
 
-/// The numbers of a ladder, as anybody can write them. A signal votes for a level when it is *above* its threshold.
+/// Settings of a ladder before validation. A signal votes for a level when it is *above* its threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderOptions {
-    /// Time to the first text that votes for pressure, high load and overload.
+    /// Thresholds on the time to first text for pressure, high load and overload.
     pub first_text: [Duration; 3],
-    /// CPU in percent that votes for pressure, high load and overload.
+    /// Thresholds on CPU, in percent, for pressure, high load and overload.
     pub cpu_percent: [f64; 3],
-    /// Errors in percent that vote for emergency.
+    /// Threshold on errors, in percent, for emergency.
     pub error_percent: f64,
-    /// Throttles in percent that vote for emergency.
+    /// Threshold on throttles, in percent, for emergency.
     pub throttle_percent: f64,
     /// How often the ladder is evaluated.
     pub interval: Duration,
     /// A reading older than this does not vote.
     pub stale_after: Duration,
-    /// How long all must be quiet before the level falls by one.
+    /// How long all signals must be calm before the level falls by one.
     pub calm_for: Duration,
-    /// Quiet is under this share, in percent, of the threshold of the present level.
+    /// A signal is calm below this share, in percent, of its threshold for the present level.
     pub calm_percent: f64,
     /// High load or above for longer than this raises an alarm.
     pub alarm_after: Duration,
@@ -45,10 +45,10 @@ impl Default for LadderOptions {
     }
 }
 
-/// Checked [`LadderOptions`].
+/// Validated [`LadderOptions`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LadderSettings {
-    /// By signal, then by level from pressure on; nothing where the signal cannot vote for that level.
+    /// By signal, then by level from pressure on; `None` where the signal cannot vote for that level.
     thresholds: [[Option<f64>; 4]; 4],
     calm_share: f64,
     longest_first_text: Duration,
@@ -59,11 +59,11 @@ pub struct LadderSettings {
 }
 
 impl LadderOptions {
-    /// Refuses thresholds that are no shares or not in order, and times that would never let the level move.
+    /// Fails on thresholds that are out of range or out of order, and on times with which the level could never move.
     pub fn check(self) -> Result<LadderSettings, SettingError> {
         let percent = |setting, percent| Ratio::percent(setting, percent).map(|_| percent);
         for pair in self.cpu_percent.windows(2) {
-            // What is no number is in no order and refused below by its own words.
+            // NaN is in no order; it is rejected below with its own message.
             if pair[0] > pair[1] {
                 let problem = format!("{}% comes before {}%", pair[0], pair[1]);
                 return Err(SettingError::new("cpu_percent", problem));
@@ -95,7 +95,7 @@ impl LadderOptions {
             ]),
         ];
         positive("interval", self.interval)?;
-        // Otherwise no two evaluations would ever follow one another.
+        // Otherwise every evaluation would discard the one before it.
         ordered(("interval", self.interval), ("stale_after", self.stale_after))?;
         Ok(LadderSettings {
             thresholds,
@@ -110,20 +110,20 @@ impl LadderOptions {
 }
 
 impl LadderSettings {
-    /// The highest threshold of the time to the first text.
+    /// The highest threshold of the time to first text.
     pub(super) const fn longest_first_text(&self) -> Duration {
         self.longest_first_text
     }
 
-    /// The highest level whose threshold the value is above.
+    /// The highest level whose threshold the value exceeds.
     pub(super) fn vote(&self, signal: LadderSignal, value: f64) -> Level {
         let thresholds = &self.thresholds[signal.index()];
         let exceeded = thresholds.iter().rposition(|threshold| threshold.is_some_and(|least| value > least));
         exceeded.map_or(Level::Normal, |place| Level::ALL[place + 1])
     }
 
-    /// Whether the value is well below what votes for this level, or for the nearest above that it can vote for. A
-    /// signal that can vote for none of these has no say in leaving it.
+    /// Whether the value is well below the threshold for this level, or for the nearest higher level that the signal
+    /// can vote for. A signal that can vote for none of these does not keep the level up.
     pub(super) fn is_calm(&self, signal: LadderSignal, value: f64, level: Level) -> bool {
         let thresholds = &self.thresholds[signal.index()];
         let nearest = thresholds.iter().skip(level.index().saturating_sub(1)).flatten().next();

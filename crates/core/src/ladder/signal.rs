@@ -1,21 +1,21 @@
-//! What is measured.
+//! The measured signals and their valid ranges.
 
 use crate::time::Timestamp;
 use std::fmt;
 
-/// Longer than this to a first text is a broken clock: ten minutes, in milliseconds.
+/// Upper bound of a time to first text, in milliseconds (ten minutes); a higher value comes from a broken clock.
 const LONGEST_FIRST_TEXT: f64 = 600_000.0;
 
-/// Something that has a vote.
+/// A signal with a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LadderSignal {
-    /// The 99th percentile of the time to the first text, in milliseconds.
+    /// p99 of the time to first text, in milliseconds.
     FirstText,
     /// Attempts that failed by a fault of the vendor and were not throttled, in percent.
     Errors,
     /// Attempts that were throttled, in percent.
     Throttles,
-    /// How busy our own processors are, all of them together, in percent.
+    /// Utilisation of our own CPUs, all of them together, in percent.
     Cpu,
 }
 
@@ -34,7 +34,7 @@ impl LadderSignal {
         }
     }
 
-    /// The place in [`ALL`](Self::ALL).
+    /// The index in [`ALL`](Self::ALL).
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -54,23 +54,23 @@ impl fmt::Display for LadderSignal {
     }
 }
 
-/// Why a reading was refused.
+/// Why a reading was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ReadingError {
-    /// It cannot be true: no number, below nothing, or more than there can be.
+    /// Out of range: not a number, negative, or above the maximum.
     #[error("{signal}: {value} is not between 0 and {most}")]
     Impossible {
-        /// Of which signal.
+        /// The signal that was read.
         signal: LadderSignal,
-        /// What was read.
+        /// The rejected value.
         value: f64,
-        /// The most that can be.
+        /// The maximum of this signal.
         most: f64,
     },
-    /// A newer one is known.
+    /// A newer reading exists.
     #[error("{signal}: a newer reading is known")]
     Older {
-        /// Of which signal.
+        /// The signal that was read.
         signal: LadderSignal,
     },
 }

@@ -1,5 +1,5 @@
-//! A ring of ten slices of time. One leaves whole when it is a window old, so the ring looks back between nine and ten
-//! tenths of the window.
+//! Ring buffer of ten time slices. A slice expires as a whole once it is a window old, so that the ring covers between
+//! 90 % and 100 % of the window.
 
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
@@ -9,7 +9,7 @@ const SLICES: usize = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Slices<T> {
     slice_nanos: u64,
-    /// The number of the newest slice since the clock's origin.
+    /// Number of the newest slice since the clock's origin.
     newest: u64,
     slices: [T; SLICES],
 }
@@ -20,13 +20,13 @@ impl<T: Default> Slices<T> {
         Self { slice_nanos, newest: 0, slices: std::array::from_fn(|_| T::default()) }
     }
 
-    /// The slice of this moment. One before the newest slice belongs to the newest.
+    /// The slice of this moment. A late timestamp counts towards the newest slice.
     pub(super) fn current(&mut self, now: Timestamp) -> &mut T {
         self.advance(now);
         &mut self.slices[Self::index(self.newest)]
     }
 
-    /// All that are not a window old.
+    /// All slices that have not expired.
     pub(super) fn all(&mut self, now: Timestamp) -> &[T; SLICES] {
         self.advance(now);
         &self.slices

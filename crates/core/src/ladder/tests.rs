@@ -1,4 +1,4 @@
-//! Each promise of the ladder, with its numbers.
+//! Tests of each guarantee of the ladder, with its numbers.
 
 mod model;
 mod window;
@@ -31,7 +31,7 @@ fn look(ladder: &mut Ladder, values: Values, millis: u64) -> LadderReport {
     ladder.evaluate(at(millis))
 }
 
-/// Looks every five seconds `from..=to`, in seconds, and returns the last report.
+/// Evaluates every five seconds in `from..=to` and returns the last report.
 fn watch(ladder: &mut Ladder, values: Values, from: u64, to: u64) -> LadderReport {
     let looks = (from..=to).step_by(5).map(|second| look(ladder, values, second * 1_000));
     looks.last().unwrap()
@@ -180,12 +180,12 @@ fn it_rises_after_two_looks_to_the_lower_of_the_two() {
     assert_eq!(look(&mut rising, pressure, 5_000).decision, raised(Level::Normal, Level::Pressure));
     assert_eq!(look(&mut rising, overload, 10_000).decision, LadderDecision::Held(HoldReason::Rising));
     assert_eq!(look(&mut rising, overload, 15_000).decision, raised(Level::Pressure, Level::Overload));
-    // Of one low and one high look the high one stands for the next.
+    // After a low and a high vote, the high one carries over to the next evaluation.
     let mut rising = ladder();
     look(&mut rising, pressure, 0);
     assert_eq!(look(&mut rising, overload, 5_000).level, Level::Pressure);
     assert_eq!(look(&mut rising, overload, 10_000).level, Level::Overload);
-    // A quiet look in between starts anew.
+    // A calm evaluation in between restarts the count.
     let mut rising = ladder();
     for (step, values) in [overload, HEALTHY, overload, HEALTHY].into_iter().enumerate() {
         assert_eq!(look(&mut rising, values, step as u64 * 5_000).level, Level::Normal);
@@ -201,7 +201,7 @@ fn looking_more_often_makes_nothing_happen_faster() {
     }
     assert_eq!(ladder.evaluate(at(2_499)).decision, LadderDecision::Held(HoldReason::TooSoon));
     assert_eq!(look(&mut ladder, overload, 2_500).level, Level::Overload);
-    // Time that goes back stands still.
+    // A clock that goes back is treated as standing still.
     assert_eq!(ladder.evaluate(at(0)).decision, LadderDecision::Held(HoldReason::TooSoon));
 }
 
@@ -236,7 +236,7 @@ fn a_reading_older_than_half_a_minute_has_no_vote_and_the_level_is_held() {
     for millis in [60_000, 120_000, 600_000] {
         assert_eq!(ladder.evaluate(at(millis)).level, Level::HighLoad);
     }
-    // Exactly half a minute old is young enough; a nanosecond more is not.
+    // Exactly half a minute old is still fresh; a nanosecond more is stale.
     for (late, state) in [(0, SignalState::Live { vote: Level::Normal }), (1, SignalState::Stale)] {
         let mut ladder = self::ladder();
         ladder.record(Cpu, 10.0, at(0)).unwrap();
@@ -306,7 +306,7 @@ fn an_operators_level_holds_until_it_is_cleared() {
     ladder.clear(at(62_000));
     assert_eq!(ladder.level(), Level::HighLoad);
     assert_eq!(ladder.evaluate(at(62_000)).since, at(62_000));
-    // Setting what is there already is no change.
+    // Forcing the present level is not a change.
     ladder.force(Level::HighLoad, at(63_000));
     assert_eq!(ladder.evaluate(at(63_000)).since, at(62_000));
 }
@@ -318,7 +318,7 @@ fn high_load_for_more_than_ten_minutes_raises_an_alarm() {
     assert!(!watch(&mut ladder, busy, 10, 605).alarms.degraded_for_long);
     let report = watch(&mut ladder, busy, 610, 610);
     assert!(report.alarms.degraded_for_long && report.since == at(5_000));
-    // A step within high load and above does not stop the clock; pressure does.
+    // A step within high load and above does not reset the timer; pressure does.
     assert!(watch(&mut ladder, [5_500.0, 0.0, 0.0, 90.0], 615, 620).alarms.degraded_for_long);
     ladder.force(Level::Pressure, at(621_000));
     assert!(!ladder.evaluate(at(621_000)).alarms.degraded_for_long);

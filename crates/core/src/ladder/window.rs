@@ -1,13 +1,14 @@
-//! From outcomes of attempts to what the ladder reads.
+//! Sliding window that turns outcomes of attempts into the ladder's signals.
 //!
-//! Two rules live here. An attempt that we cut because it had not begun in our own time counts as one whose first text
-//! took longer than five seconds: otherwise cutting would make the measured time look good. If the ladder has a higher
-//! threshold, it counts as longer than that: whoever cuts sooner must not be able to vote for less. And a throttle is no error: it would
-//! vote twice, and one cause would pass for two.
+//! Two rules apply. An attempt that we gave up on before it began counts as a time to first text above five seconds:
+//! otherwise giving up would improve the measured latency. If the ladder has a higher threshold, it counts as above
+//! that one, so that a shorter timeout cannot lower the vote. And a throttle is not an error: otherwise one cause
+//! would vote twice and pass for two.
 //!
-//! Rates are shares of all attempts in the window that say something of the target. With fewer than `min_calls` the
-//! missing ones count as good, so that two unlucky attempts at night are no emergency. Without any attempt the rates are
-//! nothing: at the level at which nobody is let through to a model, the way back down would otherwise be closed for good.
+//! Rates are shares of all attempts in the window that carry information about the target. With fewer than `min_calls`
+//! attempts, the missing ones count as successful, so that two unlucky attempts at night are no emergency. Without any
+//! attempt the rates are zero: at a level at which no request reaches a model, the level could otherwise never fall
+//! again.
 
 use super::slices::Slices;
 use super::{Ladder, LadderSettings, LadderSignal, ReadingError};
@@ -16,22 +17,22 @@ use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
-/// A time to the first text is known to this much, rounded up. Every usual threshold is a multiple of it, so that no
-/// vote is changed by the rounding, as it would be by buckets that grow.
+/// Resolution of the time to first text, rounded up. Every usual threshold is a multiple of it, so that rounding
+/// changes no vote, as exponential buckets would.
 const GRAIN: Duration = Duration::from_millis(50);
-/// What takes longer than the last grain counts as it: ten seconds.
+/// Number of buckets; the last one holds everything above ten seconds.
 const GRAINS: usize = 200;
-/// No first text is read as longer than this, and so no threshold may be as high.
+/// The longest time to first text that is measured; thresholds must be below it.
 pub(super) const LONGEST_READ: Duration = Duration::from_secs(10);
 
-/// The numbers of a window, as anybody can write them.
+/// Settings of a window before validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignalWindowOptions {
-    /// How far back it looks.
+    /// Length of the window.
     pub window: Duration,
-    /// Fewer attempts than this count as this many.
+    /// Minimum denominator of the rates.
     pub min_calls: u64,
-    /// An attempt that we cut before it had begun counts as longer than this to the first text.
+    /// An attempt that we gave up on before it began counts as a time to first text above this.
     pub cut_counts_as: Duration,
 }
 
@@ -41,21 +42,22 @@ impl Default for SignalWindowOptions {
     }
 }
 
-/// What a window holds.
+/// The signals computed from a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SignalValues {
-    /// Attempts that say something of the target.
+    /// Attempts that carry information about the target.
     pub calls: u64,
-    /// The 99th percentile of the time to the first text; nothing if none came.
+    /// p99 of the time to first text; `None` without samples.
     pub first_text: Option<Duration>,
-    /// Errors that are no throttles, in percent.
+    /// Errors other than throttles, in percent.
     pub error_percent: f64,
     /// Throttles, in percent.
     pub throttle_percent: f64,
 }
 
 impl SignalValues {
-    /// Tells a ladder, as measured at `now`. A signal that has no value is not told: it grows old and loses its vote.
+    /// Records the values on a ladder as of `now`. A signal without a value is left out: its last reading becomes
+    /// stale and loses its vote.
     pub fn tell(&self, ladder: &mut Ladder, now: Timestamp) -> Result<(), ReadingError> {
         if let Some(first_text) = self.first_text {
             ladder.record(LadderSignal::FirstText, first_text.as_secs_f64() * 1_000.0, now)?;
@@ -79,7 +81,7 @@ impl Default for Slice {
     }
 }
 
-/// The last half minute of attempts, in fixed memory.
+/// Sliding window over the attempts of the last half minute, in fixed memory.
 ///
 /// ```
 /// use seawall_core::failure::{Failure, FailureKind, Outcome};
@@ -100,24 +102,25 @@ impl Default for Slice {
 #[derive(Clone, Debug)]
 pub struct SignalWindow {
     min_calls: u64,
-    /// The grain of an attempt that was cut.
+    /// The bucket of an attempt that we gave up on.
     cut: usize,
     slices: Slices<Slice>,
 }
 
 impl SignalWindow {
-    /// A window that has seen nothing, for a ladder with these settings.
+    /// An empty window for a ladder with these settings.
     pub fn new(options: &SignalWindowOptions, ladder: &LadderSettings) -> Result<Self, SettingError> {
         let cut = options.cut_counts_as.max(ladder.longest_first_text());
         Ok(Self {
             min_calls: at_least_one("min_calls", options.min_calls)?,
-            // A signal votes above its threshold, so that at it would be one level less.
+            // A signal votes when it is strictly above a threshold, so that the bucket at the threshold would vote one
+            // level lower.
             cut: GRAINS.min(grain_of(cut) + 1),
             slices: Slices::new(positive("window", options.window)?),
         })
     }
 
-    /// Takes in how an attempt ended. What says nothing of the target changes nothing.
+    /// Records how an attempt ended. Outcomes without information about the target are ignored.
     pub fn record(&mut self, outcome: &Outcome, now: Timestamp) {
         let health = outcome.health(Duration::MAX);
         if health == Health::Unknown {
@@ -141,7 +144,7 @@ impl SignalWindow {
         }
     }
 
-    /// The values now. Takes `&mut self` only to forget what is too old.
+    /// Computes the values. Takes `&mut self` only to drop expired slices.
     pub fn values(&mut self, now: Timestamp) -> SignalValues {
         let mut sum = Slice::default();
         for slice in self.slices.all(now) {
@@ -162,7 +165,7 @@ impl SignalWindow {
     }
 }
 
-/// The vendor limits us, for a moment or for longer. A vendor without room for anybody is at fault.
+/// The vendor limits us, briefly or for longer. A vendor without capacity for any client counts as an error instead.
 fn is_throttle(outcome: &Outcome) -> bool {
     let Outcome::Failed(failure) = outcome else { return false };
     matches!(failure.kind, FailureKind::Throttled | FailureKind::QuotaExhausted)

@@ -1,46 +1,45 @@
-//! Which model costs what, and until when it can be had.
+//! Price list: the price and the retirement date of each model.
 //!
-//! A model is found by its exact id and in no other way: part of a name is not a name, and a model nobody has priced is
-//! refused, never free. A price must be said to be nothing before it is taken for nothing.
+//! A model is found by its exact id only; substrings and aliases do not match. A model without a price is refused,
+//! never treated as free: a price of zero must be declared.
 
 use super::{Money, Price, PriceTable, Rate, Surcharge, Usage};
 use crate::setting::SettingError;
 use crate::time::UtcTime;
 use std::collections::BTreeMap;
 
-/// No vendor asks for more per million tokens; what is above it is a slip of the decimal point.
+/// No vendor charges more per million tokens; a higher price is a misplaced decimal point.
 const DEAREST: Money = Money::from_dollars(10_000);
 
-/// A model and its price per million tokens, as somebody wrote it.
+/// A model's settings before validation: prices per million tokens, surcharges and retirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelPriceOptions {
-    /// The vendor's id, whole.
+    /// The vendor's full model id.
     pub model: String,
-    /// A million tokens of input.
+    /// Price of input.
     pub input: Money,
-    /// A million tokens of output.
+    /// Price of output.
     pub output: Money,
-    /// A million tokens read from the vendor's cache; as other input where nothing is said.
+    /// Price of prompt cache reads; the input price by default.
     pub cache_read: Option<Money>,
-    /// A million tokens written to the vendor's cache; as other input where nothing is said.
+    /// Price of prompt cache writes; the input price by default.
     pub cache_write: Option<Money>,
-    /// A million tokens written to the vendor's cache for an hour; a request that asks for that is refused where nothing is
-    /// said.
+    /// Price of prompt cache writes with a TTL of one hour. Without it, requests that ask for this TTL are refused.
     pub cache_write_1h: Option<Money>,
-    /// One use of a tool that the vendor runs; nothing where nothing is said.
+    /// Fee for one use of a tool that the vendor runs; zero by default.
     pub tool_use: Option<Money>,
-    /// Rates on all prices, by how a call is served.
+    /// Multipliers on all prices, by service level.
     pub rates: Vec<(Surcharge, Rate)>,
-    /// A rate on all prices of a call whose prompt is longer than this.
+    /// Multiplier on all prices of a call whose prompt is longer than this many tokens.
     pub long_context: Option<(u64, Rate)>,
-    /// Costs nothing, and is meant to.
+    /// Declares that the model costs nothing.
     pub free: bool,
-    /// The first moment at which the vendor no longer serves it.
+    /// First moment at which the vendor no longer serves the model.
     pub retires: Option<UtcTime>,
 }
 
 impl ModelPriceOptions {
-    /// A model with these prices for input and output, and nothing else said.
+    /// A model with prices for input and output and defaults for the rest.
     #[must_use]
     pub fn new(model: &str, input: Money, output: Money) -> Self {
         let model = model.to_owned();
@@ -98,7 +97,7 @@ impl ModelPriceOptions {
     }
 }
 
-/// A model on the list.
+/// Price and retirement of one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedModel {
     price: PriceTable,
@@ -106,13 +105,13 @@ pub struct ListedModel {
 }
 
 impl ListedModel {
-    /// What its tokens cost.
+    /// The prices of the model.
     #[must_use]
     pub const fn price(&self) -> &PriceTable {
         &self.price
     }
 
-    /// When the vendor stops serving it, if that is known.
+    /// When the vendor stops serving the model, if known.
     #[must_use]
     pub const fn retires(&self) -> Option<UtcTime> {
         self.retires
@@ -122,24 +121,24 @@ impl ListedModel {
 /// Why a model has no price.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
-    /// It is not on the list.
+    /// The model is not on the list.
     #[error("the model {0:?} has no price; a model without one is not called")]
     Unknown(String),
-    /// The vendor no longer serves it.
+    /// The vendor no longer serves the model.
     #[error("the model {model:?} was retired on {year:04}-{month:02}-{day:02}")]
     Retired {
-        /// Its id.
+        /// The model id.
         model: String,
-        /// The year it went.
+        /// Year of retirement.
         year: i64,
-        /// The month.
+        /// Month of retirement.
         month: u32,
-        /// The day.
+        /// Day of retirement.
         day: u32,
     },
 }
 
-/// All prices.
+/// Prices of all configured models.
 ///
 /// ```
 /// use seawall_core::money::{ModelPriceOptions, Money, PriceList};
@@ -156,7 +155,7 @@ pub enum PriceError {
 pub struct PriceList(BTreeMap<Box<str>, ListedModel>);
 
 impl PriceList {
-    /// A list of these models. A model with two prices is refused, whatever they are.
+    /// Builds the list. Fails on invalid prices and on a model that is listed twice.
     pub fn new(models: &[ModelPriceOptions]) -> Result<Self, SettingError> {
         let mut list = BTreeMap::new();
         for model in models {
@@ -167,7 +166,7 @@ impl PriceList {
         Ok(Self(list))
     }
 
-    /// The model of exactly this id, if it is on the list and still served.
+    /// The model with exactly this id, if it is listed and still served.
     pub fn find(&self, model: &str, now: UtcTime) -> Result<&ListedModel, PriceError> {
         let listed = self.0.get(model).ok_or_else(|| PriceError::Unknown(model.to_owned()))?;
         match listed.retires {
@@ -179,13 +178,13 @@ impl PriceList {
         }
     }
 
-    /// What `usage` cost at a model, retired or not: a call that was made is booked.
+    /// Cost of `usage` at a model, retired or not: a call that was made must be posted.
     pub fn cost(&self, model: &str, usage: &Usage) -> Result<Money, PriceError> {
         let listed = self.0.get(model).ok_or_else(|| PriceError::Unknown(model.to_owned()))?;
         Ok(listed.price.of(usage))
     }
 
-    /// The models that retire within `days` of `now` or have, with the moment, the first to go first.
+    /// Models that have retired or will within `days` of `now`, in order of retirement.
     #[must_use]
     pub fn retiring(&self, now: UtcTime, days: u64) -> Vec<(&str, UtcTime)> {
         let last_day = now.day().saturating_add(days);

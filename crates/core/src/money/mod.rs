@@ -1,8 +1,8 @@
-//! Money, in integers.
+//! Money in integer nano-dollars.
 //!
-//! A nano-dollar is a thousandth of what one output token of a cheap model costs, so that sums over a billion
-//! tokens are exact and still fit a `u64` (18 thousand million dollars). Arithmetic is checked or saturates where
-//! that is on the careful side; nothing wraps and nothing is a float.
+//! A nano-dollar is a thousandth of what one output token of a cheap model costs, so that sums over a billion tokens
+//! are exact and still fit a `u64` (18 thousand million dollars). Arithmetic is checked, or saturates where that errs
+//! on the safe side; nothing wraps and nothing is a float.
 
 mod list;
 mod price;
@@ -18,7 +18,7 @@ use crate::setting::SettingError;
 use std::fmt;
 use std::iter::Sum;
 
-/// An amount of money.
+/// An amount of US dollars, in nano-dollars.
 ///
 /// ```
 /// use seawall_core::money::Money;
@@ -33,24 +33,24 @@ pub struct Money(u64);
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
 
 impl Money {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
-    /// The largest amount there is.
+    /// The largest representable amount.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// This many nano-dollars.
+    /// An amount in nano-dollars.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// This many whole dollars; the largest amount where that is less.
+    /// An amount in whole dollars, saturating.
     #[must_use]
     pub const fn from_dollars(dollars: u64) -> Self {
         Self(dollars.saturating_mul(NANOS_PER_DOLLAR))
     }
 
-    /// Reads dollars with up to nine decimals, such as `5000`, `0.25` or `$12.50`.
+    /// Parses dollars with up to nine decimals, such as `5000`, `0.25` or `$12.50`.
     ///
     /// ```
     /// use seawall_core::money::Money;
@@ -74,13 +74,13 @@ impl Money {
         whole.checked_add(nanos).map(Self).ok_or_else(wrong)
     }
 
-    /// In nano-dollars.
+    /// The amount in nano-dollars.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The sum, unless it cannot be written.
+    /// The sum, or `None` on overflow.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
@@ -89,7 +89,7 @@ impl Money {
         }
     }
 
-    /// The difference, unless it is less than nothing.
+    /// The difference, or `None` if it is negative.
     #[must_use]
     pub const fn checked_sub(self, other: Self) -> Option<Self> {
         match self.0.checked_sub(other.0) {
@@ -98,13 +98,13 @@ impl Money {
         }
     }
 
-    /// The sum, at most the largest amount.
+    /// The sum, capped at [`Money::MAX`].
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The difference, at least nothing.
+    /// The difference, or zero if it is negative.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -118,7 +118,7 @@ impl Sum for Money {
 }
 
 impl fmt::Display for Money {
-    /// Dollars with as many decimals as it takes, and at least two.
+    /// Dollars with at least two decimals, and as many more as are needed.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (dollars, nanos) = (self.0 / NANOS_PER_DOLLAR, self.0 % NANOS_PER_DOLLAR);
         let decimals = format!("{nanos:09}");

@@ -1,8 +1,8 @@
-//! What tokens cost.
+//! Token usage and prices per token.
 
 use super::{Money, UsageExtras};
 
-/// The tokens that one call used. Each token is counted in exactly one of the four, because each has its own
+/// Tokens that one call used. Each token is counted in exactly one of the four fields, because each field has its own
 /// price.
 ///
 /// ```
@@ -13,26 +13,26 @@ use super::{Money, UsageExtras};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Input that was neither read from nor written to the vendor's cache.
+    /// Input tokens neither read from nor written to the vendor's prompt cache.
     pub input: u64,
-    /// Input read from the vendor's cache.
+    /// Input tokens read from the vendor's prompt cache.
     pub cache_read: u64,
-    /// Input written to the vendor's cache.
+    /// Input tokens written to the vendor's prompt cache.
     pub cache_write: u64,
-    /// Output.
+    /// Output tokens.
     pub output: u64,
-    /// What else the vendor says that changes the price. It is not kept in books: they have what was posted.
+    /// Other price factors that the vendor reports. They are not stored in the ledger, which holds the posted cost.
     pub extras: UsageExtras,
 }
 
 impl Usage {
-    /// No tokens at all.
+    /// No tokens.
     pub const NONE: Self =
         Self { input: 0, cache_read: 0, cache_write: 0, output: 0, extras: UsageExtras::NONE };
 
-    /// From a vendor that counts cached input inside the whole prompt, as OpenAI does; Anthropic counts it beside the
-    /// rest, which is how this type is. What is said to be cached and is more than the prompt is taken at its word:
-    /// every token that a vendor names may be on its bill.
+    /// Converts from vendors that count cached input within the prompt, as OpenAI does; Anthropic counts it
+    /// separately, as this type does. If the cached tokens exceed the prompt, they are taken as reported: every token
+    /// that a vendor reports may be on its bill.
     ///
     /// ```
     /// use seawall_core::money::Usage;
@@ -46,14 +46,14 @@ impl Usage {
         Self { input, cache_read, cache_write, output, extras: UsageExtras::NONE }
     }
 
-    /// All input, cached or not.
+    /// All input tokens, cached or not.
     #[must_use]
     pub const fn total_input(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 }
 
-/// What a million tokens of each sort cost at one model.
+/// A model's prices per million tokens.
 ///
 /// ```
 /// use seawall_core::money::{Money, Price, Usage};
@@ -71,22 +71,22 @@ pub struct Price {
 }
 
 impl Price {
-    /// Input and output per million tokens; cached input costs what other input does.
+    /// Prices per million tokens; cached input costs the same as other input.
     #[must_use]
     pub const fn per_million(input: Money, output: Money) -> Self {
         Self { input, cache_read: input, cache_write: input, output }
     }
 
-    /// The same with prices of their own for reading and writing the vendor's cache.
+    /// A copy with separate prices for prompt cache reads and writes.
     #[must_use]
     pub const fn with_cache(self, read: Money, write: Money) -> Self {
         Self { cache_read: read, cache_write: write, ..self }
     }
 
-    /// A model that costs nothing, such as one of our own. It must be said: a price that is missing is not nothing.
+    /// A model without cost, such as a self-hosted one. This must be explicit: a missing price is an error, not zero.
     pub const FREE: Self = Self::per_million(Money::ZERO, Money::ZERO);
 
-    /// The most that a call can cost: every token of input at the dearest of its three prices.
+    /// Worst-case cost of a call: every input token at the highest of its three prices.
     ///
     /// ```
     /// use seawall_core::money::{Money, Price};
@@ -100,7 +100,7 @@ impl Price {
         Self { input: self.dearest_input(), ..*self }.of(&Usage { input, output, ..Usage::default() })
     }
 
-    /// What all input and all output cost, in millionths of a nano-dollar.
+    /// Cost of all input and of all output, in millionths of a nano-dollar.
     pub(super) fn parts(&self, counts: &Usage) -> (u128, u128) {
         let part = |price: Money, tokens: u64| u128::from(price.as_nanos()) * u128::from(tokens);
         let input = part(self.input, counts.input)
@@ -109,7 +109,7 @@ impl Price {
         (input, part(self.output, counts.output))
     }
 
-    /// The dearest of the three prices of input.
+    /// The highest of the three input prices.
     pub(super) fn dearest_input(&self) -> Money {
         self.input.max(self.cache_read).max(self.cache_write)
     }
@@ -122,7 +122,7 @@ impl Price {
         self.output
     }
 
-    /// What these tokens cost, rounded up once at the end: we never book less than the vendor does.
+    /// Cost of this usage, rounded up once at the end, so that the ledger never holds less than the vendor bills.
     #[must_use]
     pub fn of(&self, counts: &Usage) -> Money {
         let (input, output) = self.parts(counts);

@@ -1,33 +1,34 @@
-//! What tokens cost where the price depends on how, where and how much is asked.
+//! Prices that depend on service tier, region, cache TTL and prompt length.
 //!
-//! Vendors charge more for a faster tier, for a region, for cache entries that live longer and for long prompts, and a fee for
-//! tools that they run. A [`PriceTable`] has the base price and a rate for each of these that somebody has priced. A value
-//! that costs more than the base price and has no rate has no price: such a request is refused, because a budget that books
-//! it at the base price is not a wall. The *answer* says what was really done, and that is posted.
+//! Vendors charge more for a faster tier, for a region, for longer-lived cache entries and for long prompts, and a fee
+//! for tools that they run. A [`PriceTable`] has the base price and a multiplier for each of these that is configured.
+//! A value that costs more than the base price and has no multiplier has no price: such a request is refused, because
+//! a budget that reserves it at the base price could be exceeded. The *response* reports how the call was actually
+//! served, and that is posted.
 
 use super::{Money, Price, Usage};
 use crate::vocabulary::words;
 use std::fmt;
 
-/// The usual price, in thousandths of the base price.
+/// The base rate: multipliers are in thousandths.
 const BASE: u32 = 1_000;
 
 words! {
-    /// A value of a request or an answer that changes the price.
+    /// A value in a request or response that changes the price.
     pub enum Surcharge as "surcharge" {
-        /// A service tier that is served first.
+        /// A prioritised service tier.
         Priority = "priority",
-        /// A service tier that is served when there is room; it never costs more.
+        /// A service tier served as capacity permits; never costs more.
         Flex = "flex",
-        /// Served within a day; it never costs more.
+        /// Batch processing within a day; never costs more.
         Batch = "batch",
-        /// Capacity that was paid for ahead; it never costs more.
+        /// Prepaid capacity; never costs more.
         Scale = "scale",
-        /// Capacity that was paid for ahead, at another vendor.
+        /// Prepaid capacity, at another vendor.
         Reserved = "reserved",
         /// Faster output.
         Fast = "fast",
-        /// Faster still.
+        /// The fastest output.
         Ultrafast = "ultrafast",
         /// Latency-optimised inference of Bedrock.
         Optimized = "optimized",
@@ -47,7 +48,7 @@ impl Surcharge {
 }
 
 words! {
-    /// What about a call changes its price.
+    /// A request field that affects the price.
     pub enum PriceDimension as "price dimension" {
         /// `service_tier`.
         Tier = "service_tier",
@@ -60,19 +61,25 @@ words! {
     }
 }
 
-/// How a call is served, as far as that is known: for each dimension nothing, the base price, or a surcharge.
+/// How a call is served in each dimension: unknown, at the base price, or with a surcharge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceLevel([Option<Option<Surcharge>>; PriceDimension::ALL.len()]);
 
 impl ServiceLevel {
-    /// The same with one dimension known: at the base price, or with this surcharge.
+    /// A copy with one dimension set to the base price (`None`) or to a surcharge.
     #[must_use]
     pub const fn with(mut self, dimension: PriceDimension, served: Option<Surcharge>) -> Self {
         self.0[dimension.index()] = Some(served);
         self
     }
 
-    /// The same, with what is not known taken from another.
+    /// How the call is served in this dimension; the outer `None` means unknown.
+    #[must_use]
+    pub const fn of(&self, dimension: PriceDimension) -> Option<Option<Surcharge>> {
+        self.0[dimension.index()]
+    }
+
+    /// A copy with unknown dimensions taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at].or(other.0[at])))
@@ -83,34 +90,34 @@ impl ServiceLevel {
     }
 }
 
-/// What an answer says beside its tokens that changes what it costs.
+/// What a response reports besides tokens that affects its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageExtras {
-    /// How many of the tokens written to the vendor's cache live for an hour, where that is told.
+    /// Tokens written to the prompt cache with a TTL of one hour, if the vendor reports them.
     pub cache_write_1h: Option<u64>,
-    /// How often tools were used that the vendor runs and charges for.
+    /// Billable uses of tools that the vendor runs.
     pub tool_uses: u64,
-    /// How it was served.
+    /// How the call was served.
     pub service: ServiceLevel,
 }
 
-/// What a request asks for that changes what it costs.
+/// What a request asks for that affects its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedPricing {
-    /// How it wants to be served.
+    /// Requested service level.
     pub service: ServiceLevel,
-    /// Whether it may write cache entries that live for an hour.
+    /// Whether it may write prompt cache entries with a TTL of one hour.
     pub long_cache: bool,
-    /// A value that is on no list, as `field: value`.
+    /// A value without any known price, as `field: value`.
     pub unknown: Option<String>,
 }
 
 impl UsageExtras {
-    /// Nothing.
+    /// Nothing reported.
     pub const NONE: Self =
         Self { cache_write_1h: None, tool_uses: 0, service: ServiceLevel([None; PriceDimension::ALL.len()]) };
 
-    /// The same, where what the vendor did not tell is as it was asked for.
+    /// Fills in what the vendor did not report with what was requested.
     #[must_use]
     pub fn completed(self, usage_cache_write: u64, service: ServiceLevel, long_cache: bool) -> Self {
         let asked = long_cache.then_some(usage_cache_write);
@@ -118,12 +125,12 @@ impl UsageExtras {
     }
 }
 
-/// A rate on the base price of input and output, in thousandths.
+/// A multiplier on the base price of input and output, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// On all input, cached or not.
+    /// For all input, cached or not.
     pub input: u32,
-    /// On output.
+    /// For output.
     pub output: u32,
 }
 
@@ -137,13 +144,13 @@ impl Rate {
         Self { input: times(self.input, other.input), output: times(self.output, other.output) }
     }
 
-    /// The dearer of both, part by part.
+    /// The higher of both, per component.
     fn or_dearer(self, other: Self) -> Self {
         Self { input: self.input.max(other.input), output: self.output.max(other.output) }
     }
 }
 
-/// A value that costs more than the base price and has no price.
+/// A requested value that costs more than the base price and has no configured price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpriced(String);
 
@@ -153,7 +160,7 @@ impl fmt::Display for Unpriced {
     }
 }
 
-/// What a model costs, by everything that changes it.
+/// A model's prices with all surcharges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriceTable {
     base: Price,
@@ -171,26 +178,26 @@ impl From<Price> for PriceTable {
 }
 
 impl PriceTable {
-    /// The same with a price of cache entries that live for an hour.
+    /// A copy with a price for cache entries with a TTL of one hour.
     #[must_use]
     pub const fn with_cache_write_1h(self, per_million: Option<Money>) -> Self {
         Self { cache_write_1h: per_million, ..self }
     }
 
-    /// The same with a fee for each use of a tool that the vendor runs.
+    /// A copy with a fee for each use of a tool that the vendor runs.
     #[must_use]
     pub const fn with_tool_use(self, fee: Option<Money>) -> Self {
         Self { tool_use: fee, ..self }
     }
 
-    /// The same with a rate for this value.
+    /// A copy with a multiplier for this surcharge.
     #[must_use]
     pub fn with_rate(mut self, surcharge: Surcharge, rate: Rate) -> Self {
         self.rates[surcharge.index()] = Some(rate);
         self
     }
 
-    /// The same with a rate on every token of a prompt longer than this.
+    /// A copy with a multiplier on every token of a call whose prompt is longer than `above`.
     #[must_use]
     pub const fn with_long_context(self, above: u64, rate: Rate) -> Self {
         Self { long_context: Some((above, rate)), ..self }
@@ -202,8 +209,9 @@ impl PriceTable {
         &self.base
     }
 
-    /// What this usage costs, with all that the answer says of how it was served. What has no price here is posted at the
-    /// base price, except an hour in the cache, which every vendor charges at no more than twice the price of input.
+    /// Cost of this usage, with the service level that the response reports. A surcharge without a price is posted at
+    /// the base price, except a cache TTL of one hour, which every vendor charges at no more than twice the input
+    /// price.
     #[must_use]
     pub fn of(&self, usage: &Usage) -> Money {
         let extras = &usage.extras;
@@ -225,8 +233,14 @@ impl PriceTable {
         tokens.saturating_add(self.fees(extras.tool_uses))
     }
 
-    /// The most that a call can cost that asks for this: every token of input at the dearest of its prices, and the dearest way
-    /// that it may be served.
+    /// Whether the model is declared free.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.base == Price::FREE
+    }
+
+    /// Worst-case cost of a call that asks for this: every input token at the highest of its prices, and the most
+    /// expensive way it may be served.
     pub fn at_most(
         &self,
         input: u64,
@@ -234,7 +248,7 @@ impl PriceTable {
         tool_uses: u64,
         asked: Option<&AskedPricing>,
     ) -> Result<Money, Unpriced> {
-        let is_free = self.base == Price::FREE;
+        let is_free = self.is_free();
         let mut rate = Rate::ONE;
         let mut long_cache = false;
         if let Some(asked) = asked.filter(|_| !is_free) {
@@ -250,7 +264,7 @@ impl PriceTable {
                         surcharge = surcharge.name()
                     )));
                 };
-                // A vendor may serve it at the base price all the same.
+                // A vendor may still serve it at the base price.
                 rate = rate.times(known.or_dearer(Rate::ONE));
             }
             if asked.long_cache && self.cache_write_1h.is_none() {
@@ -376,11 +390,11 @@ mod tests {
             [0, 500_000, 1_000_000, u64::MAX].map(|tokens| table.of(&hour(tokens))),
             [6, 8, 10, 10].map(dollars)
         );
-        // What the vendor does not tell apart is as it was asked for.
+        // Unreported cache TTLs are taken from the request.
         let untold = Usage { cache_write: 1_000_000, ..Usage::default() };
         let extras = untold.extras.completed(untold.cache_write, ServiceLevel::default(), true);
         assert_eq!(table.of(&Usage { extras, ..untold }), dollars(10));
-        // A price that nobody gave is not less than what vendors ask.
+        // The default for a missing price is not below what vendors charge.
         assert_eq!(opus().of(&hour(1_000_000)), dollars(10));
     }
 
@@ -408,7 +422,7 @@ mod tests {
             let bound = usage.total_input() + u64::from(slack);
             let most = table.at_most(bound, output, uses, Some(&asked)).unwrap();
             prop_assert!(table.of(&usage) <= most, "{} > {}", table.of(&usage), most);
-            // As it would be without any of this.
+            // Without surcharges, the cost equals the base price's.
             let plain = Usage { extras: UsageExtras::default(), ..usage };
             let base = PriceTable::from(*table.base());
             prop_assert_eq!(base.of(&plain), table.base().of(&plain));

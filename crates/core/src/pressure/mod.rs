@@ -1,13 +1,13 @@
-//! Pressure: how hard a target is struggling, and so how gently to try again.
+//! Pressure: how hard a target is struggling, and so how much to slow down retries.
 //!
-//! A gauge per target looks at the last minute of outcomes, at most two hundred of them, and says normal,
-//! slight or high. It tunes retries and never blocks a call: that is the breaker's work. *Open* and *recovery*
-//! are read from the breaker, so that there is one truth about whether a target may be called.
+//! One gauge per target classifies the outcomes of the last minute, at most two hundred of them, as normal, slight or
+//! high. It tunes retries and never blocks a call: that is the breaker's task. *Open* and *recovery* are read from the
+//! breaker, so that there is only one source of truth on whether a target may be called.
 //!
-//! **When it rises.** To slight on a failure that leaves more than 5 % failed (below twenty calls, any failure),
-//! to high above 20 % of at least `min_calls` calls. **When it falls.** From high below 15 % once it has lasted a
-//! while, from slight after three successes in a row at 5 % or less, and to normal when a whole window passes in
-//! silence. **After an outage** the outcomes that led to it are forgotten; two successes end the recovery.
+//! **When it rises.** To slight on a failure that leaves the failure rate above 5 % (below twenty calls, any failure);
+//! to high above 20 % of at least `min_calls` calls. **When it falls.** From high below 15 %, once high has lasted for
+//! a minimum time; from slight after three consecutive successes at 5 % or less; and to normal after a whole window
+//! without outcomes. **After an outage** the outcomes that led to it are dropped; two successes end the recovery.
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -22,23 +22,23 @@ use std::time::Duration;
 
 const MOST_OUTCOMES: usize = 200;
 
-/// How hard a target is struggling, as retries see it.
+/// How hard a target is struggling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// Hardly at all.
+    /// Few or no failures.
     Normal,
-    /// A little.
+    /// Some failures.
     Slight,
-    /// A lot.
+    /// Many failures.
     High,
-    /// It was down and is being tried again.
+    /// The target was down and is being probed.
     Recovery,
-    /// It is down.
+    /// The target is down: its breaker is open.
     Open,
 }
 
 impl Pressure {
-    /// How often one request may try this target again.
+    /// How many retries one request may make on this target.
     #[must_use]
     pub const fn retries(self) -> u32 {
         match self {
@@ -49,7 +49,7 @@ impl Pressure {
         }
     }
 
-    /// What waits are multiplied by.
+    /// The factor on the backoff.
     #[must_use]
     pub const fn multiplier(self) -> Factor {
         Factor::of_thousandths(match self {
@@ -60,7 +60,7 @@ impl Pressure {
         })
     }
 
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -73,28 +73,28 @@ impl Pressure {
     }
 }
 
-/// Settings as somebody wrote them; [`PressureOptions::check`] makes them usable.
+/// Unchecked settings; [`PressureOptions::check`] validates them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PressureOptions {
-    /// How far back the gauge looks.
+    /// The window of outcomes that the gauge considers.
     pub window: Duration,
-    /// More than this share failed: slight.
+    /// The pressure is slight above this failure rate.
     pub slight_percent: f64,
-    /// More than this share failed: high.
+    /// The pressure is high above this failure rate.
     pub high_percent: f64,
-    /// Less than this share failed: no longer high.
+    /// High ends below this failure rate.
     pub high_exit_percent: f64,
-    /// More than this share failed, for `sustained_for`: the breaker should open.
+    /// Above this failure rate for `sustained_for`, the breaker should open.
     pub sustained_percent: f64,
-    /// See there.
+    /// How long `sustained_percent` must be exceeded before the breaker should open.
     pub sustained_for: Duration,
-    /// High and sustained count only from this many calls.
+    /// The minimum number of calls for high and sustained.
     pub min_calls: u32,
-    /// High lasts at least this long.
+    /// The minimum time that high lasts.
     pub high_dwell: Duration,
-    /// Successes in a row that end slight.
+    /// Consecutive successes that end slight.
     pub slight_successes: u32,
-    /// Successes that end a recovery.
+    /// Consecutive successes that end a recovery.
     pub recovery_successes: u32,
 }
 
@@ -115,7 +115,7 @@ impl Default for PressureOptions {
     }
 }
 
-/// Checked settings of a gauge.
+/// Validated settings of a gauge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureSettings {
     window: Duration,
@@ -131,7 +131,7 @@ pub struct PressureSettings {
 }
 
 impl PressureOptions {
-    /// Refuses settings under which the levels would not be in order.
+    /// Validates the settings; the thresholds must be in ascending order.
     pub fn check(self) -> Result<PressureSettings, SettingError> {
         let slight = Ratio::percent("slight_percent", self.slight_percent)?;
         let high = Ratio::percent("high_percent", self.high_percent)?;
@@ -168,7 +168,7 @@ impl PressureOptions {
     }
 }
 
-/// What a gauge asks of the breaker beside it.
+/// What a gauge requests of the breaker of the same target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PressureSignal {
     /// Most calls have failed for so long that the breaker should open.
@@ -182,7 +182,7 @@ enum Level {
     High { since: Timestamp },
 }
 
-/// The pressure of one target.
+/// The pressure gauge of one target.
 ///
 /// ```
 /// use seawall_core::breaker::BreakerPhase;
@@ -204,14 +204,14 @@ pub struct PressureGauge {
     successes_in_a_row: u32,
     level: Level,
     mostly_failing_since: Option<Timestamp>,
-    /// Successes since the trial began, while a recovery lasts.
+    /// Consecutive successes so far while a recovery lasts.
     recovery: Option<u32>,
-    /// Whether the breaker is closed. While it is not, outcomes are probes and judged as such.
+    /// Whether the breaker is closed. While it is not, outcomes are probes and do not enter the window.
     breaker_closed: bool,
 }
 
 impl PressureGauge {
-    /// A gauge that reads normal.
+    /// Creates a gauge that reads normal.
     #[must_use]
     pub fn new(settings: PressureSettings) -> Self {
         Self {
@@ -226,8 +226,8 @@ impl PressureGauge {
         }
     }
 
-    /// Has other settings from now on. The outcomes stay, as far as the new window reaches back, and so does the pressure
-    /// until the next outcome is judged.
+    /// Applies other settings. The outcomes stay as far as the new window reaches back, and so does the pressure until
+    /// the next outcome.
     pub fn change(&mut self, settings: PressureSettings) {
         let judged_by = |settings: &PressureSettings| (settings.sustained, settings.min_calls);
         if judged_by(&settings) != judged_by(&self.settings) {
@@ -237,7 +237,7 @@ impl PressureGauge {
         self.settings = settings;
     }
 
-    /// Takes in how an attempt ended. What says nothing of the target's faults changes nothing.
+    /// Records how an attempt ended. Outcomes that do not reflect on the target's health change nothing.
     pub fn record(&mut self, outcome: &Outcome, now: Timestamp) -> Option<PressureSignal> {
         let failed = match outcome.health(Duration::MAX) {
             Health::Good | Health::Slow => false,
@@ -256,8 +256,9 @@ impl PressureGauge {
         self.sustained(now)
     }
 
-    /// Tells the gauge that the breaker beside it has moved. Opening and trial forget what led to them. Closed before
-    /// two have succeeded, by an operator or the fleet, it goes on as recovery and measures again.
+    /// Updates the gauge after a change of the breaker's phase. Opening and the start of a trial drop the outcomes that
+    /// led to them. If an operator or the fleet closes the breaker before two probes have succeeded, the recovery goes
+    /// on and outcomes are measured again.
     pub fn follow(&mut self, phase: BreakerPhase) {
         self.breaker_closed = phase == BreakerPhase::Closed;
         match phase {
@@ -270,7 +271,7 @@ impl PressureGauge {
         }
     }
 
-    /// The pressure now, with the breaker in this phase. Changes nothing.
+    /// The pressure now, given the breaker's phase. Changes nothing.
     #[must_use]
     pub fn read(&self, breaker: BreakerPhase, now: Timestamp) -> Pressure {
         match breaker {

@@ -85,7 +85,7 @@ fn high_ends_below_fifteen_percent_and_not_at_once() {
     feed(&mut gauge, true, 3, at(0));
     assert_eq!(read(&gauge, at(0)), Pressure::High);
     feed(&mut gauge, false, 10, at(4_999));
-    // Exactly 15 % is not below it.
+    // Exactly 15 % is not below the exit threshold.
     assert_eq!(read(&gauge, at(5_000)), Pressure::High);
     feed(&mut gauge, false, 1, at(4_999));
     assert_eq!(read(&gauge, at(4_999)), Pressure::High);
@@ -102,7 +102,7 @@ fn slight_ends_after_three_successes_in_a_row_at_five_percent() {
     feed(&mut gauge, false, 1, at(0));
     assert_eq!(read(&gauge, at(0)), Pressure::Normal);
 
-    // At 5 % or less but with fewer than three in a row, not yet.
+    // At 5 % or less but with fewer than three consecutive successes, not yet.
     let mut gauge = self::gauge();
     feed(&mut gauge, true, 1, at(0));
     feed(&mut gauge, false, 37, at(58_000));
@@ -152,7 +152,7 @@ fn callers_mistakes_and_cut_attempts_leave_it_normal() {
 fn more_than_half_failing_for_a_minute_asks_for_the_breaker_once() {
     let mut gauge = gauge();
     let mut signals = Vec::new();
-    // Three of five fail, one a second. The tenth call, at 9 s, is the first that counts.
+    // Three of five fail, one call per second. The tenth call, at 9 s, is the first that counts.
     for second in 0..80_u64 {
         if gauge.record(&outcome(second % 5 < 3), at(second * 1_000)).is_some() {
             signals.push(second);
@@ -166,7 +166,7 @@ fn more_than_half_failing_for_a_minute_asks_for_the_breaker_once() {
 fn exactly_half_failing_never_asks_for_the_breaker() {
     let mut gauge = gauge();
     for second in 0..600_u64 {
-        // Good first, so that failures never lead.
+        // A success first, so that failures are never the majority.
         assert_eq!(gauge.record(&outcome(second % 2 == 1), at(second * 1_000)), None, "{second}");
     }
 }
@@ -188,13 +188,13 @@ fn open_and_recovery_are_the_breakers_and_forget_what_led_to_them() {
     gauge.follow(BreakerPhase::HalfOpen { stage: 0 });
     assert_eq!(gauge.read(BreakerPhase::HalfOpen { stage: 0 }, at(30_000)), Pressure::Recovery);
     feed(&mut gauge, false, 1, at(30_000));
-    // Closed early, by an operator: still recovering until two have succeeded.
+    // Closed early by an operator: still recovering until two have succeeded.
     gauge.follow(BreakerPhase::Closed);
     assert_eq!(read(&gauge, at(30_000)), Pressure::Recovery);
     gauge.follow(BreakerPhase::HalfOpen { stage: 1 });
     feed(&mut gauge, false, 1, at(30_001));
     assert_eq!(read(&gauge, at(30_001)), Pressure::Normal);
-    // One more failure is one failure, not twenty-one.
+    // One more failure counts as one, not as twenty-one.
     gauge.follow(BreakerPhase::Closed);
     feed(&mut gauge, true, 1, at(30_002));
     assert_eq!(read(&gauge, at(30_002)), Pressure::Slight);
@@ -239,7 +239,7 @@ fn other_settings_judge_the_same_outcomes_from_the_next_one_on() {
     assert_eq!(read(&gauge, at(1_000)), Pressure::Slight);
     feed(&mut gauge, true, 1, at(1_000));
     assert_eq!(read(&gauge, at(1_000)), Pressure::High);
-    // A shorter window reaches back less far at once, a longer one no further than what is there.
+    // A shorter window takes effect at once; a longer one reaches no further than the outcomes that are kept.
     changed(&mut gauge, |it| it.window = Duration::from_secs(10));
     assert_eq!((read(&gauge, at(10_999)), read(&gauge, at(11_000))), (Pressure::High, Pressure::Normal));
     feed(&mut gauge, false, 1, at(10_500));

@@ -1,22 +1,26 @@
-//! The order in which waiting requests get a place at a model.
+//! The admission queue: the order in which waiting requests get a concurrency slot at a model.
 //!
-//! There are five classes, the [priorities](Priority): a lower one is served only while no higher one can use the
-//! place. Inside a class the sessions take turns, so that who sends a hundred times as much waits a hundred times as
-//! long, and nobody else does. The queue holds tickets; what is waiting stays with the caller.
+//! There are five strict [priority](Priority) classes: a lower class is served only while no higher one can use the
+//! slot. Within a class the sessions are served by fair queueing (deficit round robin), so a session that sends a
+//! hundred times as much waits a hundred times as long and delays no other. The queue holds tickets; the requests
+//! themselves stay with the caller.
 //!
-//! **When it acts.** On every call, and lazily: each first brings the queue up to `now`. An entry that has waited for
-//! half the time to live moves up by one class, once. One whose own deadline or time to live has come leaves. When the
-//! queue is full, a newcomer pushes out the newest entry of the lowest class, if that class is lower than its own.
-//! Otherwise it is refused, and told when to come back. And a newcomer whose turn is expected to come too late for its
-//! deadline is refused at once, while there is still time to answer it in another way.
+//! **When it acts.** On every call, lazily: each call first advances the queue to `now`. An entry that has waited for
+//! half of the time to live is promoted by one class, once. An entry expires at its own deadline or its time to live,
+//! whichever is earlier. When the queue is full, a new request evicts the newest entry of the lowest class, if that
+//! class is lower than its own. If there is none, it evicts the latest entry of the caller that holds most of the
+//! queue, provided that its own caller holds less and the entry did not arrive with a higher priority
+//! ([`QueueShares`]): one caller cannot fill the queue for all others. Otherwise the request is refused with a
+//! retry-after time. A request whose turn is expected after its deadline is refused at once, while there is still time
+//! to answer it in another way.
 //!
-//! **What it promises.** Every entry leaves exactly once, by a [`Departure`] that says why: served, expired, pushed out
-//! or cancelled. Nobody leaves before its time. There are never more than the capacity. An entry that cannot use the
-//! free place is passed over and keeps its turn. Whatever happens costs at most the logarithm of what is inside.
+//! **What it guarantees.** Every entry leaves exactly once, by a [`Departure`] with a reason: served, expired, evicted
+//! or cancelled. No entry expires early. The queue never exceeds its capacity. An entry that cannot use the free slot
+//! is skipped and keeps its turn. Every operation takes at most logarithmic time in the number of entries.
 //!
-//! **What it will not do.** It wakes nobody: call [`Queue::pop_expired`] when [`Queue::next_deadline`] has come, and
-//! answer who comes out. It survives no restart, so nobody may be promised an answer that outlives the process. The
-//! expected wait is an estimate: it counts entries, not their cost, and nobody who might arrive later.
+//! **What it does not do.** It has no timer: call [`Queue::pop_expired`] when [`Queue::next_deadline`] has come, and
+//! answer the requests that come out. It does not survive a restart, so no caller may be promised an answer that
+//! outlives the process. The expected wait is an estimate: it counts entries, not their cost, and no later arrivals.
 //!
 //! ```
 //! use seawall_core::queue::{EnterDecision, Queue, QueueOptions, QueueRequest, Wants};
@@ -42,12 +46,14 @@
 mod pace;
 mod ring;
 mod settings;
+mod shares;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 mod types;
 
 pub use settings::{QueueOptions, QueueSettings};
+pub use shares::{QueueHolder, QueueShares};
 pub use types::{
     Departure, DepartureReason, EnterDecision, QueueRequest, QueueStats, QueueTicket, RefusalReason, Wants,
 };
@@ -62,34 +68,36 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 struct Entry {
     request: QueueRequest,
-    /// The class it waits in, which is above that of the request once it has moved up.
+    /// The class it waits in: one above the request's priority once it has been promoted.
     class: Priority,
     entered: Timestamp,
     expires: Timestamp,
     promotes: Option<Timestamp>,
 }
 
-/// A queue. See the [module](self) for what it promises.
+/// An admission queue. The [module](self) documents its guarantees.
 #[derive(Clone, Debug)]
 pub struct Queue {
     settings: QueueSettings,
-    /// The latest moment that the queue has seen.
+    /// The latest time passed to the queue.
     as_of: Timestamp,
     next_ticket: u64,
-    /// Oldest first, since tickets are numbered as they are given.
+    /// Oldest first, since tickets are numbered in order of arrival.
     entries: BTreeMap<QueueTicket, Entry>,
-    /// Kept by time alone: in the order of serving, a live entry could stand before one that has expired.
+    /// Ordered by time alone: in serving order, a live entry could stand before an expired one.
     expiries: BTreeSet<(Timestamp, QueueTicket)>,
     promotions: BTreeSet<(Timestamp, QueueTicket)>,
     rings: [Ring; 5],
+    /// By original priority: promotion does not protect an entry from eviction by requests of its own priority.
+    shares: [QueueShares<QueueTicket>; 5],
     paces: [Pace; 2],
-    /// Those that have expired and of whom nobody has been told yet.
+    /// Expired entries that `pop_expired` has not returned yet.
     expired: VecDeque<Departure>,
     counts: QueueStats,
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new(settings: QueueSettings) -> Self {
         Self {
@@ -100,13 +108,14 @@ impl Queue {
             expiries: BTreeSet::new(),
             promotions: BTreeSet::new(),
             rings: std::array::from_fn(|_| Ring::new(settings.quantum)),
+            shares: Default::default(),
             paces: Default::default(),
             expired: VecDeque::new(),
             counts: QueueStats { capacity: settings.capacity, ..QueueStats::default() },
         }
     }
 
-    /// Asks to wait for a place.
+    /// Requests to wait for a slot.
     pub fn enter(&mut self, request: &QueueRequest, now: Timestamp) -> EnterDecision {
         let now = self.advance(now);
         let expires = request.deadline.min(now + self.settings.time_to_live);
@@ -119,7 +128,7 @@ impl Queue {
         let pushed_out = if self.entries.len() < self.settings.capacity {
             None
         } else {
-            let Some(loser) = self.loser_to(request.priority) else {
+            let Some(loser) = self.loser_to(request) else {
                 self.counts.refused_full += 1;
                 let retry_after = self.time_until_room(request.wants, now);
                 return EnterDecision::Refused { reason: RefusalReason::Full, retry_after };
@@ -131,13 +140,13 @@ impl Queue {
         EnterDecision::Queued { ticket, expected_wait, pushed_out }
     }
 
-    /// Gives a free place of this grade to whose turn it is.
+    /// Assigns a free slot of this grade to the next entry in turn.
     pub fn next(&mut self, grade: Grade, now: Timestamp) -> Option<Departure> {
         self.next_where(grade, now, |_| true)
     }
 
-    /// Gives a free place of this grade to the first in turn that may have it. A session is asked about by its oldest
-    /// entry; one that may not is passed over and keeps its turn.
+    /// Assigns a free slot of this grade to the first entry in turn for which `may` returns true. A session is
+    /// represented by its oldest entry; a session that is turned down is skipped and keeps its turn.
     pub fn next_where(
         &mut self,
         grade: Grade,
@@ -156,7 +165,7 @@ impl Queue {
         Some(departure)
     }
 
-    /// The caller has gone. Nothing if the entry has left already.
+    /// Removes an entry whose caller disconnected. `None` if the entry has already left.
     pub fn cancel(&mut self, ticket: QueueTicket, now: Timestamp) -> Option<Departure> {
         self.advance(now);
         let departure = self.remove(ticket, DepartureReason::Cancelled)?;
@@ -164,13 +173,13 @@ impl Queue {
         Some(departure)
     }
 
-    /// The next of those whose time has come. Each wants an answer from somewhere else; call again until there is none.
+    /// The next expired entry. Each has to be answered in another way; call again until there is none.
     pub fn pop_expired(&mut self, now: Timestamp) -> Option<Departure> {
         self.advance(now);
         self.expired.pop_front()
     }
 
-    /// When to call [`pop_expired`](Self::pop_expired) next: somebody expires then, or moves up.
+    /// When to call [`pop_expired`](Self::pop_expired) next: the next expiry or promotion.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         if !self.expired.is_empty() {
@@ -180,8 +189,8 @@ impl Queue {
         expiry.into_iter().chain(promotion).map(|(moment, _)| *moment).min()
     }
 
-    /// How long one more request would wait; nothing before anything was seen. Measured by the grade of the places
-    /// that were given, so that a grade which gives none is slow however fast the other is.
+    /// The expected wait of one more request; `None` before anything was measured. Measured per grade by the slots
+    /// assigned, so a grade that frees none is slow however fast the other is.
     #[must_use]
     pub fn expected_wait(&self, request: &QueueRequest, now: Timestamp) -> Option<Duration> {
         let now = now.max(self.as_of);
@@ -191,13 +200,14 @@ impl Queue {
             let ahead = above + own.first().map_or(0, |ring| ring.ahead(request.session, grade));
             self.paces[grade.index()].wait(ahead as u64, now)
         };
-        // Who takes either waits for the sooner. One that nobody has waited for might be at once.
+        // A request that accepts either grade waits for the sooner one. A grade without any measurement could have a
+        // slot at once.
         let mut waits = request.wants.grades().map(wait);
         let first = waits.next()??;
         waits.try_fold(first, |soonest, wait| wait.map(|wait| soonest.min(wait)))?.wait()
     }
 
-    /// What there is to know at a glance.
+    /// A snapshot of the queue and its counters.
     #[must_use]
     pub fn stats(&self, now: Timestamp) -> QueueStats {
         let oldest = self.entries.first_key_value();
@@ -238,14 +248,18 @@ impl Queue {
         entry.promotes = None;
     }
 
-    /// Who has to make room for a newcomer of this class.
-    fn loser_to(&self, newcomer: Priority) -> Option<QueueTicket> {
-        let below = self.rings.iter().skip(newcomer.index() + 1);
-        below.rev().find_map(Ring::newest)
+    /// The entry to evict for a new request: one of a lower class, or of a caller that holds more than its share.
+    fn loser_to(&self, newcomer: &QueueRequest) -> Option<QueueTicket> {
+        let below = self.rings.iter().skip(newcomer.priority.index() + 1);
+        let not_above = self.shares.iter().skip(newcomer.priority.index());
+        let by_class = below.rev().find_map(Ring::newest);
+        let by_share = || not_above.rev().find_map(|shares| shares.loser_to(newcomer.holder));
+        by_class.or_else(|| by_share().map(|(_, ticket)| ticket))
     }
 
-    /// Until the next place or the next expiry, whichever makes room first.
-    fn time_until_room(&self, wants: Wants, now: Timestamp) -> Duration {
+    /// The time until the next slot or the next expiry, whichever makes room first.
+    #[must_use]
+    pub fn time_until_room(&self, wants: Wants, now: Timestamp) -> Duration {
         let expiry = self.expiries.first().map(|(moment, _)| *moment - now);
         let place = wants.grades().filter_map(|grade| self.paces[grade.index()].wait(1, now)).min();
         expiry.into_iter().chain(place.and_then(Expected::wait)).min().unwrap_or_default()
@@ -259,6 +273,7 @@ impl Queue {
         self.expiries.insert((expires, ticket));
         self.promotions.extend(promotes.map(|moment| (moment, ticket)));
         self.rings[class.index()].add(request.session, ticket, request.wants);
+        self.shares[class.index()].add(request.holder, ticket);
         for grade in request.wants.grades() {
             self.paces[grade.index()].arrived(now);
         }
@@ -267,7 +282,7 @@ impl Queue {
         ticket
     }
 
-    /// Lets somebody go who got no place.
+    /// Removes an entry that was not served.
     fn remove(&mut self, ticket: QueueTicket, reason: DepartureReason) -> Option<Departure> {
         let (entry, departure) = self.depart(ticket, reason)?;
         self.rings[entry.class.index()].remove(entry.request.session, ticket, entry.request.wants);
@@ -280,6 +295,7 @@ impl Queue {
     fn depart(&mut self, ticket: QueueTicket, reason: DepartureReason) -> Option<(Entry, Departure)> {
         let entry = self.entries.remove(&ticket)?;
         self.expiries.remove(&(entry.expires, ticket));
+        self.shares[entry.request.priority.index()].remove(entry.request.holder, ticket);
         if let Some(moment) = entry.promotes {
             self.promotions.remove(&(moment, ticket));
         }

@@ -1,21 +1,21 @@
-//! Measurement: how long it is from one place to the next while somebody waits.
+//! Measures the time between slots while requests are waiting.
 
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
-/// A new gap moves the mean by one part in this many.
+/// The weight of a new sample in the moving average: one part in this many.
 const SMOOTHING: u64 = 8;
 
-/// The mean gap between two places of one grade, while somebody waits who can use one.
+/// The mean interval between two slots of one grade, while a request waits that can use one.
 ///
-/// Only time in which somebody waited counts: a queue that is mostly empty serves rarely, and is not slow for that. Who
-/// takes either grade and gets the other has left as far as this one is concerned: it says nothing of how often this
-/// grade has a place, so that the clock runs on for those who still wait for it.
+/// Only time in which a request waited counts: a queue that is mostly empty serves rarely, but is not slow. A request
+/// that accepts either grade and is served by the other one leaves this grade's measurement unserved: it shows nothing
+/// about how often this grade has a slot, so the clock runs on for those that still wait for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace {
     mean: Option<u64>,
     waiting: usize,
-    /// Since when somebody has waited for the next place; nothing while nobody waits.
+    /// Since when a request has been waiting for the next slot; `None` while none is waiting.
     since: Option<Timestamp>,
 }
 
@@ -25,7 +25,7 @@ impl Pace {
         self.since.get_or_insert(now);
     }
 
-    /// Somebody who waited got a place of this grade.
+    /// A waiting request got a slot of this grade.
     pub(super) fn served(&mut self, now: Timestamp) {
         let gap = nanos(now - self.since.unwrap_or(now));
         self.mean = Some(self.mean.map_or(gap, |mean| smooth(mean, gap)));
@@ -33,7 +33,7 @@ impl Pace {
         self.left();
     }
 
-    /// Somebody has left without a place of this grade.
+    /// A request left without a slot of this grade.
     pub(super) fn left(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
         if self.waiting == 0 {
@@ -41,14 +41,14 @@ impl Pace {
         }
     }
 
-    /// How long it is expected to take until this many have got a place; nothing while that has never been measured
-    /// and nobody waits.
+    /// The expected time until this many requests have got a slot; `None` if it was never measured and no request
+    /// waits.
     ///
-    /// When the present gap is longer than the mean already, it counts as if it ended now: otherwise a complete
-    /// standstill would never be noticed. Before the first place there is no mean, and the present gap is all that is
-    /// known: the first place is expected to take as long again. How fast others will follow it cannot be told, so that
-    /// it counts once however many are ahead; counted for each of them, it would turn away whoever comes while the
-    /// first calls after a start are under way.
+    /// An interval in progress that already exceeds the mean counts as if it ended now; otherwise a complete standstill
+    /// would never be noticed. Before the first slot there is no mean, and the interval in progress is all that is
+    /// known: the first slot is expected to take as long again. The rate after it is unknown, so the interval counts
+    /// once however many entries are ahead. Counted for each of them, it would refuse every request that arrives while
+    /// the first calls after a start are in flight.
     pub(super) fn wait(&self, places: u64, now: Timestamp) -> Option<Expected> {
         let present = self.since.map(|since| nanos(now - since));
         match (self.mean, present) {
@@ -62,18 +62,18 @@ impl Pace {
     }
 }
 
-/// A wait in nanoseconds, and what it is from. Of two the least is the one to go by: a place that was given counts more
-/// than one that never was, however soon that might come.
+/// An expected wait in nanoseconds, and its source. The smaller of two values is used: a measured wait sorts before any
+/// guess, however short the guess is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Expected {
-    /// Places were given, so far apart.
+    /// From the measured interval between slots.
     Measured(u64),
-    /// None was given yet, for so long.
+    /// No slot has been assigned yet; this is how long the first has been waited for.
     Guessed(u64),
 }
 
 impl Expected {
-    /// The wait. A guess of nothing is none: nobody has waited yet.
+    /// The wait. A guess of zero is `None`: no request has waited yet.
     pub(super) fn wait(self) -> Option<Duration> {
         match self {
             Self::Guessed(0) => None,
@@ -98,7 +98,7 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
 
-    /// What one place is measured to take.
+    /// The measured time for one slot.
     fn gap(pace: &Pace, now: Timestamp) -> Option<u64> {
         match pace.wait(1, now) {
             Some(Expected::Measured(gap)) => Some(gap),

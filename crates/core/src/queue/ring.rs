@@ -1,28 +1,28 @@
-//! One class: sessions take turns.
+//! One priority class: fair queueing between sessions.
 //!
-//! Deficit round robin, with two changes. A session whose request is larger than its turn is served all the same and
-//! sits out the rounds that it owes, so that a large request waits no longer than a small one. And a turn is a number
-//! (its round) instead of a walk around a circle: sitting out a hundred rounds, or passing over all sessions that
-//! cannot use the place that is free, is one look-up.
+//! Deficit round robin, with two changes. A session whose request costs more than its turn is served anyway and then
+//! skips the rounds that it owes, so a large request waits no longer than a small one. And a turn is a round number
+//! rather than a position in a circular list: skipping a hundred rounds, or all sessions that cannot use the free slot,
+//! is one lookup.
 
 use super::{QueueTicket, Wants};
 use crate::vocabulary::Grade;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nobody sits out more rounds than this, whatever its request is said to cost.
+/// The upper bound on the rounds a session skips, whatever cost its request claims.
 const MOST_ROUNDS_OWED: u64 = 64;
 
-/// The place of a session in the order of turns. Within a round, who came to it first goes first.
+/// A session's position in the order of turns: round, then arrival in that round, then session.
 type Turn = (u64, u64, u64);
 
 #[derive(Clone, Debug)]
 struct Flow {
     round: u64,
-    /// The order in which sessions came to their round.
+    /// The order in which sessions reached their round.
     arrival: u64,
-    /// What is left of the turn. Never nothing: then the turn is over and the next one is set.
+    /// What remains of the turn. Never zero: the turn is then over and the next one is set.
     credit: u64,
-    /// Who waits, by what it wants, oldest first.
+    /// Waiting entries by the grades they accept, oldest first.
     lines: [BTreeSet<QueueTicket>; 3],
 }
 
@@ -45,16 +45,16 @@ impl Flow {
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     quantum: u64,
-    /// The furthest round that anybody was served in.
+    /// The furthest round in which a session was served.
     round: u64,
     arrivals: u64,
     flows: BTreeMap<u64, Flow>,
-    /// The turns of the sessions in which somebody can use a place of this grade.
+    /// The turns of the sessions with an entry that can use a slot of this grade.
     turns: [BTreeSet<Turn>; 2],
-    /// How many can use a place of this grade.
+    /// The number of entries that can use a slot of this grade.
     usable: [usize; 2],
     everybody: BTreeSet<QueueTicket>,
-    /// Sessions that left while they owed rounds: the round and the credit they come back to.
+    /// Sessions that left while they owed rounds: the round and the credit at which they resume.
     owed: BTreeMap<u64, (u64, u64)>,
     owed_by_round: BTreeSet<(u64, u64)>,
 }
@@ -86,8 +86,8 @@ impl Ring {
         self.usable[grade.index()]
     }
 
-    /// About how many would be served before one more of this session. The others have at most as many turns before
-    /// it as the session itself needs to come to it.
+    /// An estimate of how many entries are served before one more of this session. Every other session gets at most as
+    /// many turns before it as this session needs to reach it.
     pub(super) fn ahead(&self, session: u64, grade: Grade) -> usize {
         let own = self.flows.get(&session).map_or(0, |flow| flow.usable(grade));
         let others = self.usable(grade) - own;
@@ -100,7 +100,7 @@ impl Ring {
         !self.flows.contains_key(&session)
     }
 
-    /// Takes somebody in. A session that was not waiting comes to the next round after all who are in it already.
+    /// Adds an entry. A session without waiting entries joins the next round, behind all sessions already in it.
     pub(super) fn add(&mut self, session: u64, ticket: QueueTicket, wants: Wants) {
         let flow = match self.flows.remove(&session) {
             Some(flow) => flow,
@@ -115,8 +115,8 @@ impl Ring {
         self.put_back(session, flow);
     }
 
-    /// Whose turn it is for a place of this grade, of those that may have it. Who cannot use it or may not have it is
-    /// passed over and keeps its turn.
+    /// The next entry in turn for a slot of this grade for which `may` returns true. Sessions that cannot use the slot
+    /// or are turned down are skipped and keep their turn.
     pub(super) fn first_where(
         &self,
         grade: Grade,
@@ -128,12 +128,12 @@ impl Ring {
         })
     }
 
-    /// Lets somebody go who was served, and charges the session for it.
+    /// Removes a served entry and charges its session.
     pub(super) fn serve(&mut self, session: u64, ticket: QueueTicket, wants: Wants, cost: u64) {
         let Some(flow) = self.flows.remove(&session) else { return };
         let mut flow = self.without_turns(session, flow);
         self.round = self.round.max(flow.round);
-        // A cost of nothing would make a turn that never ends.
+        // A cost of zero would make a turn that never ends.
         let cost = cost.clamp(1, self.quantum.saturating_mul(MOST_ROUNDS_OWED));
         if cost < flow.credit {
             flow.credit -= cost;
@@ -153,7 +153,7 @@ impl Ring {
         }
     }
 
-    /// Lets somebody go who was not served.
+    /// Removes an entry that was not served.
     pub(super) fn remove(&mut self, session: u64, ticket: QueueTicket, wants: Wants) {
         let Some(flow) = self.flows.remove(&session) else { return };
         let mut flow = self.without_turns(session, flow);
@@ -200,7 +200,7 @@ impl Ring {
             return;
         }
         if self.everybody.is_empty() {
-            // Who finds nobody waiting takes nothing from anybody.
+            // The class is empty: a session that returns now delays no other, so all debts are cleared.
             self.owed.clear();
             self.owed_by_round.clear();
         } else if flow.round > self.round && (flow.round, self.quantum) != (self.round + 1, flow.credit) {

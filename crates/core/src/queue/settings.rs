@@ -1,19 +1,20 @@
-//! The numbers of a queue, checked.
+//! The settings of a queue.
 
 use crate::setting::{Ratio, SettingError, at_least_one, positive};
 use crate::time::nanos;
 use std::time::Duration;
 
-/// The numbers of a queue, as anybody can write them.
+/// Unchecked settings of a queue; [`QueueOptions::check`] validates them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueOptions {
-    /// How many may wait at once.
+    /// The maximum number of waiting entries.
     pub capacity: usize,
-    /// How long anybody may wait, whatever its own deadline.
+    /// The maximum wait of any entry, whatever its own deadline.
     pub time_to_live: Duration,
-    /// The share of the time to live, in percent, after which an entry moves up by one class. At 100 none does.
+    /// The share of the time to live, in percent, after which an entry is promoted by one class. At 100 none is.
     pub promotion_percent: f64,
-    /// How many units of cost one turn of a session is worth. With a cost of 1 a request, how many requests.
+    /// The DRR quantum: the units of cost in one turn of a session. With a cost of 1 per request, the number of
+    /// requests.
     pub quantum: u64,
 }
 
@@ -23,7 +24,7 @@ impl Default for QueueOptions {
     }
 }
 
-/// Checked [`QueueOptions`].
+/// Validated [`QueueOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
     pub(super) capacity: usize,
@@ -33,7 +34,7 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// How long anybody may wait, whatever its own deadline.
+    /// The maximum wait of any entry, whatever its own deadline.
     #[must_use]
     pub const fn time_to_live(&self) -> Duration {
         self.time_to_live
@@ -41,7 +42,7 @@ impl QueueSettings {
 }
 
 impl QueueOptions {
-    /// Refuses a queue that nobody could wait in.
+    /// Validates the settings: a queue must be able to hold an entry and to serve it.
     pub fn check(self) -> Result<QueueSettings, SettingError> {
         at_least_one("capacity", self.capacity as u64)?;
         let share = Ratio::percent("promotion_percent", self.promotion_percent)?;

@@ -1,7 +1,8 @@
-//! Each promise of the queue, with its numbers.
+//! Each guarantee of the queue, with its numbers.
 
 mod fairness;
 mod model;
+mod shares;
 
 use super::{
     Departure, DepartureReason, EnterDecision, Queue, QueueOptions, QueueRequest, QueueTicket, RefusalReason,
@@ -104,7 +105,7 @@ fn a_full_queue_refuses_the_next_and_says_when_to_come_back() {
     }
     assert!((queue.stats(at(999)).utilisation_percent() - 100.0).abs() < 1e-9);
     let refused = queue.enter(&of(Priority::Normal, 5_000), at(1_000));
-    // No place in a second: the first is expected to take as long again.
+    // No slot for a second: the first is expected to take as long again.
     let retry_after = Duration::from_secs(1);
     assert_eq!(refused, EnterDecision::Refused { reason: RefusalReason::Full, retry_after });
     for _ in 0..64 {
@@ -153,7 +154,7 @@ fn a_higher_class_pushes_out_the_newest_of_the_lowest() {
     assert_eq!(first, expected);
     assert_eq!(push(Priority::High).unwrap().ticket, older);
     assert_eq!(push(Priority::Low), None);
-    // Of two low ones the newer goes first.
+    // Of two low-priority entries the newer is evicted first.
     assert_ne!(push(Priority::Normal).unwrap().ticket, low);
     assert_eq!(push(Priority::Normal).unwrap().ticket, low);
     assert_eq!(push(Priority::Normal), None);
@@ -193,7 +194,7 @@ fn an_entry_moves_up_by_one_class_at_exactly_half_its_time_and_only_once() {
         assert_eq!(queue.pop_expired(at(15_000)), None);
         assert_eq!(queue.stats(at(15_000)).by_class[place], 0);
         let younger = enter(&mut queue, &of(own, 3), 15_000);
-        // It joined its new class behind who was there, and before all of its old one.
+        // It joined its new class behind the entries there, and before all of its old class.
         let order: Vec<_> = (0..3).map(|_| queue.next(Grade::Strong, at(28_999)).unwrap()).collect();
         assert_eq!(order.iter().map(|left| left.ticket).collect::<Vec<_>>(), [other, waiting, younger]);
         assert_eq!((order[1].priority, order[1].class), (own, above));
@@ -205,7 +206,7 @@ fn an_entry_moves_up_by_one_class_at_exactly_half_its_time_and_only_once() {
 
 #[test]
 fn a_request_whose_turn_comes_too_late_is_answered_at_once() {
-    // A place every second, and four ahead: four seconds.
+    // A slot every second, and four ahead: four seconds.
     let prepare = || {
         let mut queue = queue();
         for _ in 0..2 {
@@ -230,12 +231,12 @@ fn a_request_whose_turn_comes_too_late_is_answered_at_once() {
             }
         }
     }
-    // Nobody is ahead of a higher class, and everybody ahead of a lower one.
+    // None is ahead of a higher class, and all are ahead of a lower one.
     let queue = prepare();
     let expected = |priority, session| queue.expected_wait(&of(priority, session), at(2_000));
     assert_eq!(expected(Priority::High, 5), Some(Duration::ZERO));
     assert_eq!(expected(Priority::Low, 5), Some(wait));
-    // The second of a session waits for the first of it, and for two of each other at most: there is one.
+    // The second of a session waits for its first, and for at most two of each other session: there is one.
     assert_eq!(expected(Priority::Normal, 4), Some(wait));
     let mut queue = prepare();
     assert!(matches!(
@@ -283,7 +284,7 @@ fn a_standstill_from_the_start_is_noticed() {
     for session in 0..900 {
         enter(&mut queue, &of(Priority::Normal, session), 0);
     }
-    // Of a minute in which nobody was served, three seconds cannot be all that is left.
+    // After a minute without any slot, three seconds cannot be the remaining wait.
     let hurried = QueueRequest { deadline: at(63_000), ..of(Priority::Normal, 9_999) };
     let retry_after = Duration::from_secs(60);
     let refused = EnterDecision::Refused { reason: RefusalReason::TooLate, retry_after };
@@ -296,7 +297,7 @@ fn before_the_first_place_a_crowd_is_not_turned_away() {
     for session in 0..900 {
         enter(&mut queue, &of(Priority::Normal, session), 0);
     }
-    // The first calls after a start take two seconds. How many places they make cannot be told yet.
+    // The first calls after a start take two seconds. How many slots they free is not known yet.
     for (left, fits) in [(2_000, false), (2_001, true)] {
         let request = QueueRequest { deadline: at(2_000 + left), ..of(Priority::Normal, 9_999) };
         let decision = queue.enter(&request, at(2_000));
@@ -312,7 +313,7 @@ fn who_can_only_use_a_fast_place_is_not_let_in_when_none_has_come_for_a_minute()
     for session in 0..5 {
         enter(&mut queue, &fast(session), 0);
     }
-    // The fast model gives no place for a minute; those who take either are served by the strong one.
+    // The fast model frees no slot for a minute; requests that accept either are served by the strong one.
     for round in 1..=6_000 {
         enter(&mut queue, &of(Priority::High, 100 + round), round * 10);
         let served = queue.next(Grade::Strong, at(round * 10)).unwrap();
@@ -322,10 +323,10 @@ fn who_can_only_use_a_fast_place_is_not_let_in_when_none_has_come_for_a_minute()
     assert_eq!(queue.expected_wait(&fast(9_999), now), Some(Duration::from_secs(60)));
     let hurried = QueueRequest { deadline: at(63_000), ..fast(9_999) };
     assert!(matches!(queue.enter(&hurried, now), EnterDecision::Refused { .. }));
-    // Who takes either gets a strong place at once.
+    // A request that accepts either gets a strong slot at once.
     let either = of(Priority::Normal, 9_999);
     assert_eq!(queue.expected_wait(&either, now), Some(Duration::ZERO));
-    // And the first fast place teaches how long they take: a minute, for each of the four that are left.
+    // And the first fast slot shows how long they take: a minute, for each of the four that are left.
     let _served = queue.next(Grade::Fast, now).unwrap();
     assert_eq!(queue.expected_wait(&fast(9_999), now), Some(Duration::from_secs(240)));
 }
@@ -347,7 +348,7 @@ fn a_standstill_of_one_grade_does_not_hold_up_the_other() {
     assert_eq!(expected(&queue, Wants::Strong, 1_000), Duration::from_secs(20));
     assert_eq!(expected(&queue, Wants::Fast, 1_000), Duration::ZERO);
     assert_eq!(expected(&queue, Wants::Either, 1_000), Duration::ZERO);
-    // The gap that has not ended counts with an eighth: 7/8 + 9/8 seconds.
+    // The interval in progress counts with an eighth: 7/8 + 9/8 seconds.
     assert_eq!(expected(&queue, Wants::Strong, 10_000), Duration::from_secs(40));
 }
 
@@ -360,7 +361,7 @@ fn who_cannot_use_the_place_is_passed_over_and_keeps_its_turn() {
     let either = enter(&mut queue, &wanting(Wants::Either, 1), 0);
     let low = enter(&mut queue, &QueueRequest { priority: Priority::Low, ..wanting(Wants::Strong, 3) }, 0);
     let mut served = |grade| queue.next(grade, at(1)).map(|departure| departure.ticket);
-    // Session 1 came first, and its second entry can use the place.
+    // Session 1 came first, and its second entry can use the slot.
     assert_eq!(served(Grade::Fast), Some(either));
     assert_eq!(served(Grade::Fast), Some(fast[0]));
     assert_eq!(served(Grade::Fast), Some(fast[1]));

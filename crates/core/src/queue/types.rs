@@ -1,21 +1,22 @@
-//! What goes into a queue and what comes out.
+//! The types of requests to a queue and of its decisions.
 
+use super::QueueHolder;
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
 use std::time::Duration;
 
-/// The place of an entry in one queue. Tickets are numbered per queue: show one only where it was given.
+/// Identifies an entry. Tickets are numbered per queue and valid only in the queue that issued them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueTicket(pub(super) u64);
 
-/// Which models can answer a request.
+/// The grades of model that can answer a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// A fast one only.
+    /// A fast model only.
     Fast,
-    /// A strong one only.
+    /// A strong model only.
     Strong,
-    /// Whichever is free first.
+    /// Whichever grade is free first.
     Either,
 }
 
@@ -24,7 +25,7 @@ impl Wants {
         self as usize
     }
 
-    /// Nothing but this grade.
+    /// Accepts this grade only.
     #[must_use]
     pub const fn only(grade: Grade) -> Self {
         match grade {
@@ -33,7 +34,7 @@ impl Wants {
         }
     }
 
-    /// Whether a place of this grade will do.
+    /// Whether a slot of this grade is acceptable.
     #[must_use]
     pub fn takes(self, grade: Grade) -> bool {
         self == Self::Either || self == Self::only(grade)
@@ -44,120 +45,123 @@ impl Wants {
     }
 }
 
-/// What somebody who wants to wait says of itself.
+/// A request to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueRequest {
-    /// Its class.
+    /// The priority class.
     pub priority: Priority,
-    /// Who shares one turn.
+    /// The session, which is the unit of fair queueing.
     pub session: u64,
-    /// Which place it can use.
+    /// The party whose share of the queue it counts against.
+    pub holder: QueueHolder,
+    /// The grades of slot it can use.
     pub wants: Wants,
-    /// What it takes of its session's turns: one, or the tokens it is expected to use. Nothing counts as one.
+    /// What it costs of its session's turns: one, or the tokens it is expected to use. Zero counts as one.
     pub cost: u64,
-    /// When it must be answered in another way, at the latest.
+    /// The latest time at which it must leave the queue to be answered in another way.
     pub deadline: Timestamp,
 }
 
 impl QueueRequest {
-    /// A request that costs one and takes either grade.
+    /// A request with a cost of one that accepts either grade and whose session is its holder.
     #[must_use]
     pub const fn new(priority: Priority, session: u64, deadline: Timestamp) -> Self {
-        Self { priority, session, wants: Wants::Either, cost: 1, deadline }
+        let holder = QueueHolder::Caller(session);
+        Self { priority, session, holder, wants: Wants::Either, cost: 1, deadline }
     }
 }
 
-/// Why somebody may not wait.
+/// Why a request may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// Its turn is expected to come after its deadline or its time to live.
+    /// Its turn is expected after its deadline or its time to live.
     TooLate,
-    /// The queue is full, and nobody in it is of a lower class.
+    /// The queue is full, and there is no entry of a lower class and none of a caller above its share.
     Full,
 }
 
-/// The answer to a request to wait.
+/// The decision on a request to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a ticket holds a place, and who was pushed out wants an answer"]
 pub enum EnterDecision {
-    /// It waits.
+    /// The request waits.
     Queued {
-        /// Its place.
+        /// The ticket of the entry.
         ticket: QueueTicket,
-        /// How long that is expected to take; nothing before anything was measured.
+        /// The expected wait; `None` before anything was measured.
         expected_wait: Option<Duration>,
-        /// Who had to make room, and now wants an answer from somewhere else.
+        /// The entry that was evicted, which now has to be answered in another way.
         pushed_out: Option<Departure>,
     },
-    /// It does not wait, and nothing has changed.
+    /// The request does not wait, and nothing has changed.
     Refused {
-        /// Why.
+        /// Why the request was refused.
         reason: RefusalReason,
-        /// The expected wait, or for a full queue the time until there might be room.
+        /// The expected wait; for a full queue, the time until there may be room.
         retry_after: Duration,
     },
 }
 
-/// Why an entry left.
+/// Why an entry left the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepartureReason {
-    /// It got a place.
+    /// It got a slot.
     Served,
-    /// Its deadline or time to live came first.
+    /// Its deadline or its time to live passed.
     Expired,
-    /// Somebody of a higher class took its room.
+    /// It was evicted by a request of a higher class, or of a caller with less of the queue.
     PushedOut,
-    /// Its caller went away.
+    /// Its caller disconnected.
     Cancelled,
 }
 
-/// The end of an entry.
+/// An entry that left the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "who left wants an answer"]
 pub struct Departure {
-    /// Whose.
+    /// The ticket of the entry.
     pub ticket: QueueTicket,
-    /// Why.
+    /// Why it left.
     pub reason: DepartureReason,
-    /// Its session.
+    /// The session of the entry.
     pub session: u64,
-    /// The class it came with.
+    /// The priority it arrived with.
     pub priority: Priority,
-    /// The class it left from: one above, if it had waited for long.
+    /// The class it left from: one above its priority if it was promoted.
     pub class: Priority,
-    /// How long it was inside.
+    /// How long it waited.
     pub waited: Duration,
 }
 
-/// A queue at a glance. What is counted is counted since the queue was made.
+/// A snapshot of a queue. Counters run since the queue was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// How many wait.
+    /// Entries waiting now.
     pub size: usize,
-    /// How many may.
+    /// The maximum number of waiting entries.
     pub capacity: usize,
-    /// How many wait in each class, by its index.
+    /// Entries waiting in each class, by its index.
     pub by_class: [usize; 5],
-    /// How long the oldest of all has waited.
+    /// How long the oldest entry has waited.
     pub oldest_wait: Duration,
-    /// Were let in.
+    /// Requests admitted to the queue.
     pub entered: u64,
-    /// Got a place.
+    /// Entries that got a slot.
     pub served: u64,
-    /// Left because their time had come.
+    /// Entries that expired.
     pub expired: u64,
-    /// Made room for a higher class.
+    /// Entries evicted by a higher class, or by a caller with less of the queue.
     pub pushed_out: u64,
-    /// Went away.
+    /// Entries whose caller disconnected.
     pub cancelled: u64,
-    /// Were refused because the queue was full.
+    /// Requests refused because the queue was full.
     pub refused_full: u64,
-    /// Were refused because their turn would have come too late.
+    /// Requests refused because their turn would have come too late.
     pub refused_late: u64,
 }
 
 impl QueueStats {
-    /// The share of the capacity that is taken, in percent.
+    /// The share of the capacity in use, in percent.
     #[must_use]
     pub fn utilisation_percent(&self) -> f64 {
         self.size as f64 * 100.0 / self.capacity.max(1) as f64

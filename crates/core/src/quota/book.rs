@@ -1,4 +1,4 @@
-//! The book of all that everybody has used.
+//! The in-memory store of all quota usage.
 
 use super::decision::{
     Cost, GroupId, LimitId, LimitView, MOST_LIMITS, MOST_SCOPES, QuotaDecision, QuotaKey, Refusal,
@@ -17,7 +17,7 @@ use foldhash::fast::FixedState;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
-/// What everybody has used of every limit, in memory, for many threads.
+/// The usage of every caller under every limit, in memory, shared between threads.
 ///
 /// A decision locks the shard of each scope, in the order of the groups, for a few hundred nanoseconds.
 ///
@@ -49,20 +49,20 @@ use std::hash::BuildHasher;
 pub struct QuotaBook {
     pub(super) groups: Groups,
     hasher: FixedState,
-    /// Held by who changes the limits. No decision asks for it.
+    /// Serializes changes of the limits. Decisions do not take it.
     pub(super) changing: Mutex<()>,
 }
 
-/// How many callers a book knows and what they weigh.
+/// The size of a book.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BookMemory {
-    /// Callers in all groups.
+    /// The number of callers in all groups.
     pub callers: usize,
     /// Bytes allocated for them.
     pub bytes: usize,
 }
 
-/// A scope under decision: its group, its locked shard, and the caller's place if it is known.
+/// A scope under decision, with its locked shard and, if the caller is known, its slot.
 struct Opened<'book> {
     scope: Scope,
     shard: MutexGuard<'book, Shard>,
@@ -71,14 +71,14 @@ struct Opened<'book> {
 }
 
 impl QuotaBook {
-    /// A book with nothing used. The seed spreads keys over shards.
+    /// Creates a book without usage. The seed randomizes how keys are spread over shards.
     pub fn new(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
         check_groups(&groups)?;
         let groups = Groups::new(groups);
         Ok(Self { groups, hasher: FixedState::with_seed(seed), changing: Mutex::new(()) })
     }
 
-    /// The group of this name.
+    /// The group with this name, if it currently has limits.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
         let (position, group) = self.groups.iter().enumerate().find(|(_, group)| *group.name == *name)?;
@@ -86,7 +86,7 @@ impl QuotaBook {
         u16::try_from(position).ok().map(GroupId)
     }
 
-    /// One limit of one group, as it was last asked for.
+    /// The current limit with this id.
     #[must_use]
     pub fn quota(&self, limit: LimitId) -> Option<Quota> {
         let rules = self.groups.get(limit.group)?.rules()?;
@@ -94,7 +94,7 @@ impl QuotaBook {
         Some(found.quota.clone())
     }
 
-    /// Takes `cost` from every limit of every scope, or from none.
+    /// Charges `cost` to every limit of every scope, or to none.
     pub fn reserve(&self, scopes: &[Scope], cost: Cost, now: Now) -> Result<QuotaDecision, ScopeError> {
         let mut opened = ArrayVec::new();
         self.open(scopes, &mut opened)?;
@@ -103,7 +103,7 @@ impl QuotaBook {
             Verdict::Wait(refusal) => return Ok(QuotaDecision::RetryAfter(refusal)),
             Verdict::Never { limit, capacity } => return Ok(QuotaDecision::TooLarge { limit, capacity }),
         };
-        // Every scope gets its place before the first is charged: all or nothing, even when memory is full.
+        // Every scope gets its slot before the first is charged: all or nothing, even when memory is full.
         for Opened { scope, shard, hash, slot } in &mut opened {
             if slot.is_none() {
                 *slot = shard.insert(*hash, scope.key, |key| self.hash(key));
@@ -124,7 +124,7 @@ impl QuotaBook {
         Ok(QuotaDecision::Granted { reservation, tightest })
     }
 
-    /// What is left of every limit of these scopes. Changes nothing.
+    /// What remains of every limit of these scopes. Changes nothing.
     pub fn view(&self, scopes: &[Scope], now: Now) -> Result<ArrayVec<LimitView, MOST_LIMITS>, ScopeError> {
         let mut opened = ArrayVec::new();
         self.open(scopes, &mut opened)?;
@@ -141,8 +141,8 @@ impl QuotaBook {
         Ok(views)
     }
 
-    /// Corrects a reservation to what it truly cost: the rest goes back to the windows it came from, what went
-    /// beyond becomes debt.
+    /// Corrects a reservation to its actual cost: the unused part is refunded to the windows it was taken from, and any
+    /// excess becomes debt.
     pub fn settle(&self, reservation: Reservation, actual: Cost, now: Now) {
         let Reservation { cost, scopes, marks } = reservation;
         let mut marks = marks.as_slice();
@@ -155,8 +155,8 @@ impl QuotaBook {
             if shard.rules().is_none() {
                 continue;
             }
-            // A caller swept meanwhile had nothing left in any window, this reservation included; only what went
-            // beyond it is still to be booked.
+            // A caller that was swept meanwhile had nothing left in any window, this reservation included. Only an
+            // excess over the reservation has to be booked.
             let slot = shard.find(hash, key);
             let beyond = actual.requests > cost.requests || actual.tokens > cost.tokens;
             match slot {
@@ -171,19 +171,19 @@ impl QuotaBook {
         }
     }
 
-    /// Gives a whole reservation back.
+    /// Refunds a whole reservation.
     pub fn refund(&self, reservation: Reservation, now: Now) {
         self.settle(reservation, Cost::NOTHING, now);
     }
 
-    /// Forgets the callers of one shard, of 64, that have nothing left in any window. Call it for one shard after
-    /// the other, a few a second; returns how many were forgotten.
+    /// Evicts the callers of one of the 64 shards that have nothing left in any window, and returns how many. Call it
+    /// for one shard after the other, a few per second.
     pub fn sweep(&self, shard: usize, now: Now) -> usize {
         let sweep = |group: &Group| lock(&group.shards[shard % SHARDS]).sweep(now);
         self.groups.iter().map(sweep).sum()
     }
 
-    /// How many callers are known and what they weigh.
+    /// The number of callers in the book and the memory they take.
     #[must_use]
     pub fn memory(&self) -> BookMemory {
         let mut memory = BookMemory::default();
@@ -197,7 +197,7 @@ impl QuotaBook {
         memory
     }
 
-    /// Locks the shard of every scope and looks its caller up.
+    /// Locks the shard of every scope and looks up its caller.
     fn open<'book>(
         &'book self,
         scopes: &[Scope],
@@ -210,7 +210,7 @@ impl QuotaBook {
         for scope in scopes {
             ordered.try_push(*scope).map_err(|_| ScopeError::TooMany)?;
         }
-        // Every decision locks in this order, so no two can wait for one another.
+        // Every decision takes the locks in this order, which rules out deadlock.
         ordered.sort_unstable_by_key(|scope| scope.group);
         for pair in ordered.windows(2) {
             if pair[0].group == pair[1].group {
@@ -233,7 +233,7 @@ impl QuotaBook {
         Ok(())
     }
 
-    /// Has this done behind the lock of a scope's shard, with the hash of its key and how others are hashed.
+    /// Runs `work` under the lock of the scope's shard, with the hash of its key and the hash function for other keys.
     pub(super) fn with_shard(
         &self,
         scope: Scope,
@@ -253,7 +253,7 @@ impl QuotaBook {
 }
 
 impl Opened<'_> {
-    /// Asks every limit: its name, the most it admits, and what it says.
+    /// Calls `each` for every limit with its id, its capacity and the result of the check.
     fn check(&self, cost: Cost, now: Now, mut each: impl FnMut(LimitId, u32, Check)) {
         let group = self.scope.group;
         self.shard.check(self.slot, now, cost, |Limit { quota, number }, check| {
@@ -262,7 +262,7 @@ impl Opened<'_> {
     }
 }
 
-/// Refuses too few groups, too many, and two of one name.
+/// Rejects an empty list, too many groups, and duplicate names.
 pub(super) fn check_groups(groups: &[QuotaGroup]) -> Result<(), SettingError> {
     if groups.is_empty() || groups.len() > usize::from(u16::MAX) {
         return Err(SettingError::new("groups", format!("{} is not between 1 and 65535", groups.len())));
@@ -274,8 +274,8 @@ pub(super) fn check_groups(groups: &[QuotaGroup]) -> Result<(), SettingError> {
     }
 }
 
-/// What all limits together say: the tightest if all have room; otherwise the one that never will, or the one that
-/// binds longest.
+/// The combined result over all limits: the tightest limit if all have room; otherwise a limit that can never admit the
+/// request, or the one with the longest wait.
 enum Verdict {
     Room(LimitView),
     Wait(Refusal),
@@ -305,12 +305,12 @@ fn judge(opened: &[Opened<'_>], cost: Cost, now: Now) -> Verdict {
         (Some((limit, capacity)), _, _) => Verdict::Never { limit, capacity },
         (None, Some(refusal), _) => Verdict::Wait(refusal),
         (None, None, Some(tightest)) => Verdict::Room(tightest),
-        // There is at least one scope and every group has a limit, so one of the three is there.
+        // Unreachable: there is at least one scope, and every group has a limit.
         (None, None, None) => Verdict::Never { limit: LimitId { group: GroupId(0), quota: 0 }, capacity: 0 },
     }
 }
 
-/// The index inside a shard uses the highest and the lowest bits of the hash; the shard is chosen by others.
+/// The index inside a shard uses the highest and the lowest bits of the hash, so the shard is chosen by other bits.
 fn shard_of(hash: u64) -> usize {
     usize::try_from((hash >> 8) % SHARDS as u64).unwrap_or(0)
 }

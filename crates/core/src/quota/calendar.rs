@@ -1,19 +1,19 @@
-//! A limit per calendar day or month, in UTC.
+//! A fixed-window limit per calendar day or month, in UTC.
 
 use super::rule::Check;
 use crate::time::UtcTime;
 
-/// A period of the calendar.
+/// The length of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalendarPeriod {
     /// From midnight to midnight UTC.
     Day,
-    /// From the first to the first, UTC.
+    /// From the first of a month to the first of the next, UTC.
     Month,
 }
 
 impl CalendarPeriod {
-    /// The number of the period that holds this moment.
+    /// The number of the period that contains this time.
     pub(super) fn number(self, utc: UtcTime) -> u32 {
         let number = match self {
             Self::Day => utc.day(),
@@ -25,7 +25,7 @@ impl CalendarPeriod {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// When the period of this number begins.
+    /// When the period with this number begins.
     fn start(self, number: u32) -> UtcTime {
         match self {
             Self::Day => UtcTime::from_nanos(u64::from(number).saturating_mul(DAY_NANOS)),
@@ -39,21 +39,20 @@ impl CalendarPeriod {
 
 const DAY_NANOS: u64 = 86_400_000_000_000;
 
-/// So many units in each period.
+/// At most `limit` units in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CalendarRule {
     pub(super) limit: u32,
     pub(super) period: CalendarPeriod,
 }
 
-/// Units used in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PeriodUse {
     period: u32,
     units: u32,
 }
 
-/// Words that it takes in a caller's record.
+/// The number of words in a caller's record.
 pub(super) const WORDS: usize = 2;
 
 impl PeriodUse {
@@ -72,7 +71,7 @@ impl PeriodUse {
         (self.period, self.units)
     }
 
-    /// Adds units that were used in a period. Those of an earlier one are gone.
+    /// Adds units used in `period`. Usage of an earlier period is dropped.
     pub(super) fn join(&mut self, period: u32, units: u32) {
         if period > self.period {
             *self = Self { period, units: 0 };
@@ -98,8 +97,8 @@ impl CalendarRule {
         Check::Fits { remaining: left - units }
     }
 
-    /// Takes units whether they fit or not, and returns the period they were taken from. A clock that was set
-    /// back stays in the later period, or setting it would renew the allowance.
+    /// Charges units whether they fit or not, and returns the period they were charged to. After the clock was set back
+    /// the later period stays current; otherwise setting the clock would renew the allowance.
     pub(super) fn take(&self, used: &mut PeriodUse, utc: UtcTime, units: u32) -> u64 {
         let period = self.period.number(utc);
         if period > used.period {
@@ -115,7 +114,7 @@ impl CalendarRule {
         }
     }
 
-    /// Books units beyond what was reserved on the period of the reservation, if no later one has begun.
+    /// Books units beyond the reservation to the reservation's period, unless a later period has begun.
     pub(super) fn add_debt(used: &mut PeriodUse, period: u64, units: u32) {
         let period = u32::try_from(period).unwrap_or(u32::MAX);
         if period > used.period {
@@ -126,7 +125,7 @@ impl CalendarRule {
         }
     }
 
-    /// Units that count at this moment.
+    /// Units that count at this time.
     pub(super) fn used(&self, used: PeriodUse, utc: UtcTime) -> u32 {
         if self.is_idle(used, utc) { 0 } else { used.units }
     }

@@ -1,4 +1,4 @@
-//! Other limits while requests go on.
+//! Changes the limits while requests are in flight.
 
 use super::book::{QuotaBook, check_groups};
 use super::groups::Group;
@@ -9,31 +9,32 @@ use crate::time::Now;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What became of what callers had used of a limit.
+/// What happened to the usage counted under a limit that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountsDecision {
-    /// It is of the same kind and period: the counts go on, judged by the numbers it has now.
+    /// Same kind and period: the counts are kept and compared with the new numbers.
     Kept,
-    /// Its kind or period is another: what was in use counts as used at the change.
+    /// Another kind or period: the units still in use count as used at the time of the change.
     CountedAsCurrent,
-    /// It counts requests where it counted tokens, or the other way round: nothing can be said, and it begins empty.
+    /// Another unit (requests instead of tokens, or the reverse): the counts cannot be converted, so the limit starts
+    /// empty.
     OtherUnit,
-    /// It is new and begins empty.
+    /// A new limit, which starts empty.
     New,
-    /// It is gone, and what was used of it is forgotten.
+    /// The limit was removed and its counts were discarded.
     Gone,
 }
 
 /// What a change did to one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitChange {
-    /// Its group.
+    /// The name of the limit's group.
     pub group: Box<str>,
-    /// What became of its counts.
+    /// What happened to the counts.
     pub counts: CountsDecision,
-    /// The limit as it was, if it was there.
+    /// The limit before the change; `None` if it is new.
     pub before: Option<Quota>,
-    /// The limit as it is, if it is there.
+    /// The limit after the change; `None` if it was removed.
     pub after: Option<Quota>,
 }
 
@@ -57,14 +58,14 @@ impl LimitChange {
         self.after.as_ref().or(self.before.as_ref()).map_or("", Quota::name)
     }
 
-    /// Whether the limit is what it was.
+    /// Whether the limit is the same as before.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.before == self.after
     }
 }
 
-/// For an operator: `guest/minute: kept, at most 12 before and 24 now`.
+/// For operators: `guest/minute: kept, at most 12 before and 24 now`.
 impl fmt::Display for LimitChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let capacity = |quota: &Option<Quota>| quota.as_ref().map_or(0, Quota::capacity);
@@ -89,15 +90,14 @@ impl fmt::Display for LimitChange {
 }
 
 impl QuotaBook {
-    /// Replaces all groups by these and says what became of every limit, in their order; what is gone comes last.
+    /// Replaces all groups and returns what happened to every limit, in the given order; removed limits come last.
     ///
-    /// Requests go on meanwhile. A caller's next decision sees all the old limits of a group or all the new ones. The id of
-    /// a group stays good as long as a group of its name is there. A reservation from before the change may be settled
-    /// after it: what it did not use goes back where its limit kept its counts, and what went beyond it is booked on every
-    /// limit that is there.
+    /// Requests continue meanwhile. A decision sees either all old or all new limits of a group. A group id stays valid
+    /// as long as there is a group with its name. A reservation made before the change can be settled after it: the
+    /// unused part is refunded under limits that kept their counts, and any excess is booked under every current limit.
     ///
-    /// It takes time in proportion to the callers, a few at a time. Refuses what [`new`](QuotaBook::new) refuses, and
-    /// changes nothing then.
+    /// The change takes time proportional to the number of callers, and holds the lock of one shard at a time. Returns
+    /// the same errors as [`new`](QuotaBook::new), and changes nothing then.
     pub fn change(&self, groups: Vec<QuotaGroup>, now: Now) -> Result<Vec<LimitChange>, SettingError> {
         let _one_at_a_time = lock(&self.changing);
         check_groups(&groups)?;
@@ -127,7 +127,7 @@ impl QuotaBook {
     }
 }
 
-/// What becomes of the limits that a group will have.
+/// What happens to the limits of the new group.
 fn limits_of(wanted: &QuotaGroup, group: Option<&Group>) -> Vec<LimitChange> {
     let before = group.and_then(Group::rules);
     let former = |name: &str| {
@@ -138,7 +138,7 @@ fn limits_of(wanted: &QuotaGroup, group: Option<&Group>) -> Vec<LimitChange> {
     wanted.quotas().iter().map(change).collect()
 }
 
-/// The limits that a group had and will not have.
+/// The limits that the group will no longer have.
 fn limits_gone(group: &Group, wanted: Option<&QuotaGroup>) -> Vec<LimitChange> {
     let before = group.rules();
     let limits = before.iter().flat_map(|rules| &rules.limits).map(|limit| &limit.quota);
@@ -151,7 +151,7 @@ fn limits_gone(group: &Group, wanted: Option<&QuotaGroup>) -> Vec<LimitChange> {
 }
 
 impl Group {
-    /// Whether these are other limits than it has, or in another order.
+    /// Whether the limits or their order differ from the current ones.
     fn is_other(&self, wanted: Option<&QuotaGroup>) -> bool {
         match (self.rules(), wanted) {
             (None, None) => false,

@@ -1,62 +1,62 @@
-//! The question a book is asked and the answers it gives.
+//! The types of a quota request and of the decision on it.
 
 use super::rule::Unit;
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
-/// The most groups one request may touch.
+/// The maximum number of groups that apply to one request.
 pub(super) const MOST_SCOPES: usize = 4;
-/// The most limits one request may touch, over all its groups.
+/// The maximum number of limits that apply to one request, over all its groups.
 pub(super) const MOST_LIMITS: usize = 16;
 
-/// A group of the book.
+/// The identifier of a group of limits in a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub(super) u16);
 
 impl GroupId {
-    /// The group at this place of a list of groups.
+    /// The group at this position in the list of groups.
     #[must_use]
     pub const fn at(place: u16) -> Self {
         Self(place)
     }
 
-    /// Its place among the groups it was made with.
+    /// The group's position in the list of groups.
     #[must_use]
     pub const fn place(self) -> u16 {
         self.0
     }
 }
 
-/// Somebody inside a group: a caller, an address, a route. Whoever makes it should hash with a secret, so that
-/// nobody can choose to share another's.
+/// One subject of a group's limits: a caller, an address, a route. Derive it with a keyed hash (a secret), so that no
+/// caller can choose a key that collides with another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaKey(pub u64);
 
-/// One key of one group.
+/// One key in one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// The group.
+    /// The group whose limits apply.
     pub group: GroupId,
-    /// Who.
+    /// The subject that is charged.
     pub key: QuotaKey,
 }
 
-/// What a request costs.
+/// The cost of a request in each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Requests.
+    /// The number of requests.
     pub requests: u32,
-    /// Model tokens.
+    /// The number of model tokens.
     pub tokens: u32,
 }
 
 impl Cost {
-    /// Nothing, to look without taking.
+    /// No cost, to read limits without charging them.
     pub const NOTHING: Self = Self { requests: 0, tokens: 0 };
     /// One request, no tokens.
     pub const REQUEST: Self = Self { requests: 1, tokens: 0 };
 
-    /// One request of this many tokens.
+    /// One request with this many tokens.
     #[must_use]
     pub const fn tokens(tokens: u32) -> Self {
         Self { requests: 1, tokens }
@@ -70,107 +70,107 @@ impl Cost {
     }
 }
 
-/// One limit of one group.
+/// The identifier of one limit of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitId {
-    /// The group.
+    /// The group of the limit.
     pub group: GroupId,
-    /// Its number in the group: its place in the order in which the group's limits first came. A name keeps its number,
-    /// whatever else changes.
+    /// The limit's number in the group, in the order in which the group's limits were first defined. A name keeps its
+    /// number across changes.
     pub quota: usize,
 }
 
-/// What is left of one limit.
+/// What remains of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitView {
-    /// Which limit.
+    /// The limit described.
     pub limit: LimitId,
-    /// The most it ever admits at once.
+    /// The most units the limit admits at once.
     pub capacity: u32,
-    /// What is left of that.
+    /// The units that remain of the capacity.
     pub remaining: u32,
 }
 
-/// Why a request was refused, for now.
+/// Why a request was refused for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The limit that binds longest, and what is left of it.
+    /// The limit with the longest wait, and what remains of it.
     pub binding: LimitView,
-    /// When the same request would fit, if nothing else is admitted meanwhile.
+    /// The time until the same request would fit, if nothing else is admitted meanwhile.
     pub wait: Duration,
 }
 
-/// The answer of a book.
+/// The decision on a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum QuotaDecision {
     /// Every limit had room and was charged.
     Granted {
-        /// What was taken, to be settled.
+        /// What was charged; settle it when the cost is known.
         reservation: Reservation,
-        /// The limit with the least left.
+        /// The limit with the fewest units left.
         tightest: LimitView,
     },
-    /// Some limit had no room; nothing was charged.
+    /// A limit had no room; nothing was charged.
     RetryAfter(Refusal),
-    /// Some limit is smaller than the request itself; waiting does not help, and nothing was charged.
+    /// The request exceeds a limit's capacity, so waiting does not help; nothing was charged.
     TooLarge {
-        /// Which.
+        /// The limit that refused the request.
         limit: LimitId,
-        /// Its size.
+        /// The capacity of that limit.
         capacity: u32,
     },
 }
 
-/// What one request has taken. Settle it with the true cost; dropped, it stays charged as reserved.
+/// What one request was charged. Settle it with the actual cost; dropped, it stays charged as reserved.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a reservation that is not settled stays charged in full"]
 pub struct Reservation {
     pub(super) cost: Cost,
     pub(super) scopes: ArrayVec<Taken, MOST_SCOPES>,
-    /// Where the units were taken from, limit by limit in the order of the scopes.
+    /// Where the units were charged (slice, period or time), one mark per limit in the order of the scopes.
     pub(super) marks: ArrayVec<u64, MOST_LIMITS>,
 }
 
 impl Reservation {
-    /// What was taken.
+    /// The cost that was charged.
     #[must_use]
     pub const fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// Where it was taken from.
+    /// The scopes that were charged.
     pub fn scopes(&self) -> impl Iterator<Item = Scope> {
         self.scopes.iter().map(|taken| Scope { group: taken.group, key: taken.key })
     }
 }
 
-/// A scope that units were taken from.
+/// A scope that was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) key: QuotaKey,
-    /// Of the rules that were in force.
+    /// The version of the rules in force when it was charged.
     pub(super) version: u32,
     pub(super) group: GroupId,
-    /// How many limits there were, each of which has a mark.
+    /// The number of limits at that time, each of which has a mark.
     pub(super) limits: u8,
 }
 
-/// A set of scopes that no decision can be taken over.
+/// Why no decision is possible over a set of scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
-    /// None were given: that would admit everything.
+    /// No scope was given, which would admit everything.
     #[error("a request must name at least one group")]
     None,
-    /// More than can be handled at once.
+    /// The request has more groups or limits than one decision supports.
     #[error("a request must not name more than {MOST_SCOPES} groups with {MOST_LIMITS} limits")]
     TooMany,
-    /// One group was named twice, which would charge its limits twice.
+    /// A group was given twice, which would charge its limits twice.
     #[error("a request must not name a group twice")]
     Repeated(GroupId),
-    /// Nobody new can be remembered: a thousand million callers are.
+    /// The group holds its maximum of about a thousand million callers and cannot add one.
     #[error("the book has no room for another caller")]
     Full(GroupId),
-    /// A group of another book, or one that is gone.
+    /// The group belongs to another book, or was removed.
     #[error("the book has no such group")]
     Unknown(GroupId),
 }

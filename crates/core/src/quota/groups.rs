@@ -1,4 +1,4 @@
-//! The groups of a book. Groups may come later; none ever moves, so that finding one takes no lock.
+//! The groups of a book. Groups can be added later but never move, so a lookup takes no lock.
 
 use super::decision::GroupId;
 use super::rule::QuotaGroup;
@@ -9,10 +9,10 @@ use crate::sync::{Mutex, lock};
 use crate::time::Now;
 use std::sync::{Arc, OnceLock};
 
-/// So that two threads seldom want the same one.
+/// The number of shards, enough that two threads rarely contend for one.
 pub(super) const SHARDS: usize = 64;
 
-/// One group. It stays when its limits go, so that its name and its id are one for as long as the book lives.
+/// One group. It outlives its limits, so that name and id map to each other for the book's lifetime.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: Box<str>,
@@ -21,11 +21,11 @@ pub(super) struct Group {
     standing: Mutex<Standing>,
 }
 
-/// What was asked for last, which reaches the shards one after the other.
+/// The most recently requested limits. They reach the shards one after the other.
 #[derive(Debug, Default)]
 struct Standing {
     rules: Option<Arc<Rules>>,
-    /// The names that limits have had; their places are their numbers.
+    /// All names that limits have had; the position of a name is its limit's number.
     names: Vec<Box<str>>,
     version: u32,
 }
@@ -40,12 +40,12 @@ impl Group {
         Self { name, tag, shards, standing: Mutex::new(standing) }
     }
 
-    /// The limits that were asked for last; none if the group is gone.
+    /// The most recently requested limits; `None` if the group was removed.
     pub(super) fn rules(&self) -> Option<Arc<Rules>> {
         lock(&self.standing).rules.clone()
     }
 
-    /// Has other limits from now on, or none. One change of a book at a time.
+    /// Replaces the limits, or removes them with `None`. The caller must serialize changes of a book.
     pub(super) fn change(&self, wanted: Option<&QuotaGroup>, now: Now) {
         let rules = lock(&self.standing).change(wanted, now);
         for shard in &self.shards {
@@ -80,7 +80,7 @@ impl Standing {
     }
 }
 
-/// A list that only grows, in parts.
+/// An append-only linked list of blocks.
 #[derive(Debug)]
 pub(super) struct Groups {
     first: Box<[Group]>,
@@ -108,7 +108,7 @@ impl Groups {
         parts.flat_map(|part| &part.first)
     }
 
-    /// Adds groups at the end. One change of a book at a time.
+    /// Appends groups. The caller must serialize changes of a book.
     pub(super) fn push(&self, wanted: Vec<QuotaGroup>) {
         let mut last = self;
         while let Some(more) = last.more.get() {
@@ -121,7 +121,7 @@ impl Groups {
 }
 
 impl Drop for Groups {
-    /// One part after the other: dropped inside one another, a long list would need as deep a stack.
+    /// Iterative, because recursive drops of a long list would overflow the stack.
     fn drop(&mut self) {
         let mut next = self.more.take();
         while let Some(mut part) = next {

@@ -1,20 +1,20 @@
-//! When a refused caller should come back.
+//! The retry hint for a refused caller.
 
 use crate::chance::Draw;
 use std::time::Duration;
 
-/// What a refused caller is told.
+/// The retry hint for a refused caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComeBack {
-    /// Not before this.
+    /// The minimum time before the next request.
     pub after: Duration,
-    /// Whether a client should wait for it by itself. Clients sleep as long as they are told, so a long wait is
-    /// better handed to a person.
+    /// Whether the client should wait automatically. Clients sleep as long as Retry-After asks, so a long wait is
+    /// better shown to a person.
     pub worth_waiting: bool,
 }
 
-/// Turns the exact wait into a hint, spread so that those who were refused together do not come back together. Any
-/// durations will do.
+/// Turns the exact wait into a retry hint with jitter, so that callers refused together do not return together. Any
+/// durations are valid.
 ///
 /// ```
 /// use seawall_core::chance::Draw;
@@ -29,16 +29,16 @@ pub struct ComeBack {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComeBackRule {
-    /// The shortest wait that is told.
+    /// The lower bound of the hint, before jitter.
     pub least: Duration,
-    /// Up to this much is added.
+    /// The maximum jitter added to the wait.
     pub spread: Duration,
-    /// A longer wait is not for a client to sleep through.
+    /// The longest wait that a client should sleep through by itself.
     pub longest_worth_waiting: Duration,
 }
 
 impl Default for ComeBackRule {
-    /// At least a second, spread over ten more; above twenty a person is better asked.
+    /// At least one second, up to ten seconds of jitter; a wait above twenty seconds is for a person to handle.
     fn default() -> Self {
         let [least, spread, longest_worth_waiting] = [1, 10, 20].map(Duration::from_secs);
         Self { least, spread, longest_worth_waiting }
@@ -46,7 +46,7 @@ impl Default for ComeBackRule {
 }
 
 impl ComeBackRule {
-    /// What to tell who would have room after exactly this wait.
+    /// The hint for a caller that would have room after exactly `wait`.
     #[must_use]
     pub fn hint(&self, wait: Duration, draw: Draw) -> ComeBack {
         let after = wait.max(self.least).saturating_add(draw.between(Duration::ZERO, self.spread));

@@ -1,18 +1,18 @@
-//! From a key to the place of its record, with one look at memory.
+//! A hash index from a key to the slot of its record, with one cache miss per lookup.
 //!
-//! Sixteen entries share one line of memory: a lookup reads the line that the hash names, compares sixteen tags, and
-//! goes on to the record. A general hash table reads its tags and its entries in two places, one after the other,
-//! and among a million callers each of those is a wait.
+//! Sixteen entries share one cache line: a lookup reads the line that the hash selects, compares sixteen tags, and then
+//! reads the record. A general hash table keeps tags and entries in two places, one read after the other, and among a
+//! million callers each of those reads is a cache miss.
 
-/// The place of a caller in its shard.
+/// The position of a caller's record in its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
 impl Slot {
-    /// The most places there can be.
+    /// The maximum number of slots.
     pub(super) const MOST: u32 = PLACE_MASK - 1;
 
-    /// The place of this number, if there can be so many.
+    /// The slot with this number; `None` above the maximum.
     pub(super) fn new(number: u32) -> Option<Self> {
         (number < Self::MOST).then_some(Self(number))
     }
@@ -23,27 +23,27 @@ impl Slot {
 }
 
 const ENTRIES: usize = 16;
-/// Entries that may be in use before the lines are laid out anew.
+/// The load per line, in entries, above which the index is rebuilt.
 const MOST_FULL: usize = 13;
-/// How full lines are on average after that. Fewer lines would overflow into their neighbours.
+/// The average load per line after a rebuild. With fewer lines, entries would overflow into neighbouring lines.
 const FRESHLY_FULL: usize = 9;
 
-/// Entries: eight bits of the hash, then the place counted from one. Zero has never been used.
+/// Entries: eight bits of the hash as tag, then the slot number plus one. Zero marks an entry that was never used.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Line([u32; ENTRIES]);
 
 const PLACE_BITS: u32 = 24;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
-/// An entry that was removed. It keeps its line from looking as if nothing had ever gone beyond it.
+/// A tombstone. It keeps a lookup from stopping at a line that has overflowed into the next.
 const REMOVED: u32 = PLACE_MASK;
 
-/// The places of the keys of one shard.
+/// The slots of the keys of one shard.
 #[derive(Debug, Default)]
 pub(super) struct SlotIndex {
     lines: Vec<Line>,
     live: usize,
-    /// Entries that are not zero: live and removed ones.
+    /// Entries that are not zero: live ones and tombstones.
     used: usize,
 }
 
@@ -56,7 +56,7 @@ impl SlotIndex {
         self.lines.capacity() * size_of::<Line>()
     }
 
-    /// The place with this hash for which `is_it` says yes.
+    /// The slot with this hash for which `is_it` returns true.
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         let tag = tag_of(hash);
         for line in self.lines_from(hash) {
@@ -69,7 +69,7 @@ impl SlotIndex {
                     return Some(slot);
                 }
             }
-            // Only a line without room has ever sent anything on to the next.
+            // A line overflows only when it is full, so one with an unused entry ends the search.
             if entries.contains(&0) {
                 return None;
             }
@@ -77,7 +77,7 @@ impl SlotIndex {
         None
     }
 
-    /// Adds a place that is not there yet. `hash_of` says the hash of every place that is.
+    /// Adds a slot that is not in the index. `hash_of` returns the hash of any slot that is.
     pub(super) fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
         if self.used >= self.lines.len() * MOST_FULL {
             self.lay_out(hash_of);
@@ -86,7 +86,7 @@ impl SlotIndex {
         self.live += 1;
     }
 
-    /// Keeps the places for which `keep` says yes.
+    /// Keeps the slots for which `keep` returns true.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(Slot) -> bool) {
         for entry in self.lines.iter_mut().flat_map(|line| &mut line.0) {
             if let Some(slot) = slot_of(*entry)
@@ -98,12 +98,11 @@ impl SlotIndex {
         }
     }
 
-    /// Every place.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.lines.iter().flat_map(|line| line.0).filter_map(slot_of)
     }
 
-    /// New lines for what is live, with room to spare.
+    /// Rebuilds the lines with the live entries only, with room to spare.
     fn lay_out(&mut self, hash_of: impl Fn(Slot) -> u64) {
         let lines = (self.live + 1).div_ceil(FRESHLY_FULL);
         let old = std::mem::replace(&mut self.lines, vec![Line::default(); lines]);
@@ -125,17 +124,17 @@ impl SlotIndex {
         }
     }
 
-    /// The line that the hash names, and those after it, all the way round.
+    /// The line that the hash selects, then all following ones, wrapping around.
     fn lines_from(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
         let lines = self.lines.len();
-        // The high half of a product: as even as a remainder, and quicker.
+        // The high half of the product: as uniform as a remainder, and faster.
         let first = (u128::from(hash) * lines as u128) >> 64;
         let first = usize::try_from(first).unwrap_or(0);
         (first..lines).chain(0..first)
     }
 }
 
-/// Bits of the hash that neither the line nor the shard is chosen by.
+/// Bits of the hash that select neither the line nor the shard.
 fn tag_of(hash: u64) -> u32 {
     u32::try_from(hash & 0xFF).unwrap_or(0)
 }
@@ -176,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_thousand_keys_of_one_line_are_all_found() {
-        // The worst hash there is: every key in the same line with the same tag.
+        // The worst case: every key in the same line with the same tag.
         let mut index = SlotIndex::default();
         for number in 0..1_000 {
             index.insert(5, Slot(number), |_| 5);

@@ -1,21 +1,22 @@
-//! Quotas: who may do how much in what time.
+//! Quotas: rate limits per caller, per address and globally.
 //!
-//! A [`Quota`] is one rule: a smoothed rate, a limit over any sliding period, or a limit per calendar day or
-//! month. A [`QuotaBook`] keeps what every caller has used of every rule, and takes one decision over all the
-//! limits that a request touches: all of them have room and all are charged, or one has not and none is.
+//! A [`Quota`] is one limit: a smoothed rate (GCRA), a limit over a sliding window, or a limit per calendar day or
+//! month. A [`QuotaBook`] stores what every caller has used of every limit and takes one all-or-nothing decision over
+//! all the limits that apply to a request: either all have room and all are charged, or one has none and none is
+//! charged.
 //!
-//! **A refusal leaves no trace**, so that somebody who is refused a thousand times spends nobody's allowance,
-//! not even their own. It names the limit that binds longest, what is left of it and the exact wait; "never",
-//! for what is larger than the limit itself, is another answer than "not now".
+//! **A refusal changes nothing**, so a caller that is refused a thousand times uses up no quota, not even its own. The
+//! refusal names the limit with the longest wait, what remains of it, and the exact wait. A request that exceeds the
+//! limit itself can never be admitted and gets a decision of its own.
 //!
-//! **Reserve, then settle.** What a request will cost may be known only afterwards. A [`Reservation`] takes the
-//! upper bound; settling gives back what was not used, to the window it came from, and books what went beyond
-//! as debt. Dropped unsettled, a reservation stays charged.
+//! **Reserve, then settle.** The cost of a request may be known only afterwards. A [`Reservation`] charges the upper
+//! bound; settling refunds the unused part to the window it was taken from, and books any excess as debt. A reservation
+//! that is dropped without settlement stays charged.
 //!
-//! **Limits may change** while requests go on ([`QuotaBook::change`]). What callers have used stays where it can be counted
-//! the new way, and otherwise counts as used at the change: changing limits gives nobody a fresh start.
+//! **Limits can change** while requests are in flight ([`QuotaBook::change`]). Usage is kept if the new limit can count
+//! it, and otherwise counts as used at the time of the change: changing limits gives no caller a fresh start.
 //!
-//! The book does not wait, does not know what a tier is, and never reads a clock.
+//! The book does not wait, does not know tiers, and never reads a clock.
 
 mod book;
 mod calendar;

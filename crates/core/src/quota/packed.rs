@@ -1,36 +1,37 @@
-//! The slices of one caller in as little room as they need.
+//! A compact encoding of one caller's sliding window.
 //!
-//! Of a million callers most have been active in a handful of slices of a window, few in many. Up to six slices
-//! are kept in seven words beside the caller's other limits; only who is active in more gets a ring elsewhere.
+//! Of a million callers most are active in a handful of slices of a window, few in many. Up to six slices are stored
+//! inline in seven words beside the caller's other limits; only a caller that is active in more slices gets a
+//! separately allocated ring.
 //!
-//! The first word is the number of the newest slice. Each of the others is a slice: its age, counted from the
-//! newest, in the high six bits, its units in the rest. A word of zero is free. Where the second word has an age
-//! that no slice can have, its low bits name a ring.
+//! The first word is the number of the newest slice. Each other word is a slice: its age, counted from the newest, in
+//! the high six bits, its units in the rest. A zero word is free. If the second word holds an age that no slice can
+//! have, its low bits are the id of a ring.
 
 use super::pool::{Pool, PoolId};
 use super::ring::SliceRing;
 use super::sliding::SLICES;
 
-/// Words that one window of one caller takes.
+/// The number of words for one window of one caller.
 pub(super) const WORDS: usize = 7;
 const UNIT_BITS: u32 = 26;
 const MOST_UNITS: u32 = (1 << UNIT_BITS) - 1;
 const RING_MARK: u32 = 63;
 
-/// Units taken in one slice.
+/// Units charged in one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) number: u32,
     pub(super) units: u32,
 }
 
-/// The slices as they are kept.
+/// The slices in either representation.
 pub(super) enum Stored<'a> {
     Packed(Packed<'a>),
     Ring(&'a SliceRing),
 }
 
-/// Slices in place.
+/// Slices stored inline.
 #[derive(Clone, Copy)]
 pub(super) struct Packed<'a> {
     newest: u32,
@@ -52,7 +53,7 @@ pub(super) fn newest(words: &[u32], rings: &Pool<SliceRing>) -> Option<u32> {
     }
 }
 
-/// Adds to a slice that is the newest or newer, and moves to a ring where there is no room.
+/// Adds to the newest or a newer slice; moves to a ring if the inline words are full.
 pub(super) fn add(words: &mut [u32], rings: &mut Pool<SliceRing>, added: Slice) {
     if let Some(id) = ring_of(words) {
         return rings.get_mut(id).add(added);
@@ -77,7 +78,7 @@ pub(super) fn add(words: &mut [u32], rings: &mut Pool<SliceRing>, added: Slice) 
     words[1] = RING_MARK << UNIT_BITS | rings.add(ring).number();
 }
 
-/// Gives units back to the slice they came from, if it still counts.
+/// Refunds units to the slice they were charged to, if it still counts.
 pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, taken: Slice) {
     if let Some(id) = ring_of(words) {
         return rings.get_mut(id).give_back(taken);
@@ -91,7 +92,7 @@ pub(super) fn give_back(words: &mut [u32], rings: &mut Pool<SliceRing>, taken: S
     }
 }
 
-/// Moves out of a ring whose live slices fit in place.
+/// Moves from a ring back to the inline words if its live slices fit.
 pub(super) fn shrink(words: &mut [u32], rings: &mut Pool<SliceRing>, present: u32) {
     let Some(id) = ring_of(words) else { return };
     let mut packed = [0; WORDS];
@@ -109,7 +110,7 @@ pub(super) fn shrink(words: &mut [u32], rings: &mut Pool<SliceRing>, present: u3
     words.copy_from_slice(&packed);
 }
 
-/// Gives a ring back that nobody will ask for again.
+/// Frees the ring of a record that will not be read again.
 pub(super) fn release(words: &[u32], rings: &mut Pool<SliceRing>) {
     if let Some(id) = ring_of(words) {
         rings.remove(id);
@@ -128,7 +129,7 @@ impl Packed<'_> {
         live.map(|slice| u64::from(units(*slice))).sum()
     }
 
-    /// The slices that count at present, in no order.
+    /// The slices that count at present, in no particular order.
     pub(super) fn live(&self, present: u32) -> impl Iterator<Item = Slice> {
         let (newest, passed) = (self.newest, present.wrapping_sub(self.newest));
         let live = self
@@ -138,19 +139,19 @@ impl Packed<'_> {
         live.map(move |slice| Slice { number: newest.wrapping_sub(age(*slice)), units: units(*slice) })
     }
 
-    /// The same, oldest first.
+    /// Like `live`, oldest first.
     pub(super) fn oldest_first(&self, present: u32) -> impl Iterator<Item = Slice> {
         let mut sorted = [Slice::default(); WORDS - 1];
         for (place, slice) in sorted.iter_mut().zip(self.live(present)) {
             *place = slice;
         }
-        // What is free sorts as if it were oldest, and frees nothing.
+        // Free words sort before all slices and are filtered out.
         sorted.sort_unstable_by_key(|slice| std::cmp::Reverse(present.wrapping_sub(slice.number)));
         sorted.into_iter().filter(|slice| slice.units > 0)
     }
 }
 
-/// Makes `present` the newest: every slice ages, and what no longer counts is freed.
+/// Makes `present` the newest slice: ages all slices and frees those that no longer count.
 fn grow_older(words: &mut [u32], present: u32) {
     let passed = present.wrapping_sub(words[0]);
     if passed == 0 {
@@ -237,7 +238,7 @@ mod tests {
         give_back(&mut words, &mut rings, Slice { number: 109, units: 1 });
         give_back(&mut words, &mut rings, Slice { number: 103, units: 1 });
         assert_eq!(used(&words, &rings, 164), 11);
-        // The ring is used again.
+        // The freed ring is reused.
         let (mut other, id) = ([0; WORDS], rings.add(SliceRing::default()));
         assert_eq!(id.number(), 0);
         take(&mut other, &mut rings, 1, 1);

@@ -1,14 +1,14 @@
-//! Room for what does not fit in place.
+//! A slab allocator for windows that do not fit inline.
 
-/// Items that lie together. Pages never move, so growing costs one page and no copying.
+/// Items per page. Pages never move, so growing costs one page and no copying.
 const PAGE: u32 = 64;
 
-/// An item in a [`Pool`].
+/// The id of an item in a [`Pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PoolId(u32);
 
 impl PoolId {
-    /// Its number, to be kept in a word among others.
+    /// The id as a number, to be stored in a word.
     pub(super) fn number(self) -> u32 {
         self.0
     }
@@ -18,7 +18,7 @@ impl PoolId {
     }
 }
 
-/// A store that hands out numbers. Freed items are used again, so a steady crowd allocates nothing.
+/// A slab of items with numeric ids. Freed items are reused, so a constant number of callers allocates nothing.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
     pages: Vec<Box<[T]>>,

@@ -1,35 +1,36 @@
-//! A smoothed rate, by the generic cell rate algorithm.
+//! A smoothed rate, by the generic cell rate algorithm (GCRA).
 //!
-//! One number per caller: the moment at which all that was admitted so far would have been used up at the even
-//! rate. A request fits as long as that moment lies no further ahead than the burst allows.
+//! It needs one number per caller, the theoretical arrival time: the time at which everything admitted so far will have
+//! drained at the steady rate. A request fits if that time would lie no further ahead than the burst allows.
 
 use super::rule::{Check, QuotaKind};
 use crate::setting::{SettingError, at_least_one, positive};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
-/// So many units in so long, and so many at once.
+/// `limit` units per period, at most `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateRule {
-    /// The time one unit takes at the even rate. Rounded up, so that the rate is never above what was asked.
+    /// The emission interval: the time one unit takes at the steady rate. Rounded up, so that the rate never exceeds
+    /// the configured one.
     unit_nanos: u64,
-    /// The period in which the rate was written.
+    /// The period in which the rate was configured.
     per_nanos: u64,
     burst: u32,
 }
 
-/// From the time that one unit took to the time that it takes now.
+/// Converts a backlog to another emission interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateScale {
     from: u64,
     to: u64,
 }
 
-/// The moment by which all that was admitted is used up at the even rate.
+/// The theoretical arrival time: when everything admitted so far will have drained at the steady rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Backlog(u64);
 
-/// Words that a backlog takes in a caller's record.
+/// The number of words in a caller's record.
 pub(super) const WORDS: usize = 2;
 
 impl Backlog {
@@ -37,7 +38,7 @@ impl Backlog {
         Self(u64::from(words[1]) << 32 | u64::from(words[0]))
     }
 
-    /// How far it lies ahead of this moment.
+    /// How far the backlog lies ahead of `now`, in nanoseconds.
     pub(super) const fn owed(self, now: Timestamp) -> u64 {
         self.0.saturating_sub(now.as_nanos())
     }
@@ -67,7 +68,7 @@ impl RateRule {
         Ok(Self { unit_nanos, per_nanos: nanos(per), burst })
     }
 
-    /// Of one unit, and of the period.
+    /// The emission interval and the period.
     pub(super) const fn nanos(&self) -> [u64; 2] {
         [self.unit_nanos, self.per_nanos]
     }
@@ -81,12 +82,12 @@ impl RateRule {
         Ok(Self { unit_nanos, per_nanos, burst })
     }
 
-    /// The moment by which units that are taken now will have been used up if they are the first to be.
+    /// When units charged now will have drained, if they are the first to drain.
     pub(super) const fn used_up_at(&self, now: Timestamp, units: u32) -> u64 {
         now.as_nanos().saturating_add(self.unit_nanos.saturating_mul(units as u64))
     }
 
-    /// Adds what is still owed at this moment.
+    /// Adds a backlog that is still outstanding at `now`.
     pub(super) fn owe(backlog: &mut Backlog, owed: u64, now: Timestamp) {
         if owed > 0 {
             backlog.0 = backlog.0.max(now.as_nanos()).saturating_add(owed);
@@ -108,7 +109,7 @@ impl RateRule {
         let full = self.unit_nanos * u64::from(self.burst);
         let before = backlog.0.saturating_sub(now.as_nanos());
         let after = before.saturating_add(self.unit_nanos * u64::from(units));
-        // Taking nothing always fits, even in debt.
+        // A cost of nothing always fits, even in debt.
         if after > full && units > 0 {
             let remaining = self.units(full.saturating_sub(before));
             return Check::Wait { wait: Duration::from_nanos(after - full), remaining };
@@ -116,8 +117,8 @@ impl RateRule {
         Check::Fits { remaining: self.units(full.saturating_sub(after)) }
     }
 
-    /// Takes units whether they fit or not, and returns the moment by which they will have been used up at the even
-    /// rate if they are the first to be.
+    /// Charges units whether they fit or not. Returns when they will have drained at the steady rate if they are the
+    /// first to drain.
     pub(super) fn take(&self, backlog: &mut Backlog, now: Timestamp, units: u32) -> u64 {
         let start = backlog.0.max(now.as_nanos());
         let taken = self.unit_nanos.saturating_mul(u64::from(units));
@@ -125,9 +126,9 @@ impl RateRule {
         now.as_nanos().saturating_add(taken)
     }
 
-    /// Gives units back, less what the even rate may meanwhile have given back by itself. Which of several
-    /// reservations it has worked off nobody can say; taking each for the first is on the safe side, and otherwise
-    /// refunds would lend units twice.
+    /// Refunds units, less what may have drained already. Which of several reservations has drained cannot be known.
+    /// Each refund assumes that its own drained first: the safe side, because otherwise refunds could return the same
+    /// units twice.
     pub(super) fn give_back(&self, backlog: &mut Backlog, used_up_at: u64, units: u32, now: Timestamp) {
         let still_owed = used_up_at.saturating_sub(now.as_nanos());
         let refund = self.unit_nanos.saturating_mul(u64::from(units)).min(still_owed);
@@ -138,14 +139,14 @@ impl RateRule {
         self.per_nanos == other.per_nanos
     }
 
-    /// How to go on from a rate of the same period that was faster or slower; `None` if it was neither, or of another
-    /// period.
+    /// The conversion from a faster or slower rate with the same period; `None` if the rate is equal or the period
+    /// differs.
     pub(super) fn scale_from(&self, before: &Self) -> Option<RateScale> {
         let is_other = self.has_period_of(before) && self.unit_nanos != before.unit_nanos;
         is_other.then_some(RateScale { from: before.unit_nanos, to: self.unit_nanos })
     }
 
-    /// Units that have not been worked off at this moment; one that is worked off in part counts.
+    /// Units that have not drained at this time; a partly drained unit counts.
     pub(super) fn used(&self, backlog: Backlog, now: Timestamp) -> u32 {
         let owed = backlog.0.saturating_sub(now.as_nanos());
         u32::try_from(owed.div_ceil(self.unit_nanos)).unwrap_or(u32::MAX)
@@ -161,12 +162,13 @@ impl RateRule {
 }
 
 impl RateScale {
-    /// As many units as before.
+    /// The same number of units under the new rate.
     pub(super) fn backlog(self, backlog: Backlog, now: Timestamp) -> Backlog {
         Backlog(self.scaled(backlog.0, now, u128::div_ceil))
     }
 
-    /// The moment by which a reservation's units are used up. Earlier is the careful side: less is given back.
+    /// When a reservation's units will have drained. Rounded down: an earlier time refunds less, which is the safe
+    /// side.
     pub(super) fn moment(self, moment: u64, now: Timestamp) -> u64 {
         self.scaled(moment, now, |owed, from| owed / from)
     }

@@ -1,16 +1,16 @@
-//! All slices of a window, for who is active in many.
+//! A window with one counter per slice, for callers that are active in many slices.
 
 use super::packed::Slice;
 use super::sliding::SLICES;
 
-/// A power of two, so that neighbours stay apart where slice numbers wrap around.
+/// A power of two, so that adjacent slices stay in distinct positions when slice numbers wrap around.
 const PLACES: u32 = 64;
 
-/// A place for every slice that counts, and their sum.
+/// A counter for every slice that counts, and their sum.
 #[derive(Clone, Debug)]
 pub(crate) struct SliceRing {
     newest: u32,
-    /// The sum of all places, whether they still count or not.
+    /// The sum of all counters, including slices that have expired.
     total: u64,
     units: [u32; PLACES as usize],
 }
@@ -22,7 +22,7 @@ impl Default for SliceRing {
 }
 
 impl SliceRing {
-    /// A ring that holds these slices, the newest of which is `newest`.
+    /// Creates a ring with these slices; `newest` is the number of the newest.
     pub(super) fn of(slices: impl Iterator<Item = Slice>, newest: u32) -> Self {
         let mut ring = Self { newest, ..Self::default() };
         for slice in slices {
@@ -37,7 +37,8 @@ impl SliceRing {
         (self.total > 0).then_some(self.newest)
     }
 
-    /// The sum of the slices that count at present: all, less those that have left since the newest was taken.
+    /// The sum of the slices that count at present: the total less those that have expired since the newest was
+    /// charged.
     pub(super) fn used(&self, present: u32) -> u64 {
         let left = present.wrapping_sub(self.newest).min(SLICES);
         let oldest = self.newest.wrapping_sub(SLICES - 1);
@@ -52,7 +53,7 @@ impl SliceRing {
         numbers.map(|number| Slice { number, units: self.units[place(number)] })
     }
 
-    /// Adds to a slice that is the newest or newer, and forgets what no longer counts.
+    /// Adds to the newest or a newer slice, and clears expired slices.
     pub(super) fn add(&mut self, slice: Slice) {
         let steps = slice.number.wrapping_sub(self.newest).min(PLACES);
         for back in 0..steps {
@@ -60,7 +61,7 @@ impl SliceRing {
             self.total -= u64::from(*forgotten);
             *forgotten = 0;
         }
-        // Those between the 61 that count and the 64 there is room for.
+        // The positions between the 61 slices that count and the ring's 64.
         for beyond in SLICES..PLACES {
             let forgotten = &mut self.units[place(slice.number.wrapping_sub(beyond))];
             self.total -= u64::from(*forgotten);

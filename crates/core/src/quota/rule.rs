@@ -1,4 +1,4 @@
-//! One limit: its rule, and what a caller has used of it.
+//! One limit: its rule, and the encoding of a caller's usage.
 
 use super::calendar::{self, CalendarPeriod, CalendarRule, PeriodUse};
 use super::decision::Cost;
@@ -13,7 +13,7 @@ use crate::time::Now;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a limit counts.
+/// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Requests.
@@ -22,7 +22,7 @@ pub enum Unit {
     Token,
 }
 
-/// One limit.
+/// One rate limit.
 ///
 /// ```
 /// use seawall_core::quota::{Quota, Unit};
@@ -47,28 +47,28 @@ enum Rule {
     Calendar(CalendarRule),
 }
 
-/// What kind of limit it is, with the numbers that another book of the same limits needs.
+/// The kind of a limit, with the numbers that another store needs to enforce the same limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaKind {
-    /// An even rate.
+    /// A smoothed rate (GCRA).
     Rate {
-        /// The time one unit takes.
+        /// The emission interval: the time one unit takes at the steady rate.
         unit: Duration,
-        /// How many may come at once.
+        /// The most units admitted at once.
         burst: u32,
     },
-    /// So many in any period.
+    /// A limit over a sliding window.
     Sliding {
-        /// A sixtieth of the period. The sum runs over sixty-one of them.
+        /// The length of a slice, a sixtieth of the period. The sum covers sixty-one slices.
         slice: Duration,
-        /// How many, the burst included.
+        /// The most units in any window, burst included.
         limit: u32,
     },
-    /// So many in each day or month.
+    /// A limit per calendar day or month.
     Calendar {
-        /// Which.
+        /// The calendar period.
         period: CalendarPeriod,
-        /// How many.
+        /// The most units in one period.
         limit: u32,
     },
 }
@@ -76,21 +76,21 @@ pub enum QuotaKind {
 /// Whether units fit under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// They do, and this many would be left.
+    /// They fit; `remaining` would be left.
     Fits { remaining: u32 },
-    /// They will, after this wait; this many are left now.
+    /// They will fit after `wait`; `remaining` are left now.
     Wait { wait: Duration, remaining: u32 },
-    /// They never will: the limit itself is smaller.
+    /// They can never fit: they exceed the capacity.
     Never { capacity: u32 },
 }
 
 impl Quota {
-    /// An even rate of `limit` units per `per`, of which up to `burst` may come at once.
+    /// A steady rate of `limit` units per `per`, of which up to `burst` may arrive at once.
     pub fn rate(name: &str, unit: Unit, limit: u32, per: Duration, burst: u32) -> Result<Self, SettingError> {
         Ok(Self::new(name, unit, Rule::Rate(RateRule::new(limit, per, burst)?)))
     }
 
-    /// At most `limit + burst` units in any period of length `per`, wherever it begins.
+    /// At most `limit + burst` units in any window of length `per`, wherever it begins.
     pub fn sliding(
         name: &str,
         unit: Unit,
@@ -116,19 +116,19 @@ impl Quota {
         Self { name: name.into(), unit, rule }
     }
 
-    /// The name in answers, logs and settings.
+    /// The name in responses, logs and settings.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it counts.
+    /// The unit that it counts.
     #[must_use]
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// What kind of limit it is.
+    /// The kind of limit, with its numbers.
     #[must_use]
     pub const fn kind(&self) -> QuotaKind {
         match &self.rule {
@@ -138,7 +138,7 @@ impl Quota {
         }
     }
 
-    /// The most that can ever be taken at once.
+    /// The most units that can be charged at once.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         match &self.rule {
@@ -148,7 +148,7 @@ impl Quota {
         }
     }
 
-    /// Words that a caller's use of this limit takes in its record. All zero is nothing used.
+    /// The number of words for this limit in a caller's record. All zero means nothing used.
     pub(super) fn words(&self) -> usize {
         match &self.rule {
             Rule::Rate(_) => rate::WORDS,
@@ -166,7 +166,7 @@ impl Quota {
         }
     }
 
-    /// Takes units whether they fit or not. The mark that comes back says where they were taken from.
+    /// Charges units whether they fit or not. The returned mark records where they were charged.
     pub(super) fn take(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now, cost: Cost) -> u64 {
         self.take_units(words, rings, now, cost.units(self.unit))
     }
@@ -179,7 +179,7 @@ impl Quota {
         }
     }
 
-    /// Corrects what was taken at `mark` from `reserved` to `actual`. Without a mark nothing can be given back.
+    /// Corrects a charge at `mark` from `reserved` to `actual`. Without a mark nothing can be refunded.
     pub(super) fn settle(
         &self,
         words: &mut [u32],
@@ -226,7 +226,7 @@ impl Quota {
         }
     }
 
-    /// Gives back room that a caller who has calmed down no longer needs.
+    /// Frees memory that a caller no longer needs because it has become less active.
     pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Now) {
         if let Rule::Sliding(rule) = &self.rule {
             rule.compact(words, rings, now.monotonic);
@@ -234,7 +234,7 @@ impl Quota {
     }
 }
 
-/// A limit and its counts as plain numbers, and back.
+/// Serialization of a limit and its counts.
 impl Quota {
     pub(super) fn saved(&self) -> SavedQuota {
         let (kind, nanos, most) = match &self.rule {
@@ -260,7 +260,7 @@ impl Quota {
         Ok(Self::new(name, *unit, rule))
     }
 
-    /// Where units are that were taken at this moment.
+    /// The mark of units that were charged at this time.
     pub(super) fn mark_at(&self, at: Now, cost: Cost) -> u64 {
         match &self.rule {
             Rule::Rate(rule) => rule.used_up_at(at.monotonic, cost.units(self.unit)),
@@ -280,7 +280,8 @@ impl Quota {
         }
     }
 
-    /// Charges the first of these numbers; those behind them are of other limits. None if they are not of this one.
+    /// Restores this limit's counts from the front of `numbers` and returns the rest, which belongs to other limits.
+    /// `None` if the numbers do not fit this kind of limit.
     pub(super) fn restore<'a>(
         &self,
         words: &mut [u32],
@@ -309,21 +310,21 @@ impl Quota {
     }
 }
 
-/// How what was used of one limit goes on under another of the same name.
+/// How the counts of a limit continue under another limit with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carry {
-    /// As it is.
+    /// Unchanged.
     Kept,
-    /// As many units, each of which takes another time at the even rate.
+    /// The same number of units, with another emission interval.
     Rescaled { scale: RateScale },
-    /// As if it were used at the change.
+    /// As if used at the time of the change.
     AsCurrent,
-    /// Not at all.
+    /// Discarded.
     Nothing,
 }
 
 impl Carry {
-    /// Where the units of a reservation are now that were taken at `mark`, if they are where they were.
+    /// The new mark of a reservation charged at `mark`; `None` if the counts were not kept.
     pub(super) fn mark(self, mark: u64, at: Now) -> Option<u64> {
         match self {
             Self::Kept => Some(mark),
@@ -333,7 +334,7 @@ impl Carry {
     }
 }
 
-/// How a limit takes the place of another.
+/// Replacing one limit by another.
 impl Quota {
     pub(super) fn carry(&self, before: &Self) -> Carry {
         if self.unit != before.unit {
@@ -351,7 +352,7 @@ impl Quota {
         if is_same { Carry::Kept } else { Carry::AsCurrent }
     }
 
-    /// Writes what a caller has used of `before` into the empty words of this limit.
+    /// Writes a caller's usage under `before` into the empty words of this limit.
     pub(super) fn carry_words(
         &self,
         words: &mut [u32],
@@ -371,7 +372,7 @@ impl Quota {
         }
     }
 
-    /// Units that count at this moment.
+    /// Units that count at this time.
     fn used(&self, words: &[u32], rings: &Pool<SliceRing>, now: Now) -> u32 {
         match &self.rule {
             Rule::Rate(rule) => rule.used(Backlog::read(words), now.monotonic),
@@ -380,7 +381,7 @@ impl Quota {
         }
     }
 
-    /// Gives back all room that words which nobody will read again hold elsewhere.
+    /// Frees what words that will not be read again hold outside the record.
     pub(super) fn release(&self, words: &[u32], rings: &mut Pool<SliceRing>) {
         if let Rule::Sliding(_) = &self.rule {
             packed::release(words, rings);
@@ -402,7 +403,7 @@ fn change_period<T>(words: &mut [u32], step: impl FnOnce(&mut PeriodUse) -> T) -
     answer
 }
 
-/// The limits that apply to every key of one group: a tier's callers, guests by address, everybody.
+/// The limits that apply to every key of one group: a tier's callers, guests by address, or all requests globally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaGroup {
     name: Box<str>,
@@ -410,10 +411,10 @@ pub struct QuotaGroup {
 }
 
 impl QuotaGroup {
-    /// The most limits one group may have.
+    /// The maximum number of limits in one group.
     pub const MOST_QUOTAS: usize = 8;
 
-    /// A group with at least one limit, each with a name of its own.
+    /// Creates a group with at least one limit and distinct limit names.
     pub fn new(name: &str, quotas: Vec<Quota>) -> Result<Self, SettingError> {
         if quotas.is_empty() {
             return Err(SettingError::new("quotas", format!("group {name} has no limit")));
@@ -440,7 +441,7 @@ impl QuotaGroup {
         &self.name
     }
 
-    /// Its limits.
+    /// The limits of the group.
     #[must_use]
     pub fn quotas(&self) -> &[Quota] {
         &self.quotas

@@ -1,24 +1,25 @@
-//! The limits of a group that are in force, and how they came from those before.
+//! The limits of a group in force, and how they derive from earlier ones.
 //!
-//! Limits may change while requests are under way. What callers have used, and what reservations say they took, is then
-//! carried over, limit by limit. A limit that only got other numbers keeps its counts; what cannot be counted the new way
-//! counts as used at the change. Nothing here is ever generous: what nobody can tell any more is not given back.
+//! Limits can change while requests are in flight. Usage and the marks of reservations are then carried over, limit by
+//! limit. A limit whose numbers changed keeps its counts; usage that cannot be counted the new way counts as used at
+//! the time of the change. All conversions err against the caller: units whose origin is no longer known are not
+//! refunded.
 
 use super::rule::{Carry, Quota, QuotaGroup};
 use crate::time::Now;
 use arrayvec::ArrayVec;
 use std::sync::Arc;
 
-/// How many changes a reservation may outlive and still be refunded. Calls last minutes, and operators are slower.
+/// How many changes a reservation may survive and still be refunded. Calls last minutes; operators change limits less
+/// often.
 const REMEMBERED: usize = 16;
-/// The words of a record before the first limit's.
+/// The number of words in a record before the first limit.
 pub(super) const KEY_WORDS: usize = 2;
 
-/// One limit of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
     pub(super) quota: Quota,
-    /// A number that its name has for as long as the book lives.
+    /// The number of its name, fixed for the book's lifetime.
     pub(super) number: usize,
 }
 
@@ -26,18 +27,18 @@ pub(super) struct Limit {
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) limits: Box<[Limit]>,
-    /// Words of one caller's record.
+    /// The number of words in one caller's record.
     pub(super) words: usize,
-    /// Of two that a group has had, the later one's is higher.
+    /// Increases with every change of a group.
     pub(super) version: u32,
     /// The latest changes, oldest first.
     past: Vec<Step>,
 }
 
-/// Where a reservation's units were taken from, limit by limit. `None` where nobody can tell any more.
+/// Where a reservation's units were charged, limit by limit; `None` if no longer known.
 pub(super) type Marks = ArrayVec<Option<u64>, { QuotaGroup::MOST_QUOTAS }>;
 
-/// What one change did with the limits before it.
+/// What one change did to the limits before it.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     from: u32,
@@ -45,17 +46,17 @@ pub(super) struct Step {
     origins: Arc<[Origin]>,
 }
 
-/// What a limit has from before: the place of the former one, and how its counts go on.
+/// The position of a limit's predecessor, and how its counts continue.
 pub(super) type Origin = Option<(usize, Carry)>;
 
 impl Rules {
-    /// Limits of a group that was not there before.
+    /// The limits of a new group.
     pub(super) fn new(limits: Box<[Limit]>, version: u32) -> Self {
         let words = KEY_WORDS + limits.iter().map(|limit| limit.quota.words()).sum::<usize>();
         Self { limits, words, version, past: Vec::new() }
     }
 
-    /// Limits that take the place of others.
+    /// The limits that replace `before`.
     pub(super) fn after(before: &Self, limits: Box<[Limit]>, version: u32, at: Now) -> Self {
         let origins = limits.iter().map(|limit| before.origin(limit)).collect();
         let mut rules = Self::new(limits, version);
@@ -70,19 +71,19 @@ impl Rules {
         Some((place, limit.quota.carry(&self.limits[place].quota)))
     }
 
-    /// The part of a record that is of the limit at this place.
+    /// The words of the limit at this position in a record.
     pub(super) fn words_of<'a>(&self, record: &'a [u32], place: usize) -> &'a [u32] {
         let words = |limit: &Limit| limit.quota.words();
         let from = KEY_WORDS + self.limits[..place].iter().map(words).sum::<usize>();
         &record[from..from + words(&self.limits[place])]
     }
 
-    /// Where the limits came from, if this is what took the place of `before`.
+    /// The origins of the limits, if these rules directly replaced `before`.
     pub(super) fn origins_in(&self, before: &Self) -> Option<&[Origin]> {
         self.past.last().filter(|step| step.from == before.version).map(|step| &*step.origins)
     }
 
-    /// What a reservation made under rules of this version took from each of the present limits.
+    /// Translates the marks of a reservation made under this version to the current limits.
     pub(super) fn marks_since(&self, version: u32, marks: &[u64]) -> Marks {
         let mut present: Marks = marks.iter().copied().map(Some).take(QuotaGroup::MOST_QUOTAS).collect();
         if version == self.version {

@@ -1,8 +1,8 @@
-//! What everybody has used, as plain numbers, and back.
+//! Saving and restoring quota usage.
 //!
-//! A book that outlives its process is written down limit by limit and read again by another one, whose clock may have
-//! another origin: moments are told by the calendar. What was used is read back at the latest moment at which it may have
-//! been used, so that reading never gives anybody room earlier; a slice may count for one slice longer.
+//! A book that outlives its process is saved limit by limit and restored by another process, whose monotonic clock may
+//! have another origin, so times are converted through UTC. Usage is restored at the latest time at which it can have
+//! happened: a restore never frees units early, and a slice may count for one slice longer.
 
 use super::book::QuotaBook;
 use super::decision::{Cost, GroupId, QuotaKey, Scope};
@@ -15,45 +15,46 @@ use super::sliding::{SLICES, SlidingRule};
 use crate::setting::SettingError;
 use crate::time::{Now, Timestamp, UtcTime};
 
-/// A limit as plain numbers. What they mean depends on the kind.
+/// A limit as plain numbers; their meaning depends on the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedQuota {
-    /// Its name.
+    /// The limit's name.
     pub name: String,
-    /// What it counts.
+    /// The unit that it counts.
     pub unit: Unit,
-    /// 0 for a rate, 1 for a sliding period, 2 for a day, 3 for a month.
+    /// 0 for a rate, 1 for a sliding window, 2 for a day, 3 for a month.
     pub kind: u8,
-    /// Nanoseconds of a unit and of the period; of a slice; nothing.
+    /// In nanoseconds: the emission interval and the period of a rate; the slice of a window; unused for a calendar
+    /// limit.
     pub nanos: [u64; 2],
-    /// The most at once.
+    /// The most units at once.
     pub most: u32,
 }
 
 /// A group as plain numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedGroup {
-    /// Its name.
+    /// The group's name.
     pub name: String,
-    /// Its limits.
+    /// The limits of the group.
     pub quotas: Vec<SavedQuota>,
 }
 
 impl SavedGroup {
-    /// These limits.
+    /// Saves the limits of a group.
     #[must_use]
     pub fn of(group: &QuotaGroup) -> Self {
         Self { name: group.name().to_owned(), quotas: group.quotas().iter().map(Quota::saved).collect() }
     }
 
-    /// The limits that these numbers are of. Refuses those that no limit has.
+    /// Restores the limits. Fails on numbers that no limit can have.
     pub fn group(&self) -> Result<QuotaGroup, SettingError> {
         let quotas: Result<_, _> = self.quotas.iter().map(Quota::of_saved).collect();
         QuotaGroup::new(&self.name, quotas?)
     }
 }
 
-/// The name of a group as a number that is the same in every process.
+/// A hash of the group's name that is the same in every process.
 #[must_use]
 pub fn group_tag(name: &str) -> u64 {
     // FNV-1a.
@@ -68,14 +69,14 @@ impl QuotaBook {
         self.groups.get(group).map(|group| group.tag)
     }
 
-    /// The group of this tag.
+    /// The group with this tag.
     #[must_use]
     pub fn tagged(&self, tag: u64) -> Option<GroupId> {
         let place = self.groups.iter().position(|group| group.tag == tag)?;
         u16::try_from(place).ok().map(GroupId::at)
     }
 
-    /// Charges what was admitted at this moment, whether there is room for it or not. A group that is gone counts nothing.
+    /// Charges what was admitted at `at`, whether it fits or not. Has no effect on a group that was removed.
     pub fn charge(&self, scope: Scope, cost: Cost, at: Now) {
         self.with_shard(scope, |shard, hash, rehash| {
             let slot = shard.find(hash, scope.key).or_else(|| shard.insert(hash, scope.key, rehash));
@@ -85,7 +86,7 @@ impl QuotaBook {
         });
     }
 
-    /// Corrects what was [charged](Self::charge) at this moment, as [`settle`](Self::settle) does.
+    /// Corrects what was [charged](Self::charge) at `charged_at`, as [`settle`](Self::settle) does.
     pub fn correct(&self, scope: Scope, charged_at: Now, (reserved, actual): (Cost, Cost), now: Now) {
         self.with_shard(scope, |shard, hash, rehash| {
             let is_beyond = actual.requests > reserved.requests || actual.tokens > reserved.tokens;
@@ -97,8 +98,9 @@ impl QuotaBook {
         });
     }
 
-    /// Hands over every caller of a group who has something left in a window, with the numbers of its limits: what of a
-    /// rate is still owed; how many slices count, and the age and units of each; a period and its units.
+    /// Calls `each` for every caller of a group with usage in some window. The numbers are, limit by limit: the
+    /// outstanding backlog of a rate; the count of live slices of a window, then age and units of each; the period and
+    /// units of a calendar limit.
     pub fn each_use(&self, group: GroupId, now: Now, mut each: impl FnMut(QuotaKey, &[u64])) {
         let Some(group) = self.groups.get(group) else { return };
         let mut numbers = Vec::new();
@@ -111,8 +113,8 @@ impl QuotaBook {
         }
     }
 
-    /// Charges what a caller had used at the moment `saved`, as [`each_use`](Self::each_use) has told it. Whether the
-    /// numbers were of this group's limits; if not, some of them may have been charged.
+    /// Charges a caller's usage as of `saved`, in the format of [`each_use`](Self::each_use). Returns whether the
+    /// numbers matched the group's limits; if not, some of them may have been charged.
     pub fn restore(&self, scope: Scope, numbers: &[u64], saved: Now, now: Now) -> bool {
         let clock = Clocks { saved, now };
         let mut is_whole = false;
@@ -126,7 +128,7 @@ impl QuotaBook {
     }
 }
 
-/// Two processes' clocks: when something was written down, and when it is read again.
+/// The clocks at the time of saving and at the time of restoring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
     saved: Now,
@@ -134,8 +136,8 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// What the present clock showed when the former one showed this. What lies ahead, because the calendar was set back,
-    /// was just now.
+    /// Converts a time of the former process to the current monotonic clock. A time in the future, after UTC was set
+    /// back, becomes now.
     fn present(self, former: Timestamp) -> Timestamp {
         let back = self.saved.monotonic - former;
         let then = UtcTime::from_nanos(
@@ -148,7 +150,7 @@ impl Clocks {
     }
 }
 
-/// The numbers of a rate.
+/// Saves a rate's usage.
 pub(super) fn save_rate(backlog: Backlog, now: Timestamp, numbers: &mut Vec<u64>) {
     numbers.push(backlog.owed(now));
 }
@@ -183,7 +185,7 @@ impl SlidingRule {
         numbers[count] = (numbers.len() - count - 1) as u64 / 2;
     }
 
-    /// Charges slices, the oldest first. Whether they were slices.
+    /// Charges the slices, oldest first. Returns whether the numbers are valid slices.
     pub(super) fn restore(
         &self,
         words: &mut [u32],
@@ -196,7 +198,7 @@ impl SlidingRule {
             let [age, units] = *pair else { return false };
             let (Ok(units), true) = (u32::try_from(units), age < u64::from(SLICES)) else { return false };
             let saved = clock.saved.monotonic.as_nanos();
-            // The last moment of its slice, unless that was still going on.
+            // The last instant of the slice, or the time of saving if the slice was still current.
             let end = (saved / length + 1).saturating_mul(length).saturating_sub(age.saturating_mul(length));
             let last = Timestamp::from_nanos(end.saturating_sub(1).min(saved));
             let at = clock.present(last);

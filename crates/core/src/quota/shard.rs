@@ -1,7 +1,7 @@
-//! The callers of one group whose keys fall into one shard.
+//! The callers of one group whose keys hash to one shard.
 //!
-//! A caller is one record of words that lie together: its key, then what it has used of each limit in turn.
-//! Deciding among a million callers is mostly waiting for memory, so what is read together is kept together.
+//! A caller is one contiguous record of words: its key, then its usage of each limit in turn. A decision among a
+//! million callers is bound by cache misses, so data that is read together is stored together.
 
 use super::decision::{Cost, QuotaKey};
 use super::index::{Slot, SlotIndex};
@@ -13,13 +13,13 @@ use super::saving::Clocks;
 use crate::time::Now;
 use std::sync::Arc;
 
-/// Records that lie together. Pages never move, so growing costs one page and no copying.
+/// Records per page. Pages never move, so growing costs one page and no copying.
 const PAGE: u32 = 128;
 
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// Under the same lock as the records, so that a decision never reads records by other rules than they were
-    /// written by. None in a group that is gone.
+    /// Under the same lock as the records, so that records are never read with other rules than they were written with.
+    /// `None` in a group that was removed.
     rules: Option<Arc<Rules>>,
     index: SlotIndex,
     records: Records,
@@ -60,7 +60,7 @@ impl Shard {
         Self { rules, index, records, free: Vec::new(), used_slots: 0, rings }
     }
 
-    /// The rules in force; none if the group is gone.
+    /// The rules in force; `None` if the group was removed.
     pub(super) fn rules(&self) -> Option<&Rules> {
         self.rules.as_deref()
     }
@@ -78,7 +78,7 @@ impl Shard {
         self.index.find(hash, |slot| self.records.key(slot, words) == key)
     }
 
-    /// A slot for a key that has none, with nothing used; none if there is no room for one more.
+    /// A slot for a key that has none, with nothing used; `None` if the shard is full.
     pub(super) fn insert(
         &mut self,
         hash: u64,
@@ -108,7 +108,7 @@ impl Shard {
         Some(slot)
     }
 
-    /// Asks every limit of a caller in turn; of one who is not known, nothing has been used.
+    /// Checks every limit of a caller in turn. An unknown caller has used nothing.
     pub(super) fn check(
         &self,
         slot: Option<Slot>,
@@ -133,7 +133,7 @@ impl Shard {
         for_each_limit(record, &rules.limits, |quota, words| mark(quota.take(words, rings, now, cost)));
     }
 
-    /// Corrects what a reservation took, which was made under rules of this version and has these marks.
+    /// Corrects a reservation that was made under rules of this version and has these marks.
     pub(super) fn settle(
         &mut self,
         slot: Slot,
@@ -149,7 +149,7 @@ impl Shard {
         });
     }
 
-    /// Corrects what was charged at this moment under any rules: where it was taken from is told by the present ones.
+    /// Corrects a charge made at `charged_at` under any rules: its marks are computed with the current rules.
     pub(super) fn correct(&mut self, slot: Slot, charged_at: Now, change: (Cost, Cost), now: Now) {
         let Self { rules: Some(rules), records, rings, .. } = self else { return };
         let record = records.record_mut(slot, rules.words);
@@ -159,7 +159,7 @@ impl Shard {
         });
     }
 
-    /// Hands over every caller with something left in a window, and who writes its numbers.
+    /// Calls `each` for every caller with usage in some window, with a function that writes its numbers.
     pub(super) fn each_use(&self, now: Now, mut each: impl FnMut(QuotaKey, &dyn Fn(&mut Vec<u64>))) {
         let Some(rules) = self.rules() else { return };
         for slot in self.index.slots() {
@@ -177,7 +177,7 @@ impl Shard {
         }
     }
 
-    /// Charges the numbers of a caller. Whether they were of these limits.
+    /// Charges a caller's saved numbers. Returns whether they matched the limits.
     pub(super) fn restore(&mut self, slot: Slot, numbers: &[u64], clock: Clocks) -> bool {
         let Self { rules: Some(rules), records, rings, .. } = self else { return false };
         let record = records.record_mut(slot, rules.words);
@@ -188,7 +188,7 @@ impl Shard {
         rest.is_some_and(<[u64]>::is_empty)
     }
 
-    /// Forgets callers who have nothing left in any window, and takes room from those who calmed down.
+    /// Evicts callers with nothing left in any window, and frees memory of callers that became less active.
     pub(super) fn sweep(&mut self, now: Now) -> usize {
         let Self { rules: Some(rules), index, records, free, rings, .. } = self else { return 0 };
         let before = index.len();
@@ -208,7 +208,7 @@ impl Shard {
         before - index.len()
     }
 
-    /// Has other limits from now on, or none. Callers keep what they have used as far as the limits say.
+    /// Replaces the limits, or removes them. Callers keep their usage as far as the limits allow.
     pub(super) fn change(&mut self, rules: Option<&Arc<Rules>>, now: Now) {
         let origins = match (self.rules(), rules) {
             (Some(before), Some(rules)) => rules.origins_in(before),
@@ -224,13 +224,13 @@ impl Shard {
         self.rules = Some(Arc::clone(rules));
     }
 
-    /// Whether records that were written by the present rules can be read by what comes from them this way.
+    /// Whether records written under the current rules can be read under rules with these origins.
     fn has_layout(&self, origins: &[Origin]) -> bool {
         let is_same = |(place, origin): (usize, &Origin)| *origin == Some((place, Carry::Kept));
         origins.len() == self.limits().len() && origins.iter().enumerate().all(is_same)
     }
 
-    /// Writes all records anew. Every caller keeps its slot, so that the index stays as it is.
+    /// Rewrites all records. Every caller keeps its slot, so the index stays valid.
     fn carry_records(&mut self, after: &Rules, origins: &[Origin], now: Now) {
         let Self { rules: Some(before), index, records, rings, .. } = self else { return };
         let pages = records.pages.iter().map(|_| empty_page(after.words)).collect();
@@ -271,7 +271,7 @@ impl Shard {
     }
 }
 
-/// The record of somebody who is not known, as long as the longest limit needs.
+/// The record of an unknown caller, as long as the longest limit needs.
 const NOTHING_USED: [u32; 8] = [0; 8];
 
 fn empty_page(words: usize) -> Box<[u32]> {

@@ -1,8 +1,8 @@
-//! A limit over any sliding period.
+//! A limit over a sliding window.
 //!
-//! The period is cut into sixty slices, and the sum runs over sixty-one: the current slice and the sixty before
-//! it. So no window of the period's length, wherever it begins, ever holds more than the limit, and a unit is
-//! released at most one slice late. Fewer slices in the sum would let twice the limit through at a slice's edge.
+//! The period is divided into sixty slices, and the sum covers sixty-one: the current slice and the sixty before it. So
+//! no window of the period's length, wherever it begins, ever holds more than the limit, and a unit is released at most
+//! one slice late. With fewer slices in the sum, twice the limit could pass at the edge of a slice.
 
 use super::packed::{self, Slice, Stored};
 use super::pool::Pool;
@@ -12,10 +12,10 @@ use crate::setting::{SettingError, at_least_one};
 use crate::time::{Timestamp, nanos};
 use std::time::Duration;
 
-/// Slices that count, the current one included.
+/// The number of slices that count, including the current one.
 pub(super) const SLICES: u32 = 61;
 
-/// How many slices a moment can lie behind before its number is taken for one that has wrapped around.
+/// How many slices a timestamp may lie behind before its number is taken to have wrapped around.
 const FURTHEST_BEHIND: u32 = 1 << 30;
 
 /// At most `limit` units in any period of sixty slices.
@@ -25,7 +25,7 @@ pub(crate) struct SlidingRule {
     limit: u32,
 }
 
-/// Where a moment lies among the slices.
+/// The slice of a timestamp and the offset into it.
 #[derive(Clone, Copy, Debug)]
 struct Present {
     slice: u32,
@@ -64,12 +64,11 @@ impl SlidingRule {
         Ok(Self { slice_nanos, limit })
     }
 
-    /// The number of the slice of a moment.
     pub(super) fn number_at(&self, at: Timestamp) -> u32 {
         self.present(at, None).slice
     }
 
-    /// The number of the slice of this moment for who has used these, which is never before the newest.
+    /// The slice of this timestamp for a caller with this usage; never before the caller's newest slice.
     pub(super) fn slice_at(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> u32 {
         self.present(now, packed::newest(words, rings)).slice
     }
@@ -88,11 +87,11 @@ impl SlidingRule {
 
     fn present(&self, now: Timestamp, newest: Option<u32>) -> Present {
         let (slice, into_slice) = (now.as_nanos() / self.slice_nanos, now.as_nanos() % self.slice_nanos);
-        // Numbers wrap after 2^32 slices and are only ever compared over 61 of them.
+        // Numbers wrap after 2^32 slices, and are only ever compared over 61 of them.
         let slice = u32::try_from(slice & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match newest {
-            // A moment from before the newest slice, read by a slower thread, belongs to the newest. Taken for a
-            // later one it would renew the whole limit.
+            // A timestamp before the newest slice, read by a slower thread, belongs to the newest slice. Taken for a
+            // later one, it would renew the whole limit.
             Some(newest) if newest.wrapping_sub(slice).wrapping_sub(1) < FURTHEST_BEHIND => {
                 Present { slice: newest, into_slice: 0 }
             }
@@ -100,7 +99,7 @@ impl SlidingRule {
         }
     }
 
-    /// Decides from the sum of the live slices and, where it must wait, from the slices, oldest first.
+    /// Decides by the sum of the live slices; for the wait, walks the slices oldest first.
     fn check<S: Iterator<Item = Slice>>(
         &self,
         present: Present,
@@ -122,7 +121,7 @@ impl SlidingRule {
                 return Check::Wait { wait: self.until_released(slice.number, present), remaining: left };
             }
         }
-        // Not reached: without any slice all of the limit is left, and the units fit into that.
+        // Unreachable: with no slices left the whole limit is free, and the units fit into that.
         Check::Wait { wait: Duration::from_nanos(self.slice_nanos * u64::from(SLICES)), remaining: left }
     }
 
@@ -137,7 +136,7 @@ impl SlidingRule {
     }
 }
 
-/// What one caller has used of a window, in the words of its record.
+/// One caller's window, encoded in the words of its record.
 impl SlidingRule {
     pub(super) fn check_words(
         &self,
@@ -156,7 +155,7 @@ impl SlidingRule {
         }
     }
 
-    /// Takes units whether they fit or not, and returns the slice they were taken from.
+    /// Charges units whether they fit or not, and returns the slice they were charged to.
     pub(super) fn take(
         &self,
         words: &mut [u32],
@@ -176,7 +175,7 @@ impl SlidingRule {
         packed::give_back(words, rings, Slice { number, units });
     }
 
-    /// Units that count at this moment.
+    /// Units that count at this time.
     pub(super) fn used(&self, words: &[u32], rings: &Pool<SliceRing>, now: Timestamp) -> u32 {
         let present = self.present(now, packed::newest(words, rings)).slice;
         let used = match packed::stored(words, rings) {
@@ -190,7 +189,7 @@ impl SlidingRule {
         self.check_words(words, rings, now, self.limit) == Check::Fits { remaining: 0 }
     }
 
-    /// Gives back room that a caller who has calmed down no longer needs.
+    /// Frees memory that a caller no longer needs because it has become less active.
     pub(super) fn compact(&self, words: &mut [u32], rings: &mut Pool<SliceRing>, now: Timestamp) {
         let present = self.present(now, packed::newest(words, rings));
         packed::shrink(words, rings, present.slice);
@@ -207,7 +206,7 @@ impl SliceRing {
         rule.check(present, self.used(present.slice), || self.live(present.slice), units)
     }
 
-    /// Takes units whether they fit or not.
+    /// Charges units whether they fit or not.
     pub(crate) fn take(&mut self, rule: &SlidingRule, now: Timestamp, units: u32) {
         let number = rule.present(now, self.newest()).slice;
         self.add(Slice { number, units });

@@ -1,48 +1,48 @@
-//! How long to wait before trying again.
+//! Exponential backoff with jitter.
 
 use crate::chance::Draw;
 use crate::setting::{Factor, SettingError, ordered, positive};
 use std::time::Duration;
 
-/// How waits are spread, so that those who failed together do not come back together.
+/// How waits are randomized, so that callers that failed together do not retry together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// Not at all. For tests and for a single caller.
+    /// No jitter. For tests and for a single caller.
     None,
-    /// Anywhere up to the exponential wait.
+    /// Full jitter: uniform between zero and the exponential wait.
     Full,
-    /// Between half of it and all of it.
+    /// Equal jitter: uniform between half of the exponential wait and all of it.
     Equal,
-    /// Between the base and three times the wait before, whatever the number of retries.
+    /// Decorrelated jitter: between the base and three times the previous wait, whatever the number of retries.
     Decorrelated,
-    /// The exponential wait times a number drawn between these two. Its bound is the cap times the higher one.
+    /// The exponential wait times a random factor. Its upper bound is the cap times `high`.
     Multiplicative {
-        /// At least this.
+        /// The lower bound of the factor.
         low: Factor,
-        /// At most this.
+        /// The upper bound of the factor.
         high: Factor,
     },
 }
 
-/// A backoff as somebody wrote it; [`BackoffOptions::check`] makes it usable.
+/// An unchecked backoff; [`BackoffOptions::check`] validates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackoffOptions {
-    /// The first wait, before it is spread.
+    /// The first wait, before jitter.
     pub base: Duration,
-    /// The longest wait, before it is multiplied.
+    /// The upper bound of the wait, before a multiplicative jitter.
     pub cap: Duration,
-    /// How waits are spread.
+    /// How waits are randomized.
     pub jitter: Jitter,
 }
 
 impl BackoffOptions {
-    /// For a person who waits: 100 ms up to 10 s, decorrelated.
+    /// For a user who is waiting: 100 ms up to 10 s, decorrelated jitter.
     #[must_use]
     pub const fn interactive() -> Self {
         Self { base: Duration::from_millis(100), cap: Duration::from_secs(10), jitter: Jitter::Decorrelated }
     }
 
-    /// For work that nobody waits for: 1 s doubling up to 60 s, times a half to one and a half.
+    /// For background work: 1 s doubling up to 60 s, times a factor between a half and one and a half.
     #[must_use]
     pub const fn background() -> Self {
         let jitter =
@@ -50,7 +50,7 @@ impl BackoffOptions {
         Self { base: Duration::from_secs(1), cap: Duration::from_secs(60), jitter }
     }
 
-    /// Refuses a backoff that would not wait or would not grow.
+    /// Validates the backoff: it must wait, and its cap must not be below its base.
     pub fn check(self) -> Result<Backoff, SettingError> {
         positive("base", self.base)?;
         ordered(("base", self.base), ("cap", self.cap))?;
@@ -63,7 +63,7 @@ impl BackoffOptions {
     }
 }
 
-/// Computes waits. Holds no state: that belongs to the request, or concurrent requests would stretch one
+/// Computes backoff waits. It has no state: that belongs to the request, or concurrent requests would lengthen one
 /// another's waits.
 ///
 /// ```
@@ -79,7 +79,7 @@ impl BackoffOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff(BackoffOptions);
 
-/// How far one request has come.
+/// The backoff state of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackoffState {
     waits: u32,

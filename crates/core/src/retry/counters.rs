@@ -1,4 +1,4 @@
-//! What all requests' tries came to.
+//! Retry counters over all requests.
 
 use super::{RetryEvent, StopReason};
 use crate::failure::FailureKind;
@@ -6,7 +6,7 @@ use crate::histogram::Histogram;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Counters that every request adds to without a lock.
+/// Lock-free counters shared by all requests.
 #[derive(Debug)]
 pub struct RetryCounters {
     attempts: AtomicU64,
@@ -15,38 +15,38 @@ pub struct RetryCounters {
     successes: AtomicU64,
     failures: AtomicU64,
     stops: [AtomicU64; StopReason::ALL.len()],
-    /// The last failure's place in [`FailureKind::ALL`], from one; zero is none.
+    /// The index of the last failure in [`FailureKind::ALL`] plus one; zero is none.
     last_failure: AtomicUsize,
     retried_for: Histogram,
 }
 
-/// The counters at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrySnapshot {
     /// Attempts made.
     pub attempts: u64,
-    /// Of these, repeated on the same target.
+    /// Attempts that were retries on the same target.
     pub retries: u64,
-    /// Of these, made on another target after the first.
+    /// Attempts that were failovers to another target.
     pub failovers: u64,
-    /// Requests that were answered.
+    /// Requests that succeeded.
     pub successes: u64,
-    /// Requests that were given up.
+    /// Requests that gave up.
     pub failures: u64,
-    /// Times a retry was not made because the breaker blocked it.
+    /// Retries that were not made because the breaker blocked them.
     pub breaker_stops: u64,
-    /// The share of requests that were answered; none before the first.
+    /// The share of requests that succeeded; `None` before the first.
     pub success_rate: Option<f64>,
-    /// Mean time from the first failure to the end, of requests that were tried more than once.
+    /// Mean time from the first failure to the end, over requests with more than one attempt.
     pub mean_retried_for: Option<Duration>,
-    /// The 99th percentile of the same, to within an eighth.
+    /// The p99 of the same, to within an eighth.
     pub p99_retried_for: Option<Duration>,
-    /// How the last failed attempt failed.
+    /// The kind of the last failed attempt.
     pub last_failure: Option<FailureKind>,
 }
 
 impl RetryCounters {
-    /// All zero.
+    /// Creates the counters at zero.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -61,7 +61,7 @@ impl RetryCounters {
         }
     }
 
-    /// Counts a failed attempt and what was decided about it.
+    /// Counts a failed attempt and the decision on it.
     pub fn attempt_failed(&self, event: &RetryEvent) {
         add(&self.attempts);
         let position = FailureKind::ALL.iter().position(|kind| *kind == event.kind);
@@ -74,7 +74,7 @@ impl RetryCounters {
         }
     }
 
-    /// Counts a request that was answered; `retried_for` is the time since its first failure, if there was one.
+    /// Counts a request that succeeded; `retried_for` is the time since its first failure, if there was one.
     pub fn request_succeeded(&self, retried_for: Option<Duration>) {
         add(&self.attempts);
         add(&self.successes);
@@ -83,18 +83,18 @@ impl RetryCounters {
         }
     }
 
-    /// Adds the time a request spent since its first failure before it was given up.
+    /// Records the time from a request's first failure until it gave up.
     pub fn request_gave_up(&self, retried_for: Duration) {
         self.retried_for.record(retried_for);
     }
 
-    /// How often a target was not tried again for this reason.
+    /// How often a retry was not made for this reason.
     #[must_use]
     pub fn stops(&self, reason: StopReason) -> u64 {
         self.stops[reason.index()].load(Ordering::Relaxed)
     }
 
-    /// All counters. Each is exact; together they may be a moment apart.
+    /// All counters. Each is exact, but they are not read atomically together.
     #[must_use]
     pub fn snapshot(&self) -> RetrySnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Whether to start a second attempt beside one that is slow to begin.
+//! Hedging: whether to start a second attempt in parallel to one that is slow to begin.
 
 use crate::credit::{Credit, CreditCosts, CreditUse, RatioOptions, RetryBudget, RetryBudgetOptions};
 use crate::pressure::Pressure;
@@ -6,14 +6,14 @@ use crate::setting::SettingError;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Hedging as somebody wrote it. Off unless switched on: a hedge costs money.
+/// Unchecked hedging settings. Off by default, because a hedge costs money.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HedgeOptions {
     /// Whether to hedge at all.
     pub enabled: bool,
-    /// Hedges per first attempts, in percent.
+    /// The hedges allowed per first attempts, in percent.
     pub extra_percent: f64,
-    /// No hedge sooner than this, however fast the target usually is.
+    /// The minimum wait before a hedge, however fast the target usually is.
     pub least_wait: Duration,
 }
 
@@ -23,42 +23,42 @@ impl Default for HedgeOptions {
     }
 }
 
-/// How things stand while an attempt is under way.
+/// The situation while an attempt is in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct HedgeSituation {
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
     /// When the attempt was started.
     pub started: Timestamp,
-    /// The 95th percentile of the time to first content on its target, where enough is known to say.
+    /// The p95 of the time to first content on its target; `None` if there is too little data.
     pub slow_start: Option<Duration>,
-    /// How hard the target struggles.
+    /// The pressure on the target.
     pub pressure: Pressure,
     /// Whether the first content has arrived.
     pub has_content: bool,
     /// Whether there is another target to hedge on.
     pub has_other_target: bool,
-    /// Whether costs or degradation call for restraint.
+    /// Whether cost control or degradation rules out extra calls.
     pub must_save: bool,
 }
 
 /// The credits of a hedge; hold them until its attempt has ended.
 #[derive(Debug)]
 pub struct HedgeCredits {
-    /// From the share that hedges may add.
+    /// From the share of extra attempts that hedges may add.
     pub share: Credit,
-    /// From the budget that retries draw on as well.
+    /// From the retry budget, which retries draw on as well.
     pub common: Credit,
 }
 
-/// The answer.
+/// The decision on a hedge.
 #[derive(Debug)]
 pub enum HedgeDecision {
     /// Start the second attempt, on another target.
     Hedge(HedgeCredits),
-    /// Not yet; ask again after this long.
+    /// Too early; decide again after this time.
     Wait(Duration),
-    /// Not for this request.
+    /// No hedge for this request.
     No(HedgeRefusal),
 }
 
@@ -67,23 +67,23 @@ pub enum HedgeDecision {
 pub enum HedgeRefusal {
     /// Hedging is switched off.
     Off,
-    /// The first content is there.
+    /// The first content has arrived.
     HasContent,
-    /// There is nowhere to hedge to.
+    /// There is no other target.
     NoOtherTarget,
-    /// The target struggles; more load would not help it.
+    /// The target is under pressure; more load would not help it.
     Pressure,
-    /// Costs or degradation call for restraint.
+    /// Cost control or degradation rules out extra calls.
     MustSave,
-    /// It is not known what is slow for this target.
+    /// There is too little data to know what is slow for this target.
     Unmeasured,
-    /// Hedges have added all they may.
+    /// Hedges have used up their share of extra attempts.
     Share,
-    /// The retry budget has no credit.
+    /// The retry budget refused a credit.
     Budget,
 }
 
-/// Checked hedging, shared by all requests of a node.
+/// Validated hedging policy, shared by all requests of a node.
 ///
 /// ```
 /// use seawall_core::credit::{RetryBudget, RetryBudgetOptions};
@@ -118,7 +118,7 @@ pub struct HedgePolicy {
 }
 
 impl HedgePolicy {
-    /// Refuses a share that makes no sense.
+    /// Validates the settings.
     pub fn new(options: HedgeOptions) -> Result<Self, SettingError> {
         let ratio = RatioOptions {
             percent: options.extra_percent,
@@ -135,20 +135,20 @@ impl HedgePolicy {
         Ok(Self { enabled: options.enabled, least_wait: options.least_wait, share })
     }
 
-    /// Whether anybody may ever hedge.
+    /// Whether hedging is enabled.
     #[must_use]
     pub const fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Notes a first attempt, of which hedges may add a share.
+    /// Counts a first attempt, which raises the number of hedges allowed.
     pub fn first_attempt(&self, now: Timestamp) {
         if self.enabled {
             self.share.deposit(now);
         }
     }
 
-    /// Whether to hedge, now or later. Credits are taken only when the answer is yes.
+    /// Whether to hedge now or later. Credits are withdrawn only when the decision is to hedge.
     #[must_use]
     pub fn decide(&self, situation: &HedgeSituation, budget: &RetryBudget) -> HedgeDecision {
         match self.slow_after(situation) {
@@ -183,8 +183,8 @@ impl HedgePolicy {
     }
 
     fn pay(&self, now: Timestamp, budget: &RetryBudget) -> Result<HedgeCredits, HedgeRefusal> {
-        // Looked at before either is taken, so that a refusal by one does not spend the other's credit. Two that race
-        // for the last of the share may still cost the common budget one: on the careful side.
+        // Check before withdrawing either, so that a refusal by one does not spend the other's credit. Two requests
+        // that race for the last credit of the share may still cost the common budget one: the safe side.
         self.share.would_grant(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Share)?;
         let common = budget.withdraw(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Budget)?;
         let share = self.share.withdraw(CreditUse::Hedge, now).map_err(|_| HedgeRefusal::Share)?;

@@ -1,17 +1,17 @@
-//! What a server said about when to come back.
+//! How a server's Retry-After is applied.
 
 use crate::chance::Draw;
 use crate::setting::{Ratio, SettingError};
 use std::time::Duration;
 
-/// How far a server's word is trusted.
+/// How far a server's Retry-After is followed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HintOptions {
-    /// A hint may lengthen our own wait by at most this.
+    /// The most that a Retry-After may add to our own backoff.
     pub most_extra: Duration,
-    /// A hint longer than this is a mistake or a refusal, and ignored.
+    /// A longer Retry-After is ignored: it is a mistake or a refusal.
     pub ignore_above: Duration,
-    /// Hints are lengthened by up to this share, in percent, so that those told the same do not return as one.
+    /// The jitter added to a Retry-After, in percent of it, so that clients given the same value do not retry together.
     pub spread_percent: Option<f64>,
 }
 
@@ -25,7 +25,7 @@ impl Default for HintOptions {
     }
 }
 
-/// Checked trust in hints.
+/// Validated [`HintOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HintRule {
     most_extra: Duration,
@@ -46,7 +46,7 @@ impl HintRule {
         !hint.is_zero() && hint <= self.ignore_above
     }
 
-    /// Our own wait, lengthened as far as the hint asks and we trust it; never shortened.
+    /// Our own backoff, lengthened by Retry-After up to `most_extra`; never shortened.
     pub(super) fn apply(&self, own: Duration, hint: Option<Duration>, draw: Draw) -> Duration {
         let Some(hint) = hint.filter(|hint| self.believes(*hint)) else {
             return own;

@@ -1,16 +1,16 @@
-//! Whether, where and when to try again.
+//! Retries: whether, where and when to try again.
 //!
-//! One owner decides over all attempts of a request: SDK and HTTP clients below do not retry, or tries would
-//! multiply. After each failed attempt [`Retries::decide`] answers with one of three: the same target again
-//! after a wait, another target at once, or give up and say why.
+//! One component owns all attempts of a request. SDKs and HTTP clients below it must not retry, or attempts would
+//! multiply. After each failed attempt [`Retries::decide`] returns one of three decisions: retry on the same target
+//! after a backoff, fail over to another target at once, or give up with a reason.
 //!
-//! **All gates must agree** before the same target is tried again: nothing has reached the caller yet, trying
-//! again can help here, the attempts of this kind of failure and of the present pressure are not used up, the
-//! breaker passes calls, wait and attempt fit before the deadline, and the budget has a credit, which is taken
-//! last so that no refusal costs one. Gates are asked anew each time: pressure that rises in the middle of a
-//! request stops it.
+//! **All gates must agree** before a retry on the same target: nothing has been sent to the caller yet, a retry can
+//! help with this failure, the attempts allowed for this kind of failure and for the current pressure are not used up,
+//! the breaker lets calls pass, backoff and attempt fit before the deadline, and the retry budget grants a credit. The
+//! credit is withdrawn last, so that no refusal costs one. The gates are evaluated again after every failure: pressure
+//! that rises in the middle of a request stops its retries.
 //!
-//! **State belongs to the request**, never to a client that requests share. Nothing here sleeps.
+//! **The state belongs to the request**, never to a client that several requests share. Nothing here sleeps.
 
 mod backoff;
 mod counters;
@@ -36,38 +36,38 @@ use crate::pressure::Pressure;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// A target that is held back for no longer than this is waited for, even where another is ready: the first of a route is
-/// the one that its operator wants.
+/// A target that asked for a pause no longer than this is waited for, even if another target is ready, because the
+/// first target of a route is the one its operator prefers.
 pub const WORTH_WAITING_HERE: Duration = Duration::from_secs(1);
 
-/// How things stand when an attempt has failed.
+/// The situation after a failed attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct RetrySituation {
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
-    /// By when an attempt on this target must have succeeded; reserves for what comes after already kept.
+    /// The deadline for an attempt on this target to succeed; time reserved for later steps is already deducted.
     pub deadline: Deadline,
-    /// How long an attempt usually takes until its first content, where that is known.
+    /// The usual time to first content of an attempt, if known.
     pub usual_attempt: Option<Duration>,
-    /// How hard the target struggles; `None` where that is not measured.
+    /// The pressure on the target; `None` if it is not measured.
     pub pressure: Option<Pressure>,
-    /// How long the target is held back because it asked for it; `None` where it is not. The wait replaces what pressure
-    /// would say: the target has named the moment from which it answers.
+    /// How long the target is still held back because it asked for a pause; `None` if it did not. This wait replaces
+    /// the limits of pressure, because the target has named the time from which it will answer.
     pub held_back: Option<Duration>,
-    /// Whether another target can be asked at once, and so sooner than one that is held back.
+    /// Whether another target can be called at once, and so earlier than one that is held back.
     pub other_is_ready: bool,
-    /// Whether the target's breaker passes calls.
+    /// Whether the target's breaker lets calls pass.
     pub breaker_passes: bool,
-    /// Whether there is another target to try.
+    /// Whether there is another target to fail over to.
     pub has_other_target: bool,
-    /// Whether anything of the answer has reached the caller.
+    /// Whether any part of the answer has been sent to the caller.
     pub committed: bool,
-    /// Whether the call may happen twice without harm.
+    /// Whether the call is idempotent, so that executing it twice does no harm.
     pub repeatable: bool,
 }
 
 impl RetrySituation {
-    /// A repeatable call of which nothing has been delivered, on a healthy target without alternative.
+    /// An idempotent call, nothing of it delivered, on a healthy target without an alternative.
     #[must_use]
     pub const fn new(now: Timestamp, deadline: Deadline) -> Self {
         Self {
@@ -85,42 +85,42 @@ impl RetrySituation {
     }
 }
 
-/// The answer after a failed attempt.
+/// The decision after a failed attempt.
 #[derive(Debug)]
 pub enum RetryDecision {
-    /// The same target again, after this wait.
+    /// Retry on the same target after this wait.
     RetrySame {
-        /// How long to wait.
+        /// The backoff before the retry.
         after: Duration,
-        /// What the budget paid; hold it until the attempt has ended.
+        /// The credit from the retry budget; hold it until the attempt has ended.
         credit: Option<Credit>,
     },
-    /// Another target, at once.
+    /// Call another target at once.
     FailOver(StopReason),
-    /// No further attempt.
+    /// Make no further attempt.
     GiveUp(StopReason),
 }
 
-/// Why the same target is not tried again.
+/// Why the same target is not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopReason {
-    /// Part of the answer has been delivered; a second one must not follow it.
+    /// Part of the answer has been delivered; a second answer must not follow it.
     Committed,
-    /// Trying again cannot help.
+    /// A retry cannot help with this failure.
     NotRetryable,
-    /// It may have been carried out, and must not be twice.
+    /// The call may have been executed and is not idempotent.
     MayHaveExecuted,
-    /// As often as this kind of failure is worth.
+    /// All retries for this kind of failure are used.
     AttemptsUsed,
-    /// As often as the present pressure allows.
+    /// All retries that the current pressure allows are used.
     Pressure,
     /// The breaker blocks calls.
     BreakerOpen,
-    /// Wait and attempt would not fit before the deadline.
+    /// Backoff and attempt would not fit before the deadline.
     NoTime,
-    /// The budget has no credit.
+    /// The retry budget refused a credit.
     Budget,
-    /// The target asked us to stay away for longer than asking another takes.
+    /// The target asked for a longer pause than a failover takes.
     HeldBack,
 }
 
@@ -138,7 +138,7 @@ impl StopReason {
         Self::HeldBack,
     ];
 
-    /// The word for logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -159,36 +159,36 @@ impl StopReason {
     }
 }
 
-/// What was decided, for logs, traces and counters.
+/// A decision, for logs, traces and counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryEvent {
-    /// The attempt that failed; the first is 1.
+    /// The number of the failed attempt; the first is 1.
     pub attempt: u32,
-    /// How it failed.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The wait, where the same target is tried again.
+    /// The backoff, if the same target is retried.
     pub delay: Option<Duration>,
-    /// Why not, where it is not.
+    /// Why the same target is not retried, if it is not.
     pub stopped: Option<StopReason>,
-    /// Whether another target is tried.
+    /// Whether another target is called.
     pub fails_over: bool,
-    /// Which gate of the budget refused, where it was the budget.
+    /// The gate of the retry budget that refused, if the budget was the reason.
     pub budget: Option<CreditRefusal>,
 }
 
-/// A request that ran out of tries: what it took and how it ended.
+/// A request that gave up: its attempts and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("gave up after {attempts} attempts and {waited:?} of waiting: {}", last.kind.label())]
 pub struct RetriesExhausted {
     /// Attempts made, on all targets.
     pub attempts: u32,
-    /// Time spent between them.
+    /// Total backoff between them.
     pub waited: Duration,
-    /// How the last one failed.
+    /// The last failure.
     pub last: Failure,
 }
 
-/// The tries of one request.
+/// The retry state of one request.
 ///
 /// ```
 /// use seawall_core::chance::Draw;
@@ -216,13 +216,13 @@ pub struct RetriesExhausted {
 pub struct Retries {
     policy: RetryPolicy,
     backoff: BackoffState,
-    /// Retries on the present target.
+    /// Retries on the current target.
     retries: u32,
     attempts: u32,
     waited: Duration,
 }
 
-/// A gate that said no.
+/// The gate that stopped the retry.
 struct Stop {
     reason: StopReason,
     budget: Option<CreditRefusal>,
@@ -235,13 +235,14 @@ impl From<StopReason> for Stop {
 }
 
 impl Retries {
-    /// A request of which nothing has been tried.
+    /// Creates the state of a request before its first attempt.
     #[must_use]
     pub fn new(policy: RetryPolicy) -> Self {
         Self { policy, backoff: BackoffState::default(), retries: 0, attempts: 0, waited: Duration::ZERO }
     }
 
-    /// Decides after a failed attempt. One draw serves both the wait and the spread of a server's hint.
+    /// Decides after a failed attempt. One draw serves both as the jitter of the backoff and as the spread of
+    /// Retry-After.
     pub fn decide(
         &mut self,
         failure: &Failure,
@@ -278,7 +279,7 @@ impl Retries {
         }
     }
 
-    /// What to say when a request has given up.
+    /// The error for a request that has given up.
     #[must_use]
     pub fn exhausted(&self, last: Failure) -> RetriesExhausted {
         RetriesExhausted { attempts: self.attempts, waited: self.waited, last }
@@ -303,7 +304,8 @@ impl Retries {
         if self.retries >= self.policy.retries(failure.kind) {
             return Err(StopReason::AttemptsUsed.into());
         }
-        // Before pressure, which allows nothing either while the breaker is open: the breaker is the reason.
+        // Before pressure, which allows no retry while the breaker is open either: the breaker is the more precise
+        // reason.
         if !situation.breaker_passes {
             return Err(StopReason::BreakerOpen.into());
         }
@@ -347,7 +349,7 @@ impl Retries {
     }
 }
 
-/// Another target can still help, unless the answer has begun or the trouble is the request's own.
+/// Another target can still help, unless the answer has begun or the failure is caused by the request itself.
 fn may_fail_over(failure: &Failure, situation: &RetrySituation) -> bool {
     !situation.committed
         && failure.retryability != Retryability::Nowhere

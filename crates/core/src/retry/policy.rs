@@ -1,4 +1,4 @@
-//! How often each kind of failure is worth trying again.
+//! Retry policy: how many retries each kind of failure gets.
 
 use super::backoff::{Backoff, BackoffOptions};
 use super::hint::{HintOptions, HintRule};
@@ -7,21 +7,21 @@ use crate::setting::SettingError;
 use crate::strategy::{FailureClass, FailureRow};
 use std::time::Duration;
 
-/// Retries on one target, by what went wrong. What is not listed is not retried.
+/// The maximum retries on one target, by kind of failure. Kinds that are not listed are not retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryLimits {
     /// The vendor limits our rate, has no capacity, or is loading the model.
     pub throttled: u32,
     /// The vendor took too long.
     pub timed_out: u32,
-    /// The vendor failed, could not be reached, or broke off.
+    /// The vendor failed, could not be reached, or broke off the stream.
     pub transient: u32,
-    /// A quota that is given back in time, where a vendor's table says that it is.
+    /// A quota that refills in time, if the vendor's error table classifies it so.
     pub quota_exhausted: u32,
 }
 
 impl RetryLimits {
-    /// The limits that the strategy's table gives, by the column that `retries` reads.
+    /// The limits from the strategy table, from the column that `retries` selects.
     fn from_table(retries: fn(FailureRow) -> u32) -> Self {
         let limit = |class: FailureClass| retries(class.row());
         Self {
@@ -38,7 +38,7 @@ impl RetryLimits {
             FailureClass::TimedOut => self.timed_out,
             FailureClass::Transient => self.transient,
             FailureClass::QuotaExhausted => self.quota_exhausted,
-            // Never worth another try on the same target, whatever the settings say.
+            // Never worth a retry on the same target, whatever the settings are.
             FailureClass::NotStarted
             | FailureClass::Blocked
             | FailureClass::CallerFault
@@ -47,23 +47,23 @@ impl RetryLimits {
     }
 }
 
-/// A retry policy as somebody wrote it; [`RetryOptions::check`] makes it usable.
+/// An unchecked retry policy; [`RetryOptions::check`] validates it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryOptions {
-    /// How long to wait.
+    /// The backoff between attempts.
     pub backoff: BackoffOptions,
-    /// Retries on one target, whatever went wrong.
+    /// The maximum retries on one target, for any failure.
     pub most_retries: u32,
-    /// Retries on one target, by what went wrong.
+    /// The maximum retries on one target, by kind of failure.
     pub limits: RetryLimits,
-    /// What a server's word is worth.
+    /// How Retry-After is applied.
     pub hint: HintOptions,
-    /// An attempt that has less time than this is not worth making.
+    /// The minimum time for an attempt; with less time left, no attempt is made.
     pub least_attempt: Duration,
 }
 
 impl RetryOptions {
-    /// For a person who waits.
+    /// For a user who is waiting.
     #[must_use]
     pub fn interactive() -> Self {
         Self {
@@ -75,7 +75,7 @@ impl RetryOptions {
         }
     }
 
-    /// For work that nobody waits for: five retries of whatever can be retried.
+    /// For background work: five retries of any retryable failure.
     #[must_use]
     pub fn background() -> Self {
         Self {
@@ -87,7 +87,7 @@ impl RetryOptions {
         }
     }
 
-    /// Refuses a policy with a backoff or a hint rule that makes no sense.
+    /// Validates the policy, including its backoff and its Retry-After rule.
     pub fn check(self) -> Result<RetryPolicy, SettingError> {
         if self.most_retries > 100 {
             let problem = format!("{} is more than 100", self.most_retries);
@@ -103,7 +103,7 @@ impl RetryOptions {
     }
 }
 
-/// A checked retry policy.
+/// A validated retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     pub(super) backoff: Backoff,
@@ -114,13 +114,13 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Whether a server's word about when to come back is believed. One that is not is worth telling to nobody.
+    /// Whether a Retry-After of this length is plausible. One that is not must not be passed on to the caller either.
     #[must_use]
     pub fn believes(&self, hint: Duration) -> bool {
         self.hint.believes(hint)
     }
 
-    /// Retries on one target after a failure of this kind.
+    /// The maximum retries on one target after a failure of this kind.
     pub(super) fn retries(&self, kind: FailureKind) -> u32 {
         self.limits.of(kind).min(self.most_retries)
     }

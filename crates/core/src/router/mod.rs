@@ -1,16 +1,16 @@
-//! What a request is worth: its priority, the best model it may use, and what is tried before any model.
+//! Routing rules: a request's priority, its ceiling, and whether templates come before models.
 //!
-//! The answer depends on who asks, what about, and when. It is one row of a [table](RouteReason::rule) that can be
-//! printed; the reason is the row's name and travels with the request.
+//! The result depends on the caller's tier, the intent and the time of day. It is one row of a printable
+//! [table](RouteReason::rule); the reason is the row's name and is propagated with the request.
 //!
-//! **When it acts.** Once per request, before the plan is made. Prime callers, and standard callers with something in
-//! the cart, go first and get everything. Standard callers get a prepared answer first, and in the evening peak (19:00
-//! to 23:00 in Japan) a fast model instead of a strong one. Guests get a prepared or kept answer, and a fast model only
-//! for what those cannot answer.
+//! **When it acts.** Once per request, before the plan is made. Prime callers, and standard callers with items in
+//! their cart, have priority and get everything. Standard callers get a template first, and during the evening peak
+//! (19:00 to 23:00 in Japan) a fast model instead of a strong one. Guests get a template or a cached answer, and a
+//! fast model only if those cannot answer.
 //!
-//! **What it will not do.** It verifies nobody: the tier is what identification found, and a tier that could not be
-//! found is a guest's, because doubt goes to the cheap side. It does not know the night, the load, the budget or the
-//! switches; whoever combines those takes the lowest ceiling of all.
+//! **What it does not do.** It authenticates no one: the tier is the result of identification, and an unknown tier is
+//! treated as a guest's, the cheapest. It does not consider the off-peak hours, the load, the budget or the switches;
+//! the evaluator combines those and takes the lowest ceiling.
 //!
 //! ```
 //! use seawall_core::router::{RouteSituation, RouterOptions};
@@ -44,23 +44,23 @@ use arrayvec::ArrayVec;
 words! {
     /// What a request is for.
     pub enum Purpose as "purpose" {
-        /// Somebody waits for the answer.
+        /// A user waits for the response.
         Caller = "caller",
-        /// Nobody waits for the answer.
+        /// Background work; no user waits for the response.
         Background = "background",
-        /// To see whether we still answer.
+        /// A health check.
         HealthCheck = "health_check",
     }
 }
 
 words! {
-    /// What was missing or special about a request, beside the rule that held.
+    /// What was missing or special about a request, besides the rule that applied.
     pub enum RouteNote as "route note" {
-        /// The caller's tier could not be found.
+        /// The caller's tier is unknown.
         TierUnknown = "tier_unknown",
-        /// Nobody could tell what the message is about.
+        /// The intent is unknown.
         IntentMissing = "intent_missing",
-        /// Nobody waits: the priority is bulk, the rest is what the caller would get.
+        /// Background work: the priority is bulk, the rest is what the caller would get.
         Background = "background",
     }
 }
@@ -77,25 +77,25 @@ impl RouteNote {
     }
 }
 
-/// What the router must know of a request.
+/// The router's input for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteSituation {
-    /// What it is for.
+    /// What the request is for.
     pub purpose: Purpose,
-    /// The verified tier; none where it could not be found.
+    /// The verified tier; `None` if it is unknown.
     pub tier: Option<Tier>,
-    /// Whether the caller's cart holds anything.
+    /// Whether the caller's shopping cart has items.
     pub has_cart: bool,
-    /// What the message is about; none where nobody said. Means the same as [`Intent::Unknown`].
+    /// The classified intent. `None` means the same as [`Intent::Unknown`].
     pub intent: Option<Intent>,
-    /// Whether what finds intents works.
+    /// Whether the intent classifier is available.
     pub classifier_available: bool,
-    /// Whether guests get the small treatment.
+    /// Whether guests get the reduced pipeline.
     pub guest_lite: bool,
 }
 
 impl RouteSituation {
-    /// Somebody of this tier with an empty cart and a message that nobody has classified, on a normal day.
+    /// An unclassified message of a caller of this tier, with an empty cart and everything available.
     #[must_use]
     pub const fn of(tier: Option<Tier>) -> Self {
         Self {
@@ -113,32 +113,32 @@ impl RouteSituation {
     }
 }
 
-/// How a request is to be treated.
+/// How a request is treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Whose turn comes first.
+    /// Scheduling priority in the queue.
     pub priority: Priority,
-    /// Whether to look things up for the model.
+    /// Whether retrieval is used.
     pub use_retrieval: bool,
-    /// The best model it may use.
+    /// The highest grade that may be used.
     pub ceiling: Ceiling,
-    /// Whether a prepared answer is tried before anything else.
+    /// Whether a template is tried before anything else.
     pub template_first: bool,
-    /// Whether nothing but prepared and kept answers is tried.
+    /// Whether only templates and cached answers are tried.
     pub cache_only: bool,
-    /// The rule that held.
+    /// The rule that applied.
     pub reason: RouteReason,
     /// What was missing or special.
     pub notes: RouteNotes,
 }
 
-/// What was missing or special about a request, each once.
+/// The notes of a route, each at most once.
 pub type RouteNotes = ArrayVec<RouteNote, { RouteNote::ALL.len() }>;
 
-/// Settings of a router as somebody wrote them; [`RouterOptions::check`] makes them usable.
+/// Router settings before validation; see [`RouterOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterOptions {
-    /// When so many people shop that strong models are kept for those who buy.
+    /// The busiest hours, in which strong models are reserved for callers who are about to buy.
     pub evening_peak: HoursOptions,
 }
 
@@ -150,13 +150,13 @@ impl Default for RouterOptions {
 }
 
 impl RouterOptions {
-    /// Refuses hours that make no sense.
+    /// Fails on invalid hours.
     pub fn check(self) -> Result<Router, SettingError> {
         Ok(Router { evening_peak: self.evening_peak.check()? })
     }
 }
 
-/// Chooses routes.
+/// Chooses routes. See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
     evening_peak: Hours,
@@ -170,7 +170,7 @@ impl Default for Router {
 }
 
 impl Router {
-    /// The route of a request at this moment.
+    /// The route of a request at this time.
     #[must_use]
     pub fn route(&self, situation: &RouteSituation, utc: UtcTime) -> Route {
         route(situation, self.evening_peak.contains(utc))
@@ -190,7 +190,7 @@ pub fn route(situation: &RouteSituation, in_peak: bool) -> Route {
     let rule = reason.rule();
     let background = situation.purpose == Purpose::Background;
     let mut notes = RouteNotes::new();
-    // A health check has neither tier nor intent, and misses neither.
+    // Health checks have neither tier nor intent, so that these are not noted as missing.
     if situation.purpose != Purpose::HealthCheck {
         if situation.tier.is_none() {
             notes.push(RouteNote::TierUnknown);
@@ -213,7 +213,7 @@ pub fn route(situation: &RouteSituation, in_peak: bool) -> Route {
     }
 }
 
-/// The rule that holds.
+/// The rule that applies.
 fn reason(situation: &RouteSituation, in_peak: bool) -> RouteReason {
     if situation.purpose == Purpose::HealthCheck {
         return RouteReason::HealthCheck;
@@ -223,7 +223,7 @@ fn reason(situation: &RouteSituation, in_peak: bool) -> RouteReason {
         Some(Tier::Standard) if situation.has_cart => RouteReason::StandardWithCart,
         Some(Tier::Standard) if in_peak => RouteReason::StandardInPeak,
         Some(Tier::Standard) => RouteReason::Standard,
-        // A guest's cart is not proof of anything.
+        // A guest's cart is ignored: it proves nothing about the caller.
         Some(Tier::Guest) | None => guest_reason(situation),
     }
 }
@@ -236,7 +236,7 @@ fn guest_reason(situation: &RouteSituation) -> RouteReason {
         Some(Intent::Faq | Intent::ProductDiscovery | Intent::Promotion | Intent::Chitchat) => {
             RouteReason::GuestLite
         }
-        // Most of what guests ask needs no model. While nobody can tell which part does, none gets one.
+        // Most guest messages need no model. While they cannot be classified, none gets one.
         None if !situation.classifier_available => RouteReason::GuestUnclassified,
         _ => RouteReason::GuestFast,
     }

@@ -1,27 +1,27 @@
-//! The rules, one row each.
+//! The routing rules, one row each.
 
 use crate::vocabulary::{Ceiling, Intent, Priority, words};
 
 words! {
-    /// The rule that held for a request.
+    /// The rule that applied to a request.
     pub enum RouteReason as "route reason" {
-        /// It only asks whether we still answer.
+        /// A health check.
         HealthCheck = "health_check",
         /// A prime caller.
         Prime = "prime",
-        /// A standard caller who is about to buy.
+        /// A standard caller with items in the cart.
         StandardWithCart = "standard_with_cart",
         /// A standard caller outside the evening peak.
         Standard = "standard",
         /// A standard caller in the evening peak.
         StandardInPeak = "standard_in_peak",
-        /// A guest who asks what needs no model.
+        /// A guest whose intent needs no model.
         GuestLite = "guest_lite",
-        /// A guest whose message nobody can classify at present.
+        /// A guest whose message cannot be classified at present.
         GuestUnclassified = "guest_unclassified",
-        /// A guest who asks something else.
+        /// A guest with any other message.
         GuestFast = "guest_fast",
-        /// A guest while the small treatment is switched off.
+        /// A guest while the reduced pipeline is switched off.
         GuestFull = "guest_full",
     }
 }
@@ -29,21 +29,21 @@ words! {
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteRule {
-    /// For whom it holds, as a sentence.
+    /// When the rule applies, as a sentence.
     pub text: &'static str,
-    /// Whose turn comes first.
+    /// Scheduling priority in the queue.
     pub priority: Priority,
-    /// The best model; none means prepared and kept answers only.
+    /// The highest grade; `None` allows templates and cached answers only.
     pub ceiling: Ceiling,
-    /// Whether a prepared answer is tried before anything else.
+    /// Whether a template is tried before anything else.
     pub template_first: bool,
-    /// The intents for which things are looked up. A missing intent counts as unknown.
+    /// The intents that use retrieval. A missing intent counts as unknown.
     pub retrieval_for: &'static [Intent],
 }
 
-/// What a known caller without a cart may need facts for.
+/// Intents for which a standard caller without a cart gets retrieval.
 const FACTS: &[Intent] = &[Intent::Faq, Intent::ProductQuestion, Intent::Recommendation];
-/// What a guest may need facts for. A frequent question has a prepared answer.
+/// Intents for which a guest gets retrieval. FAQ has templates.
 const PRODUCT_FACTS: &[Intent] = &[Intent::ProductQuestion, Intent::Recommendation];
 
 impl RouteReason {

@@ -4,7 +4,7 @@ use crate::time::UtcTime;
 use crate::vocabulary::{Ceiling, Intent, Priority, Tier};
 use std::time::Duration;
 
-/// Every combination of inputs, with whether it is the evening peak.
+/// Every combination of inputs, inside and outside the evening peak.
 fn every_situation() -> Vec<(RouteSituation, bool)> {
     let mut all = Vec::new();
     let tiers = [Some(Tier::Prime), Some(Tier::Standard), Some(Tier::Guest), None];
@@ -25,7 +25,7 @@ fn every_situation() -> Vec<(RouteSituation, bool)> {
     all
 }
 
-/// Each property of a route from the inputs directly, without rules and reasons.
+/// Naive reference: derives each property from the inputs directly, without rules and reasons.
 fn naive(situation: &RouteSituation, in_peak: bool) -> (Priority, bool, Ceiling, bool, bool) {
     let RouteSituation { purpose, tier, has_cart, intent, classifier_available, guest_lite } = *situation;
     if purpose == Purpose::HealthCheck {

@@ -1,12 +1,13 @@
-//! Holding back from a target that throttles us and says for how long.
+//! Holds calls back from a target that throttles us with a Retry-After.
 //!
-//! **Why not the breaker?** A 429 with `Retry-After: 2` comes from a service that works: it names the moment from which it
-//! answers again. A breaker would close the target for a minute. [`ThrottleGate`] holds calls back until that moment and
-//! lets them pass at the pace of [`SenderRate`] afterwards, until a minute has gone by without a throttle.
+//! **Why not the breaker?** A 429 with `Retry-After: 2` comes from a service that works and names the time from which
+//! it will answer again. A breaker would block the target for a minute. [`ThrottleGate`] holds calls back until that
+//! time and then paces them at the rate of [`SenderRate`], until a minute has passed without a throttle.
 //!
-//! **When it gives up.** A throttle without a hint, with a hint longer than [`MAX_HOLD`](crate::failure::MAX_HOLD), or of a
-//! call that was sent after three hints in a row were waited for, is an ordinary failure ([`ThrottleVerdict::Failed`]).
-//! Calls that were under way when a hint came say nothing new: they lengthen the hold and count as the same hint.
+//! **When it gives up.** A throttle is an ordinary failure ([`ThrottleVerdict::Failed`]) if it has no Retry-After, or
+//! one longer than [`MAX_HOLD`](crate::failure::MAX_HOLD), or if the call was sent after three consecutive Retry-Afters
+//! were honoured. Calls that were in flight when a Retry-After arrived are not a new signal: theirs extend the hold and
+//! count as the same one.
 //!
 //! ```
 //! use seawall_core::failure::{Failure, FailureKind};
@@ -27,40 +28,40 @@ use crate::failure::Failure;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// So many hints in a row are waited for before throttles count as failures again.
+/// The number of consecutive Retry-Afters that are honoured before throttles count as failures again.
 const MAX_HINTS: u32 = 3;
 
-/// Calls are paced for this long after the last throttle. For ever would slow every burst down: the pace follows the rate
-/// of calls so far.
+/// How long calls are paced after the last throttle. Pacing forever would slow down every burst, because the pace
+/// follows the rate of calls so far.
 const PACED_FOR: Duration = Duration::from_secs(60);
 
-/// What a throttle says of a target.
+/// How a throttle counts for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleVerdict {
-    /// It is busy and has said until when: pressure, and no failure.
+    /// The target is busy and has named a time: pressure, but no failure.
     HeldBack,
     /// It counts as any other failure.
     Failed,
 }
 
-/// Whether calls may go to a target that throttles.
+/// Decides whether calls may be sent to a target that throttles.
 #[derive(Clone, Debug)]
 pub struct ThrottleGate {
     held_until: Timestamp,
-    /// Hints in a row: each to a call that was sent after the hold of the one before had ended.
+    /// Consecutive Retry-Afters, each on a call that was sent after the previous hold had ended.
     hints: u32,
     last_throttle: Option<Timestamp>,
     sender: SenderRate,
 }
 
 impl ThrottleGate {
-    /// An open gate.
+    /// Creates an open gate.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         Self { held_until: now, hints: 0, last_throttle: None, sender: SenderRate::new(now) }
     }
 
-    /// Asks to send one call. Who must wait takes nothing.
+    /// Requests to send one call. A call that must wait takes nothing.
     pub fn acquire(&mut self, now: Timestamp) -> SendDecision {
         self.rest(now);
         if now < self.held_until {
@@ -69,22 +70,24 @@ impl ThrottleGate {
         self.sender.acquire(now)
     }
 
-    /// A call that was sent at `sent` has been answered, throttles aside.
+    /// Records that a call sent at `sent` got a response other than a throttle.
     pub fn answered(&mut self, sent: Timestamp, now: Timestamp) {
         self.sender.report(now, false);
-        // An answer to a call from before the hold does not show that the throttling is over.
+        // A response to a call from before the hold does not show that the throttling is over.
         if sent >= self.held_until {
             self.hints = 0;
         }
         self.rest(now);
     }
 
-    /// A call that was sent at `sent` was throttled.
+    /// Records that a call sent at `sent` was throttled.
     pub fn throttled(&mut self, failure: &Failure, sent: Timestamp, now: Timestamp) -> ThrottleVerdict {
         let hold = failure.hold();
-        // Pacing begins with the first hint: who gives none is left to the breaker, as any failure is.
+        // Pacing begins with the first Retry-After: throttles without one are left to the breaker, as any failure is.
         let is_paced = hold.is_some() || self.is_active();
-        self.sender.report(now, is_paced);
+        // A throttle of a call from before the last cut is not a new signal: a burst of throttles cuts the rate once.
+        let is_news = !self.is_active() || sent >= self.sender.last_throttle;
+        self.sender.report(now, is_paced && is_news);
         if is_paced {
             self.last_throttle = Some(now);
         }
@@ -101,19 +104,19 @@ impl ThrottleGate {
         ThrottleVerdict::HeldBack
     }
 
-    /// How long calls are still held back because the target asked for it.
+    /// How much longer calls are held back because the target asked for it.
     #[must_use]
     pub fn held_for(&self, now: Timestamp) -> Duration {
         self.held_until - now
     }
 
-    /// Calls a second that are let through, while calls are paced.
+    /// The allowed calls per second; `None` while calls are not paced.
     #[must_use]
     pub fn paced_rate(&self) -> Option<f64> {
         self.sender.is_limiting().then(|| self.sender.rate())
     }
 
-    /// Whether a call may have to wait: while this is false nobody needs to ask.
+    /// Whether a call may have to wait: while this is false, [`acquire`](Self::acquire) need not be called.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.sender.is_limiting()

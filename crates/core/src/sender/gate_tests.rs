@@ -1,4 +1,4 @@
-//! The gate against a slow model that keeps every event.
+//! Property test of the gate against a slow reference model that keeps every event.
 
 use super::{SendDecision, ThrottleGate, ThrottleVerdict};
 use crate::failure::{Failure, FailureKind};
@@ -44,7 +44,7 @@ fn a_fourth_hint_in_a_row_is_a_failure_and_a_success_begins_anew() {
     let mut gate = gate();
     for round in 0..3 {
         let sent = at(round * 2_000);
-        // Ten calls that were under way together are one hint.
+        // Ten calls that were in flight together count as one Retry-After.
         for _ in 0..10 {
             assert_eq!(gate.throttled(&hinted(2_000), sent, sent), ThrottleVerdict::HeldBack);
         }
@@ -54,12 +54,30 @@ fn a_fourth_hint_in_a_row_is_a_failure_and_a_success_begins_anew() {
     assert_eq!(gate.throttled(&hinted(2_000), at(6_000), at(6_000)), ThrottleVerdict::Failed);
     assert_eq!(gate.held_for(at(6_000)), Duration::ZERO);
 
-    // An answer to a call from before the hold says nothing; one to a call behind it does.
+    // A response to a call from before the hold does not count; one to a call after it does.
     others.answered(at(5_000), at(6_000));
     let mut still = others.clone();
     assert_eq!(still.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleVerdict::Failed);
     others.answered(at(6_000), at(6_100));
     assert_eq!(others.throttled(&hinted(2_000), at(6_100), at(6_100)), ThrottleVerdict::HeldBack);
+}
+
+#[test]
+fn a_burst_of_throttles_cuts_the_pace_once() {
+    let mut one = gate();
+    for tick in 0..100 {
+        one.answered(at(tick * 50), at(tick * 50));
+    }
+    let mut many = one.clone();
+    one.throttled(&hinted(1_000), at(4_990), at(5_000));
+    for _ in 0..10 {
+        many.throttled(&hinted(1_000), at(4_990), at(5_000));
+    }
+    let (one, once) = (one.paced_rate().unwrap(), many.paced_rate().unwrap());
+    assert!((once - one).abs() < 1e-9, "{once} after ten, {one} after one");
+    // A throttle of a call sent afterwards is a new signal.
+    many.throttled(&hinted(1_000), at(6_000), at(6_010));
+    assert!(many.paced_rate().unwrap() < once, "{many:?}");
 }
 
 #[test]
@@ -94,7 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All hints that were believed, each with the moment until which it asked to wait, and where the row began.
+/// All honoured Retry-Afters, each with the end of its hold, and where the current row began.
 #[derive(Default)]
 struct Model {
     holds: Vec<u64>,
@@ -148,7 +166,7 @@ proptest! {
                             prop_assert!(!wait.is_zero() && model.last.is_some());
                             let held = model.held_until().saturating_sub(now);
                             prop_assert!(wait >= Duration::from_millis(held));
-                            // Whoever waits as long as it was told gets through, if nobody was before.
+                            // A caller that waits as long as required gets through, if no other was first.
                             prop_assert_eq!(gate.clone().acquire(at(now) + wait.max(Duration::from_secs(2))), SendDecision::Go);
                         }
                     }

@@ -1,4 +1,4 @@
-//! The published series of the adaptive retry mode of cloud SDKs, and the promises over any sequence.
+//! The published test series of the adaptive retry mode of cloud SDKs, and the guarantees over any sequence.
 
 use super::{Measured, SendDecision, SenderRate, climbed_rate, cut_rate};
 use crate::time::Timestamp;
@@ -15,7 +15,7 @@ fn close(actual: f64, expected: f64) {
     assert!((actual - expected).abs() < 5e-7, "{actual} is not {expected}");
 }
 
-/// Throttled at the origin: half a send a second, and an empty bucket that holds one.
+/// Throttled at the origin: half a send per second, and an empty bucket that holds one.
 fn throttled() -> SenderRate {
     let mut sender = SenderRate::new(at(0));
     sender.report(at(0), true);
@@ -115,9 +115,10 @@ fn who_must_wait_takes_nothing_and_is_told_what_everyone_is_told() {
     assert!((999_999..=1_000_000).contains(&wait.as_nanos()), "{wait:?}");
     assert_eq!(sender.clone().acquire(at(2_000)), SendDecision::Go);
     assert_eq!(sender.acquire(at(2_100)), SendDecision::Go);
-    // The bucket holds one, so what dripped in after two seconds ran over.
+    // The bucket holds one, so the refill after two seconds overflowed.
     close(sender.balance, 0.0);
-    assert_eq!(sender.acquire(at(2_100)), SendDecision::Wait(Duration::from_secs(2)));
+    // One send in four slices, so twice that in the next: four fifths of it count.
+    assert_eq!(sender.acquire(at(2_100)), SendDecision::Wait(Duration::from_millis(1_250)));
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn a_shortfall_below_a_nanosecond_goes_and_owes_nothing() {
 #[test]
 fn a_bucket_that_holds_several_grants_several() {
     let mut sender = throttled();
-    (sender.rate, sender.capacity) = (3.0, 3.0);
+    (sender.rate, sender.capacity, sender.measured.rate) = (3.0, 3.0, 1.5);
     let mut sent = 0;
     while sender.acquire(at(60_000)) == SendDecision::Go {
         sent += 1;
@@ -176,13 +177,38 @@ fn a_report_fills_at_the_rate_that_held_until_then() {
 }
 
 #[test]
+fn answers_that_take_long_do_not_slow_sends_down() {
+    // Twenty per second, answered at once, until a throttle; from then on each response takes twenty seconds.
+    let mut sender = SenderRate::new(at(0));
+    for tick in 0..100 {
+        sender.report(at(tick * 50), false);
+    }
+    sender.report(at(5_000), true);
+    let mut under_way = std::collections::VecDeque::new();
+    let mut sent = [0_u32; 40];
+    for tick in 0..800_u64 {
+        let now = 5_000 + tick * 50;
+        while under_way.front().is_some_and(|sent| sent + 20_000 <= now) {
+            under_way.pop_front();
+            sender.report(at(now), false);
+        }
+        if sender.acquire(at(now)) == SendDecision::Go {
+            under_way.push_back(now);
+            sent[usize::try_from(tick / 20).unwrap()] += 1;
+        }
+    }
+    assert!(sent[1..].iter().all(|sent| *sent >= 14), "{sent:?}");
+    assert!(sent[4..].iter().all(|sent| *sent >= 19), "{sent:?}");
+}
+
+#[test]
 fn the_slice_of_the_start_is_where_counting_starts() {
     let mut measured = Measured::new(at(60_250));
     measured.count(at(60_400));
-    assert_eq!(measured.answers, 1);
+    assert_eq!(measured.counted, 1);
     measured.count(at(60_500));
     close(measured.rate, 3.2);
-    assert_eq!(measured.answers, 0);
+    assert_eq!(measured.counted, 0);
     measured.count(at(62_000));
     close(measured.rate, 2.0 / 3.0 * 0.8 + 3.2 * 0.2);
 }
@@ -197,7 +223,7 @@ fn a_moment_from_the_past_counts_as_the_latest() {
     assert_eq!(sender.acquire(at(1_500)), SendDecision::Wait(Duration::from_millis(500)));
 }
 
-/// Small steps, none at all, and gaps of years.
+/// Small steps, zero steps, and gaps of years.
 fn moment() -> impl Strategy<Value = Timestamp> {
     prop_oneof![
         4 => (0_u64..20_000).prop_map(at),
@@ -230,7 +256,7 @@ proptest! {
         for (now, answered, throttled) in steps {
             if answered {
                 sender.report(now, throttled);
-                let ceiling = (2.0 * sender.measured.rate).max(0.5);
+                let ceiling = (2.0 * sender.measured_rate()).max(0.5);
                 prop_assert!(sender.rate() <= ceiling, "{} is above {ceiling}", sender.rate());
             } else if let SendDecision::Wait(wait) = sender.acquire(now) {
                 prop_assert!(!wait.is_zero() && wait <= Duration::from_secs(2));
@@ -249,7 +275,7 @@ proptest! {
         for (pause, throttled) in steps {
             now = now + Duration::from_nanos(pause);
             if let SendDecision::Wait(wait) = sender.acquire(now) {
-                // One more nanosecond for what the wait was rounded down by.
+                // One more nanosecond, because the wait was rounded down.
                 now = now + wait + Duration::from_nanos(1);
                 prop_assert_eq!(sender.acquire(now), SendDecision::Go);
             }

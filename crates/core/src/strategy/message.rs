@@ -1,10 +1,10 @@
-//! What the caller reads when there is no answer.
+//! Messages for the caller when there is no answer.
 
 use super::FallbackKind;
 use crate::vocabulary::words;
 
 words! {
-    /// A language that our own messages are written in.
+    /// A language of our own messages.
     pub enum Language as "language" {
         /// Japanese.
         Japanese = "ja",
@@ -14,8 +14,8 @@ words! {
 }
 
 impl Language {
-    /// The language to write in for a locale such as `ja-JP`. The shop is Japanese, so that nothing said means
-    /// Japanese; any other language than that is answered in English.
+    /// The language for a locale such as `ja-JP`. The shop is Japanese, so that an empty locale means Japanese; any
+    /// other language gets English.
     ///
     /// ```
     /// use seawall_core::strategy::Language;
@@ -34,8 +34,8 @@ impl Language {
     }
 }
 
-/// What to tell the caller. Only a request that is really `queued` is promised an answer, and only where waiting in
-/// line is what the fallback is about.
+/// The message for the caller. It promises an answer only if the request is really `queued`, and only for a fallback
+/// that is caused by throttling.
 #[must_use]
 pub const fn message(kind: FallbackKind, language: Language, queued: bool) -> &'static str {
     match (kind, language) {

@@ -1,16 +1,16 @@
-//! What a failure is worth, and what to answer with instead.
+//! Fallback strategy: retries per class of failure, and the rungs to fall back to.
 //!
-//! Two tables. The [first](FailureClass::row) says for each class of failure how often it is worth trying again,
-//! whether somebody should be told, and which kind of fallback it leads to; [`retry`](crate::retry) takes its numbers
-//! from here. The [second](FallbackKind) says what each kind of fallback does and what it tells the caller.
+//! Two tables. The [first](FailureClass::row) gives for each class of failure the number of retries, whether to alert,
+//! and the kind of fallback; [`retry`](crate::retry) takes its numbers from here. The [second](FallbackKind) defines
+//! what each kind of fallback does and its message to the caller.
 //!
-//! **When it acts.** When no further attempt on a rung will be made. [`Strategy::choose`] names the kind of fallback
-//! and the rungs that are left, best first; an apology is always the last of them. A model that took so long that
-//! less than 0.6 s are left is not followed by another model but by the cache. A cache that fails before any model was
-//! asked is followed by the models, the strong one first.
+//! **When it acts.** When no further attempt on a rung will be made. [`Strategy::choose`] returns the kind of fallback
+//! and the remaining rungs, best first; the last one is always the apology. After a model timeout with less than 0.6 s
+//! left, no other model is tried, and the cache comes next. A cache that fails before any model was called is followed
+//! by the models, the strong one first.
 //!
-//! **What it will not do.** It calls no model and reads no cache, and it cannot fail: what it has no row for is
-//! generic. It never goes back up: what failed is not offered again, and no model above the plan's ceiling is.
+//! **What it does not do.** It calls no model and reads no cache, and it cannot fail: anything without a row is
+//! generic. It never goes back up: a rung that failed is not offered again, and no model above the plan's ceiling is.
 //!
 //! ```
 //! use seawall_core::failure::{Failure, FailureKind};
@@ -44,23 +44,23 @@ use crate::vocabulary::{Ceiling, Rung, words};
 use std::time::Duration;
 
 words! {
-    /// How a request is answered that could not be answered as planned.
+    /// How to answer a request that could not be answered as planned.
     pub enum FallbackKind as "fallback" {
-        /// The model is known to be down.
+        /// The model's circuit breaker is open.
         CircuitOpen = "circuit_open",
         /// The model took too long.
         ModelTimeout = "model_timeout",
-        /// The question or the answer was not acceptable.
+        /// A guardrail blocked the request or the response.
         GuardrailBlock = "guardrail_block",
-        /// There is more to do than can be done.
+        /// Demand exceeds capacity.
         Throttled = "throttled",
-        /// Anything else.
+        /// Any other cause.
         Generic = "generic",
     }
 }
 
 impl FallbackKind {
-    /// What is done, as a sentence.
+    /// Description of the fallback, as a sentence.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl FallbackKind {
         }
     }
 
-    /// Whether the answer should come with what is popular.
+    /// Whether the answer should include popular titles.
     #[must_use]
     pub const fn shows_popular(self) -> bool {
         matches!(self, Self::Generic)
@@ -86,15 +86,15 @@ impl FallbackKind {
 /// Why a request cannot be answered as planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The last attempt failed, and there will be no other.
+    /// The last attempt failed, and no retry follows.
     Failed(Failure),
-    /// The model's breaker blocks calls.
+    /// The model's circuit breaker blocks calls.
     BreakerOpen,
-    /// There is no time for an attempt.
+    /// Too little time is left for an attempt.
     NoTime,
-    /// The queue has no place, or its wait does not fit.
+    /// The queue is full, or its wait exceeds the deadline.
     QueueRefused,
-    /// A fault of our own, or something nobody thought of.
+    /// An internal error or an unforeseen condition.
     Unexpected,
 }
 
@@ -111,8 +111,8 @@ impl Trouble {
         }
     }
 
-    /// Whether another model can still be asked. Not when the trouble is the request's own, and not when it was
-    /// the line for models that had no place.
+    /// Whether another model can still be tried. It cannot if the request itself is at fault, or if the queue for
+    /// models refused it.
     const fn leaves_models(&self) -> bool {
         match self {
             Self::Failed(failure) => !matches!(failure.retryability, Retryability::Nowhere),
@@ -122,15 +122,15 @@ impl Trouble {
     }
 }
 
-/// What comes below the fresh cache, best first.
+/// The rungs below the fresh cache, best first.
 const LADDER: [Rung; 5] = [Rung::StrongModel, Rung::FastModel, Rung::StaleCache, Rung::Faq, Rung::Apology];
 
-/// Settings as somebody wrote them; [`StrategyOptions::check`] makes them usable.
+/// Settings before validation; see [`StrategyOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrategyOptions {
-    /// With less than this left, what took too long is not followed by another model.
+    /// With less than this left after a timeout, no other model is tried.
     pub least_for_fast: Duration,
-    /// How long the cache may take.
+    /// Timeout of the cache lookup.
     pub cache_within: Duration,
 }
 
@@ -142,32 +142,32 @@ impl Default for StrategyOptions {
 }
 
 impl StrategyOptions {
-    /// Refuses a cache that gets no time.
+    /// Fails on a cache timeout of zero.
     pub fn check(self) -> Result<Strategy, SettingError> {
         positive("cache_within", self.cache_within)?;
         Ok(Strategy { options: self })
     }
 }
 
-/// Chooses fallbacks.
+/// Chooses fallbacks. See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strategy {
     options: StrategyOptions,
 }
 
-/// How to go on.
+/// How to continue after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FallbackDecision {
-    /// What kind of fallback it is; it also chooses the words of an apology.
+    /// The kind of fallback, which also selects the text of an apology.
     pub kind: FallbackKind,
     /// The rungs to try, best first. Never empty; the last is the apology.
     pub rungs: &'static [Rung],
-    /// How long the cache may take, if it is among them.
+    /// Timeout of the cache lookup, if the cache is among the rungs.
     pub cache_within: Duration,
 }
 
 impl Strategy {
-    /// How to go on after this trouble on the rung `after`, under the plan's ceiling, with this much time left for
+    /// Chooses how to continue after a failure on the rung `after`, under the plan's ceiling, with `left` for the
     /// rungs below it.
     #[must_use]
     pub fn choose(
@@ -190,7 +190,7 @@ impl Strategy {
             _ if too_late || !trouble.leaves_models() => after.max(Rung::FastModel),
             _ => after,
         };
-        // After the apology itself there is still the apology.
+        // The apology is its own fallback.
         let first = LADDER.iter().position(|rung| *rung > after).unwrap_or(LADDER.len() - 1);
         let rungs = LADDER.get(first..).unwrap_or(&[Rung::Apology]);
         FallbackDecision { kind, rungs, cache_within: self.options.cache_within }

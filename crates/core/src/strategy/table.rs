@@ -1,27 +1,27 @@
-//! What each class of failure is worth.
+//! Retries, alerting and fallback per class of failure.
 
 use super::FallbackKind;
 use crate::failure::FailureKind;
 use crate::vocabulary::words;
 
 words! {
-    /// Kinds of failure that are treated alike.
+    /// Kinds of failure that are handled alike.
     pub enum FailureClass as "failure class" {
-        /// The vendor limits our rate, has no capacity, or is loading the model.
+        /// The vendor rate-limits us, has no capacity, or is loading the model.
         Throttled = "throttled",
-        /// The vendor took too long.
+        /// The vendor timed out.
         TimedOut = "timed_out",
-        /// We stopped waiting before anything had begun.
+        /// Our own timeout expired before the response began.
         NotStarted = "not_started",
-        /// The vendor failed, could not be reached, or broke off.
+        /// The vendor failed, was unreachable, or cut the response off.
         Transient = "transient",
-        /// An allowance is used up that does not come back in seconds.
+        /// An allowance that does not refill within seconds is exhausted.
         QuotaExhausted = "quota_exhausted",
-        /// A guardrail or filter stopped it.
+        /// A guardrail or filter blocked it.
         Blocked = "blocked",
         /// The request itself is at fault.
         CallerFault = "caller_fault",
-        /// Anything else, our own mistakes among it.
+        /// Anything else, including errors of our own.
         Other = "other",
     }
 }
@@ -29,18 +29,19 @@ words! {
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureRow {
-    /// How often to try the same target again while a person waits.
+    /// Retries on the same target while a user waits for the response.
     pub interactive_retries: u32,
-    /// How often when nobody does. Where a vendor's table says that trying again cannot help, it is not done.
+    /// Retries on the same target for background work. No retry is made if the vendor's table marks the failure as not
+    /// retryable.
     pub background_retries: u32,
-    /// Whether somebody should be told when the last try has failed.
+    /// Whether to alert when the last retry has failed.
     pub alerts: bool,
-    /// What is answered with instead.
+    /// The fallback to use.
     pub fallback: FallbackKind,
 }
 
 impl FailureClass {
-    /// The class of a kind.
+    /// The class of a kind of failure.
     #[must_use]
     pub const fn of(kind: FailureKind) -> Self {
         match kind {
@@ -60,7 +61,8 @@ impl FailureClass {
         }
     }
 
-    /// What this class is worth. A throttle is daily business and wakes nobody; neither can a caller wake anybody.
+    /// The row of this class. Throttling is routine and does not alert; neither does a caller's fault, so that callers
+    /// cannot trigger alerts.
     #[must_use]
     pub const fn row(self) -> FailureRow {
         match self {

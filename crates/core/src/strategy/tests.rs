@@ -91,7 +91,7 @@ fn what_took_too_long_goes_straight_to_the_cache_when_little_time_is_left() {
             let decision = strategy().choose(&trouble, Rung::StrongModel, Ceiling::Strong, millis(left));
             assert_eq!(decision.rungs[0], first, "{left}");
         }
-        // A model that said no at once leaves it to the next to try in what time there is.
+        // After an immediate refusal the next model is tried in whatever time is left.
         let throttled = Trouble::Failed(Failure::of(FailureKind::Throttled));
         assert_eq!(
             strategy().choose(&throttled, Rung::StrongModel, Ceiling::Strong, millis(left)).rungs[0],
@@ -200,7 +200,7 @@ proptest! {
         let trouble = failures.into_iter().chain(others).nth(which).unwrap();
         let left = Duration::from_nanos(left);
         let decision = strategy().choose(&trouble, after, ceiling, left);
-        // The naive way down: ask of each rung whether it may be on it.
+        // Naive reference: decide for each rung separately whether it belongs to the result.
         let model_can_help = match trouble {
             Trouble::Failed(failure) => failure.retryability != Retryability::Nowhere,
             Trouble::QueueRefused => false,

@@ -1,45 +1,45 @@
-//! What bills teach about estimates.
+//! Calibration of token estimates by billed usage.
 
 use super::counts::TextLanguage;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Samples kept of one model and language; at this many the older half goes.
+/// Maximum number of samples per model and language; when it is reached, the older half is dropped.
 const MOST_SAMPLES: usize = 1_000;
-/// Samples that stay then.
+/// Samples kept then.
 const KEPT_SAMPLES: usize = 500;
-/// Samples below which nothing is concluded.
+/// Minimum number of samples for a calibration.
 const FEWEST_SAMPLES: usize = 20;
-/// Models that are remembered. Names come from outside and must not grow without bound: for one more, the one goes
-/// whose last bill is the oldest. A model that is in use is billed all the time, so that it stays.
+/// Maximum number of models. Names come from outside and must not grow without bound: the model whose last bill is the
+/// oldest is evicted (LRU). A model in use is billed all the time, so that it stays.
 const MOST_MODELS: usize = 64;
-/// Bytes of the longest name that is remembered.
+/// Maximum length of a model name in bytes.
 const LONGEST_NAME: usize = 128;
-/// A bill may differ from the estimate this many times either way; what differs more is no measurement.
+/// Maximum ratio between bill and estimate, either way; samples beyond it are outliers.
 const MOST_TIMES: u64 = 10;
 /// Mean absolute error, in millionths, below which a model counts as calibrated.
 const CALIBRATED_BELOW: u64 = 200_000;
-/// What an estimate is multiplied by to be careful before anything was learned.
+/// Factor of the careful estimate before calibration.
 const CAREFUL_UNLEARNED: u32 = 1_250;
 
-/// What became of a sample.
+/// Whether a sample was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleDecision {
-    /// It was taken in.
+    /// Accepted.
     Kept,
-    /// Nothing was estimated or nothing was billed.
+    /// Rejected: the estimate or the bill is zero.
     Empty,
-    /// The bill is more than ten times the estimate or less than a tenth.
+    /// Rejected: the bill is more than ten times the estimate or less than a tenth.
     Absurd,
-    /// The name of the model is longer than any that is remembered.
+    /// Rejected: the model name is too long.
     LongName,
 }
 
-/// What to multiply an estimate by, in thousandths.
+/// Calibration factors of an estimate, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factors {
-    /// For the most likely number: the median of what was seen.
+    /// For the best estimate: the median of the observed ratios.
     pub best: u32,
-    /// For a careful number: what 95 of 100 stayed below.
+    /// For the careful estimate: the p95 of the observed ratios.
     pub careful: u32,
 }
 
@@ -55,26 +55,26 @@ impl Factors {
     }
 }
 
-/// Rounded up.
+/// Rounds up.
 fn times(tokens: u64, thousandths: u32) -> u64 {
     u64::try_from((u128::from(tokens) * u128::from(thousandths)).div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
-/// How good estimates have been. Errors are of what was estimated with the factor of that moment.
+/// Accuracy of past estimates. Errors refer to the estimate with the factor in force at that time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Bills that this is from.
+    /// Number of bills that this is based on.
     pub samples: usize,
-    /// The mean error, as a share of the bill; above zero where estimates were too high.
+    /// Mean error as a share of the bill; positive if estimates were too high.
     pub mean_error: f64,
-    /// The mean size of the error. A mean of errors with signs hides what cancels out; this does not.
+    /// Mean absolute error. Unlike the signed mean, errors do not cancel out.
     pub mean_absolute_error: f64,
-    /// Whether that is below 20 %, over enough bills.
+    /// Whether the mean absolute error is below 20 %, over enough bills.
     pub is_calibrated: bool,
 }
 
 impl Accuracy {
-    /// What the mean error leaves of 100 %.
+    /// 100 % minus the mean absolute error.
     pub(super) fn trust(&self) -> u32 {
         (0..=100)
             .rev()
@@ -85,18 +85,18 @@ impl Accuracy {
 
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// Bill by estimate, in thousandths.
+    /// Bill divided by estimate, in thousandths.
     ratio: u32,
-    /// Estimate less bill by bill, in millionths.
+    /// Estimate minus bill, divided by bill, in millionths.
     error: i64,
 }
 
-/// The bills of one model in one language.
+/// Samples of one model in one language.
 #[derive(Clone, Debug, Default)]
 struct Samples {
     /// Oldest first.
     arrived: VecDeque<Sample>,
-    /// Their ratios, lowest first.
+    /// Their ratios in ascending order.
     sorted: Vec<u32>,
     error: i64,
     absolute_error: u64,
@@ -111,7 +111,7 @@ impl Samples {
         let at = |place: usize| self.sorted.get(place).copied().unwrap_or(1_000);
         Factors {
             best: at(count / 2).midpoint(at((count - 1) / 2)),
-            // The lowest that 95 of 100 do not exceed.
+            // The p95.
             careful: at((count * 95).div_ceil(100) - 1),
         }
     }
@@ -148,7 +148,7 @@ impl Samples {
     }
 }
 
-/// What was learned from bills, by model and language.
+/// Calibration by model and language.
 ///
 /// ```
 /// use seawall_core::tokens::{Calibration, TextLanguage};
@@ -163,21 +163,22 @@ impl Samples {
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
     models: BTreeMap<String, Model>,
-    /// Bills that were taken in.
+    /// Number of accepted bills.
     bills: u64,
 }
 
-/// What was learned of one model.
+/// Calibration of one model.
 #[derive(Clone, Debug, Default)]
 struct Model {
     languages: [Samples; 3],
-    /// The number of its last bill.
+    /// Sequence number of its last bill.
     last_bill: u64,
 }
 
 impl Calibration {
-    /// Takes in what a request was billed. `uncalibrated` is [`Estimate::uncalibrated`](super::Estimate::uncalibrated);
-    /// `billed` is the vendor's number of input tokens less the overhead that was estimated.
+    /// Records the billed usage of a request. `uncalibrated` is
+    /// [`Estimate::uncalibrated`](super::Estimate::uncalibrated); `billed` is the vendor's number of input tokens
+    /// minus the estimated overhead.
     pub fn record(
         &mut self,
         model: &str,
@@ -212,19 +213,20 @@ impl Calibration {
         SampleDecision::Kept
     }
 
-    /// What to multiply estimates by. Below twenty bills, 1 and, to be careful, 1.25.
+    /// The calibration factors. With fewer than twenty bills they are 1 for the best and 1.25 for the careful
+    /// estimate.
     #[must_use]
     pub fn factors(&self, model: &str, language: TextLanguage) -> Factors {
         self.samples(model, language).map_or(Factors::UNLEARNED, Samples::factors)
     }
 
-    /// How good estimates have been for this model and language; nothing where nothing was billed.
+    /// Accuracy for this model and language; `None` without bills.
     #[must_use]
     pub fn accuracy(&self, model: &str, language: TextLanguage) -> Option<Accuracy> {
         self.samples(model, language).and_then(Samples::accuracy)
     }
 
-    /// How good they have been for each model and language that was billed, by name.
+    /// Accuracy for each billed model and language, sorted by name.
     pub fn report(&self) -> impl Iterator<Item = (&str, TextLanguage, Accuracy)> {
         self.models.iter().flat_map(|(model, learned)| {
             TextLanguage::ALL

@@ -1,28 +1,28 @@
-//! What a text is made of, as numbers that can be added.
+//! Additive counts of what a text consists of.
 
 use std::ops::{Add, AddAssign};
 
-/// What a reader sees in a text. Every character is of one class.
+/// A visible class of characters. Every character belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Chinese characters.
     Kanji,
-    /// Hiragana, katakana in both widths, and the marks of Japanese text.
+    /// Hiragana, katakana in both widths, and Japanese punctuation.
     Kana,
     /// Everything else outside ASCII: Hangul, Cyrillic, Thai, accents, stars and dashes.
     Other,
-    /// Pictures, with what joins and tints them.
+    /// Emoji, with their joiners and modifiers.
     Emoji,
     /// ASCII in ordinary lines.
     Prose,
     /// ASCII in lines that look like JSON or code.
     Json,
-    /// Addresses, from `http` to where they end.
+    /// URLs, from `http` to where they end.
     Url,
 }
 
 impl Class {
-    /// How many there are.
+    /// Number of classes.
     pub const COUNT: usize = 7;
     /// Every class.
     pub const ALL: [Self; Self::COUNT] =
@@ -43,21 +43,21 @@ impl Class {
     }
 }
 
-/// What has a weight. Outside ASCII that is a character; inside, tokenizers cut at words, numbers and marks, so that
-/// counting those says far more than counting characters.
+/// A unit with a weight. Outside ASCII a unit is a character; within ASCII, tokenizers split at words, numbers and
+/// punctuation, so that counting those is far more accurate than counting characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// A Chinese character.
     Kanji,
-    /// One of the first six hiragana in a row: endings and particles, which tokenizers know well.
+    /// One of the first six hiragana in a row: endings and particles, which tokenizers cover well.
     Hiragana,
-    /// A hiragana after those: words that are usually written in kanji, which they know less well.
+    /// A hiragana after those: words usually written in kanji, which tokenizers cover less well.
     LongHiragana,
     /// A katakana.
     Katakana,
-    /// A half-width katakana; its voice marks are free.
+    /// A half-width katakana; its voicing marks are free.
     HalfKatakana,
-    /// A Japanese mark, a full-width letter, the wide space.
+    /// Japanese punctuation, a full-width letter, the ideographic space.
     JapaneseMark,
     /// A Korean syllable.
     Hangul,
@@ -67,15 +67,15 @@ pub enum Unit {
     Cyrillic,
     /// A Greek, Hebrew or Arabic letter, or another of two bytes.
     ShortScript,
-    /// A character of any script without a row of its own.
+    /// A character of any other script.
     LongScript,
-    /// Dashes, dots, quotes, arrows, stars and other signs that are not pictures.
+    /// Dashes, dots, quotes, arrows, stars and other symbols that are not emoji.
     Sign,
-    /// A picture of four bytes; half a flag.
+    /// An emoji of four bytes; half a flag.
     Emoji,
-    /// A picture of three bytes.
+    /// An emoji of three bytes.
     SmallEmoji,
-    /// What joins, tints or shapes the picture before it.
+    /// A joiner, modifier or variation selector of an emoji.
     EmojiJoiner,
     /// The start of a word, also inside `camelCase`.
     Word(Ascii),
@@ -83,22 +83,23 @@ pub enum Unit {
     LongWord(Ascii),
     /// Up to three digits.
     Digits(Ascii),
-    /// Marks in a row, however many.
+    /// A run of punctuation marks of any length.
     Marks(Ascii),
-    /// A mark after the first in a row.
+    /// A punctuation mark after the first in a run.
     MoreMarks(Ascii),
-    /// White space that is more than one space: a line's end with its indentation; each sixteen characters of it.
+    /// White space other than a single space, such as a line break with its indentation; one unit per sixteen
+    /// characters.
     Gap(Ascii),
 }
 
-/// Where ASCII stands.
+/// The context of ASCII text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ascii {
     /// In an ordinary line.
     Prose,
     /// In a line that looks like JSON or code.
     Json,
-    /// In an address.
+    /// In a URL.
     Url,
 }
 
@@ -116,11 +117,11 @@ impl Ascii {
 
 /// Units outside ASCII.
 const WIDE: usize = 15;
-/// Kinds of units inside ASCII, for each place it may stand in.
+/// Kinds of ASCII units, for each context.
 pub(super) const NARROW: usize = 6;
 
 impl Unit {
-    /// How many there are.
+    /// Number of units.
     pub const COUNT: usize = WIDE + NARROW * Ascii::ALL.len();
 
     const WIDE: [Self; WIDE] = [
@@ -156,7 +157,7 @@ impl Unit {
         Self::WIDE.into_iter().chain(Ascii::ALL.into_iter().flat_map(narrow))
     }
 
-    /// The place in [`Unit::all`].
+    /// The index in [`Unit::all`].
     #[must_use]
     pub const fn index(self) -> usize {
         let (kind, ascii) = match self {
@@ -185,7 +186,7 @@ impl Unit {
         WIDE + NARROW * ascii as usize + kind
     }
 
-    /// The class it is shown under.
+    /// The class that the unit is reported under.
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
@@ -212,7 +213,7 @@ impl Unit {
     }
 }
 
-/// What a text is made of. Counts of parts add up, so that a history is counted once and remembered.
+/// What a text consists of. Counts are additive, so that a history is counted once and stored.
 ///
 /// ```
 /// use seawall_core::tokens::{Class, ClassCounts};
@@ -260,26 +261,26 @@ impl ClassCounts {
         self.characters[class as usize]
     }
 
-    /// How often this unit occurs.
+    /// Occurrences of this unit.
     #[must_use]
     pub const fn units(&self, unit: Unit) -> u64 {
         self.units[unit.index()]
     }
 
-    /// The text's length in UTF-8.
+    /// Length of the text in UTF-8 bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The most bytes that a tokenizer can see of this text: some bring it into a form first in which `㌖` is
-    /// `キロメートル` (NFKC). No byte-level tokenizer makes more tokens than that.
+    /// Upper bound of the bytes that a tokenizer sees: some normalise the text to NFKC first, in which `㌖` is
+    /// `キロメートル`. No byte-level tokenizer makes more tokens than that.
     #[must_use]
     pub const fn most_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.growth)
     }
 
-    /// The language, by the share of Japanese among all letters: above 0.3 Japanese, below 0.1 English.
+    /// The language, by the share of Japanese letters among all letters: above 0.3 Japanese, below 0.1 English.
     #[must_use]
     pub fn language(&self) -> TextLanguage {
         let (japanese, all) = (u128::from(self.japanese_letters), u128::from(self.letters));
@@ -293,15 +294,15 @@ impl ClassCounts {
     }
 }
 
-/// What a text is written in, as far as its cost is concerned. What we write in ourselves is another question:
+/// The language of a text, as far as its cost is concerned. The language of our own messages is a different type:
 /// [`Language`](crate::strategy::Language).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextLanguage {
     /// Japanese.
     Japanese,
-    /// English, and whatever else is not Japanese.
+    /// English, and any other language than Japanese.
     English,
-    /// Both.
+    /// Japanese and other text mixed.
     Mixed,
 }
 

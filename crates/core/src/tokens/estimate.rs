@@ -1,17 +1,17 @@
-//! From counts to an estimate.
+//! Estimates the tokens of a request from its counts.
 
 use super::calibration::Calibration;
 use super::counts::{Class, ClassCounts, TextLanguage};
 use super::family::Family;
 
-/// What is spent on top of the text.
+/// Tokens on top of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverheadOptions {
     /// Tokens of a request before its first message, in the best estimate.
     pub request: u64,
     /// Tokens around each message: its role and its end.
     pub message: u64,
-    /// Tokens kept free in the upper bound for what a vendor adds to a request.
+    /// Tokens added to the upper bound for what a vendor adds to a request.
     pub reserve: u64,
 }
 
@@ -21,18 +21,18 @@ impl Default for OverheadOptions {
     }
 }
 
-/// A request, counted part by part.
+/// The counts of a request, part by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
-    /// The instructions.
+    /// The system prompt.
     pub system: ClassCounts,
-    /// The turns before this one.
+    /// The earlier turns.
     pub history: ClassCounts,
-    /// What was looked up for it.
+    /// The retrieved chunks.
     pub retrieval: ClassCounts,
     /// The current message.
     pub message: ClassCounts,
-    /// How many messages there are, with the current one and the instructions.
+    /// Number of messages, including the current one and the system prompt.
     pub messages: u64,
 }
 
@@ -43,48 +43,48 @@ impl RequestCounts {
         Self { message: ClassCounts::of(text), messages: 1, ..Self::default() }
     }
 
-    /// Everything together.
+    /// The sum of all parts.
     #[must_use]
     pub fn total(&self) -> ClassCounts {
         self.system + self.history + self.retrieval + self.message
     }
 }
 
-/// How many tokens a request has, as far as anybody can tell before it is sent.
+/// Estimated tokens of a request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// The most likely number.
     pub best: u64,
-    /// A number that is enough for 95 of 100 requests.
+    /// The p95: sufficient for 95 of 100 requests.
     pub careful: u64,
-    /// A number that is always enough, whatever the text: what a reservation is made with.
+    /// A strict upper bound for any text, used for reservations.
     pub upper: u64,
-    /// Tokens of the text alone, before calibration. This is what a bill is compared with.
+    /// Tokens of the text alone, before calibration. Billed usage is compared with this.
     pub uncalibrated: u64,
-    /// What is spent on top of the text; part of `best` and `careful`.
+    /// Tokens on top of the text; included in `best` and `careful`.
     pub overhead: u64,
-    /// What the text is written in.
+    /// The language of the text.
     pub language: TextLanguage,
-    /// How far to trust `best`, in percent.
+    /// Confidence in `best`, in percent.
     pub confidence: u32,
-    /// Tokens by part, before calibration: system, history, retrieval, message.
+    /// Tokens per part, before calibration: system, history, retrieval, message.
     pub parts: [u64; 4],
-    /// Tokens by class, before calibration, in the order of [`Class::ALL`].
+    /// Tokens per class, before calibration, in the order of [`Class::ALL`].
     pub classes: [u64; Class::COUNT],
 }
 
 /// Names of [`Estimate::parts`].
 pub const PARTS: [&str; 4] = ["system", "history", "retrieval", "message"];
 
-/// What a text of this language can be trusted with before anything was learned, in percent.
+/// Confidence per language before calibration, in percent.
 const CONFIDENCE: [(TextLanguage, u32); 3] =
     [(TextLanguage::Japanese, 75), (TextLanguage::English, 85), (TextLanguage::Mixed, 75)];
 
 /// Estimates a request to `model`.
 ///
-/// The upper bound holds for every tokenizer that works on bytes: a token is at least one byte long. What a vendor adds
-/// itself must fit the reserve. The confidence is 85 % for English and 75 % otherwise; once this model's bills have
-/// shown the mean error to be below 20 %, it is what they leave of 100 %, where that is more.
+/// The upper bound holds for every byte-level tokenizer: a token is at least one byte long. What a vendor adds itself
+/// must fit the reserve. The confidence is 85 % for English and 75 % otherwise; once the billed usage of this model
+/// has shown a mean absolute error below 20 %, it is 100 % minus that error, if that is higher.
 #[must_use]
 pub fn estimate(
     model: &str,

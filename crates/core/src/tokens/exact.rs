@@ -1,11 +1,11 @@
-//! Exact counts, where a tokenizer is public.
+//! Exact token counts for public tokenizers.
 
 use super::family::Family;
 
-/// Tokens of a text for a model of OpenAI's; nothing for others, whose tokenizers nobody has, and nothing at all in a
-/// build without the feature `exact-tokens`: its tables are larger than the rest of the program.
+/// Exact tokens of a text for one of OpenAI's models. `None` for others, whose tokenizers are not public, and in
+/// builds without the feature `exact-tokens`: its tables are larger than the rest of the program.
 ///
-/// The tables are unpacked on the first call, which takes a moment: make one at start.
+/// The first call unpacks the tables, which takes a moment: make one at startup.
 #[must_use]
 pub fn exact_tokens(family: Family, text: &str) -> Option<u64> {
     #[cfg(feature = "exact-tokens")]

@@ -1,19 +1,19 @@
-//! Which tokenizer a model cuts text with, and what its units weigh.
+//! Model families that share a tokenizer, and their weights.
 
 use super::counts::{Class, ClassCounts, Unit};
 use super::weights;
 
-/// Models that cut text in the same way.
+/// Models with the same tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
-    /// Anthropic's. The weights are those of the one tokenizer that was published; newer models spend more, which
-    /// [`Calibration`](super::Calibration) learns from their bills.
+    /// Anthropic's. The weights are those of the one published tokenizer; newer models use more tokens, which
+    /// [`Calibration`](super::Calibration) learns from billed usage.
     Claude,
     /// OpenAI's from GPT-4o on (`o200k_base`).
     OpenAi,
     /// OpenAI's before that (`cl100k_base`).
     OlderOpenAi,
-    /// Unknown: the heaviest weight of all, unit by unit.
+    /// Unknown: the largest weight of all families, per unit.
     Generic,
 }
 
@@ -21,7 +21,7 @@ impl Family {
     /// Every family.
     pub const ALL: [Self; 4] = [Self::Claude, Self::OpenAi, Self::OlderOpenAi, Self::Generic];
 
-    /// The family of a model, by its name. A vendor's or region's name in front does not matter.
+    /// The family of a model, by its name. A vendor or region prefix is ignored.
     ///
     /// ```
     /// use seawall_core::tokens::Family;
@@ -64,7 +64,7 @@ impl Family {
         }
     }
 
-    /// What one unit weighs, in thousandths of a token.
+    /// The weight of one unit, in thousandths of a token.
     #[must_use]
     pub fn weight(self, unit: Unit) -> u32 {
         let at = unit.index();
@@ -76,7 +76,7 @@ impl Family {
         }
     }
 
-    /// What a text weighs in each class, in thousandths of a token.
+    /// The weight of a text per class, in thousandths of a token.
     #[must_use]
     pub(super) fn thousandths(self, counts: &ClassCounts) -> [u64; Class::COUNT] {
         let mut by_class = [0_u64; Class::COUNT];

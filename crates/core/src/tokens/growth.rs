@@ -1,10 +1,10 @@
-//! How much longer a character can become before it is cut into tokens.
+//! How many bytes a character can gain by normalisation before tokenization.
 //!
-//! Some tokenizers first bring a text into Unicode's compatibility form (NFKC). That makes `㌖` six letters and
-//! `ﷺ` eighteen, so that a bound by bytes would be too low for who writes nothing else.
+//! Some tokenizers first normalise text to Unicode's compatibility form (NFKC). That makes `㌖` six letters and `ﷺ`
+//! eighteen, so that a bound by bytes alone would be too low for text made of such characters.
 
-/// Characters whose compatibility form has more bytes: first, last, and the most that any of them gains. Ranges are
-/// generous, so that the table is short. Sorted.
+/// Ranges of characters whose compatibility form has more bytes: first, last, and the maximum gain of any of them.
+/// Ranges are generous, so that the table is short. Sorted.
 #[rustfmt::skip]
 const LONGER: &[(u32, u32, u64)] = &[
     (0x00A8, 0x00BE, 3),
@@ -60,10 +60,10 @@ const LONGER: &[(u32, u32, u64)] = &[
     (0x1_F240, 0x1_F248, 5),
 ];
 
-/// A mark that stands on the letter before it. In an unusual order, two of them can take a composed letter apart.
+/// Combining marks. In a non-canonical order, two of them can decompose a precomposed letter.
 const COMBINING: std::ops::RangeInclusive<u32> = 0x0300..=0x036F;
 
-/// The most bytes this character can gain.
+/// Maximum number of bytes that this character can gain.
 pub(super) fn growth(code: u32) -> u64 {
     let after = LONGER.partition_point(|(first, _, _)| *first <= code);
     let found = after.checked_sub(1).and_then(|at| LONGER.get(at));

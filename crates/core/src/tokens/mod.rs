@@ -1,14 +1,14 @@
-//! Tokens: how many a text has, before anybody has counted them.
+//! Token estimation without a tokenizer.
 //!
-//! One pass over a text counts what tokenizers cut it at: kanji, kana, words, numbers, marks, pictures. Each of these
-//! weighs a number of thousandths that was fitted to real tokenizers, per family of models. Bills then teach what a
-//! model spends beyond that, per language.
+//! One pass over a text counts the units that tokenizers split at: kanji, kana, words, numbers, punctuation, emoji.
+//! Each unit has a weight in thousandths of a token, fitted to real tokenizers per model family. Billed usage then
+//! calibrates the estimate per model and language.
 //!
-//! **When it acts.** Before a request is admitted, so that it is trimmed, refused and reserved by numbers. Counts add up:
-//! a history is counted once, as it grows, and never again.
+//! **When it acts.** Before a request is admitted: trimming, refusals and reservations use the estimate. Counts are
+//! additive: a history is counted once, as it grows, and never again.
 //!
-//! **What it will not do.** It keeps no text. It is not exact: `best` is a number to plan with, `upper` is a number to
-//! promise money with. With the feature `exact-tokens`, models of OpenAI's are counted exactly.
+//! **What it does not do.** It stores no text. It is not exact: `best` is for planning, `upper` is the bound for
+//! reservations. With the feature `exact-tokens`, OpenAI's models are counted exactly.
 //!
 //! ```
 //! use seawall_core::tokens::{Calibration, TextLanguage, OverheadOptions, RequestCounts, estimate};

@@ -1,24 +1,24 @@
-//! Output as it arrives: how many tokens it has by now, and whether it has passed its limit.
+//! Metering of streamed output: tokens so far, and enforcement of the output limit.
 //!
-//! A request says how many tokens its answer may have, and money is reserved for them. A model that talks on is stopped, but
-//! one that stops exactly at its limit must never be: nobody outside the vendor knows where tokens begin and end. So a stream
-//! is stopped by the vendor's own count where it sends one; otherwise only when both the number of events and the text say
-//! that the limit has been passed, or when the text alone says so by far.
+//! A request limits the tokens of its answer, and money is reserved for them. A model that exceeds the limit is
+//! stopped, but one that ends exactly at the limit must never be: token boundaries are known only to the vendor. A
+//! stream is therefore stopped by the vendor's own count if it sends one; otherwise only when both the number of
+//! events and the text exceed the limit, or when the text alone exceeds it by far.
 //!
-//! Text is counted as it stands inside JSON strings, across the borders of events: a word that arrives in three pieces is
-//! one word. A character that repeats itself is counted a few times only, because tokenizers have long tokens for those.
+//! Text is counted as it appears inside JSON strings, across event boundaries: a word that arrives in three pieces is
+//! one word. A repeated character is counted only a few times, because tokenizers have long tokens for such runs.
 
 use super::counts::{Ascii, ClassCounts, Unit};
 use super::family::Family;
 use super::scan::{Narrow, Run, decode, wide};
 
-/// A character counts so often in a row; behind that every [`REPEATED`]th does.
+/// A repeated character counts this often in a row; after that only every [`REPEATED`]th does.
 const FEW: u32 = 4;
 const REPEATED: u32 = 64;
-/// Tokens around one block of content (its name, its kind, its beginning and its end) that are not among its text.
+/// Tokens around one content block (its name, type, begin and end) that are not part of its text.
 const AROUND_BLOCK: u64 = 16;
 
-/// What has arrived of an answer.
+/// Meters the output of one response as it arrives.
 #[derive(Clone, Debug, Default)]
 pub struct OutputMeter {
     wide: ClassCounts,
@@ -26,7 +26,7 @@ pub struct OutputMeter {
     run: Run,
     last: u32,
     repeats: u32,
-    /// The first half of a character that JSON writes in two.
+    /// The high surrogate of a character that JSON writes as a surrogate pair.
     half: Option<u32>,
     bytes: u64,
     events: u64,
@@ -35,7 +35,7 @@ pub struct OutputMeter {
     counted: Option<Counted>,
 }
 
-/// What the vendor has counted, and what had arrived by then.
+/// The vendor's token count, and what had arrived by then.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     tokens: u64,
@@ -44,38 +44,74 @@ struct Counted {
 }
 
 impl OutputMeter {
-    /// An event with content has arrived; its text is [added](Self::add_json) besides.
+    /// Records an event with content; its text is [added](Self::add_json) separately.
     pub const fn note_event(&mut self) {
         self.events = self.events.saturating_add(1);
     }
 
-    /// A block of content has begun.
+    /// Records the beginning of a content block.
     pub const fn note_block(&mut self) {
         self.blocks = self.blocks.saturating_add(1);
     }
 
-    /// The answer has parts that are billed and not shown, such as reasoning or the rounds of a server's own tools.
+    /// Records that the response has billed parts that are not visible, such as reasoning or the rounds of server
+    /// tools.
     pub const fn note_hidden(&mut self) {
         self.may_hide = true;
     }
 
-    /// The vendor has counted this many tokens of output so far.
+    /// Records the vendor's count of output tokens so far.
     pub const fn note_counted(&mut self, tokens: u64) {
         self.counted = Some(Counted { tokens, upper: self.upper(), events: self.events });
     }
 
-    /// Adds text as it stands inside a JSON string, without its quotes. Nothing is allocated.
+    /// Adds text as it appears inside a JSON string, without the quotes. Allocates nothing.
     pub fn add_json(&mut self, text: &[u8]) {
         let mut at = 0;
         while let Some(&byte) = text.get(at) {
             let (code, length) = match byte {
                 b'\\' => escaped(&text[at + 1..]),
+                0..0x80 if self.half.is_none() => {
+                    at += self.add_ascii(&text[at..]);
+                    continue;
+                }
                 0..0x80 => (u32::from(byte), 1),
                 _ => decode(byte, &text[at + 1..]),
             };
             at += length;
             self.add(code);
         }
+    }
+
+    /// Adds the ASCII at the start of this text, up to an escape or a wide character, and returns its length. This is
+    /// [`add`](Self::add) for most bytes of most streams; it keeps its state in registers.
+    fn add_ascii(&mut self, text: &[u8]) -> usize {
+        let (mut run, mut last, mut repeats) = (self.run, self.last, self.repeats);
+        let mut at = 0;
+        while let Some(&byte) = text.get(at).filter(|byte| byte.is_ascii() && **byte != b'\\') {
+            if let Run::Lower(length) = run {
+                // Fast path: most of a response is the inside of words.
+                let more = letters_ahead(&text[at..], &mut last);
+                if more > 0 {
+                    run = self.narrow.lengthen(length, more as u64);
+                    (at, repeats) = (at + more, 0);
+                    continue;
+                }
+            }
+            at += 1;
+            if u32::from(byte) == last {
+                repeats = repeats.wrapping_add(1);
+                if is_skipped(repeats) {
+                    continue;
+                }
+            } else {
+                (last, repeats) = (u32::from(byte), 0);
+            }
+            run = self.narrow.step(byte, run);
+        }
+        (self.run, self.last, self.repeats) = (run, last, repeats);
+        self.bytes = self.bytes.saturating_add(at as u64);
+        at
     }
 
     fn add(&mut self, code: u32) {
@@ -89,8 +125,8 @@ impl OutputMeter {
         };
         self.bytes = self.bytes.saturating_add(utf8_length(code));
         if code == self.last {
-            self.repeats = self.repeats.saturating_add(1);
-            if self.repeats >= FEW && !self.repeats.is_multiple_of(REPEATED) {
+            self.repeats = self.repeats.wrapping_add(1);
+            if is_skipped(self.repeats) {
                 return;
             }
         } else {
@@ -108,33 +144,33 @@ impl OutputMeter {
         self.events
     }
 
-    /// Whether anything has arrived.
+    /// Whether nothing has arrived.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.events == 0 && self.bytes == 0
     }
 
-    /// Whether the answer has parts that are billed and not shown.
+    /// Whether the response has billed parts that are not visible.
     #[must_use]
     pub const fn may_hide(&self) -> bool {
         self.may_hide
     }
 
-    /// The most tokens that what has arrived can have: no tokenizer makes more tokens than bytes.
+    /// Upper bound of the tokens that have arrived: no tokenizer makes more tokens than bytes.
     #[must_use]
     pub const fn upper(&self) -> u64 {
         let text = self.bytes.saturating_add(self.wide.growth);
         text.saturating_add(self.blocks.saturating_mul(AROUND_BLOCK))
     }
 
-    /// What the vendor has counted, where nothing has arrived since.
+    /// The vendor's count, if nothing has arrived since.
     #[must_use]
     pub fn counted(&self) -> Option<u64> {
         self.counted.filter(|counted| counted.events == self.events).map(|counted| counted.tokens)
     }
 
-    /// The most tokens that the vendor can have billed for what has arrived; nothing where what has arrived does not say,
-    /// because some of it is hidden.
+    /// Upper bound of the tokens billed for what has arrived; `None` if parts are hidden and the vendor has not
+    /// counted them.
     #[must_use]
     pub fn billed_at_most(&self) -> Option<u64> {
         if self.may_hide {
@@ -144,7 +180,7 @@ impl OutputMeter {
         Some(self.counted.map_or(upper, |counted| counted.tokens.saturating_add(upper - counted.upper)))
     }
 
-    /// The most likely number of tokens of what has arrived.
+    /// Best estimate of the tokens that have arrived.
     #[must_use]
     pub fn best(&self, family: Family) -> u64 {
         let kinds = |ascii| {
@@ -157,7 +193,8 @@ impl OutputMeter {
                 Unit::Gap(ascii),
             ]
         };
-        // Whether a line is prose or JSON is not known before its end: each unit weighs the lighter of both.
+        // Whether a line is prose or JSON is unknown before its end, so that each unit has the smaller of both
+        // weights.
         let weights = kinds(Ascii::Prose).into_iter().zip(kinds(Ascii::Json));
         let weights = weights.map(|(prose, json)| family.weight(prose).min(family.weight(json)));
         let narrow = weights
@@ -168,7 +205,24 @@ impl OutputMeter {
     }
 }
 
-/// The character that an escape stands for, and how long the escape is with its backslash.
+/// Number of lower-case letters at the start of this text, each different from the one before; `last` is updated.
+fn letters_ahead(text: &[u8], last: &mut u32) -> usize {
+    let is_new = |byte: &&u8| {
+        let is_new = byte.is_ascii_lowercase() && u32::from(**byte) != *last;
+        if is_new {
+            *last = u32::from(**byte);
+        }
+        is_new
+    };
+    text.iter().take_while(is_new).count()
+}
+
+/// Whether a character that has been repeated this often is not counted.
+const fn is_skipped(repeats: u32) -> bool {
+    repeats >= FEW && !repeats.is_multiple_of(REPEATED)
+}
+
+/// The character that an escape sequence stands for, and the length of the sequence with its backslash.
 fn escaped(rest: &[u8]) -> (u32, usize) {
     let Some((&kind, digits)) = rest.split_first() else { return (u32::from(b'\\'), 1) };
     let plain = match kind {
@@ -197,7 +251,7 @@ const fn utf8_length(code: u32) -> u64 {
     }
 }
 
-/// How many tokens an answer may have, and what that means for a stream.
+/// The output limit of a request, and its enforcement on a stream.
 ///
 /// ```
 /// use seawall_core::tokens::OutputLimit;
@@ -209,20 +263,20 @@ const fn utf8_length(code: u32) -> u64 {
 pub struct OutputLimit(u64);
 
 impl OutputLimit {
-    /// The most tokens that the request allows.
+    /// A limit of this many tokens.
     #[must_use]
     pub const fn new(tokens: u64) -> Self {
         Self(tokens)
     }
 
-    /// The tokens that money is reserved for: a tenth and sixteen more than the limit, within which a stream that goes on
-    /// is noticed and stopped.
+    /// The tokens that money is reserved for: the limit plus a tenth plus sixteen, within which an overrun is detected
+    /// and the stream is stopped.
     #[must_use]
     pub const fn reserved(self) -> u64 {
         self.0.saturating_add(self.0.div_ceil(10)).saturating_add(16)
     }
 
-    /// Whether a stream has passed its limit, by the vendor's count where there is one, and otherwise by what has arrived.
+    /// Whether a stream has exceeded its limit: by the vendor's count if there is one, otherwise by what has arrived.
     #[must_use]
     pub fn is_passed(self, meter: &OutputMeter, family: Family) -> bool {
         let limit = self.0;
@@ -231,12 +285,12 @@ impl OutputLimit {
         }
         let many_events = meter.events > self.reserved();
         let far = limit.saturating_mul(2).saturating_add(64);
-        // Most streams end here, without anything being weighed.
+        // Fast path: most streams need no estimate.
         if meter.bytes <= limit || !(many_events || meter.bytes > far) {
             return false;
         }
         let best = meter.best(family);
-        // Who sends characters one by one sends more events than tokens: an estimate may be wrong by a fifth.
+        // A model that streams single characters sends more events than tokens, and an estimate may be off by a fifth.
         many_events && best.saturating_mul(4) > limit.saturating_mul(5) || best > far
     }
 }

@@ -1,29 +1,30 @@
-//! One pass over a text, byte by byte, without allocating.
+//! Counts a text in one pass over its bytes, without allocating.
 //!
-//! ASCII is judged by line: whether it is prose or JSON is known at the line's end, so a line's counts wait until then.
+//! ASCII is classified per line: whether a line is prose or JSON is known only at its end, so that its counts are
+//! buffered until then.
 
 use super::counts::{Ascii, Class, ClassCounts, NARROW, Unit};
 use super::growth::growth;
 
 /// Hiragana in a row that count as endings and particles.
 const SHORT_HIRAGANA: u32 = 6;
-/// Letters of a word that its start pays for.
+/// Letters of a word that are covered by its start.
 const SHORT_WORD: u32 = 6;
-/// Digits that make one unit.
+/// Digits per unit.
 const DIGITS: u32 = 3;
-/// White space in a row that makes one gap.
+/// White space characters per gap.
 const GAP: u32 = 16;
-/// One structural mark among this many ASCII characters, and a line is JSON or code.
+/// A line is JSON or code if it has at least one structural mark per this many ASCII characters.
 const STRUCTURE: u64 = 12;
 
-/// What an ASCII byte is.
+/// The kind of an ASCII byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Lower,
     Upper,
     Digit,
     Mark,
-    /// A mark of which JSON and code are full.
+    /// Punctuation that is frequent in JSON and code.
     Structure,
     Space,
     Control,
@@ -50,7 +51,7 @@ const KINDS: [Kind; 128] = {
     kinds
 };
 
-/// What the characters before this one were, and how many in a row.
+/// The kind of the preceding characters, and how many in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Run {
     #[default]
@@ -66,7 +67,7 @@ pub(super) enum Run {
     Hiragana(u32),
 }
 
-/// ASCII of which the place is not known yet.
+/// ASCII counts whose context is not known yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Narrow {
     pub(super) units: [u64; NARROW],
@@ -76,6 +77,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
+    #[inline]
     pub(super) fn step(&mut self, byte: u8, run: Run) -> Run {
         let [words, long_words, digits, marks, more_marks, gaps] = &mut self.units;
         self.characters += 1;
@@ -126,8 +128,9 @@ impl Narrow {
         }
     }
 
-    /// What so many steps over small letters come to, inside a word of this length.
-    fn lengthen(&mut self, length: u32, more: u64) -> Run {
+    /// Equivalent to `more` steps over lower-case letters, inside a word of this length.
+    #[inline]
+    pub(super) fn lengthen(&mut self, length: u32, more: u64) -> Run {
         let (before, short) = (u64::from(length), u64::from(SHORT_WORD));
         let after = before.saturating_add(more);
         self.units[1] += after.max(short) - before.max(short);
@@ -174,7 +177,7 @@ pub(super) fn scan(text: &str) -> ClassCounts {
             run = line.step(lead, run);
             at += 1;
             if let Run::Lower(length) = run {
-                // Most of what is ASCII; taken in one go.
+                // Fast path: most ASCII is the inside of words.
                 let more = bytes[at..].iter().take_while(|byte| byte.is_ascii_lowercase()).count();
                 run = line.lengthen(length, more as u64);
                 at += more;
@@ -192,7 +195,7 @@ pub(super) fn scan(text: &str) -> ClassCounts {
     counts
 }
 
-/// The length of the address that begins here, if one does.
+/// The length of the URL that begins here, if one does.
 fn address(bytes: &[u8]) -> Option<usize> {
     let starts: [&[u8]; 3] = [b"https://", b"http://", b"www."];
     let start = starts.iter().find(|start| bytes.starts_with(start))?.len();
@@ -200,7 +203,8 @@ fn address(bytes: &[u8]) -> Option<usize> {
     Some(bytes[start..].iter().position(ends).map_or(bytes.len(), |length| start + length))
 }
 
-/// The character that begins with this byte of two or more. A text is sound UTF-8, so there are always enough.
+/// Decodes the multi-byte character that begins with this byte. The input is valid UTF-8, so that there are always
+/// enough bytes.
 pub(super) fn decode(lead: u8, rest: &[u8]) -> (u32, usize) {
     let next = |at: usize| u32::from(rest.get(at).copied().unwrap_or_default() & 0x3F);
     let lead = u32::from(lead);
@@ -213,7 +217,7 @@ pub(super) fn decode(lead: u8, rest: &[u8]) -> (u32, usize) {
     }
 }
 
-/// Counts one character outside ASCII. The common ones come first.
+/// Counts one character outside ASCII, with the common ranges first.
 pub(super) fn wide(code: u32, run: Run, counts: &mut ClassCounts) -> Run {
     let unit = match code {
         0x3041..=0x309A | 0x309D..=0x309F => {
@@ -227,7 +231,7 @@ pub(super) fn wide(code: u32, run: Run, counts: &mut ClassCounts) -> Run {
         }
         0x30A1..=0x30FA | 0x30FC..=0x30FF | 0x31F0..=0x31FF => Unit::Katakana,
         0xFF9E | 0xFF9F => {
-            // A voice mark melts into the letter before it.
+            // A voicing mark is merged into the letter before it.
             counts.characters[Class::Kana as usize] += 1;
             return Run::Nothing;
         }
@@ -269,7 +273,7 @@ fn note(counts: &mut ClassCounts, unit: Unit, code: u32) {
         }
         _ => {}
     }
-    // Where text is mostly Japanese, this spares nearly every look into the table.
+    // For mostly Japanese text this avoids nearly every table lookup.
     if !matches!(code, 0x3041..=0x309A | 0x30A1..=0x30FE | 0x4E00..=0x9FFF) {
         counts.growth += growth(code);
     }

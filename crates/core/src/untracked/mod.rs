@@ -1,38 +1,38 @@
-//! How many tokens of input a call may be billed for.
+//! Upper bound of the input tokens that a call may be billed for.
 //!
-//! No tokenizer makes more tokens than bytes, so the bytes of a request bound its text. They do not bound what a request only
-//! names: a document by its URL, a file by its id, an earlier answer that is continued, or a tool that the vendor runs and
-//! whose results it reads as input again. Why reserve a bound for these, and not wait for the bill? A hundred calls at once
-//! would each be admitted against money that all of them spend.
+//! No tokenizer makes more tokens than bytes, so that the bytes of a request bound its text. They do not bound input
+//! by reference: a document by its URL, a file by its id, an earlier response that is continued, or a tool that the
+//! vendor runs and whose results it reads as input again. Why reserve a bound for these instead of waiting for the
+//! bill? A hundred concurrent calls would each be admitted against money that all of them spend.
 //!
-//! Each feature is reserved at the tightest bound that its vendor publishes. One pass over the input never bills more than the
-//! model's window. What a feature reserves is a setting ([`UntrackedRule`]).
+//! Each feature is reserved at the tightest bound that its vendor publishes. One pass over the input never bills more
+//! than the model's context window. What is reserved for a feature is a setting ([`UntrackedRule`]).
 
 use crate::media::{ImageSize, ImageTokens};
 use crate::vocabulary::words;
 use std::fmt;
 
-/// Tokens that a vendor may add to what the caller wrote.
+/// Tokens that a vendor may add to the caller's input.
 const OVERHEAD: u64 = 300;
-/// Tokens that a vendor adds for a tool whose description is its own; computer use has the longest.
+/// Tokens that a vendor adds for a tool that it defines itself; computer use has the longest definition.
 const VENDOR_TOOL: u64 = 5_000;
-/// Vendors read no more pages of one document.
+/// Maximum number of pages that vendors read of one document.
 pub const MAX_PAGES: u64 = 600;
-/// The most tokens of text that a page usually has, beside its picture.
+/// Usual maximum of text tokens on a page, besides its image.
 const PAGE_TEXT: u64 = 3_000;
-/// How often a server tool is taken to be used where the request does not limit it.
+/// Assumed number of uses of a server tool if the request does not limit it.
 pub const USUAL_TOOL_USES: u64 = 5;
 
 words! {
-    /// A way to have input billed that is not in the request.
+    /// A kind of billed input that is not contained in the request.
     pub enum InputFeature as "feature" {
-        /// A picture by its URL, file id or place in a bucket.
+        /// An image by its URL, file id or bucket location.
         Image = "image",
-        /// A document or file by its URL, id or place in a bucket.
+        /// A document or file by its URL, id or bucket location.
         Document = "document",
-        /// An earlier answer or conversation that the vendor keeps.
+        /// An earlier response or conversation stored by the vendor.
         PreviousResponse = "previous_response",
-        /// Context that the vendor keeps by name.
+        /// Named context stored by the vendor.
         CachedContext = "cached_context",
         /// A tool that the vendor runs: web search, code execution, connectors.
         ServerTool = "server_tool",
@@ -42,23 +42,23 @@ words! {
 /// What is reserved for a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UntrackedRule {
-    /// A request with it is refused.
+    /// Refuse requests that use it.
     Refuse,
-    /// Its tightest bound.
+    /// Reserve its tightest bound.
     #[default]
     Reserve,
-    /// This many tokens for each.
+    /// Reserve this many tokens for each use.
     ReserveTokens(u64),
-    /// Nothing: what it costs is only found in the bill.
+    /// Reserve nothing: the cost is known only from the bill.
     Allow,
 }
 
-/// What is reserved for each feature.
+/// The rule of each feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UntrackedRules([UntrackedRule; InputFeature::ALL.len()]);
 
 impl UntrackedRules {
-    /// These rules, in the order of [`InputFeature::ALL`].
+    /// The rules in the order of [`InputFeature::ALL`].
     #[must_use]
     pub const fn new(rules: [UntrackedRule; InputFeature::ALL.len()]) -> Self {
         Self(rules)
@@ -71,56 +71,56 @@ impl UntrackedRules {
     }
 }
 
-/// What a request has in it, or asks for, that its bytes do not bound.
+/// Contents and references of a request that its bytes do not bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UntrackedInput {
-    /// Pictures whose bytes are in the request; no size where it could not be read.
+    /// Inline images; `None` if the size could not be read.
     pub images: Vec<Option<ImageSize>>,
-    /// Bytes of the request that these pictures and documents take. They are not read as text.
+    /// Bytes of the request taken by these images and documents. They are not billed as text.
     pub media_bytes: u64,
-    /// Pictures that are only named.
+    /// Number of images by reference.
     pub named_images: u64,
-    /// Pages of documents whose bytes are in the request.
+    /// Pages of inline documents.
     pub pages: u64,
-    /// Documents and files that are only named.
+    /// Number of documents and files by reference.
     pub named_documents: u64,
-    /// Whether an earlier answer is continued.
+    /// Whether an earlier response is continued.
     pub continues: bool,
-    /// Whether context that the vendor keeps is named.
+    /// Whether context stored by the vendor is referenced.
     pub cached_context: bool,
-    /// How often tools of the vendor may be used, if any may.
+    /// Maximum number of uses of vendor-run tools, if any are allowed.
     pub tool_uses: Option<u64>,
-    /// Tools that the caller runs and the vendor describes.
+    /// Number of tools that the caller runs and the vendor defines.
     pub vendor_tools: u64,
 }
 
-/// What is known of a model's input.
+/// What is known about a model's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputModel {
-    /// Tokens that it can hold.
+    /// Context window in tokens.
     pub window: Option<u64>,
-    /// How it counts pictures.
+    /// How it counts images.
     pub images: ImageTokens,
-    /// What is reserved for input that the request only names.
+    /// What is reserved for input by reference.
     pub rules: UntrackedRules,
 }
 
 impl InputModel {
-    /// Of the model of this id, with a window if that is known.
+    /// The input properties of the model with this id, with its window if known.
     #[must_use]
     pub fn of(model: &str, window: Option<u64>) -> Self {
         Self { window, images: ImageTokens::of_model(model), rules: UntrackedRules::default() }
     }
 }
 
-/// The most input that a call may be billed for.
+/// Upper bound of the billed input of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputBound {
-    /// Tokens, over all passes.
+    /// Tokens over all passes.
     pub tokens: u64,
-    /// Uses of tools that the vendor runs, which may have a fee.
+    /// Uses of vendor-run tools, which may have a fee.
     pub tool_uses: u64,
-    /// The feature that takes the most of it, with its part, where bytes alone are not all of it.
+    /// The feature with the largest part, and that part, unless bytes alone make up the bound.
     pub largest: Option<(InputFeature, u64)>,
 }
 
@@ -129,7 +129,7 @@ pub struct InputBound {
 pub enum InputProblem {
     /// The settings refuse the feature.
     Refused(InputFeature),
-    /// Its bound is the model's window, which is not known.
+    /// Its bound is the model's context window, which is unknown.
     NoWindow(InputFeature),
 }
 
@@ -185,7 +185,7 @@ pub fn input_bound(
     let one_pass =
         sum([text, images, input.pages.saturating_mul(per_page), described, parts.total]).min(window);
     let uses = input.tool_uses.unwrap_or(0);
-    // Each use may bill all input again, with what the tool has found.
+    // Each use may bill all input again, with the tool's results.
     let is_any = input.tool_uses.is_some().into();
     let mut again = Parts { total: 0, ..parts };
     again.add(InputFeature::ServerTool, is_any, |window| {
@@ -210,7 +210,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Adds a feature that is there so many times, by its rule.
+    /// Adds a feature that occurs `times` times, by its rule.
     fn add(
         &mut self,
         feature: InputFeature,

@@ -53,7 +53,7 @@ fn a_picture_in_the_request_counts_as_a_picture_and_not_as_its_bytes() {
     let input =
         UntrackedInput { images: vec![Some(size)], media_bytes: 5_000_000, ..UntrackedInput::default() };
     assert_eq!(tokens(5_000_209, &input), 509 + 1_334);
-    // Without it, the window is the bound of so many bytes.
+    // Without it, the context window bounds this many bytes.
     assert_eq!(input_bound(5_000_209, None, &model()).unwrap().tokens, 200_000);
 }
 

@@ -1,15 +1,15 @@
-//! Waiting buckets, one for each key.
+//! Waiting buckets by key.
 
 use super::{WaitingBucket, WaitingSettings};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// One waiting bucket for each key, such as an (account, region) pair: quotas are counted there, so an
-/// account must not spend another's and a region must not slow another down.
+/// One waiting bucket per key, such as an (account, region) pair. Vendors count quotas per pair, so one account must
+/// not spend another's quota and one region must not slow down another.
 ///
-/// A bucket starts full when its key is first asked for. Asking again with other settings is an error and not
-/// a silent choice between the two; the bucket goes on with the settings it has.
+/// A bucket is created full on first use of its key. A later request with other settings is an error rather than a
+/// silent choice between the two; the bucket keeps its settings.
 ///
 /// ```
 /// use seawall_core::time::Timestamp;
@@ -34,24 +34,24 @@ pub struct WaitingBuckets<K> {
     buckets: BTreeMap<K, WaitingBucket>,
 }
 
-/// A bucket was asked for with settings other than those it runs with.
+/// The bucket already exists with other settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bucket runs with {in_use}, but was asked for with {asked}")]
 pub struct Conflict {
-    /// The settings the bucket runs with, unchanged.
+    /// The settings of the existing bucket, unchanged.
     pub in_use: WaitingSettings,
-    /// The settings it was asked for with.
+    /// The settings that were requested.
     pub asked: WaitingSettings,
 }
 
 impl<K: Ord> WaitingBuckets<K> {
-    /// No buckets yet.
+    /// Creates an empty map.
     #[must_use]
     pub const fn new() -> Self {
         Self { buckets: BTreeMap::new() }
     }
 
-    /// The bucket of `key`; a full one where there was none.
+    /// The bucket of `key`; created full if there was none.
     pub fn get_or_create(
         &mut self,
         key: K,
@@ -65,7 +65,7 @@ impl<K: Ord> WaitingBuckets<K> {
         }
     }
 
-    /// The bucket of `key`, if it was ever asked for.
+    /// The bucket of `key`, if it was created before.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut WaitingBucket> {
         self.buckets.get_mut(key)
     }

@@ -1,24 +1,21 @@
-//! A bucket whose callers may stand in line.
+//! A token bucket with a FIFO queue, for callers that prefer waiting to being rejected.
 //!
-//! Some callers would rather wait for their turn than be turned away: a background job that calls a cloud API
-//! which allows ten calls a second, say. The bucket fills at that rate up to its capacity. Who finds enough
-//! units takes them; who does not is told the exact moment at which its turn comes, given everyone ahead, and
-//! comes back then with its [`Ticket`].
+//! A background job that calls a cloud API limited to ten calls per second would rather wait for its turn than fail.
+//! The bucket refills at that rate up to its capacity. A caller that finds enough units takes them at once. Otherwise
+//! it gets a [`Ticket`] and the exact time of its turn, given all waiters ahead, and polls the ticket then.
 //!
-//! **When it acts.** On every ask, and lazily: each call first brings the bucket up to `now`. A late look
-//! finds what a continuous one would have found, because units go to those who stand in line before the rest
-//! is cut to the capacity.
+//! **When it acts.** On every call, lazily: each call first advances the bucket to `now`. A late call has the same
+//! result as a continuous refill, because units go to the waiters before the rest is capped at the capacity.
 //!
-//! **What it promises.** The units are always between nothing and the capacity: no debt. The line is strictly
-//! first come, first served, and nobody new overtakes it. The moment a waiter was told never moves back; when
-//! somebody ahead leaves or gives units back, it moves up, and [`WaitingBucket::poll`] tells the new one. So
-//! the caller's limit is looked at once, on arrival: one who could not be served in time is refused there and
-//! takes nothing. A moment from the past (two threads racing to the lock) adds no units and costs none.
+//! **What it guarantees.** The balance is always between zero and the capacity: no debt. The queue is strictly first
+//! come, first served, and no newcomer overtakes it. The time given to a waiter is never postponed; when a waiter ahead
+//! cancels or units are refunded, it moves up, and [`WaitingBucket::poll`] returns the new time. So the caller's
+//! deadline is checked once, on arrival: a caller that could not be served in time is refused there and takes nothing.
+//! A timestamp from the past (two threads racing for the lock) adds no units and costs none.
 //!
-//! **What it will not do.** It wakes nobody and forgets nobody: who holds a ticket must poll it or cancel it.
-//! It does not spread callers who come back late: units set aside for them stay theirs, so waiters that all
-//! oversleep may all go at once. It does not know which bucket a [`Grant`] came from; give it back to the
-//! bucket that gave it.
+//! **What it does not do.** It wakes no task and drops no waiter: the owner of a ticket must poll or cancel it. It does
+//! not pace callers that return late: units reserved for them stay theirs, so waiters that all oversleep may all
+//! proceed at once. It does not know which bucket a [`Grant`] came from; refund it to the bucket that issued it.
 //!
 //! ```
 //! use seawall_core::time::Timestamp;
@@ -46,7 +43,7 @@ pub use settings::WaitingSettings;
 use crate::time::{Timestamp, nanos};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Units that were taken. Not to be copied, so they can be given back at most once; dropping it spends them.
+/// Units that were taken. Not `Clone`, so that they can be refunded at most once; dropping it spends them.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the units are spent; give them back with `refund` if the call was not made"]
 pub struct Grant {
@@ -54,51 +51,52 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// How many units.
+    /// The number of units.
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.units
     }
 }
 
-/// A place in the line of one bucket.
+/// A position in the queue of one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// The answer to an ask for units.
+/// The decision on a request for units.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a grant holds units and a ticket holds a place in the line"]
 pub enum AcquireDecision {
-    /// Go on: the units are yours.
+    /// The units were taken; proceed.
     Granted(Grant),
-    /// Come back at `until` and poll the ticket, or cancel it before.
+    /// Poll the ticket at `until`, or cancel it before.
     Wait {
-        /// The place in the line.
+        /// The position in the queue.
         ticket: Ticket,
-        /// When its turn comes, at the latest.
+        /// The latest time of the turn.
         until: Timestamp,
     },
-    /// The turn would come after the moment the caller gives up. Nothing was taken.
+    /// The turn would come after `give_up_at`. Nothing was taken.
     Refused {
         /// When the turn would have come; [`Timestamp::NEVER`] if the clock does not reach that far.
         would_wait_until: Timestamp,
     },
-    /// More than the bucket ever holds. No wait helps.
+    /// The request exceeds the capacity, so waiting does not help.
     TooLarge,
 }
 
-/// The answer to a waiter who asks whether its turn has come.
+/// The decision on polling a ticket.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a grant holds units"]
 pub enum PollDecision {
-    /// Go on: the units are yours, and the ticket is used up.
+    /// The units were taken and the ticket is used up; proceed.
     Ready(Grant),
-    /// Not yet; come back at `until`.
+    /// Not yet; poll again at `until`.
     Wait {
-        /// When the turn comes, at the latest.
+        /// The latest time of the turn.
         until: Timestamp,
     },
-    /// The ticket was used or cancelled before. Tickets are numbered per bucket: show one only where it was given.
+    /// The ticket was already used or cancelled. Tickets are numbered per bucket and valid only in the bucket that
+    /// issued them.
     Unknown,
 }
 
@@ -109,26 +107,26 @@ struct Waiter {
     weight: u64,
 }
 
-/// The bucket and its line. See the [module](self) for what it promises.
+/// The bucket and its queue. The [module](self) documents its guarantees.
 #[derive(Debug)]
 pub struct WaitingBucket {
     settings: WaitingSettings,
-    /// The latest moment the bucket has seen.
+    /// The latest time passed to the bucket.
     as_of: Timestamp,
-    /// What is in the bucket, as the nanoseconds it took to drip in: refilling is an exact addition.
-    /// Below the first waiter's weight whenever somebody stands in line.
+    /// The units in the bucket, expressed as the nanoseconds they took to refill: refilling is an exact addition. Below
+    /// the first waiter's weight whenever a request is queued.
     balance: u64,
     line: VecDeque<Waiter>,
-    /// The weight of the whole line.
+    /// The total weight of the queue.
     queued: u64,
-    /// Units set aside for waiters whose turn came and who have not come back yet.
+    /// Units reserved for waiters whose turn has come and that have not polled yet.
     set_aside: BTreeMap<Ticket, u64>,
     next_ticket: u64,
     consumed: u64,
 }
 
 impl WaitingBucket {
-    /// A full bucket, with nobody in line.
+    /// Creates a full bucket with an empty queue.
     #[must_use]
     pub fn new(settings: WaitingSettings, now: Timestamp) -> Self {
         Self {
@@ -143,10 +141,10 @@ impl WaitingBucket {
         }
     }
 
-    /// Asks for `units`, ready to wait until `give_up_at`.
+    /// Requests `units`, willing to wait until `give_up_at`.
     ///
-    /// Where the units are there and nobody stands in line they are granted at once, whatever the limit.
-    /// Asking for nothing is granted at once too: it takes nothing, so it overtakes nobody.
+    /// If the units are available and the queue is empty, they are granted at once, whatever `give_up_at` is. A request
+    /// for zero units is granted at once too: it takes nothing, so it overtakes no waiter.
     pub fn acquire(&mut self, now: Timestamp, units: u64, give_up_at: Timestamp) -> AcquireDecision {
         self.advance(now);
         let Some(weight) = self.settings.weight(units) else {
@@ -161,7 +159,8 @@ impl WaitingBucket {
             return AcquireDecision::Refused { would_wait_until: Timestamp::NEVER };
         };
         let until = self.turn_of(queued);
-        // A saturated sum also ends at NEVER, so a turn at NEVER is no promise even to who waits for ever.
+        // A saturated sum also ends at NEVER, so a turn at NEVER cannot be promised, not even to a caller that waits
+        // forever.
         if until > give_up_at || until == Timestamp::NEVER {
             return AcquireDecision::Refused { would_wait_until: until };
         }
@@ -172,13 +171,13 @@ impl WaitingBucket {
         AcquireDecision::Wait { ticket, until }
     }
 
-    /// Asks for `units` and does not wait: granted, refused or too large.
+    /// Requests `units` without waiting: granted, refused or too large.
     pub fn try_acquire(&mut self, now: Timestamp, units: u64) -> AcquireDecision {
-        // Whoever has to wait would wait beyond `now`, so giving up at `now` is never to wait.
+        // A request that has to wait would wait beyond `now`, so giving up at `now` means not waiting.
         self.acquire(now, units, now)
     }
 
-    /// Asks whether the turn of `ticket` has come. A grant is handed out once.
+    /// Whether the turn of `ticket` has come. A grant is returned once.
     pub fn poll(&mut self, ticket: Ticket, now: Timestamp) -> PollDecision {
         self.advance(now);
         if let Some(units) = self.set_aside.remove(&ticket) {
@@ -194,8 +193,8 @@ impl WaitingBucket {
         PollDecision::Unknown
     }
 
-    /// Leaves the line. Nothing is consumed, units already set aside go back, and those behind move up.
-    /// Says whether the ticket was still good.
+    /// Leaves the queue. Nothing is consumed, reserved units are returned, and later waiters move up. Returns whether
+    /// the ticket was still valid.
     pub fn cancel(&mut self, ticket: Ticket, now: Timestamp) -> bool {
         self.advance(now);
         if let Some(units) = self.set_aside.remove(&ticket) {
@@ -207,13 +206,12 @@ impl WaitingBucket {
             return false;
         };
         self.queued -= leaver.weight;
-        // The units may have been waiting for a large ask in front; somebody behind may need fewer.
+        // The units may have been accumulating for a large request in front; a later waiter may need fewer.
         self.pour(0);
         true
     }
 
-    /// Takes units back, for a call that was not made. They go to the line first; what the bucket cannot
-    /// hold is lost.
+    /// Returns the units of a call that was not made. They go to the queue first; what exceeds the capacity is lost.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taking the grant away is what prevents a second refund"
@@ -223,20 +221,20 @@ impl WaitingBucket {
         self.give_back(grant.units);
     }
 
-    /// The units somebody new could take at `now`: none while others would still stand in line.
+    /// The units a new caller could take at `now`: zero while the queue would not be empty.
     #[must_use]
     pub fn available(&self, now: Timestamp) -> u64 {
         let balance = self.balance.saturating_add(nanos(now - self.as_of));
         self.settings.whole_units(balance.saturating_sub(self.queued).min(self.settings.full()))
     }
 
-    /// The units granted so far, less those given back. Units set aside for a waiter are granted.
+    /// The units granted so far, less refunds. Units reserved for a waiter count as granted.
     #[must_use]
     pub const fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// What the bucket was built from.
+    /// The settings of the bucket.
     #[must_use]
     pub const fn settings(&self) -> WaitingSettings {
         self.settings
@@ -252,10 +250,10 @@ impl WaitingBucket {
         self.pour(self.settings.weight(units).unwrap_or(self.settings.full()));
     }
 
-    /// Adds `weight`, serves the line in its order, and only then cuts what is left to the capacity.
+    /// Adds `weight`, serves the queue in order, and only then caps the rest at the capacity.
     ///
-    /// That is the same as serving each waiter at its own moment: nobody waits for more than the capacity, so
-    /// the bucket cannot run over before the line is empty.
+    /// This is equivalent to serving each waiter at its own time: no request exceeds the capacity, so the bucket cannot
+    /// overflow before the queue is empty.
     fn pour(&mut self, weight: u64) {
         let mut balance = self.balance.saturating_add(weight);
         while let Some(served) = self.line.pop_front_if(|first| first.weight <= balance) {
@@ -267,7 +265,7 @@ impl WaitingBucket {
         self.balance = balance.min(self.settings.full());
     }
 
-    /// When a line that weighs `queued` will have been served.
+    /// When a queue of weight `queued` will have been served.
     fn turn_of(&self, queued: u64) -> Timestamp {
         let missing = queued.saturating_sub(self.balance);
         Timestamp::from_nanos(self.as_of.as_nanos().saturating_add(missing))

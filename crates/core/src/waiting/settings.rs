@@ -1,14 +1,14 @@
-//! What a waiting bucket is built from.
+//! The settings of a waiting bucket.
 
 use crate::setting::{SettingError, at_least_one};
 use std::fmt;
 use std::time::Duration;
 
-/// How fast a waiting bucket fills and how much it holds, checked.
+/// The refill rate and capacity of a waiting bucket, validated.
 ///
-/// The rate is kept as the time one unit takes to drip in, in whole nanoseconds, rounded up: a rate that does
-/// not divide (three a second) is followed from below, never exceeded. Two settings are equal when they
-/// behave alike, however they were written.
+/// The rate is stored as the time one unit takes to refill, in whole nanoseconds, rounded up: a rate that does not
+/// divide evenly (three per second) is approached from below, never exceeded. Two settings are equal if they behave the
+/// same, however they were written.
 ///
 /// ```
 /// use seawall_core::waiting::WaitingSettings;
@@ -29,10 +29,10 @@ pub struct WaitingSettings {
 }
 
 impl WaitingSettings {
-    /// `units` in each `per`, and at most `capacity` at once.
+    /// `units` per `per`, and at most `capacity` at once.
     ///
-    /// Refuses a rate of nothing, a rate above one unit a nanosecond, a capacity of nothing, and anything
-    /// that would take longer than the clock can count (584 years).
+    /// Fails on a rate of zero, a rate above one unit per nanosecond, a capacity of zero, and anything that would take
+    /// longer than the clock can count (584 years).
     pub fn new(units: u64, per: Duration, capacity: u64) -> Result<Self, SettingError> {
         let units = at_least_one("rate", units)?;
         let capacity = at_least_one("capacity", capacity)?;
@@ -51,31 +51,31 @@ impl WaitingSettings {
         Ok(Self { interval, capacity })
     }
 
-    /// For a cloud's recovery API: ten calls a second, at most twenty at once.
+    /// For a cloud's recovery API: ten calls per second, at most twenty at once.
     #[must_use]
     pub const fn recovery_api() -> Self {
         Self { interval: 100_000_000, capacity: 20 }
     }
 
-    /// The time one unit takes to drip in.
+    /// The time one unit takes to refill.
     #[must_use]
     pub const fn interval(self) -> Duration {
         Duration::from_nanos(self.interval)
     }
 
-    /// The most units the bucket holds.
+    /// The maximum number of units in the bucket.
     #[must_use]
     pub const fn capacity(self) -> u64 {
         self.capacity
     }
 
-    /// What `units` weigh: the nanoseconds they take to drip in. Nothing for more than the capacity, which
-    /// keeps every weight within what was checked when the settings were built.
+    /// The weight of `units`: the nanoseconds they take to refill. `None` above the capacity, which keeps every weight
+    /// within the range checked at construction.
     pub(super) fn weight(self, units: u64) -> Option<u64> {
         (units <= self.capacity).then(|| self.interval.saturating_mul(units))
     }
 
-    /// What a full bucket weighs.
+    /// The weight of a full bucket.
     pub(super) fn full(self) -> u64 {
         self.interval.saturating_mul(self.capacity)
     }

@@ -1,4 +1,4 @@
-//! Each decision by table; the promises by property, against a model that does nothing but tick.
+//! Each decision by table; the guarantees by property, against a reference model that only ticks.
 
 mod model;
 mod promises;
@@ -15,7 +15,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(millis)
 }
 
-/// Ten a second, twenty at once, and empty at the origin.
+/// Ten per second, twenty at once, and empty at the origin.
 fn empty() -> WaitingBucket {
     let mut bucket = WaitingBucket::new(WaitingSettings::recovery_api(), at(0));
     let _spent = granted(bucket.acquire(at(0), 20, at(0)), 20);
@@ -106,7 +106,7 @@ fn with_a_limit_of_thirty_seconds_three_hundred_may_stand_in_line() {
 fn nobody_new_overtakes_the_line() {
     let mut bucket = empty();
     let large = waits(bucket.acquire(at(0), 5, at(9_000)), at(500));
-    // Four units are there, but they are on their way to who came first.
+    // Four units are available, but they accumulate for the first waiter.
     assert_eq!(bucket.available(at(400)), 0);
     assert_eq!(bucket.try_acquire(at(400), 1), AcquireDecision::Refused { would_wait_until: at(600) });
     let small = waits(bucket.acquire(at(400), 1, at(600)), at(600));
@@ -120,7 +120,7 @@ fn a_long_silence_loses_nothing_to_the_capacity_while_somebody_waits() {
     let mut bucket = empty();
     let tickets: Vec<_> =
         (1..=3).map(|n| waits(bucket.acquire(at(0), 20, at(9_000)), at(n * 2_000))).collect();
-    // Sixty units were due by six seconds and half a second more went into the bucket.
+    // Sixty units were due by six seconds, and the half second after that went into the bucket.
     assert_eq!(bucket.available(at(6_500)), 5);
     let _spent = granted(bucket.try_acquire(at(6_500), 5), 5);
     for ticket in tickets {
@@ -243,7 +243,7 @@ fn eight_threads_take_no_more_than_what_drips_in() {
         for _ in 0..8 {
             scope.spawn(|| {
                 loop {
-                    // Read before the lock is taken, so the bucket also sees moments out of order.
+                    // Read before the lock is taken, so the bucket also gets timestamps out of order.
                     let now = clock.fetch_add(1, Ordering::Relaxed);
                     if now > 10_000 {
                         return;
@@ -257,7 +257,7 @@ fn eight_threads_take_no_more_than_what_drips_in() {
     });
     let (bucket, successes) = (bucket.into_inner().unwrap(), successes.into_inner());
     assert_eq!(bucket.consumed(), successes);
-    // The first look may come some milliseconds after the origin, and what dripped in until then ran over.
+    // The first call may come some milliseconds after the origin, and the refill until then overflowed.
     assert!((119..=120).contains(&successes), "{successes}");
     assert_eq!(bucket.available(at(10_000)), 0);
 }

@@ -1,14 +1,14 @@
-//! A stream of bytes, split into events as its dialect wants it.
+//! Splits a stream of bytes into the events of its dialect.
 
 use super::Dialect;
 use super::frames::{Frames, Next};
 use super::heard::Heard;
 
-/// What has come of a stream.
+/// The received part of a stream.
 #[derive(Debug)]
 pub(super) struct Events {
     dialect: Dialect,
-    /// Bytes of an event that is not over.
+    /// Bytes of an incomplete event.
     rest: Vec<u8>,
     frames: Frames,
     heard: Heard,
@@ -49,12 +49,12 @@ impl Events {
         self.heard.is_told_broken
     }
 
-    /// Whether it began, said why it stops, ended, and has as much text as it says.
+    /// Whether it began, gave a stop reason, ended, and contains as much text as it reports.
     pub(super) fn is_whole(&self) -> bool {
         self.heard.is_whole()
     }
 
-    /// Whether it said why it stops and ended, whatever it says of its length.
+    /// Whether it gave a stop reason and ended, whatever length it reports.
     pub(super) const fn is_ended(&self) -> bool {
         self.heard.is_ended()
     }
@@ -66,7 +66,7 @@ impl Events {
             lines.map(|value| value.strip_prefix(' ').unwrap_or(value)).collect::<String>()
         };
         let data = of("data:");
-        // A comment keeps a connection open and says nothing.
+        // A comment is a keep-alive without content.
         if !data.is_empty() {
             self.heard.event(self.dialect, &of("event:"), data.as_bytes());
         }

@@ -1,33 +1,33 @@
-//! Binary frames: lengths, headers of text, a payload, and two checksums that must be right.
+//! AWS event-stream frames: lengths, text headers, a payload, and two checksums that are verified.
 
-/// The lengths and their checksum.
+/// Size of the lengths and their checksum.
 const PRELUDE: usize = 12;
-/// What a frame has beside headers and payload.
+/// Size of a frame without headers and payload.
 const AROUND: usize = 16;
-/// No answer of ours has a frame as long as this.
+/// Longer than any frame of ours.
 const LONGEST: usize = 1 << 24;
-/// The kind of a header that holds text.
+/// The type of a text header.
 const TEXT: u8 = 7;
 
-/// Bytes that are not a whole frame yet.
+/// Bytes of an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     rest: Vec<u8>,
     is_wrong: bool,
 }
 
-/// What can be read now.
+/// The result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing before more bytes have come.
+    /// More bytes are needed.
     More,
-    /// Something that is no frame: nothing behind it can be read.
+    /// Not a frame: nothing after it can be parsed.
     Wrong,
-    /// A frame: the event or exception that it is, and what it says.
+    /// A frame: an event or an exception, and its payload.
     Frame {
-        /// Which.
+        /// The name of the event or exception.
         name: String,
-        /// What.
+        /// The JSON payload.
         payload: Vec<u8>,
     },
 }
@@ -60,7 +60,7 @@ impl Frames {
     }
 }
 
-/// The four bytes at this place; zero where there are none.
+/// The big-endian number at this offset; zero if out of range.
 fn number(bytes: &[u8], at: usize) -> usize {
     let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
     four.map_or(0, u32::from_be_bytes) as usize

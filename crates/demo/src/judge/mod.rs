@@ -1,10 +1,10 @@
-//! What a caller got, judged strictly.
+//! A strict judge of responses.
 //!
-//! Reads an answer as it arrives and says at its end what it was. An answer counts only if it says itself that it is
-//! over and its text is as long as it says: an end of the connection proves nothing. Written apart from the readers
-//! that Seawall uses, so that a mistake in those is not made twice.
+//! It parses a response as it arrives and classifies it at its end. An answer counts only if it marks its own end and
+//! its text is as long as it reports: the end of the connection proves nothing. It is written independently of the
+//! parsers that Seawall uses, so that it does not repeat their mistakes.
 //!
-//! It reads no clock: who notices that nothing comes any more tells it so.
+//! It reads no clock: its caller reports a timeout.
 
 mod events;
 mod frames;
@@ -17,55 +17,55 @@ mod whole;
 use events::Events;
 use whole::{is_ended, is_error, is_whole};
 
-/// In whose words a question is put and answered.
+/// The dialect of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dialect {
-    /// Anthropic's messages.
+    /// The Anthropic Messages API.
     Messages,
-    /// OpenAI's chat completions. A stream is wanted with its usage.
+    /// OpenAI's chat completions. Streams are requested with usage.
     Completions,
-    /// Amazon Bedrock's converse.
+    /// Amazon Bedrock's Converse.
     Converse,
-    /// Seawall's own chat.
+    /// Seawall's own chat protocol.
     Chat,
 }
 
-/// What a caller got.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// An answer, whole.
+    /// A complete answer.
     Answered,
-    /// A refusal in the words of the dialect.
+    /// A rejection in the format of the dialect.
     Refused {
-        /// Its status.
+        /// The HTTP status.
         status: u16,
-        /// Whether it says when to come back.
+        /// Whether it says when to retry.
         has_hint: bool,
     },
-    /// A part of an answer, and then the word that it is one.
+    /// A partial answer that ended with an explicit error.
     BrokenOff,
-    /// No answer: no connection, a reset, or an error that is none of the dialect.
+    /// No answer: no connection, a reset, or an error that is not in the dialect's format.
     Lost,
-    /// Nothing came any more, and the caller gave up.
+    /// No more data arrived, and the caller gave up.
     Hung,
-    /// A stream that stopped without an end and without a word; the connection broke, so that a careful client notices.
+    /// A stream that stopped without an end and without an error. The connection broke, so a careful client notices.
     Cut,
-    /// An end in good order of an answer that was not whole.
+    /// An incomplete answer that ended as if it were complete.
     LookedComplete,
 }
 
 /// How the bytes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// In good order.
+    /// A regular end of the body.
     Clean,
     /// The connection broke.
     Broken,
-    /// Nothing came for too long.
+    /// No data arrived for too long.
     Silent,
 }
 
-/// One answer, as far as it has come.
+/// The judge of one response.
 #[derive(Debug)]
 pub struct Judge {
     dialect: Dialect,
@@ -76,18 +76,18 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Of an answer that is wanted piece by piece or as a whole.
+    /// A judge for a streamed or a whole answer.
     #[must_use]
     pub fn new(dialect: Dialect, is_streamed: bool) -> Self {
         Self { dialect, is_streamed, head: None, events: Events::new(dialect), whole: Vec::new() }
     }
 
-    /// The status has come, with or without a word on when to come back.
+    /// Records the status, and whether there is retry advice.
     pub fn head(&mut self, status: u16, has_hint: bool) {
         self.head = Some((status, has_hint));
     }
 
-    /// More of the body has come.
+    /// Processes more of the body.
     pub fn body(&mut self, bytes: &[u8]) {
         if self.reads_events() {
             self.events.feed(bytes);
@@ -96,13 +96,13 @@ impl Judge {
         }
     }
 
-    /// Whether there is something for the caller to read by now.
+    /// Whether there is text for the caller to read by now.
     #[must_use]
     pub fn has_text(&self) -> bool {
         self.events.has_text()
     }
 
-    /// What it was.
+    /// The outcome.
     #[must_use]
     pub fn end(&self, ending: Ending) -> Verdict {
         let Some((status, has_hint)) = self.head else {
@@ -126,15 +126,15 @@ impl Judge {
         }
     }
 
-    /// Whether it said why it stops and ended as its dialect has it, whatever usage it reports. That is all that can be asked
-    /// of an answer whose vendor lies about its usage.
+    /// Whether it gave a stop reason and ended as its dialect requires, whatever usage it reports. No more can be
+    /// expected of an answer whose vendor reports a false usage.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         if self.reads_events() { self.events.is_ended() } else { is_ended(self.dialect, &self.whole) }
     }
 
     fn end_of_stream(&self, ending: Ending) -> Verdict {
-        // What is whole, or said to be broken, stays so, however the connection ends behind it.
+        // A complete stream, or one with an explicit error, stays so however the connection ends afterwards.
         if self.events.is_told_broken() {
             return Verdict::BrokenOff;
         }

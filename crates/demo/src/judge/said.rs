@@ -1,10 +1,10 @@
-//! One event of each dialect.
+//! Parses one event of each dialect.
 
 use super::Dialect;
 use super::heard::Heard;
 use serde_json::Value;
 
-/// Hears one event. Nothing means that it makes no sense.
+/// Processes one event. `None` means that it is invalid.
 pub(super) fn said(heard: &mut Heard, dialect: Dialect, name: &str, data: &[u8]) -> Option<()> {
     match dialect {
         Dialect::Messages => messages(heard, &serde_json::from_slice(data).ok()?),
@@ -66,7 +66,7 @@ fn converse(heard: &mut Heard, name: &str, data: &Value) {
         "contentBlockStart" | "contentBlockDelta" | "contentBlockStop" | "messageStop" => {
             heard.has_started && !heard.has_reason
         }
-        // Whatever else is named is an exception.
+        // Any other name is an exception.
         _ => data["message"].is_string(),
     });
     match name {
@@ -101,7 +101,7 @@ fn chat(heard: &mut Heard, name: &str, data: &Value) {
     }
 }
 
-/// Whether an answer of our own face was not written by a model just now, or not to its end.
+/// Whether an answer of our own face does not come from a model call just now, or not to its end.
 pub(super) fn is_prepared(reply: &Value) -> bool {
     let is_of_model = matches!(reply["rung"].as_str(), Some("strong_model" | "fast_model"));
     !is_of_model || reply["finish"] == "blocked"

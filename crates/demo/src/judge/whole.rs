@@ -1,21 +1,21 @@
-//! Answers and errors in one piece.
+//! Whole answers and errors.
 
 use super::Dialect;
 use super::said::is_prepared;
 use seawall_model::engine::count_tokens;
 use serde_json::Value;
 
-/// Whether these bytes are an answer that ended and has as much text as it says.
+/// Whether these bytes are an answer that ended and contains as much text as it reports.
 pub(super) fn is_whole(dialect: Dialect, bytes: &[u8]) -> bool {
     judged(dialect, bytes) == (true, true)
 }
 
-/// Whether these bytes are an answer that ended, whatever it says of its length.
+/// Whether these bytes are an answer that ended, whatever length it reports.
 pub(super) fn is_ended(dialect: Dialect, bytes: &[u8]) -> bool {
     judged(dialect, bytes).0
 }
 
-/// Whether it ended, and whether it has as much text as it says.
+/// Whether it ended, and whether it contains as much text as it reports.
 fn judged(dialect: Dialect, bytes: &[u8]) -> (bool, bool) {
     let Ok(answer) = serde_json::from_slice::<Value>(bytes) else { return (false, false) };
     let joined = |parts: &Value| -> String {
@@ -48,7 +48,7 @@ fn judged(dialect: Dialect, bytes: &[u8]) -> (bool, bool) {
     (is_ended, tokens.as_u64() == Some(count_tokens(&text)))
 }
 
-/// Whether these bytes are an error in the words of the dialect.
+/// Whether these bytes are an error in the format of the dialect.
 pub(super) fn is_error(dialect: Dialect, bytes: &[u8]) -> bool {
     let Ok(error) = serde_json::from_slice::<Value>(bytes) else { return false };
     let has = |object: &Value, name: &str| object[name].is_string();

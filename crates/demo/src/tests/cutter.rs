@@ -1,4 +1,4 @@
-//! A stand-in that ends every answer in the middle, in good order.
+//! A substitute that ends every answer in the middle as if it were complete.
 
 use crate::front::{Books, Front, Told};
 use crate::models::Models;

@@ -1,4 +1,4 @@
-//! The plain proxy does what a good proxy does.
+//! The plain proxy behaves as a good proxy does.
 
 use crate::caller::{Caller, Got, PATIENCE};
 use crate::judge::Verdict;
@@ -55,7 +55,7 @@ async fn what_a_model_says_comes_through_as_it_is() {
     ] {
         let (address, _serving) = model(faults.clone(), Pace::Instant).await;
         let proxy = Plain::start(address, TokioRuntime::new(), WAITS).unwrap();
-        // Twice, because the second request comes through a connection that was kept.
+        // Twice, because the second request uses a pooled connection.
         for _ in 0..2 {
             assert_eq!(asked(&proxy, true).await.verdict, streamed, "{faults:?}");
             assert_eq!(asked(&proxy, false).await.verdict, whole, "{faults:?}");

@@ -1,4 +1,4 @@
-//! Seawall is started anew while callers come in.
+//! Seawall is restarted while callers connect.
 
 use crate::caller::{Caller, PATIENCE};
 use crate::front::Front as _;
@@ -12,7 +12,7 @@ use seawall_gateway::TokioRuntime;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// So long that no outage comes while the test runs.
+/// So long that no outage occurs while the test runs.
 const CALM: Timetable = Timetable { whole: Duration::from_secs(1_000) };
 const CALLERS: u32 = 1_000;
 
@@ -40,7 +40,7 @@ async fn nobody_who_comes_while_it_is_started_anew_is_lost() {
     }
     let verdicts = asking.join_next().await.unwrap().unwrap();
     seawall.stop().await.unwrap();
-    // Most are refused for asking too much, which is an answer here.
+    // Most are rate-limited, which counts as served here.
     let is_served = |verdict: &&Verdict| matches!(verdict, Verdict::Answered | Verdict::Refused { .. });
     assert_eq!(verdicts.iter().filter(is_served).count(), 1_000, "{verdicts:?}");
 }

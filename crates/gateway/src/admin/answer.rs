@@ -1,4 +1,4 @@
-//! Answers and errors as JSON.
+//! Responses and errors of the admin API.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -8,33 +8,31 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-/// What an operator is told.
+/// The body of a successful response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// As JSON.
     Json(Value),
-    /// As text of this type.
+    /// Text of this content type.
     Text(&'static str, String),
 }
 
-/// Why there is no answer.
+/// Why an admin request failed. Each variant maps to one HTTP status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminError {
     /// The credential is missing or wrong.
     Unauthenticated,
-    /// Whoever asks may not, whatever it shows; the words say why.
+    /// The request is refused regardless of its credential; the text says why.
     Forbidden(&'static str),
-    /// There is nothing at this path.
     NotFound,
-    /// The path takes other methods.
+    /// The path supports other methods.
     Method(String),
-    /// A parameter makes no sense.
+    /// A query parameter or a field of the body is invalid.
     Parameter(String),
-    /// What is named is not there.
+    /// The named object does not exist.
     NoSuchThing(String),
-    /// Somebody else has it.
+    /// The name is already in use.
     Taken(String),
-    /// It could not be done.
+    /// The operation failed.
     Failed(String),
 }
 
@@ -78,7 +76,7 @@ impl AdminError {
     }
 }
 
-/// What goes out.
+/// Builds the HTTP response.
 pub(super) fn respond(result: &Result<Answer, AdminError>, is_pretty: bool) -> Response<Full<Bytes>> {
     let mut response = match result {
         Ok(Answer::Json(value)) => written("application/json", json_text(value, is_pretty)),

@@ -1,12 +1,15 @@
-//! Amounts that were posted, corrected by operators.
+//! Corrections of amounts that were posted to the ledger, ordered by an operator.
 //!
-//! A vendor that claims more than it used is believed up to what is possible, and that may still be a good part of a day. An
-//! operator who has found out what the call cost says so here: the books change at once, the journal keeps it over a
-//! restart, and the audit trail has who ordered it and why, refused orders too.
+//! If a vendor reports more usage than there was, we accept it up to what is possible, and that may still be a good
+//! part of a day's budget. An operator who knows the real cost of the call corrects it here. The ledger changes at
+//! once, the journal preserves the correction over a restart, and the audit trail records who ordered it and why,
+//! including refused orders.
 
 use super::Admin;
 use super::answer::{AdminError, Answer};
 use super::routes::Asked;
+use super::views::caller_called;
+use seawall_core::budget::Correction;
 use seawall_core::money::Money;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
@@ -16,37 +19,38 @@ use seawall_store::{ChangeDecision, ChangeOrder, CorrectError, SwitchChange, Swi
 use serde::Deserialize;
 use serde_json::json;
 
-/// The longest reason that is kept.
+/// Maximum length of a reason.
 const MAX_REASON: usize = 500;
-/// So often an order is written down anew when somebody else's came first.
+/// Attempts to append an order to the audit trail when a concurrent one was written first.
 const MAX_TRIES: u32 = 16;
 
-/// What an operator sends.
+/// The body of the request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CorrectionRequest {
-    /// The caller, by the sixteen digits that logs have.
+    /// The caller, by its pseudonym in the log: sixteen hexadecimal digits.
     caller: String,
     tier: String,
-    /// Days since 1970; today where nothing is said.
+    /// Days since 1970; today if absent.
     day: Option<u64>,
-    /// What was posted, as the log has it.
+    /// The posted amount, as in the log.
     charged_nanos: u64,
-    /// What the call really cost.
+    /// The real cost of the call.
     cost_nanos: u64,
     reason: String,
-    /// Who orders it.
+    /// The name of the operator who orders it.
     operator: Option<String>,
 }
 
-/// Replaces an amount that was posted.
+/// Replaces a posted amount.
 pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
     let request: CorrectionRequest = serde_json::from_slice(&asked.body)
         .map_err(|error| AdminError::Parameter(format!("the body: {error}")))?;
     let wrong = |field: &str, problem: &str| AdminError::Parameter(format!("{field}: {problem}"));
     let is_hex = request.caller.len() == 16 && request.caller.bytes().all(|byte| byte.is_ascii_hexdigit());
     let caller = u64::from_str_radix(&request.caller, 16).ok().filter(|_| is_hex);
-    let caller = caller.ok_or_else(|| wrong("caller", "must be 16 hexadecimal digits, as in the log"))?;
+    let shown = caller.ok_or_else(|| wrong("caller", "must be 16 hexadecimal digits, as in the log"))?;
+    let caller = caller_called(admin, shown);
     let tier = Tier::parse(&request.tier).map_err(|error| AdminError::Parameter(error.to_string()))?;
     if request.reason.trim().is_empty() || request.reason.len() > MAX_REASON {
         return Err(wrong("reason", "must say why, in at most 500 bytes"));
@@ -54,11 +58,11 @@ pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, Admin
     let now = admin.sight.runtime.now().utc;
     let day = request.day.unwrap_or(now.day());
     let [charged, cost] = [request.charged_nanos, request.cost_nanos].map(Money::from_nanos);
-    let corrected = admin.sight.path.correct_posting(day, caller, tier, charged, cost);
+    let correction = Correction { day, caller, tier, charged, cost };
+    let corrected = admin.sight.path.correct_posting(&correction);
     if let Some(store) = &admin.sight.store {
-        let change = SwitchChange::CorrectPosting { day, caller, tier, charged, cost };
         let order = ChangeOrder {
-            change,
+            change: SwitchChange::CorrectPosting(correction),
             who: request.operator.as_deref().unwrap_or("operator").into(),
             role: "finops".into(),
             why: request.reason.as_str().into(),
@@ -75,7 +79,7 @@ pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, Admin
     let (year, month, date) = UtcTime::start_of_day(day).civil();
     Ok(Answer::Json(json!({
         "day": format!("{year:04}-{month:02}-{date:02}"),
-        "caller": format!("{caller:016x}"),
+        "caller": format!("{shown:016x}"),
         "tier": tier.name(),
         "charged_nanos": charged.as_nanos(),
         "cost_nanos": cost.as_nanos(),
@@ -83,7 +87,7 @@ pub(super) async fn correct(admin: &Admin, asked: Asked) -> Result<Answer, Admin
     })))
 }
 
-/// Writes an order to the trail.
+/// Appends an order to the audit trail.
 async fn audit(store: &EmbeddedStore, order: &ChangeOrder) -> Result<(), AdminError> {
     let failed = |error: seawall_store::StoreError| {
         AdminError::Failed(format!("the audit trail could not be written: {error}"))

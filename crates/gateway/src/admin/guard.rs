@@ -1,8 +1,9 @@
-//! Who may ask.
+//! Access control of the admin API.
 //!
-//! With a credential: who shows it, from wherever the address can be reached. Without one: who calls a loopback address by
-//! a loopback name. A page of another site that has its own name lead to this machine does not know a name that will do,
-//! and one that calls the address itself is told apart by what browsers say of where it came from.
+//! With a credential configured, every request must present it, wherever it comes from. Without one, only requests to a
+//! loopback address under a loopback host name are accepted. The host check stops DNS rebinding: a foreign page that
+//! points its own name to this machine does not use a loopback name. A page that calls the loopback address directly is
+//! recognised by the headers in which browsers report the origin of a request.
 
 use super::answer::AdminError;
 use crate::identity::credential_of_key;
@@ -12,10 +13,10 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
-/// What a browser says of who made its page ask.
+/// The header in which a browser reports which site made the request.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What operators must show, kept as a hash.
+/// The SHA-256 hash of the admin credential.
 #[derive(Clone, Copy)]
 pub(crate) struct Credential([u8; 32]);
 
@@ -24,7 +25,7 @@ impl Credential {
         Self(credential_of_key(text))
     }
 
-    /// Whether a caller's key of this hash would pass for it.
+    /// Whether a caller's key with this hash would pass as the admin credential.
     pub(crate) fn is_key(&self, hash: &[u8; 32]) -> bool {
         self.0 == *hash
     }
@@ -40,7 +41,7 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Decides who may ask.
+/// Checks admin requests.
 #[derive(Debug)]
 pub(crate) struct Guard {
     is_loopback: bool,
@@ -48,17 +49,17 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// For who listens on this address.
+    /// The check for a listener on this address.
     pub(crate) fn new(address: SocketAddr, credential: Option<Credential>) -> Self {
         Self { is_loopback: is_loopback(address.ip()), credential: Mutex::new(credential) }
     }
 
-    /// Whether it could do without a credential.
+    /// Whether the listener may run without a credential.
     pub(crate) const fn may_be_open(&self) -> bool {
         self.is_loopback
     }
 
-    /// Another credential from now on.
+    /// Replaces the credential.
     pub(crate) fn change(&self, credential: Option<Credential>) {
         *self.credential.lock().unwrap_or_else(PoisonError::into_inner) = credential;
     }
@@ -70,14 +71,14 @@ impl Guard {
                 Some(shown) if credential.is_shown_by(shown) => Ok(()),
                 _ => Err(AdminError::Unauthenticated),
             },
-            // Settings that would lead here are refused; should one slip through, nobody is answered.
+            // Such settings are refused earlier. If one slips through, every request is rejected.
             None if !self.is_loopback => Err(AdminError::Unauthenticated),
             None => from_this_machine(uri, headers),
         }
     }
 }
 
-/// Of two headers nobody can say which was meant.
+/// The value of a header that occurs once. With two of them it would be unclear which one counts.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -111,7 +112,7 @@ fn from_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), AdminError> {
     Ok(())
 }
 
-/// Whether `host`, with a port or without, is a name or an address of this machine alone.
+/// Whether `host`, with or without a port, is a loopback name or address.
 fn is_loopback_name(host: &str) -> bool {
     if let Ok(address) = host.parse::<SocketAddr>() {
         return is_loopback(address.ip());

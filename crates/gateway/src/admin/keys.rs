@@ -1,7 +1,6 @@
-//! The keys that callers show, made, listed and revoked while the gateway runs.
+//! Key management: creates, lists and revokes callers' keys while the gateway runs.
 //!
-//! The only paths of operators that change anything. Who may ask is decided before; without a credential of their own
-//! operators are whoever is on this machine.
+//! The guard has authorised the request before. Without an admin credential, every local process is authorised.
 
 use super::Admin;
 use super::answer::{AdminError, Answer};
@@ -12,29 +11,36 @@ use seawall_store::embedded::EmbeddedStore;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Makes a key. It is told this once.
+/// Creates a key. The key itself appears in this response only.
 pub(super) async fn create(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
     let ask: KeyAsk = serde_json::from_slice(&asked.body)
         .map_err(|error| AdminError::Parameter(format!("the body: {error}")))?;
     let (store, now) = (folder(admin)?, admin.sight.runtime.now().utc);
     let master = admin.sight.gate.load_full();
     let key = issue::create(store.as_ref(), master.master(), &ask, now).await.map_err(refused)?;
+    // Log the id, which is no secret. The name is arbitrary user input and stays out.
+    eprintln!("seawall: key {} created (tier {})", key.id, key.tier);
     told(&key)
 }
 
-/// All keys, without what they are.
+/// Lists all keys, without their secrets.
 pub(super) async fn list(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
-    let keys = issue::list(folder(admin)?.as_ref()).await.map_err(refused)?;
+    let keys = issue::list(folder(admin)?.as_ref(), admin.sight.gate.load_full().pseudonyms())
+        .await
+        .map_err(refused)?;
     told(&KeyList { keys })
 }
 
-/// A key is good for nothing from now on.
+/// Revokes a key at once.
 pub(super) async fn revoke(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
     let name = decoded(&asked.id)
         .ok_or_else(|| AdminError::Parameter("the name in the path cannot be read".to_owned()))?;
     let now = admin.sight.runtime.now().utc;
-    let (key, hash) = issue::revoke(folder(admin)?.as_ref(), &name, now).await.map_err(refused)?;
+    let gate = admin.sight.gate.load_full();
+    let revoked = issue::revoke(folder(admin)?.as_ref(), gate.pseudonyms(), &name, now).await;
+    let (key, hash) = revoked.map_err(refused)?;
     admin.sight.path.forget_caller(&hash);
+    eprintln!("seawall: key {} revoked (tier {})", key.id, key.tier);
     told(&key)
 }
 
@@ -56,7 +62,7 @@ fn told(value: &impl Serialize) -> Result<Answer, AdminError> {
     serde_json::to_value(value).map(Answer::Json).map_err(|error| AdminError::Failed(error.to_string()))
 }
 
-/// A step of a path, with what was percent-encoded in it.
+/// Percent-decodes one path segment.
 fn decoded(step: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), step.as_bytes());
     while let Some((first, others)) = rest.split_first() {
@@ -66,7 +72,7 @@ fn decoded(step: &str) -> Option<String> {
             continue;
         }
         let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        // A sign would be read as part of a number.
+        // `from_str_radix` would accept a sign.
         bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
         rest = rest.get(2..)?;
     }

@@ -1,8 +1,10 @@
-//! The thread that answers operators, and how it ends.
+//! The thread that serves the admin API, and its shutdown.
 //!
-//! It goes on while requests under way finish, so that somebody can watch them do so, and ends after them.
+//! It runs on while requests in flight drain, so that an operator can watch them, and ends after them.
 
 use super::Admin;
+use crate::edge::CheckedStream;
+use crate::head_limit::MAX_HEAD;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,14 +17,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
-/// How long the head of a question may take to arrive, and how long a connection may be idle.
+/// Header timeout, and idle timeout of a connection.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long questions under way may take to be answered at the end.
+/// How long admin requests in flight may take to finish at shutdown.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
-/// Connections at once. Who has more than that is no operator.
+/// Connection limit. Operators need no more than this.
 const CONNECTIONS: usize = 64;
 
-/// Operators are answered until it is dropped.
+/// The running admin listener. It stops when dropped.
 pub(crate) struct AdminListening {
     admin: Arc<Admin>,
     stop: watch::Sender<bool>,
@@ -30,20 +32,20 @@ pub(crate) struct AdminListening {
 }
 
 impl AdminListening {
-    /// Takes the address. No other process may have it as well: operators would be told of now this one, now that.
+    /// Binds the address without sharing it: with two processes on it, answers would come from either one.
     pub(crate) fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
 
-    /// Answers from here on.
+    /// Starts to serve.
     pub(crate) fn start(listener: TcpListener, admin: Admin) -> std::io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let admin = Arc::new(admin);
         let answering = Arc::clone(&admin);
         let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
-            // Without a runtime operators are not answered; callers are.
+            // Without a runtime there is no admin API; callers are still served.
             if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 tokio.block_on(accept(listener, answering, stopped));
             }
@@ -58,7 +60,7 @@ impl AdminListening {
 
 impl Drop for AdminListening {
     fn drop(&mut self) {
-        // Nobody listens only if the thread has ended already.
+        // This fails only if the thread has ended already.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -76,7 +78,7 @@ async fn accept(listener: TcpListener, admin: Arc<Admin>, mut stopped: watch::Re
             _ = stopped.changed() => break,
             accepted = listener.accept() => accepted,
         };
-        // Out of file descriptors, or a connection that was gone before it was taken: the next may do.
+        // Out of file descriptors, or the connection was gone before it was accepted: try the next one.
         let Ok((stream, _)) = accepted else {
             runtime.sleep_until(runtime.monotonic() + Duration::from_millis(10)).await;
             continue;
@@ -88,14 +90,17 @@ async fn accept(listener: TcpListener, admin: Arc<Admin>, mut stopped: watch::Re
             let admin = Arc::clone(&admin);
             async move { Ok::<_, Infallible>(admin.answer(request).await) }
         });
+        let stream = CheckedStream::new(stream, move || runtime.monotonic(), || ());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME)
             .max_headers(100)
+            .max_header_size(MAX_HEAD)
+            .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service);
         let watched = open.watch(connection);
         crate::listen::serve(async move {
-            // A connection that breaks has nobody left to be told.
+            // A broken connection has no peer left to report to.
             let _ = watched.await;
             drop(place);
         });

@@ -1,22 +1,23 @@
-//! What operators ask, on an address of their own.
+//! The admin API, on a listener of its own.
 //!
-//! Answers whoever may ask how the gateway stands: as JSON, over HTTP/1.1, on a thread and a runtime that no caller's
-//! request waits for. Looking changes nothing; callers' keys and amounts that were posted are all that can be changed.
+//! It serves the state of the gateway as JSON over HTTP/1.1, on a thread and a runtime that no caller's request waits
+//! for. Reading changes nothing. Only callers' keys and posted amounts can be changed.
 //!
-//! **What it will not do.** It shows no secret, no key, no address and no text of a message; a caller is a hash. Without a
-//! credential it answers only on a loopback address, and there only who calls it by a loopback name and is no other
-//! site's page in a browser. It is no part of the faces: no path of operators exists where callers ask.
+//! **What it does not do.** It shows no secret, no key, no address and no text of a message; a caller appears as a
+//! pseudonym. Without a credential it serves only on a loopback address, and there only requests with a loopback host
+//! name that do not come from another site's page in a browser. It is separate from the faces: no admin path exists on
+//! the callers' listener.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `routes` | the table of what can be asked |
-//! | `guard` | who may ask |
-//! | `query` | parameters, of which none may be unknown |
-//! | `answer` | answers and errors as JSON |
-//! | `corrections` | amounts that were posted, corrected |
-//! | `keys` | callers' keys, made, listed and revoked |
-//! | `views` | how things stand, as JSON |
-//! | `listen` | the thread, and how it ends |
+//! | `routes` | the route table |
+//! | `guard` | access control |
+//! | `query` | query parameters; unknown ones are errors |
+//! | `answer` | responses and errors |
+//! | `corrections` | corrections of posted amounts |
+//! | `keys` | key management |
+//! | `views` | the state of the gateway as JSON |
+//! | `listen` | the thread, and its shutdown |
 
 mod answer;
 mod corrections;
@@ -36,10 +37,10 @@ use crate::sight::Sight;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What every question of an operator is answered from.
+/// The state that admin handlers read.
 pub(crate) struct Admin {
     pub(crate) sight: Arc<Sight>,
     pub(crate) guard: Guard,
-    /// Where operators are answered.
+    /// The bound address of the admin listener.
     pub(crate) address: SocketAddr,
 }

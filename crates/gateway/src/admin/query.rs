@@ -1,19 +1,19 @@
-//! Parameters of a question. One that is not known is a mistake, not a thing to pass over: who misspells `caller` must not
-//! be told of everybody.
+//! Query parameters of the admin API. An unknown parameter is an error: a misspelt `caller` must not return the data of
+//! all callers.
 
 use super::answer::AdminError;
 use seawall_core::vocabulary::Tier;
 use std::collections::BTreeMap;
 
-/// The parameters of one question.
+/// The query parameters of one request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(BTreeMap<String, String>);
 
-/// What every question may have: an answer that people can read.
+/// Accepted by every endpoint: indents the JSON.
 const PRETTY: &str = "pretty";
 
 impl Query {
-    /// Reads what stands behind the question mark. Names and values are plain: nothing that we take needs an escape.
+    /// Parses the query string. Names and values are plain, because no accepted value needs escapes.
     pub(super) fn read(text: Option<&str>, known: &[&str]) -> Result<Self, AdminError> {
         let mut all = BTreeMap::new();
         for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -30,7 +30,7 @@ impl Query {
         Ok(Self(all))
     }
 
-    /// Whether an answer for people is wanted. Also told of questions that cannot be read otherwise.
+    /// Whether indented JSON is requested. Works for a query string that is otherwise invalid, too.
     pub(super) fn is_pretty(text: Option<&str>) -> bool {
         text.unwrap_or_default().split('&').any(|pair| pair == PRETTY || pair.starts_with("pretty="))
     }
@@ -39,7 +39,7 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The caller, by the sixteen digits that logs have.
+    /// The caller, by its pseudonym in the log: sixteen hexadecimal digits.
     pub(super) fn caller(&self) -> Result<Option<u64>, AdminError> {
         let Some(text) = self.get("caller") else { return Ok(None) };
         let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -49,13 +49,12 @@ impl Query {
         caller.map(Some).ok_or_else(problem)
     }
 
-    /// The tier.
     pub(super) fn tier(&self) -> Result<Option<Tier>, AdminError> {
         let parse = |text| Tier::parse(text).map_err(|error| AdminError::Parameter(error.to_string()));
         self.get("tier").map(parse).transpose()
     }
 
-    /// How many, from one to `limit`.
+    /// The maximum number of results, from 1 to `limit`; `usual` if absent.
     pub(super) fn most(&self, usual: usize, limit: usize) -> Result<usize, AdminError> {
         let Some(text) = self.get("most") else { return Ok(usual) };
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +63,7 @@ impl Query {
     }
 }
 
-/// What somebody wrote, safe to show.
+/// User input made safe to display: shortened, and without control characters.
 fn shown(text: &str) -> String {
     text.chars().take(40).filter(|character| !character.is_control()).collect()
 }

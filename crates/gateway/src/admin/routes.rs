@@ -1,7 +1,7 @@
-//! The table of what can be asked.
+//! The route table of the admin API.
 //!
-//! A row is a method, a path, the parameters it takes and what answers. A path that ends with `{id}` takes one more step of
-//! any name. Paths are compared as they were sent: nothing is decoded and no step is taken back.
+//! A row is a method, a path, the accepted parameters and a handler. A path that ends with `{id}` takes one more
+//! segment of any content. Paths are compared as sent: without percent-decoding and without dot-segment removal.
 
 use super::answer::{AdminError, Answer, respond};
 use super::query::Query;
@@ -15,24 +15,24 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// The largest body of a question.
+/// Maximum size of a request body.
 const LARGEST: usize = 1 << 16;
-/// How long it may take to arrive.
+/// Body timeout.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// A question, taken apart.
+/// A parsed admin request.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) query: Query,
-    /// The step of the path that `{id}` stands for; nothing where the path has none.
+    /// The path segment for `{id}`; empty if the path has none.
     pub(crate) id: String,
-    /// The body; nothing where it was asked with GET.
+    /// The body; empty for GET.
     pub(crate) body: Bytes,
 }
 
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, AdminError>> + Send + 'a>>;
 
-/// One row.
+/// One row of the table.
 pub(super) struct AdminRoute {
     pub(super) method: Method,
     pub(super) path: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct AdminRoute {
 
 macro_rules! routes {
     ($( $method:ident $path:literal [$($parameter:literal),*] => $answer:path; )+) => {
-        /// All of them.
+        /// The route table.
         pub(super) static ROUTES: &[AdminRoute] = &[$(
             AdminRoute {
                 method: Method::$method,
@@ -68,7 +68,7 @@ routes! {
     GET "/metrics" [] => views::metrics;
 }
 
-/// What `{id}` stands for in this path; nothing where the path is another one.
+/// The segment for `{id}` if the path matches this pattern (empty if the pattern has none), or `None`.
 fn id_in<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
     match pattern.strip_suffix("{id}") {
         Some(start) => path.strip_prefix(start).filter(|id| !id.is_empty() && !id.contains('/')),
@@ -76,7 +76,7 @@ fn id_in<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
     }
 }
 
-/// The row for this question, and what `{id}` stands for.
+/// The route that matches this request, and the segment for `{id}`.
 fn find<'a>(
     routes: &'static [AdminRoute],
     method: &Method,
@@ -94,7 +94,7 @@ fn find<'a>(
 }
 
 impl Admin {
-    /// Answers one question.
+    /// Serves one request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let is_pretty = Query::is_pretty(request.uri().query());
         respond(&self.answered(request).await, is_pretty)
@@ -102,7 +102,7 @@ impl Admin {
 
     async fn answered(&self, request: Request<Incoming>) -> Result<Answer, AdminError> {
         let (head, body) = request.into_parts();
-        // Before anything else: who may not ask is not told what there is.
+        // First of all: an unauthorised client must not learn which paths exist.
         self.guard.check(&head.uri, &head.headers)?;
         let (route, id) = find(ROUTES, &head.method, head.uri.path())?;
         let query = Query::read(head.uri.query(), route.parameters)?;

@@ -1,4 +1,4 @@
-//! That what can be asked is written down.
+//! Checks that every endpoint is documented.
 
 use super::routes::ROUTES;
 

@@ -1,4 +1,4 @@
-//! How things stand, as JSON. Names of fields are a promise: `docs/admin.md` lists them.
+//! The state of the gateway as JSON. Field names are a stable interface: `docs/admin.md` lists them.
 
 use super::Admin;
 use super::answer::{AdminError, Answer};
@@ -16,10 +16,10 @@ use seawall_pipeline::{Runtime as _, TargetStatus};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// How many requests are shown unless somebody says otherwise.
+/// The default number of requests shown.
 const USUALLY_SHOWN: usize = 50;
 
-/// The gateway as a whole.
+/// The status of the gateway.
 pub(super) async fn status(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
     let sight = &admin.sight;
     let now = sight.runtime.now().utc;
@@ -66,7 +66,7 @@ fn state(kept: &Kept) -> Value {
     })
 }
 
-/// Every target.
+/// The status of every target.
 pub(super) async fn targets(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
     let targets: Vec<Value> = admin.sight.path.targets().iter().map(target).collect();
     Ok(Answer::Json(json!({ "targets": targets })))
@@ -139,13 +139,13 @@ fn breaker(peek: &BreakerPeek) -> Value {
     })
 }
 
-/// What is left of one caller's limits.
+/// The remaining quota of one caller.
 pub(super) async fn limits(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
     let (Some(caller), Some(tier)) = (asked.query.caller()?, asked.query.tier()?) else {
         let message = "write ?caller=HEX&tier=NAME: limits belong to a caller of a tier";
         return Err(AdminError::Parameter(message.to_owned()));
     };
-    let limits = admin.sight.path.limits_of(caller, tier).await;
+    let limits = admin.sight.path.limits_of(caller_called(admin, caller), tier).await;
     let limits: Vec<Value> = limits
         .iter()
         .map(|status| {
@@ -155,12 +155,13 @@ pub(super) async fn limits(admin: &Admin, asked: Asked) -> Result<Answer, AdminE
     Ok(Answer::Json(json!({ "caller": hex(caller), "tier": tier.name(), "limits": limits })))
 }
 
-/// The day's money, of all or of one caller.
+/// Today's spend and budget, in total or of one caller.
 pub(super) async fn spend(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
     let spend = admin.sight.path.spend();
     let mut answer = match asked.query.caller()? {
         Some(caller) => {
-            let mut own = account(spend.caller_cap, &admin.sight.path.caller_day(caller));
+            let mut own =
+                account(spend.caller_cap, &admin.sight.path.caller_day(caller_called(admin, caller)));
             own.insert("caller".to_owned(), hex(caller).into());
             own
         }
@@ -190,19 +191,20 @@ fn account(cap: Money, account: &Account) -> Map<String, Value> {
     ])
 }
 
-/// The newest requests that are over, as the log has them.
+/// The most recently completed requests, as in the log.
 pub(super) async fn requests(admin: &Admin, asked: Asked) -> Result<Answer, AdminError> {
     let records = admin.sight.recent.newest(asked.query.most(USUALLY_SHOWN, SHOWN)?);
     let now = admin.sight.runtime.now();
+    let gate = admin.sight.gate.load();
     let shown = records.iter().filter_map(|record| {
         let mut line = String::new();
-        write_line(&mut line, record, now);
+        write_line(&mut line, record, now, |caller| gate.pseudonyms().shown(caller));
         serde_json::from_str::<Value>(&line).ok()
     });
     Ok(Answer::Json(json!({ "requests": shown.collect::<Vec<_>>() })))
 }
 
-/// The settings that hold, and where each was written.
+/// The settings in force, and the source of each.
 pub(super) async fn settings(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
     let written = admin.sight.written.load();
     let keys = written.as_ref().map(listed).unwrap_or_default();
@@ -220,12 +222,17 @@ pub(super) async fn settings(admin: &Admin, _: Asked) -> Result<Answer, AdminErr
     Ok(Answer::Json(json!({ "settings": keys })))
 }
 
-/// The metrics, unless they are switched off.
+/// The metrics page, unless it is switched off.
 pub(super) async fn metrics(admin: &Admin, _: Asked) -> Result<Answer, AdminError> {
     if !admin.sight.serves_metrics.admin() {
         return Err(AdminError::NotFound);
     }
     Ok(Answer::Text(CONTENT_TYPE, admin.sight.metrics()))
+}
+
+/// The caller that has this pseudonym in the log.
+pub(super) fn caller_called(admin: &Admin, pseudonym: u64) -> u64 {
+    admin.sight.gate.load().pseudonyms().caller(pseudonym)
 }
 
 fn hex(caller: u64) -> String {

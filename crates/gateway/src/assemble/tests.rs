@@ -1,4 +1,4 @@
-//! What a gateway refuses to be made from.
+//! Settings that a gateway refuses to start with.
 
 mod providers;
 

@@ -1,4 +1,4 @@
-//! Questions to models, in every dialect.
+//! Model requests, in every dialect.
 
 use super::refusal::reject;
 use super::request_body::{ArrivedBody, KnownCaller, linger, shown_by};
@@ -15,11 +15,13 @@ use hyper::{Request, Response};
 use seawall_core::body_memory::HeldBytes;
 use seawall_core::strategy::Language;
 use seawall_pipeline::callers::Caller;
-use seawall_pipeline::speech::{self, content_type, stream_headers};
+use seawall_pipeline::speech::{self, SpokenHeaders, content_type, stream_headers};
 use seawall_pipeline::{Arriving, InboundRequest, Rejection, Reply, ReplyContent, Runtime as _};
+use seawall_provider::ANTHROPIC_VERSION;
+use seawall_wire::bedrock::{HEADER_PREFIX, InvokeHeader};
 use std::net::IpAddr;
 
-/// So long may the name be that a caller gives a request.
+/// Maximum length of the request id that a caller supplies.
 const LONGEST_NAME: usize = 256;
 
 impl Face {
@@ -55,7 +57,7 @@ impl Face {
         let mut response = respond(face, reply, id, Some(&cut));
         match response.body() {
             ReplyBody::Large(answer) => answer.hold(held),
-            // Small answers are not worth counting, and a stream goes on without the request.
+            // A small answer is not worth charging, and a stream does not need the request body any more.
             _ => drop(held),
         }
         if let Some(cookie) = set_cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
@@ -64,7 +66,7 @@ impl Face {
         response
     }
 
-    /// A refusal before the request has gone anywhere.
+    /// A rejection before the request has entered the path.
     fn refused(
         &self,
         id: u64,
@@ -77,7 +79,7 @@ impl Face {
         respond(face, reply, id, None)
     }
 
-    /// What a refusal of our own face is written in, where the question itself could not be read.
+    /// Chooses the language of a rejection on our own face when the request itself could not be read.
     fn note_language(&self, face: speech::Face, reply: &mut Reply<crate::TokioRuntime>, headers: &HeaderMap) {
         let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
         if face == speech::Face::Chat && is_refused && reply.notes.language.is_none() {
@@ -85,7 +87,7 @@ impl Face {
         }
     }
 
-    /// The request, once its caller is known and it is here.
+    /// Authenticates the caller and reads the request.
     async fn inbound(
         &self,
         id: u64,
@@ -115,23 +117,20 @@ impl Face {
                 return Err(rejected(Rejection::Malformed(words.to_owned())));
             }
         };
+        let spoken = spoken_headers(face, headers).map_err(rejected)?;
         let arrived = self.arrived_body(&gate, shown, &known, body).await.map_err(rejected)?;
         let ArrivedBody { bytes: body, held, was_late } = arrived;
-        let betas = match face {
-            speech::Face::AnthropicMessages => betas(headers),
-            _ => Vec::new(),
-        };
         let set_cookie = known.set_cookie.take();
         let KnownCaller { proven, caller, .. } = known;
         let caller = (!was_late).then_some(caller);
         Ok(Inbound {
-            request: InboundRequest { id, arriving, proven, caller, body, betas, name },
+            request: InboundRequest { id, arriving, proven, caller, body, headers: spoken, name },
             held,
             set_cookie,
         })
     }
 
-    /// Who asks for something that costs nothing, if somebody is known by what it shows.
+    /// The caller of a request that costs nothing, if its credential identifies one.
     pub(super) async fn caller(&self, head: &Parts, peer: IpAddr) -> Option<Caller> {
         let gate = self.gate.load_full();
         let shown = shown_by(&gate, head, peer);
@@ -147,15 +146,15 @@ impl Face {
     }
 }
 
-/// A request, and what a new guest is to be sent back.
+/// A complete request, and the cookie for a new guest.
 struct Inbound {
     request: InboundRequest,
-    /// The memory of its body.
+    /// The memory that its body is charged for.
     held: HeldBytes,
     set_cookie: Option<String>,
 }
 
-/// What goes out for this reply.
+/// Turns a reply into an HTTP response.
 pub(crate) fn respond(
     face: speech::Face,
     reply: Reply<crate::TokioRuntime>,
@@ -165,17 +164,15 @@ pub(crate) fn respond(
     let Reply { content, notes } = reply;
     let mut response = match content {
         ReplyContent::Whole(answer) => {
-            let mut response = answered(face, false, ReplyBody::whole(answer.body, cut));
-            for (name, value) in answer.headers {
-                if let Ok(value) = HeaderValue::from_str(&value) {
-                    response.headers_mut().insert(HeaderName::from_static(name), value);
-                }
-            }
-            response
+            with_headers(answered(face, false, ReplyBody::whole(answer.body, cut)), answer.headers)
         }
         ReplyContent::Stream(stream) => {
+            let headers = match face {
+                speech::Face::BedrockInvoke => stream.headers().to_vec(),
+                _ => Vec::new(),
+            };
             let body = ReplyBody::stream(stream, cut.unwrap_or(&Cut::default()));
-            answered(face, true, body)
+            with_headers(answered(face, true, body), headers)
         }
         ReplyContent::Pieces(pieces) => answered(face, true, ReplyBody::Whole(Some(pieces))),
         ReplyContent::Rejected(rejection) => {
@@ -183,6 +180,19 @@ pub(crate) fn respond(
         }
     };
     told::tell(response.headers_mut(), face, &notes, id);
+    response
+}
+
+/// Adds the headers that the caller's dialect requires.
+fn with_headers(
+    mut response: Response<ReplyBody>,
+    headers: Vec<(&'static str, String)>,
+) -> Response<ReplyBody> {
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+    }
     response
 }
 
@@ -199,7 +209,7 @@ fn answered(face: speech::Face, is_stream: bool, body: ReplyBody) -> Response<Re
     response
 }
 
-/// Whether a caller asks for events rather than for one piece.
+/// Whether the caller accepts server-sent events rather than one JSON document.
 fn accepts_events(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT)
@@ -207,7 +217,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
         .any(|value| value.to_str().is_ok_and(|value| value.contains("text/event-stream")))
 }
 
-/// The first language of ours that a caller's program says its user reads.
+/// The first of our languages in the caller's `accept-language`.
 fn accepted_language(headers: &HeaderMap) -> Option<Language> {
     let accepted = headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?;
     accepted.split(',').find_map(|range| match range.trim().get(..2)?.to_ascii_lowercase().as_str() {
@@ -217,7 +227,35 @@ fn accepted_language(headers: &HeaderMap) -> Option<Language> {
     })
 }
 
-/// The features in trial that a caller names, in one header or several.
+/// Headers that are part of the request, like its fields. A header that changes what is done or what it costs is passed
+/// to a target that supports it, and the request is refused if none does; it is never dropped. The organisation or
+/// project that pays at a vendor (`openai-organization`, `openai-project`) is set by our own settings and not by a
+/// caller.
+fn spoken_headers(face: speech::Face, headers: &HeaderMap) -> Result<SpokenHeaders, Rejection> {
+    let mut spoken = SpokenHeaders::default();
+    if face == speech::Face::Chat {
+        return Ok(spoken);
+    }
+    if face == speech::Face::AnthropicMessages {
+        spoken.betas = betas(headers);
+        let version = headers.get("anthropic-version").and_then(|version| version.to_str().ok());
+        spoken.anthropic_version =
+            version.filter(|version| !version.is_empty() && *version != ANTHROPIC_VERSION).map(Into::into);
+    }
+    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(HEADER_PREFIX)) {
+        let malformed = |problem: &str| Rejection::Malformed(format!("{name}: {problem}"));
+        let value = value.to_str().map_err(|_| malformed("must be printable ASCII"))?;
+        let header = InvokeHeader::read(name.as_str(), value);
+        let Some(header) = header.map_err(|error| Rejection::Malformed(error.to_string()))? else { continue };
+        if spoken.invoke.iter().any(|known| known.name == header.name) {
+            return Err(malformed("must not be there twice"));
+        }
+        spoken.invoke.push(header);
+    }
+    Ok(spoken)
+}
+
+/// The beta features that a caller names, in one header or several.
 fn betas(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(str::trim);

@@ -1,4 +1,4 @@
-//! Which models there are, and how many tokens a request has.
+//! The model list, and token counting.
 
 use super::Face;
 use super::ask::respond;
@@ -11,21 +11,22 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use seawall_core::strategy::Language;
-use seawall_core::tokens::{Calibration, ClassCounts, OverheadOptions, RequestCounts, estimate};
 use seawall_pipeline::Rejection;
 use seawall_pipeline::speech;
-use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, openai};
+use seawall_wire::bedrock::{self, CountInput};
+use seawall_wire::{Refusal, RequestError, RequestLimits, anthropic, estimate_input, openai};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-/// Routes have no birthday; this is when the first of them could have been made.
+/// The creation time in the model list. Routes have none; this is the earliest one possible.
 const SINCE: (&str, u64) = ("2026-01-01T00:00:00Z", 1_767_225_600);
 
-/// The largest body that is counted on the core of its connection, in bytes: it takes no longer than 100 µs.
+/// Maximum body size that is counted on the thread of its connection, in bytes: that takes at most 100 µs.
 const COUNTED_AT_ONCE: usize = 8 << 10;
 
 impl Face {
-    /// The routes, or one of them, as models in the words of whoever asks: one vendor's clients always name the version of
-    /// its dialect.
+    /// The routes, or one of them, as models in the caller's dialect. Anthropic's clients are recognised because they
+    /// always send the version of its dialect.
     pub(super) async fn models(
         &self,
         request: Request<Incoming>,
@@ -55,16 +56,25 @@ impl Face {
         json(out, face, id)
     }
 
-    /// How many tokens a request has, as we estimate it. No model is asked, and it costs no money; it is limited like any
-    /// other request.
-    pub(super) async fn count_tokens(&self, request: Request<Incoming>, peer: IpAddr) -> Response<ReplyBody> {
-        let (id, face) = (self.id(), speech::Face::AnthropicMessages);
+    /// Estimates the tokens of a request, one of Anthropic's or one of Bedrock's to this model. No model is called and
+    /// no money is charged; rate limits apply as to any other request.
+    pub(super) async fn count_tokens(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        at_bedrock: Option<String>,
+    ) -> Response<ReplyBody> {
+        let id = self.id();
+        let face = match at_bedrock {
+            Some(_) => speech::Face::BedrockInvoke,
+            None => speech::Face::AnthropicMessages,
+        };
         let (head, mut body) = request.into_parts();
         let gate = self.gate.load_full();
         let shown = shown_by(&gate, &head, peer);
         let arrived = match self.known_caller(&gate, shown).await {
             Ok(known) => match self.arrived_body(&gate, shown, &known, &mut body).await {
-                // Not before: what is signed is proven with its body.
+                // Not earlier: a signature is verified together with the body.
                 Ok(arrived) => {
                     self.path.admit_without_model(&known.caller).await.map(|()| (arrived, known.caller))
                 }
@@ -80,42 +90,67 @@ impl Face {
             }
         };
         let limits = self.path.with_request_limits(|limits| *limits);
-        let counted = if body.len() <= COUNTED_AT_ONCE {
-            counted(&body, &limits)
+        let (is_bedrock, length, path) = (at_bedrock.is_some(), body.len(), Arc::clone(&self.path));
+        let count = move || {
+            let named = match at_bedrock {
+                Some(model) => model,
+                None => anthropic::read_count_request(&body, &limits)?.model,
+            };
+            // An unknown model must be an error here already, not only in the request that follows.
+            match path.first_model(face, &caller, &named) {
+                Some(model) => Ok(counted(&model, &body, is_bedrock, &limits)?),
+                None => Err(CountError::UnknownModel(named)),
+            }
+        };
+        let counted = if length <= COUNTED_AT_ONCE {
+            count()
         } else {
-            // A large body takes milliseconds, in which this core would serve nobody.
-            let counting = tokio::task::spawn_blocking(move || counted(&body, &limits));
-            match counting.await {
+            // A large body takes milliseconds, during which this core would serve no other request.
+            match tokio::task::spawn_blocking(count).await {
                 Ok(counted) => counted,
                 Err(_) => return refuse(face, Refusal::Internal, "the gateway has made a mistake", id),
             }
         };
         match counted {
-            // Who mistypes a name must not learn of it only by the request that was counted.
-            Ok((model, _)) if !self.path.routes(face, &caller).iter().any(|route| **route == *model) => {
-                reject(face, &Rejection::UnknownModel(model), id, Language::English)
-            }
-            Ok((_, tokens)) => {
+            Ok(tokens) if is_bedrock => json(BytesMut::from(&bedrock::write_count(tokens)[..]), face, id),
+            Ok(tokens) => {
                 let mut out = BytesMut::new();
                 anthropic::write_count_answer(&mut out, tokens);
                 json(out, face, id)
             }
-            Err(error) => refuse(face, Refusal::Malformed, &error.to_string(), id),
+            Err(CountError::UnknownModel(name)) => {
+                reject(face, &Rejection::UnknownModel(name), id, Language::English)
+            }
+            Err(CountError::Request(error)) => refuse(face, Refusal::Malformed, &error.to_string(), id),
         }
     }
 }
 
-/// The model that is asked for, and the tokens.
-fn counted(body: &[u8], limits: &RequestLimits) -> Result<(String, u64), RequestError> {
-    let head = anthropic::read_count_request(body, limits)?;
-    let text = anthropic::read_text(body)?;
-    let mut counts = RequestCounts { messages: head.turns as u64, ..RequestCounts::default() };
-    counts.system = ClassCounts::of(&text.system);
-    for turn in &text.turns {
-        counts.history += ClassCounts::of(&turn.text);
+/// Why tokens cannot be counted.
+enum CountError {
+    UnknownModel(String),
+    Request(RequestError),
+}
+
+impl From<RequestError> for CountError {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
     }
-    let tokens = estimate(&head.model, &counts, OverheadOptions::default(), &Calibration::default()).best;
-    Ok((head.model, tokens))
+}
+
+/// The tokens of a request to this model.
+fn counted(model: &str, body: &[u8], is_bedrock: bool, limits: &RequestLimits) -> Result<u64, RequestError> {
+    if !is_bedrock {
+        return estimate_input(model, body, limits);
+    }
+    match bedrock::read_count_input(body, limits)? {
+        CountInput::Converse(body) => estimate_input(model, body.as_bytes(), limits),
+        CountInput::Invoke(body) => {
+            // The same validation as for the request itself.
+            bedrock::read_invoke_body(&body, limits)?;
+            estimate_input(model, &body, limits)
+        }
+    }
 }
 
 fn json(out: BytesMut, face: speech::Face, id: u64) -> Response<ReplyBody> {

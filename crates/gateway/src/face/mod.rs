@@ -1,13 +1,13 @@
-//! The HTTP faces: what comes in at which path, and what goes out.
+//! The HTTP faces: routing of callers' requests, and their responses.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `wanted` | from method and path to what is wanted |
-//! | `ask` | questions to models, in every dialect |
-//! | `request_body` | who asks, and then the body of the request |
-//! | `list` | which models there are, and how many tokens a request has |
-//! | `told` | what an answer's headers say of how it came about |
-//! | `refusal` | refusals in the words of each dialect |
+//! | `wanted` | routing by method and path |
+//! | `ask` | model requests, in every dialect |
+//! | `request_body` | authentication, and then the body of the request |
+//! | `list` | the model list, and token counting |
+//! | `told` | response headers that describe how an answer was produced |
+//! | `refusal` | rejections in each dialect |
 
 mod ask;
 mod list;
@@ -17,6 +17,8 @@ mod told;
 mod wanted;
 
 use crate::body::ReplyBody;
+use crate::edge::framing_problem;
+use crate::head_limit::is_too_large;
 use crate::identity::Gate;
 use crate::metrics;
 use crate::openapi::served_openapi;
@@ -26,7 +28,7 @@ use crate::stopping::Cut;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use seawall_pipeline::{Path, Runtime as _};
 use seawall_wire::Refusal;
@@ -42,7 +44,7 @@ use std::task::Poll;
 pub(crate) use ask::respond;
 pub(crate) use wanted::Wanted;
 
-/// What every connection shares.
+/// The state that all connections share.
 pub(crate) struct Face {
     pub(crate) path: Arc<Path<TokioRuntime>>,
     pub(crate) runtime: TokioRuntime,
@@ -51,19 +53,29 @@ pub(crate) struct Face {
 }
 
 impl Face {
-    /// Answers one request. `cut` tells when the time to finish is over.
+    /// Serves one request. `cut` signals the end of the drain timeout.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: IpAddr,
         cut: Cut,
     ) -> Result<Response<ReplyBody>, Infallible> {
+        if is_too_large(&request) {
+            return Ok(too_large());
+        }
         let wanted = match Wanted::of(request.method(), request.uri().path()) {
             Wanted::Metrics if !self.sight.serves_metrics.callers() => Wanted::nothing_here(),
             wanted => wanted,
         };
         let face = wanted.face();
-        // Pinned here and lent: it is large, and would be copied.
+        if let Some(problem) = framing_problem(&request) {
+            let mut response = refusal::refuse(face, Refusal::Malformed, problem, self.id());
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            let (head, body) = request.into_parts();
+            request_body::linger(&head, body, self.runtime);
+            return Ok(response);
+        }
+        // Pinned here and borrowed: the future is large, and moving it would copy it.
         let answering = pin!(self.answered(wanted, request, peer, cut));
         let response = match unless_it_panics(answering).await {
             Some(response) => response,
@@ -83,7 +95,8 @@ impl Face {
             Wanted::Ask(arriving) => self.ask(request, arriving, peer, cut).await,
             Wanted::Models => self.models(request, peer, None).await,
             Wanted::Model(name) => self.models(request, peer, Some(name)).await,
-            Wanted::CountTokens => self.count_tokens(request, peer).await,
+            Wanted::CountTokens => self.count_tokens(request, peer, None).await,
+            Wanted::BedrockCountTokens(model) => self.count_tokens(request, peer, Some(model)).await,
             Wanted::Alive => plain(StatusCode::OK, "ok\n".into()),
             Wanted::Ready => {
                 let (is_ready, body) = self.sight.readiness();
@@ -92,26 +105,38 @@ impl Face {
             }
             Wanted::OpenApi => text("application/json", served_openapi()),
             Wanted::Metrics => text(metrics::CONTENT_TYPE, self.sight.metrics()),
+            Wanted::Nothing { face, problem, refusal: Refusal::NotFound } => {
+                refusal::refuse_path(face, problem, self.id())
+            }
             Wanted::Nothing { face, problem, refusal } => refusal::refuse(face, refusal, problem, self.id()),
         }
     }
 
-    /// A name for a request that nobody can foresee and that seldom comes twice.
+    /// A random request id: unpredictable, and practically unique.
     fn id(&self) -> u64 {
         self.runtime.draw().below(u64::MAX)
     }
 }
 
-/// The outcome of `work`; nothing if it panics. What it held is settled by then, and other requests of the connection go on.
+/// The output of `work`, or `None` if it panics. What it held has been settled by then, and other requests of the
+/// connection continue.
 async fn unless_it_panics<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|context| {
-        // It is not looked at again after a panic.
+        // The future is not polled again after a panic.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(polled) => polled.map(Some),
             Err(_) => Poll::Ready(None),
         }
     })
     .await
+}
+
+/// A 431 in plain text: the dialect of such a request is not worth finding out.
+fn too_large() -> Response<ReplyBody> {
+    let words = "the request line and headers have more than 64 KiB; send fewer or shorter headers\n";
+    let mut response = plain(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words.to_owned());
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn plain(status: StatusCode, words: String) -> Response<ReplyBody> {

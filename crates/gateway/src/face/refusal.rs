@@ -1,21 +1,32 @@
-//! Refusals in the words of each dialect, with what its client libraries read about coming back.
+//! Rejections in each dialect, with the retry advice that its client libraries read.
 
 use crate::body::ReplyBody;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use seawall_core::failure::Failure;
+use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::money::Money;
 use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
 use seawall_pipeline::chat::ChatRefusal;
 use seawall_pipeline::speech::{self, Face, RefusalReply};
 use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, Rejection, SOON, request_name};
-use seawall_wire::{Refusal, RetryAdvice};
+use seawall_wire::bedrock::{NOT_READY, UNKNOWN_OPERATION};
+use seawall_wire::{Dialect, Refusal, RetryAdvice};
 use std::time::Duration;
 
-/// A refusal without advice.
+/// A rejection without retry advice.
 pub(super) fn refuse(face: Face, refusal: Refusal, words: &str, id: u64) -> Response<ReplyBody> {
     written(speech::refusal(face, refusal, words, &request_name(id), RetryAdvice::default()))
+}
+
+/// The rejection of an unknown path. One vendor's clients distinguish it from an unknown model.
+pub(super) fn refuse_path(face: Face, words: &str, id: u64) -> Response<ReplyBody> {
+    let mut response = refuse(face, Refusal::NotFound, words, id);
+    if face.vendor() == Some(Dialect::Bedrock) {
+        let name = HeaderValue::from_static(UNKNOWN_OPERATION);
+        response.headers_mut().insert("x-amzn-errortype", name);
+    }
+    response
 }
 
 fn written(reply: RefusalReply) -> Response<ReplyBody> {
@@ -31,13 +42,19 @@ fn written(reply: RefusalReply) -> Response<ReplyBody> {
     response
 }
 
-/// A refusal of the path in the caller's dialect. Our own face has readers: its message is in their language, and what
-/// exactly is wrong stands beside it in English, for whoever writes the caller's program.
+/// A rejection by the path, in the caller's dialect. On our own face the message is for end users and in their
+/// language; the exact problem stands beside it in English, for the developer of the caller's program.
 pub(super) fn reject(face: Face, rejection: &Rejection, id: u64, language: Language) -> Response<ReplyBody> {
     let (refusal, words, advice) = told(rejection);
     let id = request_name(id);
     if face != Face::Chat {
-        return written(speech::refusal(face, refusal, &words, &id, advice));
+        let mut response = written(speech::refusal(face, refusal, &words, &id, advice));
+        if face.vendor() == Some(Dialect::Bedrock) && is_not_ready(rejection) {
+            let (status, name) = NOT_READY;
+            *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(name));
+        }
+        return response;
     }
     let limit = match rejection {
         Rejection::Limited { limit, .. } | Rejection::TooLargeForLimit(limit) => Some(&*limit.name),
@@ -47,13 +64,18 @@ pub(super) fn reject(face: Face, rejection: &Rejection, id: u64, language: Langu
     written(chat.reply())
 }
 
-/// Seconds, rounded up: never sooner than a limit has room.
+/// Whether the last target failed because its model is not ready, for which one vendor has an error of its own.
+fn is_not_ready(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::Exhausted { failure, .. } if failure.kind == FailureKind::NotReady)
+}
+
+/// Seconds, rounded up: never earlier than the limit has room again.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
-    // Clients sleep as long as they are told, so a long wait is not told as one to sleep through.
+    // Client libraries sleep for the whole `retry-after`, so a long wait is sent together with "do not retry".
     let after = |wait| RetryAdvice { wait, should_retry: None };
     let never = |wait| RetryAdvice { wait, should_retry: Some(false) };
     match rejection {
@@ -152,8 +174,8 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
         Rejection::SwitchedOff => {
             (Refusal::SwitchedOff, "an operator has switched models off".to_owned(), never(None))
         }
-        Rejection::Unavailable { retry_after, worth_waiting } => {
-            // Where nobody can say when, a look a moment later costs little.
+        Rejection::Unavailable { retry_after, worth_waiting, .. } => {
+            // If the time is unknown, a retry shortly afterwards costs little.
             let wait = retry_after.unwrap_or(SOON);
             let advice = if *worth_waiting { after } else { never };
             (Refusal::Overloaded, "no model can answer at the moment".to_owned(), advice(Some(wait)))
@@ -183,21 +205,21 @@ fn told(rejection: &Rejection) -> (Refusal, String, RetryAdvice) {
     }
 }
 
-/// When to come back after our own tries are spent: a client that tries again would multiply them, unless the provider has
-/// named the moment from which it answers.
+/// Retry advice after our own attempts are exhausted. A client that retries would multiply them, unless the provider
+/// has named the time from which it answers again.
 fn exhausted(failure: &Failure) -> RetryAdvice {
     let should_retry = failure.hold().is_none().then_some(false);
     RetryAdvice { wait: failure.retry_after, should_retry }
 }
 
-/// A moment of the calendar, to the minute: budgets are renewed at midnight.
+/// A point in time, to the minute: budgets renew at midnight.
 fn moment(at: UtcTime) -> String {
     let (year, month, day) = at.civil();
     let minutes = at.as_nanos() / 60_000_000_000 % 1_440;
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// What a caller wrote, safe to show: shortened, and with nothing in it that steers a terminal.
+/// User input made safe to display: shortened, and without control characters.
 fn quoted(text: &str) -> String {
     let shown: String = text.chars().take(100).filter(|character| !character.is_control()).collect();
     format!("\"{shown}\"")
@@ -205,15 +227,35 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::{ReplyBody, Response, refuse_path, reject, told};
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::money::Money;
-    use seawall_core::quota::{ComeBack, Quota, Unit};
+    use seawall_core::quota::{ComeBack, ComeBackRule, Quota, Unit};
+    use seawall_core::strategy::Language;
     use seawall_core::time::UtcTime;
     use seawall_core::vocabulary::Tier;
+    use seawall_pipeline::speech::Face;
     use seawall_pipeline::{BodyScope, ConcurrencyScope, Conflict, LimitName, LimitScope, Rejection, SOON};
     use seawall_wire::Refusal;
     use std::time::Duration;
+
+    #[test]
+    fn a_path_that_leads_nowhere_and_a_model_that_is_not_ready_have_names_at_bedrock() {
+        for (face, named) in [(Face::BedrockInvoke, true), (Face::AnthropicMessages, false)] {
+            let name = |response: &Response<ReplyBody>| {
+                let name = response.headers().get("x-amzn-errortype");
+                name.map(|name| name.to_str().unwrap().to_owned())
+            };
+            let response = refuse_path(face, "nothing", 1);
+            assert_eq!(response.status(), 404);
+            assert_eq!(name(&response).as_deref(), named.then_some("UnknownOperationException"));
+            let failure = Failure::of(FailureKind::NotReady);
+            let exhausted = Rejection::Exhausted { failure, words: None, attempts: 1 };
+            let response = reject(face, &exhausted, 1, Language::English);
+            assert_eq!(name(&response).as_deref(), named.then_some("ModelNotReadyException"));
+            assert_eq!(response.status(), if named { 429 } else { 529 });
+        }
+    }
 
     #[test]
     fn who_was_tried_for_in_vain_is_told_how_often_and_not_to_come_back() {
@@ -239,7 +281,7 @@ mod tests {
     fn whom_no_model_can_answer_is_told_when_to_come_back_even_if_nobody_knows() {
         let known = Duration::from_millis(2_500);
         for (retry_after, wait) in [(Some(known), known), (None, SOON)] {
-            let (_, _, advice) = told(&Rejection::Unavailable { retry_after, worth_waiting: true });
+            let (_, _, advice) = told(&Rejection::unavailable(retry_after, &ComeBackRule::default(), "busy"));
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), None));
         }
     }
@@ -266,7 +308,9 @@ mod tests {
     fn nobody_sleeps_through_a_breaker_that_stays_open() {
         let wait = Duration::from_secs(5);
         for (worth_waiting, should_retry) in [(true, None), (false, Some(false))] {
-            let (_, _, advice) = told(&Rejection::Unavailable { retry_after: Some(wait), worth_waiting });
+            let open =
+                Rejection::Unavailable { retry_after: Some(wait), worth_waiting, cause: "breaker_open" };
+            let (_, _, advice) = told(&open);
             assert_eq!((advice.wait, advice.should_retry), (Some(wait), should_retry));
         }
     }
@@ -319,7 +363,7 @@ mod tests {
             Rejection::ExceedsRemainingBudget { left: Money::ZERO, max_tokens: 1 },
             Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::SwitchedOff,
-            Rejection::Unavailable { retry_after: None, worth_waiting: true },
+            Rejection::unavailable(None, &ComeBackRule::default(), "busy"),
             Rejection::Concurrency { scope: ConcurrencyScope::Caller, retry_after: None },
             Rejection::Exhausted { failure, words: None, attempts: 1 },
             Rejection::Stopping,

@@ -1,12 +1,12 @@
-//! Who asks, and then the body of the request: in this order.
+//! Authenticates the caller, and then reads the request body: in this order.
 //!
-//! A caller is looked up by the head of its request. Nobody who is not known is read from; a signature over the body is
-//! the exception that proves it, as its key must be known, and the body is hashed as it comes. What is read counts as it
-//! arrives ([`BodyMemory`](seawall_core::body_memory::BodyMemory)), and is given back when the request has ended.
+//! The caller is identified by the head of the request. No body is read from an unknown caller. The one exception is a
+//! signature over the body: its key must be known, and the body is hashed as it arrives. Bytes are charged as they
+//! arrive ([`BodyMemory`](seawall_core::body_memory::BodyMemory)), and released when the request has ended.
 //!
-//! **Why a little of an unwanted body is read all the same.** A socket that is closed with unread bytes in it is reset, and
-//! a client that still writes would see the reset rather than the refusal. So some of it is read and thrown away, after
-//! the refusal was written; HTTP/2 needs none of that.
+//! **Why part of an unwanted body is read all the same.** Closing a socket with unread bytes resets the connection, and
+//! a client that is still writing would see the reset instead of the rejection. Some of the body is therefore read and
+//! discarded after the rejection was written (lingering close). HTTP/2 does not need it.
 
 use super::Face;
 use crate::identity::token::TokenRefusal;
@@ -24,31 +24,31 @@ use seawall_pipeline::{BodyScope, Caller, Proven, Rejection, Runtime as _, Timer
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// So much is read and thrown away of a body that nobody wants, and for no longer than this.
+/// Limits of a lingering close: bytes read and discarded, and time.
 const LINGER_BYTES: usize = 256 << 10;
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// Whom a request's head says it is from.
+/// The caller that the head of a request identifies.
 pub(super) struct KnownCaller {
     pub(super) proven: Proven,
     pub(super) caller: Caller,
-    /// Whose the memory of its body is.
+    /// The account that the body's memory is charged to.
     holder: BodyHolder,
-    /// A signature that is still to be checked against the body.
+    /// A signature that must still be verified against the body.
     signed: Option<SignedHead>,
-    /// What a new guest is to be sent back.
+    /// The cookie for a new guest.
     pub(super) set_cookie: Option<String>,
 }
 
-/// A body that is here.
+/// A complete request body.
 pub(super) struct ArrivedBody {
     pub(super) bytes: Bytes,
     pub(super) held: HeldBytes,
-    /// Whether it was waited for, so that what was known of its caller may have changed.
+    /// Whether the body had to be waited for, so that the state of its caller may have changed since authentication.
     pub(super) was_late: bool,
 }
 
-/// What a request shows of who asks.
+/// The parts of a request head that authentication needs.
 pub(super) fn shown_by<'a>(gate: &Gate, head: &'a Parts, peer: IpAddr) -> RequestHead<'a> {
     let Parts { method, uri, headers, .. } = head;
     RequestHead { method, uri, headers, address: gate.address(peer, headers) }
@@ -59,14 +59,14 @@ fn unauthenticated(refusal: crate::identity::Refusal) -> Rejection {
 }
 
 impl Face {
-    /// Who asks, before anything of the body is read.
+    /// Authenticates the caller, before any of the body is read.
     pub(super) async fn known_caller(
         &self,
         gate: &Gate,
         shown: RequestHead<'_>,
     ) -> Result<KnownCaller, Rejection> {
         let inspected = match gate.inspect(shown, || self.runtime.now()) {
-            // Few have to wait for an issuer's keys.
+            // Few requests have to wait for an issuer's keys.
             Ok(Shown::NeedsKeys(_)) => Box::pin(gate.show(shown)).await,
             inspected => inspected,
         };
@@ -74,7 +74,7 @@ impl Face {
             Shown::Proven(proven) => (proven, None, None),
             Shown::NewGuest { proven, set_cookie } => (proven, None, Some(set_cookie)),
             Shown::Signed(signed) => (*signed.claimed(), Some(signed), None),
-            // Whoever shows this was given the chance to fetch keys.
+            // The keys were fetched above if they could be.
             Shown::NeedsKeys(_) => return Err(unauthenticated(TokenRefusal::KeyUnknown.into())),
         };
         let caller = self.path.find_caller(&proven).await?;
@@ -82,7 +82,7 @@ impl Face {
         Ok(KnownCaller { proven, caller, holder, signed, set_cookie })
     }
 
-    /// The body of a caller that is known, unless it is too large, too slow, or not what was signed.
+    /// Reads the body of a known caller, unless it is too large, too slow, or does not match its signature.
     pub(super) async fn arrived_body(
         &self,
         gate: &Gate,
@@ -100,7 +100,7 @@ impl Face {
         }
         let mut hash = known.signed.as_ref().map(|_| Sha256Stream::new());
         let mut was_late = false;
-        // Who sends a byte now and then must not hold a connection for ever. Most bodies are here already.
+        // A client that sends a byte now and then must not hold a connection forever. Most bodies have arrived already.
         let late = async {
             was_late = true;
             self.runtime.sleep_until(self.runtime.monotonic() + limits.body).await;
@@ -120,7 +120,7 @@ impl Face {
         Ok(ArrivedBody { bytes, held, was_late })
     }
 
-    /// All of a body, counted as it comes. One that comes in one piece is not copied.
+    /// Reads a whole body and charges it as it arrives. A body in one piece is not copied.
     async fn collect(
         &self,
         body: &mut Incoming,
@@ -170,7 +170,7 @@ fn too_large(max_bytes: usize) -> Rejection {
     Rejection::TooLarge(format!("the body is larger than {max_bytes} bytes"))
 }
 
-/// The next piece of a body; nothing at its end. What comes behind a body is of no use.
+/// The next piece of a body, or `None` at its end. Trailers are ignored.
 async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, Rejection> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Rejection::Malformed("the body did not arrive whole".to_owned()))?;
@@ -181,9 +181,9 @@ async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, Rejection> {
     Ok(None)
 }
 
-/// Reads a little of a body that was refused, beside the refusal, and then lets the connection be closed.
+/// Lingering close: reads a little of a rejected body while the rejection is sent, then lets the connection be closed.
 pub(super) fn linger(head: &Parts, mut body: Incoming, runtime: TokioRuntime) {
-    // HTTP/2 tells a client to stop. Who waits to be told to go on, sends nothing.
+    // HTTP/2 can tell a client to stop sending. A client that waits for `100 Continue` sends nothing.
     if head.version >= Version::HTTP_2 || body.is_end_stream() || head.headers.contains_key(EXPECT) {
         return;
     }

@@ -1,4 +1,4 @@
-//! What an answer's headers say of how it came about.
+//! Response headers that describe how an answer was produced.
 
 use super::refusal::whole_seconds;
 use crate::digits::{decimal, padded};
@@ -11,19 +11,20 @@ const RUNG: HeaderName = HeaderName::from_static("x-seawall-rung");
 const TARGET: HeaderName = HeaderName::from_static("x-seawall-target");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-seawall-attempts");
 const COST: HeaderName = HeaderName::from_static("x-seawall-cost");
+const MAX_TOKENS: HeaderName = HeaderName::from_static("x-seawall-max-tokens");
 const OVERHEAD: HeaderName = HeaderName::from_static("x-seawall-overhead-ms");
 const LEVEL: HeaderName = HeaderName::from_static("x-seawall-level");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// So long are the values of an answer together, as a rule.
+/// Usual size of all header values of an answer together.
 const LONGEST: usize = 256;
-/// So many headers are told here.
+/// Number of headers written here.
 const TOLD: usize = 9;
-/// So many has an answer; with less room, what is there would have to move.
+/// Number of headers of an answer. With less capacity the map would have to grow.
 pub(super) const MOST: usize = TOLD + 4;
 
-/// Tells what is known when the head of the answer goes out.
+/// Adds what is known when the response head is sent.
 pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) {
     headers.reserve(TOLD);
     let mut text = Text(BytesMut::with_capacity(LONGEST));
@@ -40,10 +41,13 @@ pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) 
         headers.insert(ATTEMPTS, small(u64::from(notes.attempts)));
     }
     if let Some(cost) = notes.cost {
-        // Dollars without a sign and with all that is known.
+        // Dollars without a currency sign, with full precision.
         text.number(cost.as_nanos() / 1_000_000_000);
         text.fraction(cost.as_nanos() % 1_000_000_000, 9);
         text.tell(headers, COST);
+    }
+    if let Some(limit) = notes.max_tokens {
+        headers.insert(MAX_TOKENS, HeaderValue::from(limit));
     }
     if let Some(overhead) = notes.overhead {
         let micros = u64::try_from(overhead.as_micros()).unwrap_or(u64::MAX);
@@ -71,7 +75,7 @@ pub(super) fn tell(headers: &mut HeaderMap, face: Face, notes: &Notes, id: u64) 
     }
 }
 
-/// Tells what the request is called, where this face's callers look for it.
+/// Adds the request id, under the header name of this face.
 pub(super) fn tell_name(headers: &mut HeaderMap, face: Face, id: u64) {
     if let Ok(name) = HeaderValue::from_str(&request_name(id)) {
         headers.insert(name_header(face), name);
@@ -86,20 +90,20 @@ fn name_header(face: Face) -> HeaderName {
     }
 }
 
-/// A number that is nearly always a digit.
+/// A number that nearly always has one digit.
 fn small(number: u64) -> HeaderValue {
     const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let digit = usize::try_from(number).ok().and_then(|number| DIGITS.get(number));
     digit.map_or_else(|| HeaderValue::from(number), |digit| HeaderValue::from_static(digit))
 }
 
-/// Values, written one behind the other into one piece of memory and by hand: this is a part of every answer.
+/// Formats header values one after the other into one buffer, without `core::fmt`: this runs for every answer.
 struct Text(BytesMut);
 
 impl Text {
-    /// Tells what has been written since.
+    /// Adds a header with what has been written since the last one.
     fn tell(&mut self, headers: &mut HeaderMap, name: HeaderName) {
-        // What cannot stand in a header is not told.
+        // A value that is not a valid header value is left out.
         if let Ok(value) = HeaderValue::from_maybe_shared(self.0.split().freeze()) {
             headers.insert(name, value);
         }
@@ -109,7 +113,7 @@ impl Text {
         self.0.put_slice(decimal(number).as_bytes());
     }
 
-    /// The digits behind a point, so many of them.
+    /// A decimal point and `width` digits.
     fn fraction(&mut self, number: u64, width: u32) {
         self.0.put_u8(b'.');
         self.0.put_slice(padded(number, width).as_bytes());

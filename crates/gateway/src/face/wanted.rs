@@ -1,4 +1,4 @@
-//! From method and path to what is wanted.
+//! Routes callers' requests by method and path.
 
 use hyper::Method;
 use seawall_pipeline::Arriving;
@@ -6,40 +6,43 @@ use seawall_pipeline::speech::{Arrival, Face};
 use seawall_wire::Refusal;
 use seawall_wire::bedrock::{decode_path, read_path};
 
-/// What a request wants.
+/// The operation that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// An answer.
+    /// A model answer.
     Ask(Arriving),
-    /// Which models there are.
+    /// The model list.
     Models,
-    /// Whether this model is there.
+    /// One entry of the model list.
     Model(String),
-    /// How many tokens a request has.
+    /// A token count.
     CountTokens,
-    /// Whether the process lives.
+    /// A token count for this model, in Bedrock's dialect.
+    BedrockCountTokens(String),
+    /// Liveness.
     Alive,
-    /// Whether it takes requests.
+    /// Readiness.
     Ready,
-    /// What has been counted.
+    /// The metrics page.
     Metrics,
-    /// What can be asked.
+    /// The OpenAPI document.
     OpenApi,
-    /// Nothing that can be given; the refusal is in the words of whoever asks at such a path.
+    /// No such operation. The rejection uses the dialect of callers that use such a path.
     Nothing { face: Face, problem: &'static str, refusal: Refusal },
 }
 
 impl Wanted {
-    /// What a path that leads nowhere wants.
+    /// The operation of an unknown path.
     pub(super) const fn nothing_here() -> Self {
-        nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::NotFound)
+        nothing(Face::OpenAiChat, "there is nothing at this path", Refusal::UnknownPath)
     }
 
-    /// In whose words it is refused.
+    /// The face whose dialect a rejection uses.
     pub(super) fn face(&self) -> Face {
         match self {
             Self::Ask(arriving) => arriving.face(),
             Self::CountTokens => Face::AnthropicMessages,
+            Self::BedrockCountTokens(_) => Face::BedrockInvoke,
             Self::Nothing { face, .. } => *face,
             Self::Models | Self::Model(_) | Self::Alive | Self::Ready | Self::Metrics | Self::OpenApi => {
                 Face::OpenAiChat
@@ -59,6 +62,10 @@ impl Wanted {
             "/metrics" => (Self::Metrics, Method::GET),
             "/openapi.json" => (Self::OpenApi, Method::GET),
             _ if path.starts_with("/model/") => (bedrock(path), Method::POST),
+            // Other paths of Bedrock's runtime API, rejected in Bedrock's dialect.
+            _ if path.starts_with("/guardrail/") || path.starts_with("/async-invoke") => {
+                return nothing(Face::BedrockInvoke, "there is nothing at this path", Refusal::UnknownPath);
+            }
             _ => match path.strip_prefix("/v1/models/").and_then(named) {
                 Some(model) => (Self::Model(model), Method::GET),
                 None => return Self::nothing_here(),
@@ -69,11 +76,11 @@ impl Wanted {
         }
         let face = wanted.face();
         let problem = if only == Method::POST { "this path takes POST" } else { "this path takes GET" };
-        nothing(face, problem, Refusal::NotFound)
+        nothing(face, problem, Refusal::UnknownPath)
     }
 }
 
-/// The name that a path ends with. A slash inside it is encoded.
+/// The model name at the end of a path. A slash inside it must be percent-encoded.
 fn named(encoded: &str) -> Option<String> {
     let is_one_part = !encoded.is_empty() && !encoded.contains('/');
     is_one_part.then(|| decode_path(encoded)).flatten().and_then(|name| String::from_utf8(name).ok())
@@ -87,8 +94,8 @@ fn bedrock(path: &str) -> Wanted {
     let refused = |problem, refusal| nothing(Face::BedrockInvoke, problem, refusal);
     let call = match read_path(path) {
         Ok(call) => call,
-        Err(error) if error.refusal() == Refusal::NotFound => {
-            return refused("there is nothing at this path", Refusal::NotFound);
+        Err(error) if error.refusal() == Refusal::UnknownPath => {
+            return refused("there is nothing at this path", Refusal::UnknownPath);
         }
         Err(_) => return refused("the model's name in the path cannot be one", Refusal::Malformed),
     };
@@ -97,7 +104,8 @@ fn bedrock(path: &str) -> Wanted {
         Some(Arrival::Converse { stream, .. }) => {
             Wanted::Ask(Arriving::Converse { model: call.model, stream })
         }
-        _ => refused("tokens of this dialect are not counted here", Refusal::NotFound),
+        // The only operation without a model answer.
+        _ => Wanted::BedrockCountTokens(call.model),
     }
 }
 
@@ -123,6 +131,7 @@ mod tests {
         ] {
             assert_eq!(post(&format!("/model/a%3A0/{name}")), Wanted::Ask(arriving));
         }
+        assert_eq!(post("/model/a%3A0/count-tokens"), Wanted::BedrockCountTokens(model()));
         assert_eq!(Wanted::of(&Method::GET, "/v1/models"), Wanted::Models);
         for (path, name) in [("manga", "manga"), ("a%2Fb%3A0", "a/b:0"), ("%E6%BC%AB%E7%94%BB", "漫画")] {
             assert_eq!(
@@ -139,15 +148,17 @@ mod tests {
             Wanted::Nothing { face, refusal, .. } => (face, refusal),
             other => panic!("{path}: {other:?}"),
         };
-        assert_eq!(refused(Method::GET, "/v1/messages"), (Face::AnthropicMessages, Refusal::NotFound));
-        assert_eq!(refused(Method::POST, "/v1/models"), (Face::OpenAiChat, Refusal::NotFound));
-        assert_eq!(refused(Method::POST, "/model/a/nothing"), (Face::BedrockInvoke, Refusal::NotFound));
+        assert_eq!(refused(Method::GET, "/v1/messages"), (Face::AnthropicMessages, Refusal::UnknownPath));
+        assert_eq!(refused(Method::POST, "/v1/models"), (Face::OpenAiChat, Refusal::UnknownPath));
+        for path in ["/model/a/nothing", "/guardrail/a/version/1/apply", "/async-invoke"] {
+            assert_eq!(refused(Method::POST, path), (Face::BedrockInvoke, Refusal::UnknownPath), "{path}");
+        }
         assert_eq!(refused(Method::POST, "/model/%ff/invoke"), (Face::BedrockInvoke, Refusal::Malformed));
         for path in ["/v1/models/", "/v1/models/a/b", "/v1/models/%zz", "/v1/models/%ff"] {
-            assert_eq!(refused(Method::GET, path), (Face::OpenAiChat, Refusal::NotFound), "{path}");
+            assert_eq!(refused(Method::GET, path), (Face::OpenAiChat, Refusal::UnknownPath), "{path}");
         }
         for path in ["/", "//v1/messages", "/v1/messages/", "/admin", "/v1/../admin", "/%2e%2e/admin"] {
-            assert_eq!(refused(Method::POST, path), (Face::OpenAiChat, Refusal::NotFound), "{path}");
+            assert_eq!(refused(Method::POST, path), (Face::OpenAiChat, Refusal::UnknownPath), "{path}");
         }
     }
 }

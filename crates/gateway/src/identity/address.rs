@@ -1,11 +1,11 @@
-//! Where a request came from, and what may be remembered of it.
+//! The client address of a request, and how much of it may be stored.
 //!
-//! [`client_address`] looks through the proxies that the settings trust; what anybody else says about addresses counts for
-//! nothing. [`address_key`] is what limits and logs know an address by: a hash under a salt that changes each month, so that
-//! old logs name nobody.
+//! [`client_address`] looks through the proxies that the settings trust; forwarding headers of other peers are ignored.
+//! [`address_key`] identifies an address in limits and logs: a hash under a salt that changes each month, so that old
+//! logs identify no address.
 //!
-//! It will not read `Forwarded` or vendors' headers, and will not guess: from the first hop on that cannot be read, the
-//! last proxy that is known counts as the caller.
+//! It does not read `Forwarded` or vendors' headers, and does not guess: from the first hop that cannot be parsed, the
+//! last known proxy counts as the client.
 
 use super::hash::{code, code_key};
 use hyper::header::{HeaderMap, HeaderName};
@@ -15,16 +15,16 @@ use std::net::{IpAddr, Ipv6Addr};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// More proxies in a row than anybody has. What lies beyond is not read.
+/// Maximum number of proxies in a row, more than occur in practice. Further hops are not read.
 const MOST_HOPS: usize = 32;
 
-/// Whom a request is from: who connected or, where that is a trusted proxy, the right-most address in `x-forwarded-for`
-/// that is not. What stands left of it was written by the caller.
+/// The client address: the peer's or, if the peer is a trusted proxy, the right-most address in `x-forwarded-for` that
+/// is not one. Everything left of it was written by the client and is not trusted.
 #[must_use]
 pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.holds(address));
     let mut client = peer.to_canonical();
-    // Nothing is read where nobody is trusted, which is most of the time.
+    // Usually no proxy is trusted, and no header is read.
     if !is_trusted(client) {
         return client;
     }
@@ -40,14 +40,14 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange
     client
 }
 
-/// An address with or without a port.
+/// Parses an address with or without a port.
 fn hop_address(text: &str) -> Option<IpAddr> {
     let address =
         text.parse::<IpAddr>().or_else(|_| text.parse().map(|socket: std::net::SocketAddr| socket.ip()));
     address.ok().map(|address| address.to_canonical())
 }
 
-/// What keys of addresses are made with in one calendar month.
+/// The salt of address keys for one calendar month.
 #[derive(Clone)]
 pub struct MonthSalt(aws_lc_rs::hmac::Key);
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for MonthSalt {
 }
 
 impl MonthSalt {
-    /// The salt of the month of this moment. Every node with this secret has the same one.
+    /// The salt of the month of this moment. Every node with this secret derives the same one.
     #[must_use]
     pub fn new(secret: &[u8], now: UtcTime) -> Self {
         let (year, month, _) = now.civil();
@@ -66,8 +66,8 @@ impl MonthSalt {
     }
 }
 
-/// The bits that stand for an address in memory, never in a log: those of its network for IPv6, because one subscriber
-/// has all the rest.
+/// The bits that identify an address in memory, never in a log. For IPv6 they are those of the network, because one
+/// subscriber has all addresses in it.
 #[must_use]
 pub(super) fn network_bits(address: IpAddr, ipv6_prefix: u8) -> u128 {
     match address.to_canonical() {
@@ -78,7 +78,7 @@ pub(super) fn network_bits(address: IpAddr, ipv6_prefix: u8) -> u128 {
     }
 }
 
-/// What an address is known by. IPv6 counts by its first bits, usually 64, because one subscriber has all the rest.
+/// The key of an address. IPv6 counts by its first bits, usually 64, because one subscriber has all the rest.
 #[must_use]
 pub fn address_key(address: IpAddr, ipv6_prefix: u8, salt: &MonthSalt) -> [u8; 32] {
     let written = match address.to_canonical() {
@@ -128,13 +128,13 @@ mod tests {
         assert_eq!(from("10.0.0.1", &[]), "10.0.0.1");
         assert_eq!(from("10.0.0.1", &[b"192.0.2.1"]), "192.0.2.1");
         assert_eq!(from("::ffff:10.0.0.1", &[b"::ffff:192.0.2.1"]), "192.0.2.1");
-        // The caller wrote the left part, in the hope that it is believed.
+        // The client wrote the left part, to spoof its address.
         assert_eq!(from("10.0.0.1", &[b"127.0.0.1, 192.0.2.1 ,10.0.0.2"]), "192.0.2.1");
         assert_eq!(from("10.0.0.1", &[b"127.0.0.1", b"192.0.2.1", b"10.0.0.2"]), "192.0.2.1");
         assert_eq!(from("2001:db8::1", &[b"[2001:db9::7]:443"]), "2001:db9::7");
         assert_eq!(from("10.0.0.1", &[b"192.0.2.1:1234"]), "192.0.2.1");
         assert_eq!(from("10.0.0.1", &[b"10.0.0.3, 10.0.0.2"]), "10.0.0.3");
-        // What cannot be read ends the way; the last proxy counts.
+        // An unreadable hop ends the search; the last proxy counts.
         assert_eq!(from("10.0.0.1", &[b"192.0.2.1, unknown, 10.0.0.2"]), "10.0.0.2");
         assert_eq!(from("10.0.0.1", &[b"192.0.2.1,"]), "10.0.0.1");
         assert_eq!(from("10.0.0.1", &[b"192.0.2.1, \xff"]), "10.0.0.1");

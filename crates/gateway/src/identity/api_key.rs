@@ -1,15 +1,16 @@
-//! API keys: made once, kept as a hash.
+//! API keys: generated once, stored as a hash.
 //!
-//! A key of ours is `sw_<id>_<secret>`: 80 random bits to name it by and 256 to prove it with. Its plain text exists when
-//! it is made and in its owner's hands; we keep the SHA-256 of the whole text. A key from elsewhere is listed in the
+//! A key of ours is `sw_<id>_<secret>`, with 80 random bits as its id and 256 as its secret. The plain text exists when
+//! the key is created and at its owner; we store the SHA-256 of the whole text. A key from elsewhere is listed in the
 //! settings by the same hash.
 //!
-//! A key is checked by looking its hash up. That search may take longer the more of a hash is right, and still tells
-//! nothing of use: who wants to come nearer to a stored hash has to find texts by the beginning of their hash, and knowing a
-//! hash in full does not lead back to 256 random bits. So a listed key must be as random as one of ours; a word from a
-//! dictionary has no protection in any scheme. Slow hashes are for passwords, and would only let callers burn our time.
+//! **Why is a plain lookup by hash safe?** The lookup is not constant-time: it may take longer the more of a hash
+//! matches. That reveals nothing useful. An attacker who wants to approach a stored hash must find texts by the
+//! beginning of their hash, and a fully known hash does not lead back to 256 random bits. A listed key must therefore
+//! be as random as one of ours; a dictionary word has no protection in any scheme. Slow hashes are for passwords, and
+//! would only let callers waste our CPU time.
 //!
-//! This will not say whether a key is known; the directory does.
+//! This module does not decide whether a key is known; the directory does.
 
 use super::encoding::{base32, is_base32, read_hex};
 use super::hash::sha256;
@@ -18,26 +19,26 @@ use super::{Identity, Origin};
 use seawall_core::setting::SettingError;
 
 const PREFIX: &str = "sw_";
-/// What 10 and 32 bytes are in base32.
+/// The base32 lengths of 10 and 32 bytes.
 const ID_LENGTH: usize = 16;
 const SECRET_LENGTH: usize = 52;
 
 refusals! {
-    /// Why a key was refused before anybody looked it up.
+    /// Why a key was refused before it was looked up.
     pub enum KeyRefusal {
-        /// It begins like a key of ours and is none.
+        /// It has the prefix of our keys, but not their format.
         Shape = "key_shape", NOT_VALID;
     }
 }
 
-/// A key that was just made.
+/// A newly created key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// The whole key, to be shown once and kept nowhere.
+    /// The whole key, to be shown once and never stored.
     pub plaintext: String,
-    /// What the directory keeps.
+    /// The hash that the directory stores.
     pub hash: [u8; 32],
-    /// What people call it by. It proves nothing.
+    /// The id for people to refer to it. It is no secret.
     pub id: String,
 }
 
@@ -47,8 +48,8 @@ impl std::fmt::Debug for NewKey {
     }
 }
 
-/// A new key of these random bytes. They must come from the operating system: the draws that spread retries can be
-/// computed from one another.
+/// Creates a key from these random bytes. They must come from the operating system: the generator that spreads retries
+/// is predictable.
 #[must_use]
 pub fn create_key(random: &[u8; 42]) -> NewKey {
     let (name, secret) = random.split_at(10);
@@ -57,7 +58,7 @@ pub fn create_key(random: &[u8; 42]) -> NewKey {
     NewKey { hash: sha256(plaintext.as_bytes()), plaintext, id }
 }
 
-/// Whose key this is, if it is anybody's.
+/// The identity of this key. Whether it is known is for the directory to decide.
 pub fn identify_key(key: &str) -> Result<Identity, KeyRefusal> {
     if key.starts_with(PREFIX) && !is_ours(key) {
         return Err(KeyRefusal::Shape);
@@ -65,13 +66,13 @@ pub fn identify_key(key: &str) -> Result<Identity, KeyRefusal> {
     Ok(Identity { credential: credential_of_key(key), origin: Origin::Key, expires: None })
 }
 
-/// What the directory keeps of a key.
+/// The hash under which the directory stores a key.
 #[must_use]
 pub fn credential_of_key(key: &str) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
-/// Reads the hash of a key from settings: `sha256:` and 64 lower-case hexadecimal digits.
+/// Parses the hash of a key from settings: `sha256:` and 64 lower-case hexadecimal digits.
 ///
 /// ```
 /// use seawall_gateway::identity::{credential_of_key, parse_key_hash};
@@ -80,7 +81,7 @@ pub fn credential_of_key(key: &str) -> [u8; 32] {
 /// assert_eq!(parse_key_hash(listed), Ok(credential_of_key("key")));
 /// ```
 pub fn parse_key_hash(text: &str) -> Result<[u8; 32], SettingError> {
-    // The text itself is not repeated: somebody may have written the key instead of its hash.
+    // The error does not repeat the text: it may be the key itself instead of its hash.
     text.strip_prefix("sha256:")
         .and_then(read_hex)
         .ok_or_else(|| SettingError::new("key hash", "must be sha256: and 64 lower-case hexadecimal digits"))

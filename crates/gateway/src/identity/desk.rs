@@ -1,36 +1,37 @@
-//! Keys of a folder that no gateway is using.
+//! Offline key management, on a state directory that no gateway is using.
 //!
-//! For a command that makes or revokes keys: it takes the folder for as long as it needs it. A folder that is in use is
-//! refused at once; whoever uses it has the keys then.
+//! For commands that create or revoke keys: they lock the directory for as long as they need it. A directory in use is
+//! refused at once; the gateway that uses it manages its keys then.
 //!
-//! It will not make a folder to look into it.
+//! It does not create a directory just to list keys.
 
 use super::issue::{self, IssueError, IssuedKey, KeyAsk, KeyEntry};
 use super::master::MasterSecret;
+use super::pseudonym::Pseudonyms;
 use crate::runtime::TokioRuntime;
 use seawall_config::{Settings, StoreKind};
 use seawall_core::handle::Runtime as _;
 use seawall_store::embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use std::path::PathBuf;
 
-/// Why a folder's keys cannot be had.
+/// Why the keys of a state directory cannot be managed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
-    /// State is kept in memory.
+    /// State is stored in memory only.
     #[error("store.kind is \"memory\": keys end with the process that has them")]
     NotKept,
-    /// There is no folder.
+    /// The directory does not exist.
     #[error("{0}: there is no state here, and so no keys")]
     NoFolder(PathBuf),
-    /// A gateway is using it.
+    /// A gateway is using the directory.
     #[error("{0}: a gateway is using this folder")]
     InUse(PathBuf),
-    /// It cannot be opened.
+    /// The directory cannot be opened.
     #[error(transparent)]
     Open(OpenError),
 }
 
-/// See the module.
+/// An open state directory for key management.
 pub struct KeyDesk {
     runtime: TokioRuntime,
     store: EmbeddedStore,
@@ -38,7 +39,7 @@ pub struct KeyDesk {
 }
 
 impl KeyDesk {
-    /// Takes the folder of these settings. With `makes`, one that is not there is made.
+    /// Locks the state directory of these settings. With `makes`, a missing directory is created.
     pub fn open(settings: &Settings, makes: bool) -> Result<Self, DeskError> {
         if settings.store.kind == StoreKind::Memory {
             return Err(DeskError::NotKept);
@@ -49,7 +50,7 @@ impl KeyDesk {
         }
         let runtime = TokioRuntime::new();
         let options = EmbeddedOptions::new(settings.budget.limits.clone());
-        // The books are left as they were found: nobody spends anything here.
+        // The ledger is left as it was found: nothing is spent here.
         let opened = EmbeddedStore::open(&path, options, runtime.now()).map_err(|error| match error {
             OpenError::InUse { .. } => DeskError::InUse(path.clone()),
             error => DeskError::Open(error),
@@ -57,20 +58,28 @@ impl KeyDesk {
         Ok(Self { runtime, store: opened.store, settings: settings.clone() })
     }
 
-    /// Makes a key.
+    fn master(&self) -> Result<MasterSecret, IssueError> {
+        MasterSecret::of(&self.settings, None).map_err(|error| IssueError::Cannot(error.to_string()))
+    }
+
+    fn pseudonyms(&self) -> Result<Pseudonyms, IssueError> {
+        let made = Pseudonyms::of(&self.settings, &self.master()?);
+        made.map_err(|error| IssueError::Cannot(format!("telemetry.salt: {error}")))
+    }
+
+    /// Creates a key.
     pub async fn create(&self, ask: &KeyAsk) -> Result<IssuedKey, IssueError> {
-        let master = MasterSecret::of(&self.settings, None);
-        let master = master.map_err(|error| IssueError::Cannot(error.to_string()))?;
-        issue::create(&self.store, &master, ask, self.runtime.now().utc).await
+        issue::create(&self.store, &self.master()?, ask, self.runtime.now().utc).await
     }
 
-    /// All keys.
+    /// Lists all keys.
     pub async fn list(&self) -> Result<Vec<KeyEntry>, IssueError> {
-        issue::list(&self.store).await
+        issue::list(&self.store, &self.pseudonyms()?).await
     }
 
-    /// Revokes the key of this name or id.
+    /// Revokes the key with this name or id.
     pub async fn revoke(&self, name_or_id: &str) -> Result<KeyEntry, IssueError> {
-        issue::revoke(&self.store, name_or_id, self.runtime.now().utc).await.map(|(entry, _)| entry)
+        let names = self.pseudonyms()?;
+        issue::revoke(&self.store, &names, name_or_id, self.runtime.now().utc).await.map(|(entry, _)| entry)
     }
 }

@@ -1,22 +1,22 @@
-//! Bytes as text and back, in exactly one spelling.
+//! Canonical text encodings of bytes.
 //!
-//! A reader here accepts only what its writer would have written: no padding, no other case, no bits left over. So a text
-//! cannot be changed without changing what it means, and one proof has one digest.
+//! A decoder here accepts only what its encoder would have written: no padding, no other case, no bits left over. A
+//! text therefore cannot be changed without changing its meaning, and a credential has exactly one digest.
 
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Base64 for addresses, without padding.
+/// URL-safe base64 without padding.
 pub(super) fn base64url(bytes: &[u8]) -> String {
     base64_simd::URL_SAFE_NO_PAD.encode_to_string(bytes)
 }
 
-/// The bytes that [`base64url`] writes like this.
+/// The inverse of [`base64url`].
 pub(super) fn read_base64url(text: &str) -> Option<Vec<u8>> {
     base64_simd::URL_SAFE_NO_PAD.decode_to_vec(text).ok()
 }
 
-/// Lower-case base32 without padding: no sign that a double click or a line break would cut at.
+/// Lower-case base32 without padding: no character at which a double click or a line break would cut it.
 pub(super) fn base32(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(5) * 8);
     let (mut held, mut bits) = (0_u32, 0_u32);
@@ -34,18 +34,17 @@ pub(super) fn base32(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether every sign is one that [`base32`] writes.
+/// Whether every character is one that [`base32`] writes.
 pub(super) fn is_base32(text: &str) -> bool {
     text.bytes().all(|sign| BASE32.contains(&sign))
 }
 
-/// Lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let signs = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     signs.map(|sign| char::from(HEX[usize::from(sign)])).collect()
 }
 
-/// The 32 bytes that [`hex`] writes like this.
+/// The inverse of [`hex`], for 32 bytes.
 pub(super) fn read_hex(text: &str) -> Option<[u8; 32]> {
     let digit =
         |sign: u8| HEX.iter().position(|known| *known == sign).and_then(|place| u8::try_from(place).ok());

@@ -1,14 +1,14 @@
-//! The gate: who asks, by the settings in force.
+//! The gate: authenticates callers by the settings in force.
 //!
-//! It acts on the head of a request, so that nobody makes us read a body who has not shown who he is: keys, tokens and
-//! guests are decided at once. A signature covers the body and is checked to the end when that is there; until then as
-//! much of it as can be. A token under a key that we do not know waits until its issuer's keys have been fetched.
+//! It acts on the head of a request, so that no body is read from a client that has not authenticated. Keys, tokens and
+//! guests are decided at once. A signature covers the body: what can be checked before the body arrives is checked, and
+//! the rest when it is complete. A token under an unknown key waits until its issuer's keys have been fetched.
 //!
-//! Other settings are another gate, made from the one before: issuers that stay the same keep their keys, and the tokens
-//! that are known of them. Nothing that fails on the way changes the gate in use.
+//! New settings make a new gate from the one before: unchanged issuers keep their keys and their verified tokens. A
+//! failure on the way does not change the gate in use.
 //!
-//! It will not make a guest of somebody who shows a key or a token that is wrong, and will not say what anybody is
-//! entitled to.
+//! It does not treat a client with an invalid key or token as a guest, and does not decide what a caller is entitled
+//! to.
 
 mod issuer;
 mod network;
@@ -20,6 +20,7 @@ use super::hash::sha256;
 use super::key_source::{KeyFetcher, KeySource};
 use super::master::{MasterSecret, MasterSecretError, random};
 use super::proof::{Proof, RequestHead, proof_of};
+use super::pseudonym::Pseudonyms;
 use super::refusal::{NobodyRefusal, Refusal};
 use super::signature::{SignatureRefusal, Signatures};
 use super::token::{Issuers, KeySetError, TokenRefusal};
@@ -37,31 +38,34 @@ use seawall_pipeline::callers::{CallerDirectory, CallerOptions, ListedKey, Proof
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Why settings cannot become a gate.
+/// Why a gate cannot be built from settings.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// There is no master secret.
+    /// The master secret cannot be had.
     #[error(transparent)]
     Master(#[from] MasterSecretError),
-    /// The secret for cookies is not there.
+    /// The secret for guest cookies cannot be read.
     #[error("callers.guest_secret: {0}")]
     GuestSecret(SecretError),
-    /// The secret for cookies could be guessed.
+    /// The secret for guest cookies is too short.
     #[error("callers.guest_secret: {0}")]
     Guest(SettingError),
-    /// The secret that is shared with an issuer is not there.
+    /// The salt of pseudonyms cannot be read.
+    #[error("telemetry.salt: {0}")]
+    Salt(SecretError),
+    /// The secret shared with an issuer cannot be read.
     #[error("callers.issuers.{0}.secret: {1}")]
     IssuerSecret(String, SecretError),
-    /// An issuer makes no sense.
+    /// The settings of an issuer are invalid.
     #[error("callers.issuers.{0}: {1}")]
     Issuer(String, SettingError),
     /// The file with an issuer's keys cannot be read.
     #[error("callers.issuers.{0}.keys: {1}: {2}")]
     KeyFile(String, String, std::io::Error),
-    /// It has no keys.
+    /// The file with an issuer's keys contains no valid key set.
     #[error("callers.issuers.{0}.keys: {1}: {2}")]
     Keys(String, String, KeySetError),
-    /// Two issuers say the same of themselves.
+    /// Two issuers have the same `iss`.
     #[error("callers.issuers: {0}")]
     Issuers(SettingError),
     /// The thread that fetches keys cannot be started.
@@ -69,46 +73,46 @@ pub enum GateError {
     Thread(std::io::Error),
 }
 
-/// What a request's head shows.
+/// The result of authenticating the head of a request.
 #[derive(Debug)]
 pub enum Shown {
-    /// Who asks.
+    /// The caller is authenticated.
     Proven(Proven),
-    /// A guest who was not here before, or cannot show it.
+    /// A guest without a valid cookie.
     NewGuest {
-        /// Who asks.
+        /// The new identity of the guest.
         proven: Proven,
-        /// What to send back as `set-cookie`.
+        /// The value of the `set-cookie` header to send.
         set_cookie: String,
     },
-    /// Signed: [`Gate::verify_body`] decides when the body is there.
+    /// Signed: [`Gate::verify_body`] decides when the body is complete.
     Signed(SignedHead),
-    /// A token under a key that is not known: ask again after [`Gate::fetch_keys`].
+    /// A token under an unknown key: try again after [`Gate::fetch_keys`].
     NeedsKeys(KeysWanted),
 }
 
-/// A signature that is still to be checked against the body.
+/// A signature that must still be verified against the body.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedHead {
     claimed: Proven,
 }
 
 impl SignedHead {
-    /// Who the request says to be from. That is good for refusing it early, and for nothing else.
+    /// The claimed caller. It may be used to reject the request early, and for nothing else.
     #[must_use]
     pub const fn claimed(&self) -> &Proven {
         &self.claimed
     }
 }
 
-/// Keys of an issuer that have to be fetched first.
+/// The issuer whose keys must be fetched first.
 #[derive(Debug)]
 pub struct KeysWanted {
     source: Arc<KeySource>,
     name: Option<String>,
 }
 
-/// See the module.
+/// All verifiers of credentials, built from one version of the settings.
 pub struct Gate {
     runtime: TokioRuntime,
     master: MasterSecret,
@@ -118,22 +122,23 @@ pub struct Gate {
     issuers: Issuers,
     made: Vec<MadeIssuer>,
     networks: Networks,
+    pseudonyms: Pseudonyms,
     fetcher: Option<Arc<KeyFetcher>>,
 }
 
 impl Gate {
-    /// The gate of these settings. Whoever calls this has the folder of the state to itself.
+    /// Builds the gate of these settings. The caller of this must hold the lock on the state directory.
     pub fn new(settings: &Settings, runtime: TokioRuntime) -> Result<Self, GateError> {
         let nobody = Issuers::new(Vec::new()).map_err(GateError::Issuers)?;
         Self::made(settings, runtime, None, &nobody)
     }
 
-    /// The gate of other settings, with all that can stay.
+    /// Builds the gate of new settings, and reuses what has not changed.
     pub fn renewed(&self, settings: &Settings) -> Result<Self, GateError> {
         Self::made(settings, self.runtime, Some(self), &self.issuers)
     }
 
-    /// Whether these settings can become a gate, without a thread and without the secret in the state directory.
+    /// Checks whether a gate can be built, without starting a thread and without the secret in the state directory.
     pub fn preflight(settings: &Settings, runtime: TokioRuntime) -> Result<(), GateError> {
         let callers = &settings.callers;
         let master = match &callers.master_secret {
@@ -143,6 +148,7 @@ impl Gate {
         if callers.guests {
             guests(settings, &master)?;
         }
+        Pseudonyms::of(settings, &master).map_err(GateError::Salt)?;
         let one = |(name, issuer): (&String, &IssuerSettings)| {
             MadeIssuer::new(name, issuer, &[], runtime).map(|made| made.issuer)
         };
@@ -160,6 +166,7 @@ impl Gate {
         let callers = &settings.callers;
         let master = MasterSecret::of(settings, before.map(|before| &before.master))?;
         let guests = if callers.guests { Some(guests(settings, &master)?) } else { None };
+        let pseudonyms = Pseudonyms::of(settings, &master).map_err(GateError::Salt)?;
         let signatures = Signatures::new(master.bytes()).map_err(|_| MasterSecretError::TooShort)?;
         let made_before = before.map_or(&[][..], |before| &before.made);
         let one =
@@ -174,39 +181,58 @@ impl Gate {
             }
             None => None,
         };
-        let networks = Networks::new(&master, settings.limits.ipv6_prefix, runtime.now().utc);
+        let known = before.map(|before| &before.networks);
+        let networks = Networks::new(&master, settings.limits.ipv6_prefix, runtime.now().utc, known);
         let trusted = settings.server.trusted_proxies.clone();
-        Ok(Self { runtime, master, trusted, guests, signatures, issuers, made, networks, fetcher })
+        Ok(Self {
+            runtime,
+            master,
+            trusted,
+            guests,
+            signatures,
+            issuers,
+            made,
+            networks,
+            pseudonyms,
+            fetcher,
+        })
     }
 
-    /// From now on the keys of its issuers are kept fresh, and those of no other gate. To be called when it is put in use.
+    /// Refreshes the keys of this gate's issuers from now on, and those of no other gate. Call it when the gate is put
+    /// in use.
     pub fn take_effect(&self) {
         if let Some(fetcher) = &self.fetcher {
             fetcher.follow(self.made.iter().filter_map(|made| made.source.clone()).collect());
         }
     }
 
-    /// What keys are derived from.
+    /// The secret that keys are derived from.
     #[must_use]
     pub const fn master(&self) -> &MasterSecret {
         &self.master
     }
 
-    /// Whom a request is from, for [`RequestHead`].
+    /// The pseudonyms of callers in logs.
+    #[must_use]
+    pub const fn pseudonyms(&self) -> &Pseudonyms {
+        &self.pseudonyms
+    }
+
+    /// The client address of a request, for [`RequestHead`].
     #[must_use]
     pub fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         client_address(peer, headers, &self.trusted)
     }
 
-    /// The network that this address counts to, for shares of one address; nothing for proxies that are trusted, because
-    /// many are behind them.
+    /// The network of this address, for limits per address; `None` for trusted proxies, because many clients are behind
+    /// them.
     #[must_use]
     pub fn network(&self, address: IpAddr) -> Option<u128> {
         let is_proxy = self.trusted.iter().any(|range| range.holds(address));
         (!is_proxy).then(|| network_bits(address, self.networks.ipv6_prefix()))
     }
 
-    /// Who asks, and if that is a guest, what to send back. Fetches an issuer's keys where that may help.
+    /// Authenticates a request, and returns a cookie for a new guest. Fetches an issuer's keys if that may help.
     pub async fn show(&self, head: RequestHead<'_>) -> Result<Shown, Refusal> {
         match self.inspect(head, || self.runtime.now())? {
             Shown::NeedsKeys(wanted) => {
@@ -220,9 +246,9 @@ impl Gate {
         }
     }
 
-    /// Who asks, as far as that can be said at once.
+    /// Authenticates a request as far as that is possible without waiting.
     ///
-    /// Most show a key, for which the time does not matter: so it is asked for where it does.
+    /// Most callers use a key, for which the time does not matter: the clock is read only where it does.
     pub fn inspect(&self, head: RequestHead<'_>, now: impl FnOnce() -> Now) -> Result<Shown, Refusal> {
         match proof_of(head)? {
             Proof::ApiKey(key) => {
@@ -239,7 +265,7 @@ impl Gate {
         }
     }
 
-    /// Who has signed this request. `head` is the same as before, and `body` all of it, as it came.
+    /// Verifies the signature of this request. `head` is the same as before, and `body` the whole body as received.
     pub fn verify_body(
         &self,
         signed: &SignedHead,
@@ -250,7 +276,7 @@ impl Gate {
         self.verify_body_hash(signed, head, &sha256(body), now)
     }
 
-    /// The same for a body that was hashed as it came.
+    /// The same for a body that was hashed as it arrived.
     pub fn verify_body_hash(
         &self,
         signed: &SignedHead,
@@ -261,11 +287,11 @@ impl Gate {
         let Proof::Signed(request) = proof_of(head)? else { return Err(SignatureRefusal::Wrong.into()) };
         let hash = self.signatures.verify_hash(&request, body_hash, now.utc)?.credential;
         let proven = Proven::Credential { hash, proof: ProofKind::Signature, tier: None };
-        // Another head than before would be another caller.
+        // A different head than before would be a different caller.
         if proven == signed.claimed { Ok(proven) } else { Err(SignatureRefusal::Wrong.into()) }
     }
 
-    /// Ends when keys have been fetched, or when that cannot be done or would be too often.
+    /// Completes when keys have been fetched, or when that fails or is rate-limited.
     pub async fn fetch_keys(&self, wanted: &KeysWanted) {
         if let Some(fetcher) = &self.fetcher {
             fetcher.refresh(&wanted.source, wanted.name.as_deref()).await;
@@ -293,7 +319,7 @@ impl Gate {
     fn guest(&self, cookie: Option<&str>, address: IpAddr, now: Now) -> Result<Shown, Refusal> {
         let guests = self.guests.as_ref().ok_or(NobodyRefusal::NoGuests)?;
         let network = self.networks.number(address, now.utc);
-        // A cookie that is over or wrong proves nothing, and its holder may have come by it in good faith.
+        // An expired or invalid cookie proves nothing, and its holder may have it in good faith: issue a new one.
         if let Some(Ok(known)) = cookie.map(|cookie| guests.verify(cookie, now.utc)) {
             return Ok(Shown::Proven(Proven::Guest { hash: known.credential, network }));
         }
@@ -313,7 +339,7 @@ fn guests(settings: &Settings, master: &MasterSecret) -> Result<Guests, GateErro
     GuestOptions { only_over_tls, ..GuestOptions::new(secret) }.check().map_err(GateError::Guest)
 }
 
-/// What callers are known by in these settings. `keys` are further ones, for this run alone.
+/// The options of the caller directory from these settings. `keys` are additional ones for this run only.
 #[must_use]
 pub fn caller_options(
     settings: &Settings,

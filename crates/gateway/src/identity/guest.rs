@@ -1,11 +1,11 @@
-//! Guests: callers who prove nothing but that they were here before.
+//! Guests: callers that can prove only that they were here before.
 //!
-//! A guest gets a cookie, `seawall_guest=<id>.<expiry>.<code>`, with 128 random bits and our code over them. It is issued to
-//! who comes without one, and checked on every later request. It lets limits count a guest apart from the others behind the
-//! same address; dropping it wins nothing, because guests of one address share a limit, too.
+//! A guest gets a cookie, `seawall_guest=<id>.<expiry>.<code>`, with 128 random bits and an HMAC over them. It is
+//! issued to a client that has none, and verified on every later request. It lets limits distinguish guests behind the
+//! same address. Dropping it gains nothing, because guests of one address also share a limit.
 //!
-//! It will not accept a cookie that differs from what was issued by one bit, and it will not keep any: who holds the
-//! secret can check every cookie ever issued.
+//! A cookie that differs from the issued one in a single bit is refused. No cookies are stored: the secret suffices to
+//! verify every cookie ever issued.
 
 use super::encoding::{base32, base64url, is_base32, read_base64url};
 use super::hash::{code, code_key, credential, same};
@@ -19,19 +19,19 @@ use std::time::Duration;
 /// The cookie's name.
 pub const GUEST_COOKIE: &str = "seawall_guest";
 
-/// What 16 bytes are in base32.
+/// The base32 length of 16 bytes.
 const ID_LENGTH: usize = 26;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SHORTEST_SECRET: usize = 32;
 
-/// How guests are remembered.
+/// Options of guest cookies.
 #[derive(Clone)]
 pub struct GuestOptions {
-    /// What cookies are signed with. All nodes must have the same; where it is drawn at the start, guests are new after it.
+    /// The HMAC secret. All nodes must share it. If it is generated at startup, all guests are new after a restart.
     pub secret: Vec<u8>,
-    /// How long a cookie holds.
+    /// How long a cookie is valid.
     pub lifetime: Duration,
-    /// Whether browsers may send the cookie over TLS only.
+    /// Whether browsers may send the cookie over TLS only (the `Secure` attribute).
     pub only_over_tls: bool,
 }
 
@@ -46,13 +46,13 @@ impl std::fmt::Debug for GuestOptions {
 }
 
 impl GuestOptions {
-    /// With this secret, for 30 days, over TLS only.
+    /// Options with this secret, valid for 30 days, over TLS only.
     #[must_use]
     pub fn new(secret: Vec<u8>) -> Self {
         Self { secret, lifetime: Duration::from_secs(30 * 86_400), only_over_tls: true }
     }
 
-    /// Whether these make sense.
+    /// Validates the options.
     pub fn check(self) -> Result<Guests, SettingError> {
         if self.secret.len() < SHORTEST_SECRET {
             return Err(SettingError::new(
@@ -71,16 +71,16 @@ impl GuestOptions {
 refusals! {
     /// Why a guest's cookie was refused. Its holder gets a new one.
     pub enum GuestRefusal {
-        /// It does not have the shape of one.
+        /// It does not have the format of a guest cookie.
         Shape = "guest_shape", NOT_VALID;
-        /// We did not sign it.
+        /// Its HMAC is wrong.
         Wrong = "guest_wrong", NOT_VALID;
-        /// Its time is over.
+        /// It has expired.
         Expired = "guest_expired", EXPIRED;
     }
 }
 
-/// Issues and checks the cookies of guests.
+/// Issues and verifies guest cookies.
 pub struct Guests {
     key: hmac::Key,
     lifetime: Duration,
@@ -96,11 +96,11 @@ impl std::fmt::Debug for Guests {
 /// A cookie for a new guest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GuestCookie {
-    /// What the client will send back.
+    /// The value that the client will send back.
     pub value: String,
-    /// For the header `set-cookie`.
+    /// The value of the `set-cookie` header.
     pub header: String,
-    /// Who the guest is from now on.
+    /// The guest's new identity.
     pub identity: Identity,
 }
 
@@ -111,11 +111,11 @@ impl std::fmt::Debug for GuestCookie {
 }
 
 impl Guests {
-    /// A cookie of these random bytes, which must come from the operating system.
+    /// Issues a cookie from these random bytes, which must come from the operating system.
     #[must_use]
     pub fn issue(&self, random: &[u8; 16], now: UtcTime) -> GuestCookie {
         let id = base32(random);
-        // Whole seconds, rounded up: a cookie holds at least as long as it was meant to.
+        // Whole seconds, rounded up: a cookie is valid for at least the configured time.
         let expiry = (now + self.lifetime).as_nanos().div_ceil(NANOS_PER_SECOND);
         let signed = format!("{id}.{expiry}");
         let value = format!("{signed}.{}", base64url(&self.code(&signed)));
@@ -125,7 +125,7 @@ impl Guests {
         GuestCookie { value, header, identity: identity(&id, expiry) }
     }
 
-    /// Whose cookie this is.
+    /// Verifies a cookie and returns its identity.
     pub fn verify(&self, cookie: &str, now: UtcTime) -> Result<Identity, GuestRefusal> {
         let (signed, seal) = cookie.rsplit_once('.').ok_or(GuestRefusal::Shape)?;
         let (id, expiry) = signed.split_once('.').ok_or(GuestRefusal::Shape)?;

@@ -1,13 +1,12 @@
-//! Digests and message codes, by the one library that makes them.
+//! SHA-256 and HMAC, all through one library.
 
 use aws_lc_rs::{constant_time, digest, hmac};
 
-/// SHA-256 of these bytes.
 pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
     sha256_of(&[bytes])
 }
 
-/// SHA-256 of these pieces, one after the other. Nothing is put between them.
+/// SHA-256 of the concatenation of these pieces, without separators.
 pub(super) fn sha256_of(pieces: &[&[u8]]) -> [u8; 32] {
     let mut hashing = digest::Context::new(&digest::SHA256);
     for piece in pieces {
@@ -16,7 +15,7 @@ pub(super) fn sha256_of(pieces: &[&[u8]]) -> [u8; 32] {
     words(hashing.finish().as_ref())
 }
 
-/// SHA-256 of bytes that come in pieces.
+/// Incremental SHA-256.
 pub(crate) struct Sha256Stream(digest::Context);
 
 impl Sha256Stream {
@@ -33,7 +32,7 @@ impl Sha256Stream {
     }
 }
 
-/// The credential of a name of some kind. The NUL keeps it apart from every API key, which cannot hold one.
+/// The credential of a name of some kind. The NUL separates it from every API key, which cannot contain one.
 pub(super) fn credential(kind: &str, names: &[&str]) -> [u8; 32] {
     let mut pieces = vec![kind.as_bytes()];
     for name in names {
@@ -52,13 +51,13 @@ pub(super) fn code_key(secret: &[u8]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, secret)
 }
 
-/// Whether both are the same, in a time that does not tell where they differ.
+/// Constant-time comparison.
 pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(one, other).is_ok()
 }
 
 fn words(digest: &[u8]) -> [u8; 32] {
-    // Both algorithms give 32 bytes; a shorter answer would leave zeros that equal no digest.
+    // Both algorithms return 32 bytes; a shorter result would leave zeros, which equal no digest.
     let mut all = [0; 32];
     for (to, from) in all.iter_mut().zip(digest) {
         *to = *from;

@@ -1,13 +1,14 @@
-//! Makes, lists and revokes keys.
+//! Key management: creates, lists and revokes keys.
 //!
-//! Whoever has the directory calls this: a command on a folder that nobody else uses, or a running gateway. The plain text
-//! of a key is told once, when it is made; the directory keeps its hash, and a name for people.
+//! It is called by the process that owns the directory: a command on an unused state directory, or a running gateway.
+//! The plain text of a key is returned once, when it is created; the directory stores its hash and a name for people.
 //!
-//! It will not make two live keys of one name, and will not bring back one that was revoked.
+//! It does not create two live keys of the same name, and does not restore a revoked one.
 
 use super::api_key::{NewKey, create_key};
 use super::encoding::hex;
 use super::master::{MasterSecret, random};
+use super::pseudonym::Pseudonyms;
 use super::signature::{Signatures, credential_of_access_key};
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Tier;
@@ -15,44 +16,44 @@ use seawall_pipeline::callers::number_of;
 use seawall_store::{AddDecision, CallerRecord, CredentialHash, Directory, StoreError};
 use serde::{Deserialize, Serialize};
 
-/// The longest name of a key, in characters.
+/// Maximum length of a key's name, in characters.
 pub const LONGEST_NAME: usize = 64;
-/// How many callers are read at a time.
+/// Callers read per page.
 const PAGE: usize = 500;
-/// How many signs of a hash name a key. Fewer would not tell a million keys apart.
+/// Hexadecimal digits of the hash in a key's id. With fewer, a million keys would not have distinct ids.
 const ID_SIGNS: usize = 16;
 
-/// A key that is wanted.
+/// A request to create a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyAsk {
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// What its holder is entitled to: `prime`, `standard` or `guest`.
+    /// The tier of its holder: `prime`, `standard` or `guest`.
     pub tier: String,
-    /// Whether it is a pair for AWS clients, which sign requests.
+    /// Whether to create a key pair for AWS clients, which sign requests.
     #[serde(default)]
     pub aws: bool,
 }
 
-/// A key that was just made.
+/// A newly created key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuedKey {
-    /// What to call it by when it is to be revoked.
+    /// The id to revoke it by.
     pub id: String,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// What its holder is entitled to.
+    /// The tier of its holder.
     pub tier: String,
-    /// The key itself, told this once.
+    /// The key itself, returned only here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<String>,
-    /// The pair for AWS clients instead, told this once.
+    /// The key pair for AWS clients instead, returned only here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub aws: Option<AwsPair>,
 }
 
-/// What AWS clients are set up with.
+/// The credentials that AWS clients are configured with.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwsPair {
     /// `AWS_ACCESS_KEY_ID`.
@@ -68,87 +69,87 @@ impl std::fmt::Debug for IssuedKey {
     }
 }
 
-/// A key, as it is listed.
+/// A key in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
-    /// What to call it by when it is to be revoked.
+    /// The id to revoke it by.
     pub id: String,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// What its holder is entitled to.
+    /// The tier of its holder.
     pub tier: String,
-    /// The number that logs know it by.
+    /// The pseudonym of its holder in logs.
     pub caller: String,
-    /// When it was made, as a date.
+    /// The date of its creation.
     pub created: String,
-    /// When it was revoked, if it was.
+    /// The date of its revocation, if it was revoked.
     pub revoked: Option<String>,
 }
 
-/// What is told of all keys.
+/// A listing of all keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyList {
-    /// In the order in which they were made.
+    /// In order of creation.
     pub keys: Vec<KeyEntry>,
 }
 
-/// What is told where nothing came of it.
+/// The JSON body of a failed key operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyProblem {
-    /// Why.
+    /// The error.
     pub error: ProblemWords,
 }
 
-/// A problem in words.
+/// An error with a type and a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemWords {
-    /// For programs.
+    /// The error type, for programs.
     pub kind: String,
-    /// For people.
+    /// The message, for people.
     pub message: String,
 }
 
-/// Why a key could not be made, listed or revoked.
+/// Why a key could not be created, listed or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// The name is none.
+    /// The name is empty, too long or not printable.
     #[error("a name has 1 to {LONGEST_NAME} printable characters")]
     Name,
-    /// There is no such tier.
+    /// The tier does not exist.
     #[error("there is no tier {0:?}: prime, standard or guest")]
     Tier(String),
-    /// Somebody has it.
+    /// A live key already has this name.
     #[error("there is a key {0:?} already: revoke it, or choose another name")]
     Taken(String),
-    /// Nobody has it.
+    /// No key has this name or id.
     #[error("there is no key {0:?}")]
     Unknown(String),
-    /// More than one has it.
+    /// Several keys match.
     #[error("{0:?} could be more than one key: give more of its id")]
     Ambiguous(String),
-    /// The directory cannot be used.
+    /// The directory failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There are no random bytes, or no secret to derive from.
+    /// There are no random bytes, or no master secret to derive from.
     #[error("no key can be made: {0}")]
     Cannot(String),
 }
 
 impl IssueError {
-    /// Whether what was asked for makes no sense, rather than that it could not be done.
+    /// Whether the input is invalid, as opposed to a failure of the operation.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
         matches!(self, Self::Name | Self::Tier(_) | Self::Taken(_) | Self::Unknown(_) | Self::Ambiguous(_))
     }
 }
 
-/// A key that is kept nowhere, for who takes it in by its text.
+/// Generates a key without storing it, for use as a key of a single run.
 pub fn random_key() -> Result<String, IssueError> {
     let random = random().map_err(|error: getrandom::Error| IssueError::Cannot(error.to_string()))?;
     Ok(create_key(&random).plaintext)
 }
 
-/// Makes a key.
+/// Creates a key and stores its hash.
 pub async fn create(
     directory: &impl Directory,
     master: &MasterSecret,
@@ -178,7 +179,7 @@ pub async fn create(
         (hash, Some(plaintext), None)
     };
     let record = CallerRecord {
-        // The number it has while the directory is away, too.
+        // The same number that it has while the directory is unavailable.
         caller: number_of(&hash),
         name: name.as_str().into(),
         tier,
@@ -193,23 +194,24 @@ pub async fn create(
     Ok(IssuedKey { id: id_of(&hash), name: name.clone(), tier: tier.name().to_owned(), key, aws })
 }
 
-/// All keys, those that were revoked included, in the order in which they were made.
-pub async fn list(directory: &impl Directory) -> Result<Vec<KeyEntry>, IssueError> {
+/// All keys including the revoked ones, in order of creation.
+pub async fn list(directory: &impl Directory, names: &Pseudonyms) -> Result<Vec<KeyEntry>, IssueError> {
     let mut all = all(directory).await?;
     all.sort_by_key(|(credential, record)| (record.created, *credential));
-    Ok(all.iter().map(|(credential, record)| entry(credential, record)).collect())
+    Ok(all.iter().map(|(credential, record)| entry(credential, record, names)).collect())
 }
 
-/// Revokes the key of this name or id. Returns it, and the hash that is good for nothing any more.
+/// Revokes the key with this name or id. Returns it, and its hash for cache invalidation.
 pub async fn revoke(
     directory: &impl Directory,
+    names: &Pseudonyms,
     name_or_id: &str,
     now: UtcTime,
 ) -> Result<(KeyEntry, [u8; 32]), IssueError> {
     let all = all(directory).await?;
     let live = || all.iter().filter(|(_, record)| record.revoked.is_none());
     let named: Vec<_> = live().filter(|(_, record)| *record.name == *name_or_id).collect();
-    // A name may look like an id; whoever wrote a name in full meant it.
+    // A name may look like an id; an exact name takes precedence.
     let found = if named.is_empty() {
         let is_id = name_or_id.len() >= ID_SIGNS;
         live().filter(|(credential, _)| is_id && hex(&credential.0).starts_with(name_or_id)).collect()
@@ -223,7 +225,7 @@ pub async fn revoke(
     };
     directory.revoke(credential, now).await?;
     let revoked = CallerRecord { revoked: Some(now), ..record.clone() };
-    Ok((entry(credential, &revoked), credential.0))
+    Ok((entry(credential, &revoked, names), credential.0))
 }
 
 async fn all(directory: &impl Directory) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
@@ -239,18 +241,18 @@ async fn all(directory: &impl Directory) -> Result<Vec<(CredentialHash, CallerRe
     }
 }
 
-fn entry(credential: &CredentialHash, record: &CallerRecord) -> KeyEntry {
+fn entry(credential: &CredentialHash, record: &CallerRecord, names: &Pseudonyms) -> KeyEntry {
     KeyEntry {
         id: id_of(&credential.0),
         name: record.name.to_string(),
         tier: record.tier.name().to_owned(),
-        caller: format!("{:016x}", record.caller),
+        caller: format!("{:016x}", names.shown(record.caller)),
         created: date(record.created),
         revoked: record.revoked.map(date),
     }
 }
 
-/// The beginning of the hash: it proves nothing.
+/// The id: the beginning of the hash, which is no secret.
 fn id_of(hash: &[u8; 32]) -> String {
     hex(hash).chars().take(ID_SIGNS).collect()
 }

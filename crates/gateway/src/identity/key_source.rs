@@ -1,10 +1,10 @@
-//! Fetches the public keys of issuers.
+//! Fetches the public keys of issuers (JWKS).
 //!
-//! One thread does it for all, so that a fetch does not end with the request that wanted it. It looks every second whose
-//! list has grown old, and at once when a token names a key that is not on its issuer's list; the ring of each issuer says
-//! when that is too often. What cannot be fetched or read changes nothing: the keys that are known stay.
+//! One thread does it for all issuers, so that a fetch does not end with the request that triggered it. It checks every
+//! second which list has become stale, and fetches at once when a token names a key that is not on its issuer's list.
+//! The key ring of each issuer limits the rate. A failed or invalid fetch changes nothing: the known keys stay.
 //!
-//! It will not follow a redirect, take longer than five seconds, or read more than a mebibyte.
+//! It does not follow redirects, take longer than five seconds, or read more than one mebibyte.
 
 use super::token::{Issuer, RefreshDecision, RefreshPermit};
 use crate::runtime::TokioRuntime;
@@ -20,18 +20,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// How long one fetch may take, and whoever waits for it.
+/// Timeout of a fetch, and of requests that wait for it.
 const LONGEST_FETCH: Duration = Duration::from_secs(5);
 const MOST_BYTES: u64 = 1 << 20;
-/// How often the age of every list is looked at.
+/// How often the age of every list is checked.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Where the keys of one issuer are found.
+/// The key-set URL of one issuer.
 pub(super) struct KeySource {
     pub(super) issuer: Arc<Issuer>,
     client: Client,
     path: String,
-    /// Counts the fetches that have ended, well or not.
+    /// Counts completed fetches, successful or not.
     ended: watch::Sender<u64>,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Debug for KeySource {
 }
 
 impl KeySource {
-    /// The keys at this address. Nothing is fetched yet.
+    /// A source at this URL. Nothing is fetched yet.
     pub(super) fn new(issuer: Arc<Issuer>, url: &str, runtime: TokioRuntime) -> Result<Self, SettingError> {
         let world = Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
         let is_secure = url.starts_with("https:");
@@ -60,11 +60,11 @@ impl KeySource {
         Ok(Self { issuer, client, path: path.to_owned(), ended: watch::Sender::new(0) })
     }
 
-    /// Fetches the list and hands it to its ring.
+    /// Fetches the key set and passes it to the ring.
     async fn fetch(&self, permit: RefreshPermit, runtime: TokioRuntime) {
         let until = Deadline::after(runtime.monotonic(), LONGEST_FETCH);
         if let Some(Some(json)) = within(&runtime, until, self.read()).await {
-            // A list that cannot be used leaves the one before it in use.
+            // An unusable list leaves the previous one in use.
             let _ = permit.finish(&json, runtime.monotonic());
         } else {
             drop(permit);
@@ -89,7 +89,7 @@ impl KeySource {
     }
 }
 
-/// A server and a path on it.
+/// Splits a URL into server and path.
 fn split(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     match url.get(host..).and_then(|rest| rest.find('/')) {
@@ -100,7 +100,7 @@ fn split(url: &str) -> (&str, &str) {
 
 type Ask = (Arc<KeySource>, RefreshPermit);
 
-/// Fetches keys until it is dropped.
+/// The thread that fetches keys. It ends when this is dropped.
 pub(super) struct KeyFetcher {
     runtime: TokioRuntime,
     sources: Arc<Mutex<Vec<Arc<KeySource>>>>,
@@ -109,13 +109,12 @@ pub(super) struct KeyFetcher {
 }
 
 impl KeyFetcher {
-    /// Starts the thread.
     pub(super) fn start(runtime: TokioRuntime) -> std::io::Result<Self> {
         let (asks, asked) = mpsc::unbounded_channel();
         let sources = Arc::<Mutex<Vec<Arc<KeySource>>>>::default();
         let followed = Arc::clone(&sources);
         let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-            // Without a runtime no keys come, and tokens are refused.
+            // Without a runtime no keys are fetched, and tokens are refused.
             if let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 tokio.block_on(tend(&followed, asked, runtime));
             }
@@ -123,12 +122,13 @@ impl KeyFetcher {
         Ok(Self { runtime, sources, asks: Some(asks), thread: Some(thread) })
     }
 
-    /// Looks after these from now on.
+    /// Refreshes these sources from now on.
     pub(super) fn follow(&self, sources: Vec<Arc<KeySource>>) {
         *self.sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
-    /// Ends when the keys of an issuer have been fetched because of a key of this name, or when that does not help.
+    /// Completes when the issuer's keys have been fetched because of a key of this name, or when a fetch would not
+    /// help.
     pub(super) async fn refresh(&self, source: &Arc<KeySource>, name: Option<&str>) {
         let Some(ring) = source.issuer.ring() else { return };
         let mut ended = source.ended.subscribe();
@@ -179,7 +179,7 @@ async fn tend(
     }
 }
 
-/// At its own pace, so that one issuer that is slow holds up no other.
+/// Runs as a task of its own, so that a slow issuer does not delay the others.
 #[expect(
     clippy::disallowed_methods,
     reason = "it ends with its runtime, within seconds, and is waited for by count"

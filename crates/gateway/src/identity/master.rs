@@ -1,49 +1,50 @@
-//! The master secret: the one that others are derived from.
+//! The master secret, from which other secrets are derived.
 //!
-//! Settings may say where it is found; a fleet needs that, so that a key issued by one node is known to all. Otherwise one
-//! is made when it is first wanted and kept in the folder of the state, for this user's eyes alone. Where no state is
-//! kept, it lives as long as the process, and so does every key that was derived from it.
+//! Settings may name its source. A fleet needs that, so that a key issued by one node is valid on all. Otherwise it is
+//! generated when first needed and stored in the state directory, readable by this user only. Where no state is stored,
+//! it lives as long as the process, and so does every key derived from it.
 //!
-//! It will not replace a file that it cannot read: every key that was issued would be worth nothing.
+//! It does not replace a file that it cannot read: every issued key would become invalid.
 
 use super::encoding::hex;
 use super::hash::{code, code_key};
 use crate::secret::{SecretError, fetch_text};
 use aws_lc_rs::hmac;
 use seawall_config::{Settings, StoreKind};
+use seawall_store::embedded::create_private_dir;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Its name in the folder.
+/// The file's name in the state directory.
 const FILE: &str = "master-secret";
 const SHORTEST: usize = 32;
-/// Nobody wrote a longer one.
+/// Longer than any real secret.
 const LONGEST: u64 = 1 << 16;
 
 /// Why there is no master secret.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterSecretError {
-    /// It is not where settings say.
+    /// It cannot be read from where the settings say.
     #[error("callers.master_secret: {0}")]
     Secret(#[from] SecretError),
-    /// It could be guessed.
+    /// It is too short to resist guessing.
     #[error("callers.master_secret: it must have at least {SHORTEST} bytes")]
     TooShort,
-    /// What is in the folder was not written by us, or not to its end.
+    /// The file in the state directory was not written by us, or not completely.
     #[error("{0}: this is no master secret: put the right one back, or take it out to have another made")]
     Damaged(PathBuf),
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
-    /// There are no random bytes.
+    /// The operating system returned no random bytes.
     #[error("the system gives no random bytes: {0}")]
     NoChance(getrandom::Error),
 }
 
-/// See the module. Clones are the same.
+/// The master secret. Clones share it.
 #[derive(Clone)]
 pub struct MasterSecret(Arc<[u8]>);
 
@@ -54,7 +55,7 @@ impl std::fmt::Debug for MasterSecret {
 }
 
 impl MasterSecret {
-    /// The one that these settings ask for. `before` is what was in use, for where nothing is kept.
+    /// The master secret for these settings. `before` is the previous one, kept where no state is stored.
     pub fn of(settings: &Settings, before: Option<&Self>) -> Result<Self, MasterSecretError> {
         if let Some(reference) = &settings.callers.master_secret {
             return Self::new(fetch_text(reference)?.into_bytes());
@@ -66,7 +67,7 @@ impl MasterSecret {
         }
     }
 
-    /// Of these bytes.
+    /// A master secret of these bytes.
     pub fn new(bytes: Vec<u8>) -> Result<Self, MasterSecretError> {
         if bytes.len() < SHORTEST {
             return Err(MasterSecretError::TooShort);
@@ -74,7 +75,7 @@ impl MasterSecret {
         Ok(Self(bytes.into()))
     }
 
-    /// The one in this folder, which is made if there is none. Whoever calls this has the folder to itself.
+    /// Reads the secret from this directory, or creates it. The caller must hold the lock on the directory.
     pub fn in_folder(folder: &Path) -> Result<Self, MasterSecretError> {
         let path = folder.join(FILE);
         let wrong = |error| MasterSecretError::File(path.clone(), error);
@@ -103,21 +104,21 @@ impl MasterSecret {
         }
     }
 
-    /// The secret itself, for the verifier of signatures.
+    /// The secret itself, for the signature verifier.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Another secret for another purpose. Nobody can tell one from the other.
+    /// Derives an independent secret for one purpose. A derived secret reveals nothing about the others.
     pub(super) fn derived(&self, purpose: &str) -> [u8; 32] {
         let key: hmac::Key = code_key(&self.0);
         code(&key, purpose.as_bytes())
     }
 }
 
-/// Writes a secret so that it is there as a whole or not at all.
+/// Writes the file atomically.
 fn write(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
-    fs::create_dir_all(folder)?;
+    create_private_dir(folder)?;
     let new = path.with_extension("new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -130,12 +131,12 @@ fn write(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// 32 random bytes, as text: the file can then be named in other nodes' settings as it is.
+/// 32 random bytes in hexadecimal, so that other nodes' settings can name the file as it is.
 fn made() -> Result<String, MasterSecretError> {
     random::<32>().map(|bytes| hex(&bytes)).map_err(MasterSecretError::NoChance)
 }
 
-/// Random bytes that nobody can foresee.
+/// Cryptographically secure random bytes.
 #[expect(
     clippy::disallowed_methods,
     reason = "secrets must come from the operating system, never from a seed"

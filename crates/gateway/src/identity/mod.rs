@@ -1,33 +1,36 @@
-//! Who asks, proven.
+//! Authentication of callers.
 //!
-//! [`proof_of`] finds the one proof that a request carries; a verifier per kind of proof turns it into an [`Identity`],
-//! or into a refusal that says little to the caller and more to the log. It acts once per request, before anything is
-//! spent on it.
+//! [`proof_of`] finds the one credential that a request carries. A verifier per kind of credential turns it into an
+//! [`Identity`], or into a refusal that says little to the caller and more to the log. It runs once per request, before
+//! anything is spent on it.
 //!
-//! [`Gate`] is all of them together, as settings say. It alone fetches issuers' keys and draws random bytes; a verifier
-//! opens no socket, reads no clock and draws no number: bytes, the moment and random bytes are handed in.
+//! [`Gate`] combines all verifiers according to the settings. Only the gate fetches issuers' keys and draws random
+//! bytes. A verifier opens no socket, reads no clock and draws no random number: bytes, time and random bytes are
+//! passed in.
 //!
-//! None of it says what a caller is entitled to. An identity is a hash to ask a directory about, on the server's side;
+//! Nothing here decides what a caller is entitled to. An identity is a hash to look up in a server-side directory;
 //! nothing in a request can name a tier.
 //!
-//! | module | proof |
+//! | module | credential |
 //! | --- | --- |
 //! | `api_key` | a key of ours, or one that the settings list by its hash |
-//! | [`token`] | a signed JSON Web Token of an issuer that the settings name |
+//! | [`token`] | a JSON Web Token of an issuer that the settings name |
 //! | [`signature`] | an AWS signature (version 4) under a key that we issued |
-//! | `guest` | a cookie that we signed, for who has nothing else |
-//! | `address` | where a request came from, through the proxies that are trusted |
+//! | `guest` | a cookie that we signed, for callers without any other credential |
+//! | `address` | the client address, through trusted proxies |
 //!
 //! | module | what else |
 //! | --- | --- |
-//! | `gate` | from settings to all verifiers, and from a request to who asks |
+//! | `gate` | builds all verifiers from settings, and authenticates requests |
 //! | `key_source` | fetches the keys of issuers |
-//! | `master` | the one secret that others are derived from |
-//! | [`issue`] | makes, lists and revokes keys |
-//! | `desk` | the same in a folder that nobody else uses |
+//! | `master` | the secret that others are derived from |
+//! | `pseudonym` | pseudonyms of callers in logs |
+//! | [`issue`] | creates, lists and revokes keys |
+//! | `desk` | the same on a state directory that is not in use |
 //!
-//! Every credential is a SHA-256 digest. An API key's is that of its text, so that settings can list it without knowing it;
-//! the others hash a kind and a NUL before the name. No key holds a NUL, so no name can be made to look like a key.
+//! Every credential is stored as a SHA-256 digest. That of an API key is the hash of its text, so that settings can
+//! list it without containing it; the others hash a kind and a NUL before the name. No key contains a NUL, so no name
+//! can be made to look like a key.
 
 mod address;
 mod api_key;
@@ -40,6 +43,7 @@ pub mod issue;
 mod key_source;
 mod master;
 mod proof;
+mod pseudonym;
 mod refusal;
 pub mod signature;
 pub mod token;
@@ -52,28 +56,29 @@ pub use guest::{GUEST_COOKIE, GuestCookie, GuestOptions, GuestRefusal, Guests};
 pub(crate) use hash::Sha256Stream;
 pub use master::{MasterSecret, MasterSecretError};
 pub use proof::{Proof, ProofError, RequestHead, proof_of};
+pub use pseudonym::Pseudonyms;
 pub use refusal::{NobodyRefusal, Refusal};
 pub use seawall_config::AddressRange;
 
 use seawall_core::time::UtcTime;
 
-/// A caller whose proof holds.
+/// A caller whose credential was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What to ask the directory about. The only form in which a caller may be named in a log.
+    /// The digest to look up in the directory. The only form in which a caller may be named in a log.
     pub credential: [u8; 32],
-    /// What the proof was.
+    /// The kind of credential.
     pub origin: Origin,
-    /// The moment from which the proof is worth nothing, where it has one.
+    /// When the credential expires, if it does.
     pub expires: Option<UtcTime>,
 }
 
-/// What kind of proof an identity rests on.
+/// The kind of credential that an identity rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An API key.
     Key,
-    /// A signed token.
+    /// A JSON Web Token.
     Token,
     /// A signature over the request.
     Signature,
@@ -82,7 +87,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The name in logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

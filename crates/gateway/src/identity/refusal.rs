@@ -1,7 +1,7 @@
-//! Why a proof was refused.
+//! Why a credential was refused.
 //!
-//! Each refusal has two texts. What is shown (`Display`) is for the caller: short, and the same for all that an attacker
-//! could learn from. [`logged`](Refusal::logged) is the exact cause, for the log. Neither holds anything from the request.
+//! Each refusal has two texts. `Display` is for the caller: short, and identical wherever a difference would help an
+//! attacker. [`logged`](Refusal::logged) is the exact cause, for the log. Neither contains anything from the request.
 
 use super::api_key::KeyRefusal;
 use super::guest::GuestRefusal;
@@ -9,16 +9,16 @@ use super::proof::ProofError;
 use super::signature::SignatureRefusal;
 use super::token::TokenRefusal;
 
-/// For all that somebody who guesses could learn from.
+/// The common message wherever a difference would help someone who guesses credentials.
 pub(super) const NOT_VALID: &str = "the credentials are not valid";
-/// Only who made a true proof once is told that it is over.
+/// Only the holder of a credential that was once valid learns that it has expired.
 pub(super) const EXPIRED: &str = "the credentials have expired";
 pub(super) const UNREADABLE: &str = "the credentials cannot be read";
 pub(super) const ONE_PROOF: &str = "send one kind of credentials, and send it once";
-/// Clients correct their clock when they are told.
+/// Clients adjust their clock when they receive this.
 pub(super) const CLOCK: &str = "the date of the request is too far from the server's";
 
-/// Writes an enum of refusals: for each its name in the log and what the caller is told.
+/// Defines an enum of refusals: for each variant its label in the log and the message for the caller.
 macro_rules! refusals {
     (
         $(#[$about:meta])*
@@ -43,7 +43,7 @@ macro_rules! refusals {
         }
 
         impl std::fmt::Display for $type {
-            /// What the caller is told.
+            /// The message for the caller.
             fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 formatter.write_str(match self {
                     $( Self::$variant => $told, )+
@@ -57,34 +57,34 @@ macro_rules! refusals {
 pub(super) use refusals;
 
 refusals! {
-    /// Why somebody who shows nothing was refused.
+    /// Why a request without a credential was refused.
     pub enum NobodyRefusal {
-        /// Settings let no guests in.
+        /// The settings allow no guests.
         NoGuests = "credentials_missing", "credentials are needed: send a key as x-api-key or authorization";
-        /// The operating system gave no random bytes for a cookie.
+        /// The operating system returned no random bytes for a cookie.
         NoChance = "guest_no_chance", "no guest can be let in at the moment";
     }
 }
 
-/// Any refusal.
+/// Why authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The request does not carry one readable proof.
+    /// The request does not carry exactly one readable credential.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// The API key.
+    /// The API key was refused.
     #[error(transparent)]
     Key(#[from] KeyRefusal),
-    /// The signed token.
+    /// The token was refused.
     #[error(transparent)]
     Token(#[from] TokenRefusal),
-    /// The signature over the request.
+    /// The signature was refused.
     #[error(transparent)]
     Signature(#[from] SignatureRefusal),
-    /// The guest's cookie.
+    /// The guest cookie was refused.
     #[error(transparent)]
     Guest(#[from] GuestRefusal),
-    /// There is no proof at all.
+    /// There is no credential.
     #[error(transparent)]
     Nobody(#[from] NobodyRefusal),
 }
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Somebody who tries keys, issuers and signatures must not learn which of them was nearly right.
+    /// An attacker who tries keys, issuers and signatures must not learn which of them was nearly right.
     #[test]
     fn all_that_a_guesser_meets_sounds_alike() {
         use TokenRefusal as T;

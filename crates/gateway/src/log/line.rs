@@ -1,4 +1,4 @@
-//! One request as one line of JSON.
+//! Formats one request as one line of JSON.
 
 use crate::digits::{decimal, padded};
 use seawall_core::money::Money;
@@ -7,13 +7,13 @@ use seawall_pipeline::{Record, Verdict, hex, request_name};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Adds a line for this record, with its line end. `now` is any moment read on both clocks: it tells what time it was when
-/// the request ended.
-pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
+/// Appends a line for this record, including the line end. `now` is any moment read on both clocks; it converts the end
+/// of the request to calendar time. `pseudonym` maps a caller to its pseudonym.
+pub(crate) fn write_line(line: &mut String, record: &Record, now: Now, pseudonym: impl Fn(u64) -> u64) {
     let (verdict, reason) = words(&record.verdict);
     line.push_str("{\"time\":\"");
     write_moment(line, moment(record, now));
-    // Every value is a number or one of our own words, but for two names from settings.
+    // Every value is a number or a fixed label, except two names from the settings.
     line.push('"');
     word(line, "id", &request_name(record.id));
     word(line, "face", record.face);
@@ -21,7 +21,7 @@ pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
         name(line, "route", route);
     }
     if let Some((caller, tier, origin)) = record.caller {
-        word(line, "caller", &hex(caller));
+        word(line, "caller", &hex(pseudonym(caller)));
         word(line, "tier", tier.name());
         word(line, "tier_origin", origin.name());
     }
@@ -72,7 +72,7 @@ pub(crate) fn write_line(line: &mut String, record: &Record, now: Now) {
     line.push_str("}\n");
 }
 
-/// One of our own words.
+/// A field with a fixed label, which needs no escapes.
 fn word(line: &mut String, key: &str, word: &str) {
     for part in [",\"", key, "\":\"", word, "\""] {
         line.push_str(part);
@@ -93,13 +93,13 @@ const fn words(verdict: &Verdict) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// When a request ended, by the calendar.
+/// The calendar time at which a request ended.
 fn moment(record: &Record, now: Now) -> UtcTime {
     let ago = u64::try_from((now.monotonic - record.ended).as_nanos()).unwrap_or(u64::MAX);
     UtcTime::from_nanos(now.utc.as_nanos().saturating_sub(ago))
 }
 
-/// A name from settings. What steers a terminal or turns text around is written as its number.
+/// A field with a name from the settings. Control characters and bidirectional marks are escaped.
 fn name(line: &mut String, key: &str, name: &str) {
     line.push_str(",\"");
     line.push_str(key);
@@ -120,7 +120,7 @@ fn number(line: &mut String, character: char) {
     let _ = write!(line, "\\u{:04x}", u32::from(character));
 }
 
-/// A moment as RFC 3339 writes it, in UTC and to the millisecond.
+/// Formats a time by RFC 3339, in UTC and to the millisecond.
 pub(crate) struct Rfc3339(pub(crate) UtcTime);
 
 impl std::fmt::Display for Rfc3339 {

@@ -1,11 +1,11 @@
-//! One line per request.
+//! Access log: one line of JSON per request.
 //!
-//! A request leaves a copy of its record and goes on; a thread of its own turns records into lines and writes them. A sink
-//! that does not keep up loses lines, which are counted, and never holds a request up. No key, no address and no text of
-//! a message is in a line: a caller is a hash.
+//! A request leaves a copy of its record and continues. A separate thread formats the records and writes them. A sink
+//! that is too slow loses lines, which are counted; it never delays a request. A line contains no key, no address and
+//! no text of a message: a caller appears as a pseudonym ([`Pseudonyms`](crate::identity::Pseudonyms)).
 //!
-//! Waking that thread costs more than all else about a line. So it is woken for the first line only, lets others
-//! gather for a moment, and writes them together.
+//! Waking that thread costs more than everything else about a line. It is therefore woken for the first line only,
+//! waits a moment for more, and writes them in one batch.
 
 mod line;
 mod recent;
@@ -17,51 +17,64 @@ pub(crate) use recent::{Recent, SHOWN};
 
 use crate::metrics::Metrics;
 use crate::runtime::TokioRuntime;
+use seawall_core::breaker::{BreakerPhase, Transition};
 use seawall_pipeline::{AttemptRecord, CredentialStatus, Observer, Record, Runtime as _};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long lines gather, unless there are many. Nobody who reads a log notices, and at twenty wake-ups a second nobody
-/// pays for them.
+/// How long lines are batched, unless there are many. Readers of a log do not notice the delay, and twenty wake-ups a
+/// second cost nothing noticeable.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long the end of the program waits for the last lines to be written.
+/// How long shutdown waits for the last lines to be written.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// Bytes after which lines are written though more wait: memory for text must not grow with the haste of requests.
+/// Maximum size of a batch in bytes, so that its memory does not grow with the request rate.
 const LARGEST_WRITE: usize = 1 << 20;
-/// Records that are taken at a time: requests wait for that long.
+/// Records taken per lock: requests wait for that long.
 const AT_A_TIME: usize = 64;
 
-/// Takes records, counts them, keeps the newest and has them written. Dropped, it waits for the last lines, though not for
-/// ever.
+/// Counts records, keeps the newest and queues them for writing. When dropped, it waits for the last lines, with a
+/// timeout.
 #[derive(Debug)]
 pub struct AccessLog {
     metrics: Arc<Metrics>,
     recent: Arc<Recent>,
-    /// The end of the thread that writes.
+    /// Whether state changes of targets are written to standard error.
+    has_diagnostics: bool,
+    /// Closed when the writer thread ends.
     ended: Option<Mutex<Receiver<()>>>,
 }
 
 impl AccessLog {
-    /// Counts, and writes lines to `sink` where one is given, with the time by this clock.
+    /// Counts records, and writes lines to `sink` if there is one, with times by this clock. `pseudonym` maps a caller
+    /// to its pseudonym.
     pub fn new(
         metrics: Arc<Metrics>,
         clock: TokioRuntime,
         sink: Option<Box<dyn Write + Send>>,
+        pseudonym: impl Fn(u64) -> u64 + Send + 'static,
     ) -> Result<Self, std::io::Error> {
         let recent = Arc::new(Recent::new(sink.is_some()));
-        let Some(sink) = sink else { return Ok(Self { metrics, recent, ended: None }) };
+        let has_diagnostics = true;
+        let Some(sink) = sink else { return Ok(Self { metrics, recent, has_diagnostics, ended: None }) };
         let (end, ended) = channel::<()>();
         let records = Arc::clone(&recent);
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            write_lines(&records, clock, sink);
+            write_lines(&records, clock, sink, pseudonym);
             drop(end);
         })?;
-        Ok(Self { metrics, recent, ended: Some(Mutex::new(ended)) })
+        Ok(Self { metrics, recent, has_diagnostics, ended: Some(Mutex::new(ended)) })
     }
 
-    /// The newest records.
+    /// The same log, without messages about targets on standard error.
+    #[must_use]
+    pub(crate) fn without_diagnostics(mut self) -> Self {
+        self.has_diagnostics = false;
+        self
+    }
+
+    /// The ring buffer of recent records.
     pub(crate) fn recent(&self) -> Arc<Recent> {
         Arc::clone(&self.recent)
     }
@@ -81,6 +94,7 @@ impl Observer for AccessLog {
 
     fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
         match status {
+            _ if !self.has_diagnostics => {}
             CredentialStatus::Rejected => {
                 eprintln!("seawall: target {target}: the vendor rejects its key; check targets.{target}.key");
             }
@@ -89,19 +103,44 @@ impl Observer for AccessLog {
             }
         }
     }
+
+    fn breaker_changed(&self, target: &Arc<str>, transition: &Transition) {
+        if let Some(words) = breaker_words(transition).filter(|_| self.has_diagnostics) {
+            eprintln!("seawall: target {target}: {words}");
+        }
+    }
+}
+
+/// The message for a state change of a breaker, if it is worth one. All stages of a half-open trial are one phase.
+fn breaker_words(transition: &Transition) -> Option<String> {
+    let name = |phase| match phase {
+        BreakerPhase::Closed => "closed",
+        BreakerPhase::Open => "opened",
+        BreakerPhase::HalfOpen { .. } => "half-open",
+    };
+    let (from, to) = (name(transition.from), name(transition.to));
+    let reason = transition.reason.map(|reason| format!(": {}", reason.label())).unwrap_or_default();
+    // A failed probe reopens the breaker without a change of phase name, and is worth a line: hence the test of the
+    // reason.
+    (from != to || transition.reason.is_some()).then(|| format!("breaker {to}{reason}"))
 }
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
         let Some(ended) = &mut self.ended else { return };
         self.recent.close();
-        // The thread says nothing; its end closes the channel.
+        // The thread sends nothing; when it ends, the channel is closed.
         let _ = ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(LAST_LINES);
     }
 }
 
-/// Writes all lines that have gathered at once.
-fn write_lines(recent: &Recent, clock: TokioRuntime, mut sink: Box<dyn Write + Send>) {
+/// Writes lines in batches until the log is closed.
+fn write_lines(
+    recent: &Recent,
+    clock: TokioRuntime,
+    mut sink: Box<dyn Write + Send>,
+    pseudonym: impl Fn(u64) -> u64,
+) {
     let (mut records, mut batch) = (Vec::with_capacity(AT_A_TIME), String::new());
     loop {
         let is_end = recent.wait(GATHER);
@@ -109,12 +148,12 @@ fn write_lines(recent: &Recent, clock: TokioRuntime, mut sink: Box<dyn Write + S
         let now = clock.now();
         loop {
             recent.take(AT_A_TIME, &mut records);
-            records.iter().for_each(|record| write_line(&mut batch, record, now));
+            records.iter().for_each(|record| write_line(&mut batch, record, now, &pseudonym));
             if records.is_empty() || batch.len() >= LARGEST_WRITE {
                 break;
             }
         }
-        // A sink that is gone is no reason to stop answering.
+        // A failed sink is no reason to stop serving.
         let _ = sink.write_all(batch.as_bytes()).and_then(|()| sink.flush());
         if is_end && records.is_empty() {
             return;

@@ -1,30 +1,29 @@
-//! The newest records: some for who looks at them, and those that are still to be written.
+//! A ring buffer of recent records: those to display, and those still to be written.
 //!
-//! One ring serves both. A request puts its record in and is done with it; turning it into text is the work of whoever
-//! wants text. When the ring comes round to a record that was not written yet, that line is lost and counted, and nobody
-//! waits.
+//! One ring serves both. A request only pushes its record; formatting is left to the reader. When the ring wraps around
+//! to a record that was not written yet, that line is lost and counted, and no request waits.
 
 use seawall_pipeline::Record;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So many are shown at most.
+/// Maximum number of records to display.
 pub(crate) const SHOWN: usize = 1_000;
-/// So many are kept where they are to be written: some seconds of a busy gateway.
+/// Capacity with a writer: some seconds of a busy gateway.
 pub(super) const WAITING: usize = 10_000;
 
-/// So many are written though more could gather.
+/// At this many records the writer stops batching and writes.
 const MANY: usize = WAITING / 4;
 
-/// A ring with more room than this was long once, and is made short when it can be.
+/// A ring with more capacity than this once had a backlog; it shrinks when possible.
 const MUCH_ROOM: usize = 4 * SHOWN;
 
 /// Records in the order in which requests ended.
 #[derive(Debug)]
 pub(crate) struct Recent {
     records: Mutex<Records>,
-    /// The first of many, or that there are many.
+    /// Signals the first record of a batch, or that there are many.
     awaited: Condvar,
     is_written: bool,
     most: usize,
@@ -32,16 +31,16 @@ pub(crate) struct Recent {
 
 #[derive(Debug, Default)]
 struct Records {
-    /// The newest is the last.
+    /// The newest is at the back.
     ring: VecDeque<Record>,
     /// How many of the newest are still to be written.
     unwritten: usize,
-    /// No more will come.
+    /// No more records will follow.
     is_closed: bool,
 }
 
 impl Records {
-    /// The oldest, if it was written and need not be shown any more.
+    /// Removes the oldest if it was written and is not needed for display any more.
     fn pop_written(&mut self) -> Option<Record> {
         let is_spare = self.ring.len() >= SHOWN && self.ring.len() > self.unwritten;
         if is_spare { self.ring.pop_front() } else { None }
@@ -49,11 +48,11 @@ impl Records {
 }
 
 impl Recent {
-    /// With a writer that takes what is put in, or without.
+    /// With or without a writer that takes the records.
     pub(super) fn new(is_written: bool) -> Self {
         let most = if is_written { WAITING } else { SHOWN };
-        // What is shown, and what gathers while it is written: it grows only where writing does not keep up. The smaller,
-        // the more of it is still in the processor's cache when its turn comes again.
+        // Room for the displayed records and for those that arrive during a write: it grows only if writing is too
+        // slow. The smaller the ring, the more of it is still in the CPU cache when its turn comes again.
         let records = Records { ring: VecDeque::with_capacity(2 * SHOWN), ..Records::default() };
         Self { records: Mutex::new(records), awaited: Condvar::new(), is_written, most }
     }
@@ -62,13 +61,14 @@ impl Recent {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts one in. Whether a line was lost by that.
+    /// Adds a record. Returns whether an unwritten one was lost.
     pub(super) fn push(&self, record: &Record) -> bool {
-        // Copied before the lock is taken, and the old one dropped after it is given back.
+        // Clone before taking the lock, and drop the old record after releasing it.
         let record = record.clone();
         let mut records = self.lock();
         let is_lost = records.unwritten == self.most;
-        // The oldest goes once it was written, or if there is no room. Where many had gathered, two go for one that comes.
+        // The oldest is removed once it was written, or if the ring is full. After a backlog, two are removed for each
+        // new one.
         let oldest = if is_lost { records.ring.pop_front() } else { records.pop_written() };
         let next = records.pop_written();
         if records.ring.len() < SHOWN && records.ring.capacity() > MUCH_ROOM {
@@ -80,7 +80,7 @@ impl Recent {
         }
         let is_awaited = matches!(records.unwritten, 1 | MANY);
         drop(records);
-        // Waking a thread costs more than all else here; so it is woken for the first of many, and when there are many.
+        // Waking a thread costs more than everything else here: wake it for the first record, and when there are many.
         if is_awaited && self.is_written && !is_lost {
             self.awaited.notify_one();
         }
@@ -88,8 +88,8 @@ impl Recent {
         is_lost
     }
 
-    /// Waits for something to write, and then for more of it, though not for long; or for the end of all records. Whether
-    /// it is the end.
+    /// Waits for something to write, and then a short time for more, or until the log is closed. Returns whether it is
+    /// closed.
     pub(super) fn wait(&self, gather: Duration) -> bool {
         let nothing_yet = |records: &mut Records| records.unwritten == 0 && !records.is_closed;
         let few = |records: &mut Records| records.unwritten < MANY && !records.is_closed;
@@ -99,7 +99,7 @@ impl Recent {
         gathered.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Up to `most` of those that are to be written, the oldest first: few at a time, because requests wait meanwhile.
+    /// Takes up to `most` unwritten records, the oldest first. Few at a time, because requests wait meanwhile.
     pub(super) fn take(&self, most: usize, out: &mut Vec<Record>) {
         out.clear();
         let mut records = self.lock();
@@ -137,7 +137,7 @@ mod tests {
             assert_eq!(recent.lock().ring.len(), WAITING);
             recent.take(usize::MAX, &mut taken);
             assert_eq!(taken.len(), WAITING);
-            // Whoever keeps up needs little.
+            // A writer that keeps up needs little capacity.
             for _ in 0..WAITING {
                 recent.push(&one);
                 recent.take(usize::MAX, &mut taken);

@@ -1,4 +1,4 @@
-//! Lines, and how they get to their sink.
+//! Log lines, and how they reach their sink.
 
 use super::recent::WAITING;
 use super::{AccessLog, Recent, Rfc3339, SHOWN, write_line};
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What turns text around or ends a line without being a control character.
+/// Characters that reverse text or end a line without being control characters.
 const TURNING: [char; 4] = ['\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}'];
 
 pub(super) fn record(verdict: Verdict) -> Record {
@@ -50,7 +50,7 @@ fn now() -> Now {
 
 fn line(record: &Record) -> String {
     let mut line = String::new();
-    write_line(&mut line, record, now());
+    write_line(&mut line, record, now(), |caller| caller + 1);
     line
 }
 
@@ -64,7 +64,7 @@ fn a_line_is_one_json_object_with_all_that_is_known() {
         "id": "req_00000000000000ff",
         "face": "anthropic",
         "route": "manga",
-        "caller": "0000000000000007",
+        "caller": "0000000000000008",
         "tier": "prime",
         "tier_origin": "settings",
         "verdict": "interrupted",
@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!(&value["target"], &Value::from(target));
     }
 
-    /// Beside lists that are searched from end to end.
+    /// Compared with a naive model on lists.
     #[test]
     fn the_newest_are_shown_and_all_but_the_lost_are_written_once_in_order(
         steps in prop::collection::vec((1_usize..4_000, 0_usize..200), 1..8)
@@ -170,7 +170,7 @@ fn without_a_writer_exactly_as_many_are_kept_as_are_shown() {
     assert_eq!((newest.len(), newest[0].id, newest[SHOWN - 1].id), (SHOWN, SHOWN as u64, 1));
 }
 
-/// A sink that others can look into.
+/// A sink whose content the test can read.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -187,7 +187,8 @@ impl std::io::Write for Sink {
 
 fn log(sink: impl std::io::Write + Send + 'static) -> (AccessLog, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::default());
-    let log = AccessLog::new(Arc::clone(&metrics), TokioRuntime::new(), Some(Box::new(sink)));
+    let log =
+        AccessLog::new(Arc::clone(&metrics), TokioRuntime::new(), Some(Box::new(sink)), |caller| caller);
     (log.unwrap(), metrics)
 }
 
@@ -207,7 +208,7 @@ fn every_line_is_written_before_the_log_is_gone() {
     assert_eq!((text.lines().count(), metrics.lines_lost(), metrics.requests()), (9_000, 0, 9_000));
 }
 
-/// A sink that takes nothing.
+/// A sink that blocks.
 struct Stuck(std::sync::mpsc::Receiver<()>);
 
 impl std::io::Write for Stuck {
@@ -225,7 +226,7 @@ impl std::io::Write for Stuck {
 fn a_sink_that_does_not_keep_up_loses_lines_and_holds_nobody_up() {
     let (hold, held) = std::sync::mpsc::channel();
     let (log, metrics) = log(Stuck(held));
-    // What the thread has taken is no longer in the way of others: at most one write's worth.
+    // Records that the thread has taken are no longer in the ring: at most one batch.
     let pushed = 5 * WAITING as u64;
     for _ in 0..pushed {
         log.settled(&record(Verdict::Answered));

@@ -1,11 +1,12 @@
-//! What requests add to: plain numbers that many threads share, and no lock.
+//! Lock-free counters that requests update from many threads.
 
 use super::page::{Page, Told};
 use super::table::Metric;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Numbers of its own cache lines, so that two threads that count different things do not wait for each other.
+/// Counters on cache lines of their own, so that threads that update different groups do not contend (no false
+/// sharing).
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Cells<const N: usize>([AtomicU64; N]);
@@ -17,9 +18,9 @@ impl<const N: usize> Default for Cells<N> {
 }
 
 impl<const N: usize> Cells<N> {
-    /// Adds to one of them. One that is not there is nobody's.
+    /// Adds to one counter. An index out of range is ignored.
     pub(super) fn add(&self, place: usize, amount: u64) {
-        // Most requests have nothing to add to most cells, and looking is cheaper than taking the line from others.
+        // Most requests add nothing to most cells, and a read is cheaper than taking the cache line from other threads.
         if amount > 0
             && let Some(cell) = self.0.get(place)
         {
@@ -36,15 +37,15 @@ impl<const N: usize> Cells<N> {
     }
 }
 
-/// The most buckets that a histogram has, with the one above all bounds.
+/// Maximum number of buckets of a histogram, including the one above all bounds.
 const BUCKETS: usize = 16;
-/// Where the sum stands, behind the buckets.
+/// The index of the sum, behind the buckets.
 const SUM: usize = BUCKETS;
 
-/// Durations in fixed buckets.
+/// A histogram of durations with fixed buckets.
 #[derive(Debug)]
 pub(super) struct Durations {
-    /// Upper bounds in microseconds, rising.
+    /// Upper bounds in microseconds, ascending.
     bounds: &'static [u64],
     cells: Cells<{ BUCKETS + 1 }>,
 }
@@ -55,7 +56,7 @@ impl Durations {
         Self { bounds, cells: Cells::default() }
     }
 
-    /// Counts one. A bound belongs to the bucket below it.
+    /// Records one duration. Upper bounds are inclusive.
     pub(super) fn record(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let above = |bound: &&u64| nanos > bound.saturating_mul(1_000);
@@ -63,7 +64,7 @@ impl Durations {
         self.cells.add(SUM, nanos);
     }
 
-    /// Nothing is written before anything was counted.
+    /// Writes nothing as long as nothing was recorded.
     pub(super) fn write(&self, page: &mut Page, metric: &'static Metric, labels: &[&str]) {
         let counts: [u64; BUCKETS] = std::array::from_fn(|place| self.cells.get(place));
         if counts.iter().any(|count| *count > 0) {

@@ -1,4 +1,4 @@
-//! From all that is known to the page.
+//! Collects all values and writes the metrics page.
 
 use super::page::{Page, Seconds};
 use super::table::Metric;
@@ -15,22 +15,22 @@ use seawall_core::vocabulary::Tier;
 use seawall_pipeline::{CredentialStatus, DaySpend, LimitScope, Path, TargetStatus};
 use std::time::Duration;
 
-/// How a gateway stands beside what its path knows.
+/// State of the gateway that the path does not know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) uptime: Duration,
     pub(crate) is_draining: bool,
     pub(crate) shared: Option<SharedStanding>,
-    /// Connections of callers, and how many there may be.
+    /// Open connections of callers, and the limit.
     pub(crate) connections: (usize, usize),
-    /// Connections that were refused or closed, by why.
+    /// Connections refused or closed, by reason.
     pub(crate) ended: [(&'static str, u64); ConnectionEnd::ALL.len()],
-    /// Bytes of request bodies in memory, and how many may be.
+    /// Bytes of request bodies in memory, and the limit.
     pub(crate) body_memory: (u64, u64),
 }
 
 impl Metrics {
-    /// The page: what was counted, and how everything stands now.
+    /// The metrics page: counters, and the current state of everything.
     pub(crate) fn text<R: Runtime>(&self, path: &Path<R>, standing: Standing) -> String {
         let mut page = Page::default();
         page.value(&table::BUILD, &[env!("CARGO_PKG_VERSION")], 1);
@@ -77,7 +77,7 @@ impl Metrics {
         page.into_text()
     }
 
-    /// Only what has happened: of all faces, endings and tiers most never meet.
+    /// Writes only series that have a value: most combinations of face, outcome and tier never occur.
     pub(super) fn write_requests(&self, page: &mut Page) {
         let named = self.named.load();
         let routes = named.routes.iter().map(|(name, cells)| (&**name, cells));
@@ -110,7 +110,7 @@ impl Metrics {
         }
     }
 
-    /// Targets by name, with zeros where a rate is worth watching from the start.
+    /// Writes targets by name, with zeros where a rate is worth watching from the start.
     pub(super) fn write_attempts(&self, page: &mut Page) {
         let named = self.named.load();
         for (target, cells) in &named.targets {
@@ -205,7 +205,7 @@ fn write_pacing(page: &mut Page, targets: &[TargetStatus]) {
     }
 }
 
-/// What became of those who wanted to wait.
+/// Outcomes of the requests that wanted to queue.
 pub(crate) const fn outcomes(queue: &QueueStats) -> [(&'static str, u64); 6] {
     [
         ("served", queue.served),

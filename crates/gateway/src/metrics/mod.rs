@@ -1,20 +1,20 @@
-//! What is counted, and how it is told.
+//! Metrics for Prometheus.
 //!
-//! Counts every request and every attempt when it is over, with a few additions to numbers that threads share: no lock,
-//! nothing allocated. Whoever asks for the page pays for it: how targets, queues and budgets stand is looked up then.
+//! Every request and every attempt is counted when it ends, with a few atomic additions: no lock, no allocation. The
+//! cost of the page is paid by the scrape: the state of targets, queues and budgets is read then.
 //!
-//! **What it will not do.** It writes no name that is not in its table, and no label that a caller could choose. What was
-//! counted for a route or a target stays when settings take the name away, so that no counter ever falls.
+//! **What it does not do.** It writes no name that is not in its table, and no label that a caller could choose. Counts
+//! of a route or a target stay when the name is removed from the settings, so that no counter ever decreases.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `table` | every metric: its name, its kind, its labels, what it means |
-//! | `words` | the closed lists that labels are taken from |
-//! | `cells` | numbers that threads share |
-//! | `gather` | from all that is known to the page |
-//! | `page` | the text that Prometheus reads |
-//! | `process` | what the system says of this process |
-//! | `reference` | the page about metrics, for people |
+//! | `table` | every metric: name, kind, labels, help |
+//! | `words` | the closed lists of label values |
+//! | `cells` | lock-free counters |
+//! | `gather` | collects all values for the page |
+//! | `page` | the Prometheus text format |
+//! | `process` | memory and file descriptors of this process |
+//! | `reference` | the reference page of all metrics |
 
 mod cells;
 mod gather;
@@ -61,14 +61,14 @@ const DURATION: &[u64] = &[
 ];
 const OVERHEAD: &[u64] = &[50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000];
 
-/// Everything that is counted, since the start.
+/// All counters since the start of the process.
 #[derive(Debug)]
 pub struct Metrics {
     named: ArcSwap<Named>,
-    /// Requests that asked for no route that there is.
+    /// Requests that named no existing route.
     no_route: Arc<RouteCells>,
     faces: [FaceCells; FACES.len()],
-    /// Lines of the log that were lost.
+    /// Log lines that were lost.
     lines_lost: Cells<1>,
     directory_fallbacks: Cells<1>,
     /// By limit and scope.
@@ -76,7 +76,7 @@ pub struct Metrics {
     would_limit: Cells<1>,
 }
 
-/// What is counted under names of settings. Names are added and never taken away.
+/// Counters per route and target. Names are added and never removed.
 #[derive(Clone, Debug, Default)]
 struct Named {
     routes: BTreeMap<Arc<str>, Arc<RouteCells>>,
@@ -85,7 +85,7 @@ struct Named {
 
 #[derive(Debug, Default)]
 struct RouteCells {
-    /// By face, ending and tier.
+    /// By face, outcome and tier.
     requests: Cells<{ FACES.len() * ENDINGS * TIERS }>,
 }
 
@@ -99,7 +99,7 @@ struct FaceCells {
 #[derive(Debug, Default)]
 struct TargetCells {
     attempts: Cells<OUTCOMES>,
-    /// New, read from a cache, written to one, and output.
+    /// Input, cache reads, cache writes, and output.
     tokens: Cells<4>,
     cost: Cells<{ Tier::ALL.len() }>,
 }
@@ -124,7 +124,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Knows these names from now on, beside those it knows already.
+    /// Adds these names to the known ones.
     pub fn know(
         &self,
         routes: impl IntoIterator<Item: AsRef<str>>,
@@ -140,7 +140,7 @@ impl Metrics {
         self.named.store(Arc::new(named));
     }
 
-    /// Counts a request that is over.
+    /// Counts a completed request.
     pub fn settled(&self, record: &Record) {
         let face = words::face(record.face);
         let (named, tier) = (self.named.load(), record.caller.map(|(_, tier, _)| tier));
@@ -169,7 +169,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an attempt that is over.
+    /// Counts a completed attempt.
     pub fn attempted(&self, attempt: &AttemptRecord<'_>) {
         let named = self.named.load();
         let Some(cells) = named.targets.get(attempt.target) else { return };
@@ -183,18 +183,18 @@ impl Metrics {
         cells.cost.add(attempt.tier.index(), attempt.cost.as_nanos());
     }
 
-    /// Counts a line of the log that was lost.
+    /// Counts a lost log line.
     pub(crate) fn lost_a_line(&self) {
         self.lines_lost.add(0, 1);
     }
 
-    /// How many lines of the log were lost.
+    /// The number of lost log lines.
     #[must_use]
     pub fn lines_lost(&self) -> u64 {
         self.lines_lost.get(0)
     }
 
-    /// How many requests are over.
+    /// The number of completed requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         let named = self.named.load();

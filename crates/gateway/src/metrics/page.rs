@@ -1,19 +1,19 @@
-//! The text that Prometheus reads (format 0.0.4).
+//! The Prometheus text format (0.0.4).
 //!
-//! Families come in the order of the table, each once, with its help and its kind; values of labels are escaped. A
-//! family without samples is left out: a target that nobody has asked yet has nothing to tell.
+//! Families are written in the order of the table, each once, with help and type; label values are escaped. A family
+//! without samples is left out, for example that of a target that was not called yet.
 
 use super::table::{Kind, Metric};
 use std::fmt::{Display, Write as _};
 
-/// What is served as.
+/// The content type of the page.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A page that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     text: String,
-    /// The family whose head was written last.
+    /// The family whose header was written last.
     family: Option<&'static str>,
 }
 
@@ -22,14 +22,14 @@ impl Page {
         self.text
     }
 
-    /// One value of a counter or a gauge.
+    /// Writes one sample of a counter or a gauge.
     pub(super) fn value(&mut self, metric: &'static Metric, labels: &[&str], value: impl Display) {
         debug_assert_ne!(metric.kind(), Kind::Histogram, "{}", metric.name());
         self.head(metric);
         self.sample(metric, "", labels, None, value);
     }
 
-    /// One histogram: for each bucket its upper bound and how many are in it, then those above the last, then the sum.
+    /// Writes one histogram: the buckets with their upper bounds, the one above the last bound, the sum and the count.
     pub(super) fn histogram(&mut self, metric: &'static Metric, labels: &[&str], told: &Told<'_>) {
         debug_assert_eq!(metric.kind(), Kind::Histogram, "{}", metric.name());
         self.head(metric);
@@ -38,7 +38,7 @@ impl Page {
             below = below.saturating_add(*count);
             self.sample(metric, "_bucket", labels, Some(&Seconds::of_micros(*bound)), below);
         }
-        // What is above the last bound stands behind the buckets.
+        // The last count is that of values above the last bound.
         let above = told.counts.get(told.bounds.len()).copied().unwrap_or(0);
         let all = below.saturating_add(above);
         self.sample(metric, "_bucket", labels, Some(&"+Inf"), all);
@@ -52,7 +52,7 @@ impl Page {
             return;
         }
         self.family = Some(name);
-        // Writing to a string cannot fail, here and below. Help is ours and has nothing to escape; a test looks.
+        // Writing to a string cannot fail, here and below. Our help texts need no escapes; a test checks that.
         let _ = writeln!(self.text, "# HELP {name} {}", metric.help());
         let _ = writeln!(self.text, "# TYPE {name} {}", metric.kind().name());
     }
@@ -88,7 +88,7 @@ impl Page {
                 '\\' => self.text.push_str("\\\\"),
                 '"' => self.text.push_str("\\\""),
                 '\n' => self.text.push_str("\\n"),
-                // Allowed by the format, and a mess on every terminal.
+                // The format allows control characters, but they garble a terminal.
                 control if control.is_control() => self.text.push('\u{fffd}'),
                 other => self.text.push(other),
             }
@@ -96,17 +96,17 @@ impl Page {
     }
 }
 
-/// What a histogram has counted.
+/// The values of a histogram.
 #[derive(Debug)]
 pub(super) struct Told<'a> {
-    /// Upper bounds in microseconds, rising.
+    /// Upper bounds in microseconds, ascending.
     pub(super) bounds: &'a [u64],
-    /// How many are in each bucket, and one more for those above the last bound.
+    /// The count of each bucket, and one more for values above the last bound.
     pub(super) counts: &'a [u64],
     pub(super) sum_nanos: u64,
 }
 
-/// Seconds with all digits and no more.
+/// Formats seconds exactly, without trailing zeros.
 #[derive(Debug)]
 pub(super) struct Seconds {
     pub(super) nanos: u64,

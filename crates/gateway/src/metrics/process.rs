@@ -1,6 +1,6 @@
-//! What the system says of this process. Linux tells it in files; elsewhere there is nothing to tell.
+//! Resource usage of this process, read from `/proc`. Only Linux has it; elsewhere there are no values.
 
-/// Bytes of memory that are in use.
+/// Resident memory in bytes.
 pub(super) fn memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     resident(&status)
@@ -12,7 +12,7 @@ fn resident(status: &str) -> Option<u64> {
     kilobytes.checked_mul(1_024)
 }
 
-/// Files and sockets that are open, without the one that looking opens.
+/// Open file descriptors, without the one that reading the list opens.
 pub(super) fn open_files() -> Option<u64> {
     let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
     Some((open as u64).saturating_sub(1))

@@ -1,4 +1,4 @@
-//! The page about metrics, for people.
+//! The reference page of all metrics.
 
 use super::{DURATION, FIRST_CONTENT, OVERHEAD, gather, table, words};
 use seawall_core::queue::QueueStats;
@@ -19,7 +19,7 @@ Labels are words from the lists below, or names from settings (`route`, `target`
 | --- | --- | --- | --- |
 ";
 
-/// The page: every metric of the table, and the words that labels can be.
+/// The page: every metric of the table, and the possible label values.
 #[must_use]
 pub fn metrics_reference() -> String {
     let mut out = INTRODUCTION.to_owned();

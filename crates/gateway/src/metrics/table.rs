@@ -1,16 +1,17 @@
-//! Every metric there is. What is not in this table cannot be written, and the page about metrics is made from it.
+//! The table of all metrics. A metric outside this table cannot be written, and the reference page is generated from
+//! it.
 //!
-//! Labels are words of our own or names that somebody wrote into settings. Nothing of a caller is ever one: no key, no
-//! hash, no address, no text.
+//! Label values are fixed labels or names from the settings. None is ever derived from a caller: no key, no hash, no
+//! address, no text.
 
-/// What a metric is to who reads it.
+/// The Prometheus type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Only grows, until the process ends.
+    /// Only increases, until the process ends.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts in buckets.
+    /// Counts values in buckets.
     Histogram,
 }
 
@@ -24,7 +25,7 @@ impl Kind {
     }
 }
 
-/// One metric. Only this file makes any.
+/// One metric. Only this file can construct one.
 #[derive(Debug)]
 pub(crate) struct Metric {
     name: &'static str,
@@ -58,7 +59,7 @@ macro_rules! metrics {
                 Metric { name: $name, kind: Kind::$kind, help: $help, labels: &[$($label),*] };
         )+
 
-        /// All of them, in the order in which they are written.
+        /// All metrics, in the order in which they are written.
         pub(super) static ALL: &[&Metric] = &[$(&$constant),+];
     };
 }
@@ -161,7 +162,7 @@ metrics! {
     CONNECTIONS_LIMIT: Gauge "seawall_connections_limit" []
         "How many connections of callers may be open at once, as far as the system has files.";
     CONNECTIONS_ENDED: Counter "seawall_connections_ended_total" ["reason"]
-        "Connections that were refused (max_connections, max_connections_per_address) or closed (idle_timeout, send_timeout).";
+        "Connections that were refused (max_connections, max_connections_per_address) or closed (idle_timeout, send_timeout, http2_flood).";
     BODY_MEMORY: Gauge "seawall_body_memory_bytes" []
         "Bytes of request bodies that are in memory.";
     BODY_MEMORY_LIMIT: Gauge "seawall_body_memory_limit_bytes" []

@@ -1,4 +1,4 @@
-//! The table, the page and the counts.
+//! The table, the page and the counters.
 
 use super::page::{Page, Seconds, Told};
 use super::table::{self, ALL, Kind};
@@ -35,7 +35,7 @@ fn names_are_valid_and_follow_the_customs() {
 
 #[test]
 fn no_label_can_tell_who_asked() {
-    // Limits are those of the settings.
+    // The values of `limit` are limits of the settings and do not identify a caller.
     let known = [
         "version", "face", "route", "verdict", "reason", "tier", "target", "outcome", "kind", "limit",
         "scope",
@@ -125,7 +125,7 @@ fn record(verdict: Verdict) -> Record {
     }
 }
 
-/// What was counted, as a page without the rest.
+/// The counters alone, as a page.
 fn text(metrics: &Metrics) -> String {
     let mut page = Page::default();
     metrics.write_requests(&mut page);
@@ -201,7 +201,7 @@ fn ending() -> impl Strategy<Value = AttemptEnding> {
     ]
 }
 
-/// Every series of a page that is not nothing, with its value.
+/// Every series of a page with a value other than zero.
 fn series(text: &str) -> BTreeMap<String, u64> {
     let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_seconds"));
     let pairs = samples.map(|line| line.rsplit_once(' ').unwrap());
@@ -212,7 +212,7 @@ fn series(text: &str) -> BTreeMap<String, u64> {
 }
 
 proptest! {
-    /// Beside a map that has a line for everything.
+    /// Compared with a naive model: a map with one entry per series.
     #[test]
     fn every_request_and_every_attempt_is_counted_under_its_own_words(
         requests in prop::collection::vec(

@@ -1,13 +1,13 @@
-//! The closed lists that labels are taken from, and each word's place in its list.
+//! The closed lists of label values, and the index of each value in its list.
 
 use seawall_core::failure::FailureKind;
 use seawall_core::vocabulary::Tier;
 use seawall_pipeline::{AttemptEnding, LimitScope, Rejection, Verdict};
 
-/// What stands for a word that is on no list: whoever made it has forgotten to put it there.
+/// Stands for a value that is missing from its list, which is a bug.
 const OTHER: &str = "other";
 
-/// Where requests come in.
+/// The faces.
 pub(super) const FACES: [&str; 6] =
     ["anthropic", "openai", "bedrock_invoke", "bedrock_converse", "chat", OTHER];
 
@@ -15,7 +15,7 @@ pub(super) fn face(name: &str) -> usize {
     place(&FACES, name)
 }
 
-/// How many ways there are for a request to end.
+/// The number of possible outcomes of a request.
 pub(super) const ENDINGS: usize = INTERRUPTED + KINDS + Rejection::LABELS.len() + 1;
 const KINDS: usize = FailureKind::ALL.len();
 const ANSWERED: usize = 0;
@@ -32,7 +32,7 @@ pub(super) fn ending(verdict: &Verdict) -> usize {
     }
 }
 
-/// The verdict and the reason at this place.
+/// The outcome and the reason at this index.
 pub(super) fn ending_words(place: usize) -> (&'static str, &'static str) {
     let kind = |place: usize| FailureKind::ALL.get(place).map_or(OTHER, |kind| kind.label());
     match place {
@@ -43,7 +43,7 @@ pub(super) fn ending_words(place: usize) -> (&'static str, &'static str) {
     }
 }
 
-/// What callers are entitled to, and the place of those of whom nobody knows.
+/// The tiers, and one index for unknown callers.
 pub(super) const TIERS: usize = Tier::ALL.len() + 1;
 
 pub(super) fn tier(tier: Option<Tier>) -> usize {
@@ -54,7 +54,7 @@ pub(super) fn tier_word(place: usize) -> &'static str {
     Tier::ALL.get(place).map_or("", |tier| tier.name())
 }
 
-/// How many ways there are for an attempt to end.
+/// The number of possible outcomes of an attempt.
 pub(super) const OUTCOMES: usize = 2 + KINDS;
 
 pub(super) fn outcome(ending: AttemptEnding) -> usize {
@@ -73,17 +73,17 @@ pub(super) fn outcome_word(place: usize) -> &'static str {
     }
 }
 
-/// The place of a word; behind the last one for a word that is not there.
+/// The index of a value; one behind the last for a value that is not in the list.
 fn place(list: &[&str], word: &str) -> usize {
     let last = if list.last() == Some(&OTHER) { list.len() - 1 } else { list.len() };
     list.iter().position(|known| *known == word).unwrap_or(last)
 }
 
-/// The names of limits. Settings choose their numbers, not their names.
+/// The names of limits. Settings choose their sizes, not their names.
 pub(super) const LIMITS: [&str; 8] =
     ["second", "minute", "hour", "day", "month", "requests", "tokens", OTHER];
 
-/// The place of a limit and its scope.
+/// The index of a limit and its scope.
 pub(super) fn limited(limit: &str, scope: &LimitScope) -> usize {
     let scopes = LimitScope::LABELS;
     let scope = scopes.iter().position(|name| *name == scope.label()).unwrap_or_default();

@@ -1,24 +1,23 @@
-//! Every header of an answer, and where it comes. Length, type, date and what belongs to a connection go without saying.
+//! All response headers, and the responses they appear in. Content length, content type, date and connection headers
+//! are left out.
 
 use super::reference;
 use seawall_pipeline::speech::{Face, request_id_header};
 use seawall_wire::Dialect;
 use serde_json::{Map, Value, json};
 
-/// When a header comes.
+/// The kind of response that has a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
-    /// With an answer.
     Answer,
-    /// With a refusal.
     Refusal,
 }
 
-/// Whose callers get it.
+/// The faces that send a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Everybody,
-    /// Whose request ids are in this header.
+    /// Faces whose request id is in this header.
     OfRequestId,
     OfBedrock,
     OfInvoke,
@@ -26,7 +25,7 @@ enum Whose {
 
 struct Header {
     name: &'static str,
-    /// The word of JSON Schema for what the value is.
+    /// The JSON Schema type of the value.
     kind: &'static str,
     on: &'static [Occasion],
     whose: Whose,
@@ -58,6 +57,7 @@ static HEADERS: &[Header] = &[
     header("x-seawall-target", "string", ANSWER, Everybody, "Which target answered."),
     header("x-seawall-attempts", "integer", BOTH, Everybody, "Attempts made on targets."),
     header("x-seawall-cost", "string", BOTH, Everybody, "What it cost, in dollars with nine digits behind the point. Not with a stream, whose cost is not known at its head."),
+    header("x-seawall-max-tokens", "integer", ANSWER, Everybody, "The limit of output that was added, because the request named none and the model's maximum is more than a tenth of what a budget has left, or not known."),
     header("x-seawall-overhead-ms", "number", ANSWER, Everybody, "What the gateway itself added before the answer began, in milliseconds."),
     header("x-seawall-level", "integer", ANSWER, Everybody, "How far the shop has stepped down: 0 is normal, 4 is no model for anybody."),
     header("ratelimit", "string", BOTH, Everybody, "The limit with the least left, as a structured field: its name, and `r`, what is left of it. With a refusal by a limit that limit, and `t`, in how many seconds it has room."),
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// The headers of such an answer, by reference.
+/// References to the headers of such a response.
 pub(super) fn of(occasion: Occasion, face: Face) -> Value {
     let here = HEADERS.iter().filter(|header| header.on.contains(&occasion) && header.is_for(face));
     let headers: Map<String, Value> =
@@ -94,7 +94,7 @@ pub(super) fn of(occasion: Occasion, face: Face) -> Value {
     headers.into()
 }
 
-/// All headers, to be referred to.
+/// The definitions of all headers.
 pub(super) fn components() -> Value {
     let described = |header: &Header| {
         let value = json!({ "description": header.about, "schema": { "type": header.kind } });

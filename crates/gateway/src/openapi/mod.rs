@@ -1,16 +1,17 @@
-//! What callers can ask, as an OpenAPI 3.1 document.
+//! An OpenAPI 3.1 document of the endpoints for callers.
 //!
-//! Made from a table of paths and from the functions that refuse, so that a status, a name of an error or a header that
-//! changes in the code changes here. Served to callers at `/openapi.json`, and kept as a page beside the others.
+//! It is generated from a table of paths and from the functions that build rejections. A status, an error name or a
+//! header that changes in the code therefore changes here. It is served at `/openapi.json`, and kept as a reference
+//! page.
 //!
-//! **What it will not do.** It does not repeat the vendors' own schemas, which are theirs to change: it lists what we
-//! require and what we look at, and lets everything else through. Paths of operators are not callers' business.
+//! **What it does not do.** It does not repeat the vendors' own schemas, which they may change: it lists the fields
+//! that we require and inspect, and permits everything else. The admin API is not part of it.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | `paths` | the table of paths |
-//! | `headers` | every header of an answer, and where it comes |
-//! | `schemas` | what bodies must have |
+//! | `headers` | all response headers, and the responses they appear in |
+//! | `schemas` | the required parts of bodies |
 
 mod headers;
 mod paths;
@@ -28,13 +29,13 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// The document.
+/// The document as indented JSON.
 #[must_use]
 pub fn openapi() -> String {
     format!("{:#}\n", document())
 }
 
-/// The document as it is served: one text for all who ask, however many of them do not read it.
+/// The document as it is served. All requests share one copy, so that clients that do not read it hold no memory.
 pub(crate) fn served_openapi() -> Bytes {
     static SERVED: OnceLock<Bytes> = OnceLock::new();
     SERVED.get_or_init(|| openapi().into()).clone()
@@ -117,7 +118,7 @@ fn responses(operation: &Operation) -> Value {
     all.into()
 }
 
-/// Refusals of a face by the status that they have there.
+/// The rejections of a face, grouped by HTTP status.
 fn by_status(face: Face, refusals: Refusals) -> BTreeMap<u16, Vec<Refusal>> {
     let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
     for refusal in Refusal::ALL.into_iter().filter(|refusal| refusals.has(*refusal)) {
@@ -127,7 +128,7 @@ fn by_status(face: Face, refusals: Refusals) -> BTreeMap<u16, Vec<Refusal>> {
             Some(Dialect::Bedrock) => bedrock::refusal_status(refusal),
         };
         by_status.entry(status).or_default().push(refusal);
-        // These clients are told by another status not to come back.
+        // Bedrock's clients are told by a different status not to retry.
         let last = bedrock::final_refusal(refusal).0;
         if face.vendor() == Some(Dialect::Bedrock) && last != status {
             by_status.entry(last).or_default().push(refusal);
@@ -181,14 +182,16 @@ fn refused(face: Face, refusals: &[Refusal]) -> Value {
     })
 }
 
-/// What a refusal means to a caller.
+/// The description of a rejection for callers.
 const fn meaning(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Malformed => "The request cannot be understood; the message says where.",
         Refusal::Unauthenticated => "The key is missing, sent in two ways, or not known.",
         Refusal::Forbidden => "The key may not use this route.",
-        Refusal::NotFound => "There is no such path, or no route of this name for this dialect.",
+        Refusal::NotFound => "There is no route of this name for this dialect.",
+        Refusal::UnknownPath => "There is no such path.",
         Refusal::TooLarge => "The request is larger than it may be.",
+        Refusal::ContextLength => "The prompt is longer than the model's window.",
         Refusal::Conflict => {
             "A request with the same idempotency-key is under way, has been answered, or was another one."
         }

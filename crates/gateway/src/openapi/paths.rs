@@ -5,46 +5,45 @@ use seawall_pipeline::speech::Face;
 use seawall_wire::Refusal;
 use serde_json::{Value, json};
 
-/// One thing that can be asked.
+/// One operation of the API.
 pub(super) struct Operation {
-    /// As OpenAPI has it: in lower case.
+    /// In lower case, as OpenAPI requires.
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    /// Whose words it is answered in; nothing where it has no dialect.
+    /// The face whose dialect it uses, if any.
     pub(super) face: Option<Face>,
     pub(super) parameters: &'static [&'static str],
-    /// The schema of its body.
+    /// The schema of its request body.
     pub(super) request: Option<&'static str>,
     pub(super) answers: &'static [Body],
     pub(super) refusals: Refusals,
-    /// Whether it needs no key.
+    /// Whether it needs no credential.
     pub(super) is_open: bool,
-    /// Whether it tells that no new requests are taken.
+    /// Whether it is the readiness check, which reports that no new requests are accepted.
     pub(super) is_ready: bool,
 }
 
-/// What an answer is.
+/// A successful response.
 pub(super) struct Body {
     pub(super) content_type: &'static str,
     pub(super) schema: &'static str,
 }
 
-/// Which refusals a path has.
+/// The set of rejections that an operation can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusals {
-    /// None.
     None,
-    /// Those of who asks a model.
+    /// Those of a model request.
     All,
-    /// Those of who only shows a key.
+    /// Those of authentication alone.
     OfKey,
-    /// Those of who shows a key and names something.
+    /// Those of authentication, and of an unknown name.
     OfName,
-    /// Those of who shows a key and sends a body.
+    /// Those of authentication, and of a request body.
     OfBody,
-    /// Only that it may not be there.
+    /// Only 404, where the endpoint may be switched off.
     Missing,
 }
 
@@ -52,13 +51,13 @@ impl Refusals {
     pub(super) fn has(self, refusal: Refusal) -> bool {
         match self {
             Self::None => false,
-            Self::All => true,
+            Self::All => refusal != Refusal::UnknownPath,
             Self::OfKey => refusal == Refusal::Unauthenticated,
             Self::OfName => matches!(refusal, Refusal::Unauthenticated | Refusal::NotFound),
             Self::OfBody => {
                 matches!(refusal, Refusal::Unauthenticated | Refusal::Malformed | Refusal::TooLarge)
             }
-            Self::Missing => refusal == Refusal::NotFound,
+            Self::Missing => refusal == Refusal::UnknownPath,
         }
     }
 }
@@ -107,7 +106,7 @@ const fn tells(
 
 const OF_MODEL: &[&str] = &["ModelId", "IdempotencyKey"];
 
-/// All of them.
+/// All operations.
 pub(super) static PATHS: &[Operation] = &[
     Operation {
         summary: "Answers as Anthropic Messages does, whole or as a stream.",
@@ -142,7 +141,7 @@ pub(super) static PATHS: &[Operation] = &[
         ..asks("/chat", "chat", Face::Chat, "ChatQuestion")
     },
     Operation {
-        summary: "Answers as Bedrock's InvokeModel does for Anthropic's models.",
+        summary: "Answers as Bedrock's InvokeModel does; bodies of other models than Anthropic's pass to targets of Bedrock only.",
         parameters: OF_MODEL,
         answers: &[Body { content_type: JSON, schema: "AnthropicMessage" }],
         ..asks("/model/{modelId}/invoke", "invoke", Face::BedrockInvoke, "InvokeRequest")
@@ -169,6 +168,18 @@ pub(super) static PATHS: &[Operation] = &[
         parameters: OF_MODEL,
         answers: &[Body { content_type: FRAMES, schema: "Frames" }],
         ..asks("/model/{modelId}/converse-stream", "converseStream", Face::BedrockConverse, "ConverseRequest")
+    },
+    Operation {
+        summary: "Estimates the tokens of a request, as Bedrock's CountTokens does. No model is asked, and it costs nothing.",
+        parameters: &["ModelId"],
+        answers: &[Body { content_type: JSON, schema: "BedrockTokenCount" }],
+        refusals: Refusals::OfBody,
+        ..asks(
+            "/model/{modelId}/count-tokens",
+            "bedrockCountTokens",
+            Face::BedrockInvoke,
+            "BedrockCountRequest",
+        )
     },
     Operation {
         parameters: &["AnthropicVersion"],
@@ -214,7 +225,7 @@ pub(super) static PATHS: &[Operation] = &[
     tells("/openapi.json", "openapi", "This document.", &[Body { content_type: JSON, schema: "Document" }]),
 ];
 
-/// What parameters there are.
+/// The parameter definitions.
 pub(super) fn parameters() -> Value {
     json!({
         "IdempotencyKey": {

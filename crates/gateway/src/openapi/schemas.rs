@@ -1,4 +1,4 @@
-//! What bodies must have. The rest is in the vendors' own documents.
+//! The required parts of bodies. The vendors' own documents describe the rest.
 
 use super::reference;
 use seawall_core::vocabulary::Rung;
@@ -36,6 +36,17 @@ fn requests() -> Value {
             "description": "A body of Anthropic's token counting API.",
             "required": ["model", "messages"],
             "properties": { "model": name, "messages": turns("Turns, as Anthropic has them.") },
+        },
+        "BedrockCountRequest": {
+            "type": "object",
+            "description": "A body of Bedrock's CountTokens.",
+            "required": ["input"],
+            "properties": {
+                "input": {
+                    "type": "object",
+                    "description": "Either `invokeModel` with a `body` in base64, or `converse`.",
+                },
+            },
         },
         "OpenAiRequest": {
             "type": "object",
@@ -132,6 +143,11 @@ fn answers() -> Value {
             "type": "string",
             "contentEncoding": "binary",
             "description": "Frames of Amazon's event stream. One that cannot be completed ends with an exception.",
+        },
+        "BedrockTokenCount": {
+            "type": "object",
+            "required": ["inputTokens"],
+            "properties": { "inputTokens": { "type": "integer", "minimum": 0 } },
         },
         "TokenCount": {
             "type": "object",

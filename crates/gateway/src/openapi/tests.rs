@@ -1,4 +1,4 @@
-//! That the document is well formed, and says what the code does.
+//! Checks that the document is well formed and agrees with the code.
 
 use super::paths::PATHS;
 use super::{document, openapi};
@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Every value under a key of this name, wherever it is.
+/// Every value under a key of this name, at any depth.
 fn all<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(object) => {
@@ -58,7 +58,7 @@ fn the_document_is_an_openapi_document() {
             }
             assert!(!operation["summary"].as_str().unwrap().is_empty(), "{path}");
         }
-        // What stands in braces is a parameter of the path, and the other way round.
+        // Every name in braces has a path parameter, and vice versa.
         let named = path.contains("{modelId}");
         let parameters = ["post", "get"].map(|method| methods[method]["parameters"].to_string()).concat();
         assert_eq!(named, parameters.contains("\"#/components/parameters/ModelId\""), "{path}");
@@ -78,14 +78,14 @@ fn every_reference_leads_somewhere_and_nothing_is_left_over() {
     }
     for section in ["parameters", "headers", "schemas"] {
         for name in document["components"][section].as_object().unwrap().keys() {
-            // Named in full where it is used, because its values differ by status.
+            // Defined inline where it is used, because its values differ by status.
             let is_used = references.contains(format!("#/components/{section}/{name}").as_str());
             assert!(is_used || name == "x-amzn-errortype", "{section}/{name} is used by nobody");
         }
     }
 }
 
-/// The path of the document that a question belongs to; nothing for none. Whoever adds something to ask adds it here.
+/// The documented path of an operation, or `None`. The match is exhaustive, so a new operation must be added here.
 fn path_of(wanted: &Wanted) -> Option<&'static str> {
     Some(match wanted {
         Wanted::Ask(Arriving::Messages) => "/v1/messages",
@@ -98,6 +98,7 @@ fn path_of(wanted: &Wanted) -> Option<&'static str> {
         Wanted::Models => "/v1/models",
         Wanted::Model(_) => "/v1/models/{modelId}",
         Wanted::CountTokens => "/v1/messages/count_tokens",
+        Wanted::BedrockCountTokens(_) => "/model/{modelId}/count-tokens",
         Wanted::Alive => "/livez",
         Wanted::Ready => "/readyz",
         Wanted::Metrics => "/metrics",
@@ -114,7 +115,7 @@ fn every_path_of_the_table_is_served_and_every_path_that_is_served_is_in_the_tab
         assert_eq!(path_of(&wanted), Some(operation.path));
     }
     let paths: BTreeSet<&str> = PATHS.iter().map(|operation| operation.path).collect();
-    assert_eq!((paths.len(), PATHS.len()), (14, 14));
+    assert_eq!((paths.len(), PATHS.len()), (15, 15));
 }
 
 fn notes() -> Notes {
@@ -124,6 +125,7 @@ fn notes() -> Notes {
         rung: Some(Rung::StrongModel),
         target: Some("sonnet".into()),
         attempts: 2,
+        max_tokens: Some(4_096),
         cost: Some(Money::from_nanos(1_234_567_890)),
         overhead: Some(Duration::from_micros(1_042)),
         level: Some(Level::HighLoad),
@@ -156,8 +158,8 @@ fn rejections() -> Vec<Rejection> {
         Rejection::MoreThanADay { worst: Money::from_dollars(7) },
         Rejection::UntrackedInput("no window".to_owned()),
         Rejection::SwitchedOff,
-        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: true },
-        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: false },
+        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: true, cause: "breaker_open" },
+        Rejection::Unavailable { retry_after: Some(wait), worth_waiting: false, cause: "breaker_open" },
         Rejection::Stopping,
     ];
     for worth_waiting in [true, false] {
@@ -182,7 +184,7 @@ fn path_of_face(face: Face) -> &'static str {
     }
 }
 
-/// The names of the headers that the document has for this answer; nothing where it has no such answer.
+/// The names of the headers that the document lists for this response; empty if it has no such response.
 fn documented(document: &Value, face: Face, status: u16) -> BTreeSet<String> {
     let response = &document["paths"][path_of_face(face)]["post"]["responses"][status.to_string()];
     assert!(response.is_object(), "{face:?} has no {status}");
@@ -220,7 +222,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             let reply: Reply<TokioRuntime> = Reply { content, notes: notes() };
             let is_refused = matches!(reply.content, ReplyContent::Rejected(_));
             let is_limited = matches!(reply.content, ReplyContent::Rejected(Rejection::Limited { .. }));
-            // A refusal knows no rung, and no limit but the one that refused.
+            // A rejection has no rung, and no limit except the one that rejected it.
             let reply = if is_refused {
                 let known = if is_limited { notes() } else { Notes::default() };
                 let Notes { tightest, policy, .. } = known;
@@ -239,7 +241,7 @@ fn every_header_and_status_that_a_face_can_send_is_in_the_document() {
             }
             assert_eq!(response.headers()[request_id_header(face)], "req_00000000000000ff");
         }
-        // And nothing is in the document that nobody sends; a stream's own header aside.
+        // Conversely, the document lists no header that is never sent, except a stream's own.
         let mut promised = BTreeSet::new();
         let responses = document["paths"][path_of_face(face)]["post"]["responses"].as_object().unwrap();
         for response in responses.values() {

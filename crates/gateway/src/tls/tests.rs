@@ -1,4 +1,4 @@
-//! A gateway that is reached by HTTPS, with certificates made for the test and a real client.
+//! A gateway over TLS, with certificates made for the test and a real client.
 
 use super::{Door, Encryption};
 use crate::{Listening, ServeOptions, TokioRuntime, serve};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A folder with certificates, which ends with the test.
+/// A temporary directory with certificates, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ impl Folder {
         self.0.join(name).to_string_lossy().into_owned()
     }
 
-    /// Writes a new certificate, its key, and a copy of it for who is to trust it.
+    /// Writes a new certificate, its key, and a copy of it for the client to trust.
     fn renew(&self, copy: &str) {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -60,7 +60,12 @@ impl Folder {
 
     fn start(&self) -> Gateway {
         let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
-        let options = ServeOptions { settings: Arc::new(self.settings(true)), simulated: None, keys };
+        let options = ServeOptions {
+            settings: Arc::new(self.settings(true)),
+            simulated: None,
+            keys,
+            diagnostics: false,
+        };
         Gateway(Some(serve(options).unwrap()))
     }
 }
@@ -71,7 +76,7 @@ impl Drop for Folder {
     }
 }
 
-/// A gateway that is stopped at the end, also when a test fails.
+/// A gateway that is stopped at the end, even if a test fails.
 struct Gateway(Option<Listening>);
 
 impl Gateway {
@@ -92,7 +97,7 @@ impl Drop for Gateway {
     }
 }
 
-/// What `/livez` says to a client that trusts this certificate alone, and whether HTTP/2 was spoken.
+/// The status of `/livez` for a client that trusts only this certificate, and whether HTTP/2 was used.
 fn live(port: u16, trusted: &str, http2: Http2Use) -> Option<(u16, bool)> {
     let runtime = TokioRuntime::new();
     let world = Surroundings::new(runtime.timer(), Arc::new(move || runtime.now().utc));
@@ -138,14 +143,14 @@ fn a_renewed_certificate_is_used_when_settings_are_read_again() {
     assert!(seen("first") && !seen("second"), "not before somebody says so");
     gateway.listening().change(&folder.settings(true)).unwrap();
     assert!(!seen("first") && seen("second"));
-    // What cannot be used changes nothing.
+    // An invalid key changes nothing.
     std::fs::write(folder.path("key"), "no key").unwrap();
     let error = gateway.listening().change(&folder.settings(true)).unwrap_err();
     let expected =
         format!("server.tls.key: file:{}: there is no private key in PEM in it", folder.path("key"));
     assert_eq!(error.to_string(), expected);
     assert!(error.is_bad_input() && seen("second"));
-    // Without a certificate it is reached as before there was one.
+    // Without a certificate TLS is off again.
     gateway.listening().change(&folder.settings(false)).unwrap();
     assert!(!seen("second"));
     let mut plain = std::net::TcpStream::connect(gateway.listening().address()).unwrap();
@@ -160,7 +165,12 @@ fn what_does_not_go_together_is_refused() {
     let folder = Folder::new();
     let refused = |folder: &Folder| {
         let keys = vec![(Tier::Prime, "sk-test-0123456789".to_owned())];
-        let options = ServeOptions { settings: Arc::new(folder.settings(true)), simulated: None, keys };
+        let options = ServeOptions {
+            settings: Arc::new(folder.settings(true)),
+            simulated: None,
+            keys,
+            diagnostics: false,
+        };
         serve(options).map(Listening::stop).unwrap_err().to_string()
     };
     assert!(
@@ -189,7 +199,7 @@ fn who_does_not_end_a_handshake_holds_up_nobody() {
     assert_eq!(live(gateway.port(), &folder.path("first"), Http2Use::Never), Some((200, false)));
     assert_eq!(super::LONGEST_HANDSHAKE, Duration::from_secs(10));
     drop(silent);
-    // The same with less patience: the connection is closed when the time is over, and not before.
+    // The same with a shorter timeout: the connection is closed when it has passed, and not before.
     let encryption = Encryption::of(folder.settings(true).server.tls.as_ref(), None).unwrap();
     let door = Door::default();
     door.set(encryption.as_ref());

@@ -1,12 +1,12 @@
-//! Amounts that were posted, and put right.
+//! Corrections of posted amounts.
 
-use crate::running::{Gateway, KEY, Reply, send, settings_at, try_start};
+use crate::running::{Gateway, Reply, send, settings_at, try_start};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// A vendor that claims to have used all the tokens there are. Returns its address.
+/// A vendor that reports an absurd token usage. Returns its address.
 #[expect(clippy::disallowed_methods, reason = "a vendor runs beside the gateway, until the test ends")]
 fn boastful() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -15,7 +15,7 @@ fn boastful() -> String {
         let body = r#"{"type":"message","id":"msg_1","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":18446744073709551615}}"#;
         for connection in listener.incoming() {
             let Ok(mut connection) = connection else { return };
-            // The whole request comes at once.
+            // The whole request arrives at once.
             let _ = connection.read(&mut [0; 65_536]);
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
             let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -43,11 +43,9 @@ fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
         settings.store.kind = seawall_config::StoreKind::Embedded;
         settings.store.folder = folder.display().to_string();
     }
-    let hash = seawall_gateway::identity::credential_of_key(KEY);
-    let caller: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let gateway = try_start(&loaded).unwrap();
     assert_eq!(gateway.call().status, 200);
-    // The window, at $15 a million, and the input; not $18 billion at all.
+    // The context window at $15 a million tokens, and the input; not $18 billion.
     let claimed = posted(&gateway);
     assert_eq!(claimed, 200_000 * 15_000 + 9 * 3_000);
     let line = &gateway.json("/admin/requests")["requests"][0];
@@ -55,7 +53,7 @@ fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
     let targets = gateway.json("/admin/targets");
     let overruns = targets["targets"].as_array().unwrap().iter().map(|one| one["overruns"]["count"].as_u64());
     assert_eq!(overruns.sum::<Option<u64>>(), Some(1), "{targets}");
-    let tier = line["tier"].as_str().unwrap().to_owned();
+    let [tier, caller] = ["tier", "caller"].map(|name| line[name].as_str().unwrap().to_owned());
     let order = |charged: u64, reason: &str| {
         format!(
             r#"{{"caller":"{caller}","tier":"{tier}","charged_nanos":{charged},"cost_nanos":57000,"reason":"{reason}"}}"#
@@ -69,7 +67,7 @@ fn an_absurd_claim_is_bounded_and_an_operator_puts_it_right_for_good() {
     assert_eq!(serde_json::from_str::<Value>(&done.body).unwrap()["cost_nanos"], 57_000);
     assert_eq!((posted(&gateway), gateway.json("/admin/spend")["overrun_nanos"].as_u64()), (57_000, Some(0)));
     drop(gateway);
-    // What was put right stays right, and what was ordered is on the trail.
+    // The correction survives a restart, and the order is in the audit trail.
     let gateway = try_start(&loaded).unwrap();
     assert_eq!(posted(&gateway), 57_000);
     drop(gateway);

@@ -1,11 +1,11 @@
-//! Who is let in.
+//! Access control of the admin API.
 
 use crate::running::{Gateway, KEY, send, settings, start, try_start};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A file with a credential; gone when dropped.
+/// A file with a credential; removed when dropped.
 struct SecretFile(std::path::PathBuf);
 
 impl SecretFile {
@@ -95,7 +95,8 @@ fn an_address_that_others_reach_needs_a_credential() {
     std::sync::Arc::make_mut(&mut open).settings.admin.listen = "0.0.0.0:0".parse().unwrap();
     let error = try_start(&open).err().unwrap();
     assert_eq!(error.to_string(), "admin: others can reach its address, so it needs a credential");
-    // With one it starts; taken away while it runs, the address is still the one that others reach.
+    // With a credential it starts. Removing the credential at runtime is refused: the address is still reachable by
+    // others.
     let secret = SecretFile::new("door-open", "0perat0r");
     let gateway = start(&format!("admin.listen = \"0.0.0.0:0\"\n{}", secret.setting()));
     let error = gateway.listening.as_ref().unwrap().change(&settings("").settings).err().unwrap();
@@ -106,7 +107,7 @@ fn an_address_that_others_reach_needs_a_credential() {
         send(here, &format!("{head}authorization: Bearer {credential}\r\n\r\n")).status
     };
     assert_eq!((asked("0perat0r"), asked("")), (200, 401));
-    // Another credential in the same file holds from the next reading on.
+    // A new credential in the same file takes effect with the next reload.
     std::fs::write(&secret.0, "renewed").unwrap();
     let same = settings(&format!("admin.listen = \"0.0.0.0:0\"\n{}", secret.setting()));
     gateway.listening.as_ref().unwrap().change(&same.settings).unwrap();
@@ -164,7 +165,7 @@ fn a_connection_that_asks_nothing_in_time_is_closed() {
         connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         connection.write_all(said).unwrap();
         let mut told = Vec::new();
-        // It ends or is reset; one that is kept would time out.
+        // The connection ends or is reset; a read on an open one would time out.
         let ended = connection.read_to_end(&mut told).map_err(|error| error.kind());
         assert!(!matches!(ended, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{said:?}: {ended:?}");
     }
@@ -174,14 +175,14 @@ fn a_connection_that_asks_nothing_in_time_is_closed() {
 fn a_connection_that_has_asked_is_kept_for_the_next_question() {
     let gateway = start("server.header_time = \"600ms\"\n");
     let mut connection = TcpStream::connect(gateway.data).unwrap();
-    // Each comes well within the time for a head, and together they take longer than that.
+    // Each arrives well within the header timeout, and together they take longer than that.
     for _ in 0..24 {
         connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         connection.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
         let mut told = [0; 1_024];
         let read = connection.read(&mut told).unwrap();
         assert!(told[..read].starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&told[..read]));
-        // Nothing more comes, which takes this long to find out.
+        // No more data follows; the read timeout confirms it.
         connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let more = connection.read(&mut told).map_err(|error| error.kind());
         assert!(matches!(more, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{more:?}");

@@ -1,4 +1,4 @@
-//! A gateway as its operators meet it: real sockets on loopback, and a target that nobody serves.
+//! The admin API over real sockets on loopback, with targets that refuse connections.
 
 #[cfg(test)]
 mod answers;

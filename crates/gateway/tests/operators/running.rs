@@ -1,4 +1,4 @@
-//! A gateway in this process, and a client that sends bytes.
+//! A gateway in this process, and a client that sends raw bytes.
 
 use seawall_config::{Input, Loaded, load};
 use seawall_core::time::UtcTime;
@@ -10,10 +10,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The key of a caller.
 pub(crate) const KEY: &str = "sk-test-0123456789abcdef";
 
-/// Settings with two targets that refuse every connection, and `more`, which ends with no open table.
+/// Settings with two targets that refuse every connection, followed by `more`, which must not leave a table open.
 pub(crate) fn settings(more: &str) -> Arc<Loaded> {
     settings_at("http://127.0.0.1:9", more)
 }
@@ -41,10 +40,15 @@ pub(crate) fn settings_at(url: &str, more: &str) -> Arc<Loaded> {
     Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems}")))
 }
 
-/// A gateway with these settings.
+/// Starts a gateway with these settings.
 pub(crate) fn try_start(loaded: &Arc<Loaded>) -> Result<Gateway, ServeError> {
     let settings = loaded.settings.clone();
-    let listening = serve(ServeOptions { settings: Arc::new(settings), simulated: None, keys: Vec::new() })?;
+    let listening = serve(ServeOptions {
+        settings: Arc::new(settings),
+        simulated: None,
+        keys: Vec::new(),
+        diagnostics: false,
+    })?;
     listening.show(&Arc::new(loaded.written.clone()));
     Ok(Gateway { data: listening.address(), admin: listening.admin_address(), listening: Some(listening) })
 }
@@ -61,19 +65,19 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// What operators are told who show nothing.
+    /// An admin request without a credential.
     pub(crate) fn ask(&self, path: &str) -> Reply {
         send(self.admin, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
     }
 
-    /// The same, as JSON that must be there.
+    /// The same, with a JSON response that must succeed.
     pub(crate) fn json(&self, path: &str) -> Value {
         let reply = self.ask(path);
         assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")), "{path}");
         serde_json::from_str(&reply.body).unwrap()
     }
 
-    /// A caller's question, which no target answers.
+    /// A model request, which no target answers.
     pub(crate) fn call(&self) -> Reply {
         let body = r#"{"model":"manga","max_tokens":5,"messages":[{"role":"user","content":"秘密の言葉"}]}"#;
         send(
@@ -95,7 +99,7 @@ impl Drop for Gateway {
     }
 }
 
-/// What came back.
+/// An HTTP response.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) head: String,
@@ -108,7 +112,7 @@ impl Reply {
         lines.filter(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
-    /// The kind of an error.
+    /// The status and the error type.
     pub(crate) fn error(&self) -> (u16, String) {
         let body: Value = serde_json::from_str(&self.body).unwrap();
         assert!(body["error"]["message"].is_string(), "{body}");
@@ -116,7 +120,7 @@ impl Reply {
     }
 }
 
-/// Sends these bytes and reads all that comes back.
+/// Sends these bytes and reads until the connection is closed.
 pub(crate) fn send(address: SocketAddr, bytes: &str) -> Reply {
     let mut connection = TcpStream::connect(address).unwrap();
     connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

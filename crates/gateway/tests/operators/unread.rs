@@ -1,4 +1,4 @@
-//! A caller who opens a stream and never reads it.
+//! A caller that opens a stream and never reads it.
 
 use crate::running::{KEY, settings_at, try_start};
 use std::io::{Read as _, Write as _};
@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Answers one question with a stream that never ends, and tells when nobody takes it any more.
+/// An upstream that answers one request with an endless stream, and reports when it is no longer read.
 fn endless() -> (String, mpsc::Receiver<&'static str>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -64,7 +64,7 @@ fn it_holds_no_model_beyond_the_time_of_a_stream() {
     ];
     let headers: Vec<u8> = headers.iter().flat_map(|(name, value)| header(name, value)).collect();
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    // A window of nothing: not a byte of any answer may be sent.
+    // A flow-control window of zero: no byte of any answer may be sent.
     bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
     bytes.extend(frame(1, 4, 1, &headers));
     bytes.extend(frame(0, 1, 1, body));

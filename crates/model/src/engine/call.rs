@@ -1,10 +1,11 @@
-//! The ways to ask a model.
+//! The operations of a model, in all dialects.
 
+use super::own_shape::OwnShape;
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation, CountRequest, invoke_to_messages};
 use seawall_wire::chat::ChatRequest;
 use seawall_wire::{Dialect, Refusal, RequestError, RequestLimits, anthropic, bedrock, openai};
 
-/// In which dialect a request came in, and for what.
+/// The dialect and operation of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ModelCall {
     /// Anthropic Messages.
@@ -12,12 +13,12 @@ pub enum ModelCall {
     Messages,
     /// OpenAI chat completions.
     Completions,
-    /// Amazon Bedrock, whose path says which model is asked for what.
+    /// Amazon Bedrock; the path names the model and the operation.
     Bedrock(BedrockCall),
 }
 
 impl ModelCall {
-    /// The call that a path asks for; `None` where nobody is asked for an answer there.
+    /// The operation that a path names; `None` if the path is not a model endpoint.
     ///
     /// ```
     /// use seawall_model::engine::ModelCall;
@@ -39,7 +40,7 @@ impl ModelCall {
         }
     }
 
-    /// Whose words it is in.
+    /// The dialect of the request.
     #[must_use]
     pub const fn dialect(&self) -> Dialect {
         match self {
@@ -49,7 +50,7 @@ impl ModelCall {
         }
     }
 
-    /// The name in the list of calls.
+    /// The name in the call log.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -59,7 +60,7 @@ impl ModelCall {
         }
     }
 
-    /// What is asked for.
+    /// Parses the request body.
     pub(super) fn read(&self, body: &[u8]) -> Result<ChatRequest, RequestError> {
         let limits = RequestLimits::default();
         match self {
@@ -80,6 +81,9 @@ impl ModelCall {
 }
 
 fn read_invoke(call: &BedrockCall, body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
+    if let Some(shape) = OwnShape::of_model(&call.model) {
+        return shape.read(call, body, limits);
+    }
     bedrock::read_invoke_request(body, limits)?;
     let body = invoke_to_messages(body, limits, &call.model, call.operation.is_stream())?;
     anthropic::read_chat_request(body.as_bytes(), limits)

@@ -1,6 +1,5 @@
-//! Manga that nobody has drawn.
+//! A catalogue of fictional manga, the subject of simulated answers.
 
-/// One title.
 pub(super) struct Manga {
     pub(super) japanese: &'static str,
     pub(super) about_japanese: &'static str,

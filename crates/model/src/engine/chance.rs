@@ -1,8 +1,8 @@
-//! Chance that follows from a seed.
+//! Deterministic pseudo-random numbers.
 
 use seawall_core::chance::{Draw, SeededChance};
 
-/// A source of draws; the same seed and the same additions give the same draws.
+/// A pseudo-random generator; the same seed and the same mixed-in values give the same draws.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dice(u64);
 
@@ -11,12 +11,12 @@ impl Dice {
         Self(mix(seed))
     }
 
-    /// Dice that also depend on `number`.
+    /// Mixes in a number.
     pub(super) const fn with_number(self, number: u64) -> Self {
         Self(mix(self.0 ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93)))
     }
 
-    /// Dice that also depend on `bytes`.
+    /// Mixes in bytes.
     pub(super) fn with_bytes(self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
         let mut last = [0; 8];
@@ -25,7 +25,7 @@ impl Dice {
         dice.with_number(u64::from_le_bytes(last)).with_number(bytes.len() as u64)
     }
 
-    /// Dice that also depend on a text.
+    /// Mixes in a text.
     pub(super) fn with_text(self, text: &str) -> Self {
         self.with_bytes(text.as_bytes())
     }

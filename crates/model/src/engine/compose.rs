@@ -1,4 +1,4 @@
-//! Answers and refusals as scripts.
+//! Builds scripts for answers and refusals.
 
 use super::call::ModelCall;
 use super::chance::Dice;
@@ -16,12 +16,12 @@ use seawall_wire::chat::{
 use seawall_wire::{Dialect, Refusal};
 use std::time::Duration;
 
-/// Few enough to be seen arriving, as many as vendors send at once.
+/// Small enough that chunks arrive visibly one by one; as many as vendors send at once.
 const TOKENS_PER_PIECE: usize = 4;
-/// What a model says that was given no limit.
+/// Maximum output of a request without an output limit.
 const USUAL_OUTPUT: u32 = 4_096;
 
-/// A request that was understood.
+/// A parsed request.
 pub(super) struct Turn<'a> {
     pub(super) profile: &'static Profile,
     pub(super) call: &'a ModelCall,
@@ -30,29 +30,29 @@ pub(super) struct Turn<'a> {
     pub(super) referenced: Referenced,
 }
 
-/// A part of an answer, and what it is charged for.
+/// One event of an answer, with its time and charge.
 pub(super) struct Piece {
     pub(super) at: Duration,
     pub(super) charge: Usage,
     pub(super) event: ChatEvent,
 }
 
-/// What is said, before it is put into anybody's words.
+/// The answer, independent of the dialect.
 pub(super) struct Speech {
     pub(super) pieces: Vec<Piece>,
-    /// What the answer says it used.
+    /// The usage that the answer reports.
     pub(super) told: Usage,
     pub(super) ends_at: Duration,
-    /// The call that it comes to, instead of words.
+    /// The tool call that replaces the text, if any.
     tool: Option<ToolCall>,
 }
 
-/// What the model says, without any fault.
+/// Composes the answer without any fault.
 pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
     let profile = turn.profile;
-    let Referenced { tokens: named, tool_uses } = turn.referenced;
+    let Referenced { tokens: named, tool_uses, .. } = turn.referenced;
     let read: u64 = texts(turn.request).map(count_tokens).sum();
-    // Each use of a server tool has everything read once more.
+    // Each use of a server tool processes the whole input once more.
     let input = read.saturating_add(named).saturating_mul(tool_uses.saturating_add(1));
     let extras = UsageExtras { tool_uses, ..UsageExtras::NONE };
     let most = usize::try_from(turn.request.max_output.unwrap_or(USUAL_OUTPUT)).unwrap_or(usize::MAX);
@@ -90,7 +90,7 @@ pub(super) fn speech(turn: &Turn<'_>, mut dice: Dice) -> Speech {
     Speech { pieces, told, ends_at, tool }
 }
 
-/// A stream of what is said.
+/// The script of a streamed answer.
 pub(super) fn stream(turn: &Turn<'_>, speech: &Speech) -> Script {
     let mut speaker = Speaker::new(turn.call, turn.request.stream_usage);
     let mut written = BytesMut::new();
@@ -105,7 +105,7 @@ pub(super) fn stream(turn: &Turn<'_>, speech: &Speech) -> Script {
     let begins_at = speech.pieces.first().map_or(Duration::ZERO, |piece| piece.at);
     let head =
         Step { at: begins_at, act: Act::Head(Speaker::head(turn.call, turn.request_id)), charge: FREE };
-    // One piece of memory, of which each step holds its part.
+    // One buffer; each step holds a slice of it.
     let mut written = written.freeze();
     let mut start = 0;
     let bodies = marks.into_iter().map(move |(at, charge, end)| {
@@ -117,7 +117,7 @@ pub(super) fn stream(turn: &Turn<'_>, speech: &Speech) -> Script {
     Script { profile: Some(turn.profile), steps, ending: Ending::Complete, fault: None }
 }
 
-/// All that is said in one answer.
+/// The script of an answer in a single body.
 pub(super) fn whole(turn: &Turn<'_>, speech: &Speech) -> Script {
     let mut answer = ChatAnswer {
         id: String::new(),
@@ -140,13 +140,13 @@ pub(super) fn whole(turn: &Turn<'_>, speech: &Speech) -> Script {
     let mut script = plain(head, body, Some(turn.profile));
     script.steps.iter_mut().for_each(|step| step.at = speech.ends_at);
     if let Some(body) = script.steps.last_mut() {
-        // What the model used, whatever it says.
+        // The charge is the model's true usage, whatever the answer reports.
         body.charge = charge_of(speech);
     }
     script
 }
 
-/// How many tokens a request has.
+/// The script of a token-counting response.
 pub(super) fn count(turn: &Turn<'_>) -> Script {
     let input = texts(turn.request).map(count_tokens).sum();
     let (head, body) = speaker::count(turn.call, input, turn.request_id);
@@ -159,7 +159,7 @@ pub(super) fn refusal(call: &ModelCall, refusal: Refusal, message: &str, request
     plain(head, body, None)
 }
 
-/// The script of an error with a status of its own.
+/// The script of an error with this status.
 pub(super) fn error(turn: &Turn<'_>, status: u16, name: Option<&str>) -> Script {
     let (head, body) = speaker::error(turn.call, status, name, turn.request_id);
     plain(head, body, Some(turn.profile))
@@ -179,7 +179,7 @@ fn charge_of(speech: &Speech) -> Usage {
     Usage { input: sum(|usage| usage.input), output: sum(|usage| usage.output), extras, ..FREE }
 }
 
-/// Every text of a request, which is what its tokens are counted of.
+/// All texts of a request, over which its tokens are counted.
 pub(super) fn texts(request: &ChatRequest) -> impl Iterator<Item = &str> {
     let system = request.system.iter().map(String::as_str);
     let parts = request.turns.iter().flat_map(|turn| &turn.parts);
@@ -197,7 +197,7 @@ fn text_of(part: &Part) -> Option<&str> {
     if let Part::Text(text) = part { Some(text) } else { None }
 }
 
-/// What the user said last.
+/// The last text of the user.
 pub(super) fn last_question(request: &ChatRequest) -> &str {
     let users = request.turns.iter().rev().filter(|turn| turn.role == Role::User);
     users.flat_map(|turn| turn.parts.iter().rev()).find_map(text_of).unwrap_or_default()

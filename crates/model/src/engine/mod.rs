@@ -1,13 +1,14 @@
-//! What a simulated model says, when, and how it fails.
+//! The simulated model: what it answers, with what timing, and how it fails.
 //!
-//! [`Engine::script`] is a function of the seed, the request, its number and the time since the model started.
-//! It plays nothing itself and remembers nothing.
+//! [`Engine::script`] is a pure function of the seed, the request, its number and the time since the model started. It
+//! performs no I/O and keeps no state.
 
 mod call;
 mod catalogue;
 mod chance;
 mod compose;
 mod fault;
+mod own_shape;
 mod period;
 mod profile;
 mod reference;
@@ -37,24 +38,24 @@ use seawall_wire::{Refusal, RequestError};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How a simulated model behaves; checked by [`Engine::new`].
+/// The behaviour of a simulated model; validated by [`Engine::new`].
 #[derive(Clone, Debug, Default)]
 pub struct ModelOptions {
-    /// What everything drawn by lot follows from.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// When it fails, and how. Of the rules that apply to a request the first counts.
+    /// The fault schedule. The first rule that applies to a request is used.
     pub faults: Vec<FaultRule>,
-    /// Whether it takes its time.
+    /// Whether answers have realistic timing.
     pub pace: Pace,
 }
 
-/// Whether a model takes its time.
+/// The timing of answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// As long as its profile says.
+    /// The latency and speed of the model's profile.
     #[default]
     Real,
-    /// Everything at once, without a single timer; for measuring what stands in front of it.
+    /// Everything at once, without a single timer; for benchmarks of what is in front of the model.
     Instant,
 }
 
@@ -73,24 +74,24 @@ impl FromStr for Pace {
 /// One request to a simulated model.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// Which request it is since the model started, from 0.
+    /// The sequence number since the model started, from 0.
     pub number: u64,
-    /// Which request it is since the schedule of faults is in force, from 0.
+    /// The sequence number since the fault schedule took effect, from 0.
     pub place: u64,
-    /// When it came, from the same moment.
+    /// The arrival time, measured from the same moment.
     pub at: Duration,
-    /// How many are being answered, this one included.
+    /// The number of requests in flight, including this one.
     pub in_flight: u64,
-    /// How many came in this minute of the model's time, this one included.
+    /// The number of requests in this minute of the model's time, including this one.
     pub this_minute: u64,
-    /// How it came in.
+    /// The dialect and operation.
     pub call: &'a ModelCall,
-    /// What was sent.
+    /// The request body.
     pub body: &'a [u8],
 }
 
 impl<'a> Ask<'a> {
-    /// The first request of all, which came at once.
+    /// A first request, which arrives at time 0.
     #[must_use]
     pub const fn first(call: &'a ModelCall, body: &'a [u8]) -> Self {
         Self { number: 0, place: 0, at: Duration::ZERO, in_flight: 1, this_minute: 1, call, body }
@@ -106,29 +107,29 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A model that behaves as told, or the first setting that makes no sense.
+    /// Creates a model. Returns an error for the first invalid setting.
     pub fn new(options: ModelOptions) -> Result<Self, SettingError> {
         let schedule = Schedule::new(options.seed, options.faults)?;
         Ok(Self { seed: options.seed, pace: options.pace, schedule })
     }
 
-    /// What everything drawn by lot follows from.
+    /// The seed of all random draws.
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Whether it takes its time.
+    /// Whether answers have realistic timing.
     #[must_use]
     pub const fn pace(&self) -> Pace {
         self.pace
     }
 
-    /// What happens to a request.
+    /// Computes everything that happens to a request.
     #[must_use]
     pub fn script(&self, ask: &Ask<'_>) -> Script {
-        // Text follows from the question alone, so that a retry gets the same words, and so does whoever asks in
-        // another dialect; names from the number too, so that no two answers share one.
+        // The text depends on the content of the request alone, so that a retry or another dialect gets the same text.
+        // The id also depends on the number, so that no two answers share one.
         let names = Dice::new(self.seed).with_bytes(ask.body).with_number(ask.number);
         let request_id = format!("req_{:016x}", names.bits());
         let (profile, request, referenced) = match understand(ask) {
@@ -150,6 +151,8 @@ impl Engine {
             }
             None => fault::played(&turn, &speech),
         };
+        // A fault does not change the service options: the request is billed as it asked to be served.
+        script.steps.iter_mut().for_each(|step| step.charge.extras.service = referenced.service);
         if self.pace == Pace::Instant {
             script.steps.iter_mut().for_each(|step| step.at = Duration::ZERO);
         }

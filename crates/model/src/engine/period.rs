@@ -1,9 +1,9 @@
-//! Periods as people write them: `250ms`, `30s`, `5m`, `2h`.
+//! Parses durations such as `250ms`, `30s`, `5m`, `2h`.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 use std::time::Duration;
 
-/// Reads a whole number with its unit.
+/// Parses an integer with its unit.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no period: write it like 250ms, 30s, 5m or 2h");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -18,12 +18,12 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// For a field that must be there.
+/// For a required field.
 pub(super) fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// For a field that may be left out.
+/// For an optional field.
 pub(super) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     required(deserializer).map(Some)
 }

@@ -1,26 +1,37 @@
-//! The models there are.
+//! The simulated models.
 
+use seawall_core::money::{Money, Price, PriceTable, Rate, ServiceLevel, Surcharge};
 use seawall_wire::chat::Usage;
 use std::time::Duration;
 
-/// How fast a model is and what it costs.
+/// Speed and prices of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What it is called.
+    /// The model's name.
     pub name: &'static str,
-    /// What vendors call it.
+    /// Vendors' names that are accepted for it.
     pub aliases: &'static [&'static str],
-    /// From the request to the first content. The stream's first event comes after half of it.
+    /// Time from the request to the first content. The first event of a stream comes after half of it.
     pub first_token: Duration,
-    /// Between two tokens.
+    /// Time between two tokens.
     pub per_token: Duration,
-    /// Nano-dollars for a token of input.
+    /// Nano-dollars per input token.
     pub input_price: u64,
-    /// Nano-dollars for a token of output.
+    /// Nano-dollars per output token.
     pub output_price: u64,
 }
 
-/// Nano-dollars for a use of a server tool: ten dollars for a thousand.
+/// The prices of service options, in percent of the base price.
+const SURCHARGES: [(Surcharge, u32); 6] = [
+    (Surcharge::Priority, 200),
+    (Surcharge::Fast, 200),
+    (Surcharge::Optimized, 200),
+    (Surcharge::Us, 110),
+    (Surcharge::Flex, 50),
+    (Surcharge::Batch, 50),
+];
+
+/// Nano-dollars per use of a server tool: ten dollars per thousand.
 const TOOL_USE_PRICE: u64 = 10_000_000;
 
 const PROFILES: [Profile; 3] = [
@@ -34,7 +45,13 @@ const PROFILES: [Profile; 3] = [
     },
     Profile {
         name: "haiku",
-        aliases: &["claude-3-haiku-20240307", "anthropic.claude-3-haiku-20240307-v1:0", "gpt-4o-mini"],
+        aliases: &[
+            "claude-3-haiku-20240307",
+            "anthropic.claude-3-haiku-20240307-v1:0",
+            "gpt-4o-mini",
+            "amazon.titan-text-express-v1",
+            "meta.llama3-8b-instruct-v1:0",
+        ],
         first_token: Duration::from_millis(250),
         per_token: Duration::from_nanos(1_000_000_000 / 120),
         input_price: 250,
@@ -51,27 +68,39 @@ const PROFILES: [Profile; 3] = [
 ];
 
 impl Profile {
-    /// The model of this name, ours or a vendor's.
+    /// Looks up a model by its own name or a vendor's name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name || profile.aliases.contains(&name))
     }
 
-    /// Every model.
+    /// All models.
     #[must_use]
     pub fn all() -> &'static [Self] {
         &PROFILES
     }
 
-    /// What this usage costs, in nano-dollars.
+    /// The cost of this usage in nano-dollars, including surcharges for the service options.
     #[must_use]
-    pub const fn price_of(&self, usage: Usage) -> u64 {
+    pub fn price_of(&self, usage: Usage) -> u64 {
+        if usage.extras.service != ServiceLevel::default() {
+            let rated = |table: PriceTable, (surcharge, percent): (Surcharge, u32)| {
+                table.with_rate(surcharge, Rate { input: percent * 10, output: percent * 10 })
+            };
+            return SURCHARGES.into_iter().fold(self.base_prices(), rated).of(&usage).as_nanos();
+        }
         let input = usage.total_input().saturating_mul(self.input_price);
         let fees = usage.extras.tool_uses.saturating_mul(TOOL_USE_PRICE);
         input.saturating_add(usage.output.saturating_mul(self.output_price)).saturating_add(fees)
     }
 
-    /// When the token of this number, from 0, is there.
+    fn base_prices(&self) -> PriceTable {
+        let per_million = |nanos: u64| Money::from_nanos(nanos.saturating_mul(1_000_000));
+        let price = Price::per_million(per_million(self.input_price), per_million(self.output_price));
+        PriceTable::from(price).with_tool_use(Some(Money::from_nanos(TOOL_USE_PRICE)))
+    }
+
+    /// The time at which the token of this index, from 0, is available.
     pub(super) fn token_at(&self, number: u64) -> Duration {
         self.first_token
             .saturating_add(self.per_token.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)))

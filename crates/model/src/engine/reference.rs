@@ -1,27 +1,30 @@
-//! Input that a request only names, and what it is billed as.
+//! Input that a request only references, its service options, and how both are billed.
 
 use seawall_core::media::ImageTokens;
+use seawall_core::money::ServiceLevel;
 use seawall_wire::{RequestLimits, may_have_features, read_features};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What a document by reference is billed as: some hundred pages.
+/// Tokens billed for a referenced document: some hundred pages.
 const DOCUMENT: u64 = 150_000;
-/// What a page of a document in the request is billed as.
+/// Tokens billed per page of an inline document.
 const PAGE: u64 = 2_500;
-/// Of the uses that a server tool is allowed, a model makes no more than these.
+/// Maximum number of server-tool uses that a model makes, if more are allowed.
 const USUAL_USES: u64 = 2;
 
-/// What a request is billed for beside its text.
+/// What a request is billed for besides its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Referenced {
     /// Tokens of one pass over the input.
     pub(super) tokens: u64,
-    /// Uses of server tools. Each bills the input once more.
+    /// Uses of server tools. Each one bills the input once more.
     pub(super) tool_uses: u64,
+    /// The requested service options, which are always granted.
+    pub(super) service: ServiceLevel,
 }
 
-/// The request without what only names its content, and what that is billed as.
+/// Removes the parts that only reference their content, and returns how those are billed.
 pub(super) fn resolve(body: &[u8]) -> (Cow<'_, [u8]>, Referenced) {
     if !may_have_features(body) {
         return (Cow::Borrowed(body), Referenced::default());
@@ -29,14 +32,14 @@ pub(super) fn resolve(body: &[u8]) -> (Cow<'_, [u8]>, Referenced) {
     let Ok(features) = read_features(body, &RequestLimits::default()) else {
         return (Cow::Borrowed(body), Referenced::default());
     };
-    let input = features.untracked;
+    let (input, service) = (features.untracked, features.pricing.service);
     let images: u64 = input.images.iter().map(|size| ImageTokens::ANTHROPIC.of(*size).min(1_568)).sum();
     let tokens = images
         .saturating_add(input.named_images.saturating_mul(1_568))
         .saturating_add(input.named_documents.saturating_mul(DOCUMENT))
         .saturating_add(input.pages.saturating_mul(PAGE));
     let tool_uses = input.tool_uses.unwrap_or(0).min(USUAL_USES);
-    (Cow::Owned(stripped(body)), Referenced { tokens, tool_uses })
+    (Cow::Owned(stripped(body)), Referenced { tokens, tool_uses, service })
 }
 
 fn stripped(body: &[u8]) -> Vec<u8> {
@@ -65,7 +68,7 @@ fn stripped(body: &[u8]) -> Vec<u8> {
     request.to_string().into_bytes()
 }
 
-/// Whether the model reads a part as any other: its content is in the request.
+/// Whether the content of a part is in the request, so that the model reads it like any other part.
 fn is_read(part: &Value) -> bool {
     match part["type"].as_str() {
         Some("image") => part["source"].get("data").is_some(),
@@ -94,7 +97,7 @@ mod tests {
         let body = json!({"model": "m", "tools": tools, "messages": [{"role": "user", "content": [part]}]})
             .to_string();
         let (rest, referenced) = resolve(body.as_bytes());
-        assert_eq!(referenced, Referenced { tokens: DOCUMENT, tool_uses: 1 });
+        assert_eq!(referenced, Referenced { tokens: DOCUMENT, tool_uses: 1, ..Referenced::default() });
         let rest: Value = serde_json::from_slice(&rest).unwrap();
         assert_eq!(rest["messages"][0]["content"], json!([{"type": "text", "text": "(document)"}]));
         assert_eq!(rest.get("tools"), None);

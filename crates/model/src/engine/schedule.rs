@@ -1,4 +1,4 @@
-//! Which fault, if any, a request meets.
+//! The fault schedule: selects the fault for a request, if any.
 
 use super::Ask;
 use super::chance::Dice;
@@ -13,13 +13,13 @@ fn contains(body: &[u8], text: &[u8]) -> bool {
     text.is_empty() || body.windows(text.len()).any(|window| window == text)
 }
 
-/// Rules that make sense, in their order.
+/// Validated rules, in order of precedence.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     rules: Vec<Rule>,
 }
 
-/// A rule that makes sense.
+/// A validated rule.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) name: Box<str>,
@@ -35,7 +35,7 @@ pub(super) struct Rule {
 #[derive(Clone, Copy, Debug)]
 enum Share {
     Every(NonZeroU32),
-    /// From so many millionths to so many.
+    /// A random share that changes from the first to the second value, in millionths.
     ByLot(u32, u32),
 }
 
@@ -94,7 +94,7 @@ impl Rule {
         })
     }
 
-    /// What this request draws.
+    /// The random draws of this request.
     pub(super) const fn dice_for(&self, ask: &Ask<'_>) -> Dice {
         self.dice.with_number(ask.place)
     }
@@ -127,7 +127,7 @@ impl Rule {
         }
     }
 
-    /// The share at a moment of the rule's time, on a straight line from its beginning to its end.
+    /// The share at a point in time, interpolated linearly over the rule's active period.
     fn between(&self, from: u32, to: u32, at: Duration) -> u64 {
         let whole = self.during.end.saturating_sub(self.during.start).as_nanos().max(1);
         let gone = at.saturating_sub(self.during.start).as_nanos().min(whole);
@@ -141,7 +141,9 @@ fn check(fault: &Fault) -> Result<(), SettingError> {
         Fault::Status { status, .. } if !(400..=599).contains(status) => {
             Err(SettingError::new("faults.status", format!("{status} is not between 400 and 599")))
         }
-        Fault::Endless { every } | Fault::Drip { every } if every.is_zero() => {
+        Fault::Endless { every } | Fault::Drip { every } | Fault::Thinking { every: Some(every), .. }
+            if every.is_zero() =>
+        {
             Err(SettingError::new("faults.every", "must be longer than 0s"))
         }
         Fault::Latency { median, p99 } if median.is_zero() || p99 < median => {

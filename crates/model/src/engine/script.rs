@@ -1,4 +1,4 @@
-//! What is sent, when, and how it ends.
+//! A script: what is sent, when, and how it ends.
 
 use super::profile::Profile;
 use bytes::Bytes;
@@ -9,18 +9,18 @@ use std::time::Duration;
 /// Everything that happens to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Who is asked; nobody when the request was not understood.
+    /// The model that is called; `None` if the request was malformed.
     pub profile: Option<&'static Profile>,
     /// What is sent: a head first, if anything.
     pub steps: Vec<Step>,
-    /// What happens behind the last step.
+    /// What happens after the last step.
     pub ending: Ending,
-    /// The name of the rule by which it goes wrong, where one applies.
+    /// The name of the fault rule that applied, if any.
     pub fault: Option<Box<str>>,
 }
 
 impl Script {
-    /// The status of the answer, where one is sent.
+    /// The HTTP status of the response, if one is sent.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self.steps.first() {
@@ -30,14 +30,14 @@ impl Script {
     }
 }
 
-/// One thing that is sent.
+/// One action of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When, from the request's arrival. Never earlier than the step before.
+    /// When it happens, measured from the request's arrival. Never earlier than the previous step.
     pub at: Duration,
-    /// What.
+    /// What is sent.
     pub act: Act,
-    /// What the model charges for once this is delivered.
+    /// The usage that the model charges once this is delivered.
     pub charge: Usage,
 }
 
@@ -46,7 +46,7 @@ pub struct Step {
 pub enum Act {
     /// The head of the response.
     Head(Head),
-    /// A part of its body: all of it, or one piece of a stream.
+    /// A part of the body: all of it, or one chunk of a stream.
     Body(Bytes),
 }
 
@@ -55,17 +55,17 @@ pub enum Act {
 pub struct Head {
     /// The HTTP status.
     pub status: u16,
-    /// What the body is.
+    /// The content type of the body.
     pub content_type: &'static str,
-    /// How long the body is, where that is known. A cut body is shorter than its head says.
+    /// The declared length of the body, if known. A body that is cut is shorter than declared.
     pub length: Option<usize>,
-    /// When to try again.
+    /// The `retry-after` delay.
     pub retry_after: Option<Duration>,
-    /// Whose words it is in.
+    /// The dialect of the response.
     pub dialect: Dialect,
-    /// What the request is called.
+    /// The request id.
     pub request_id: String,
-    /// Headers of this dialect alone.
+    /// Additional headers of this dialect.
     pub more: Vec<(&'static str, String)>,
 }
 
@@ -75,7 +75,7 @@ impl Head {
         Self { status, content_type, length: None, retry_after: None, dialect, request_id, more: Vec::new() }
     }
 
-    /// All headers but the length, in lower case.
+    /// All headers except the content length, in lower case.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let advice = RetryAdvice { wait: self.retry_after, should_retry: None };
         let own = [
@@ -86,19 +86,19 @@ impl Head {
     }
 }
 
-/// What happens behind the last step.
+/// What happens after the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The response is complete.
     Complete,
-    /// The body ends in good order but the answer in it is not complete.
+    /// The body ends cleanly but the answer in it is incomplete.
     Early,
     /// The connection is closed.
     Close,
     /// The connection is reset.
     Reset,
-    /// Nothing, for ever.
+    /// Nothing more happens; the connection stays open.
     Hang,
-    /// The last step again and again, this long apart.
+    /// The last step is repeated at this interval.
     Repeat(Duration),
 }

@@ -1,6 +1,7 @@
-//! An answer, in the words of whoever asked.
+//! Writes an answer in the dialect of the request.
 
 use super::call::ModelCall;
+use super::own_shape::{OwnShape, OwnWriter};
 use super::script::Head;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
@@ -13,8 +14,7 @@ use std::time::Duration;
 
 const JSON: &str = "application/json";
 const SSE: &str = "text/event-stream";
-/// Answers of OpenAI's dialect say when they were made. Here that is always the same moment, so that equal seeds give
-/// equal bytes.
+/// Answers of OpenAI's dialect contain a creation time. It is constant here, so that equal seeds give equal bytes.
 const CREATED: u64 = 1_700_000_000;
 
 /// Writes one stream.
@@ -23,6 +23,7 @@ pub(super) enum Speaker {
     Completions(openai::ChatWriter),
     Converse(bedrock::ChatWriter),
     Invoke(anthropic::ChatWriter, Box<SseToInvoke>),
+    Own(OwnWriter),
 }
 
 impl Speaker {
@@ -30,18 +31,25 @@ impl Speaker {
         match call {
             ModelCall::Messages => Self::Messages(anthropic::ChatWriter::new()),
             ModelCall::Completions => Self::Completions(openai::ChatWriter::new(CREATED, include_usage)),
-            ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::InvokeStream, .. }) => {
-                Self::Invoke(anthropic::ChatWriter::new(), Box::new(SseToInvoke::new(SseLimits::default())))
+            ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::InvokeStream, model }) => {
+                match OwnShape::of_model(model) {
+                    Some(shape) => Self::Own(OwnWriter::new(shape)),
+                    None => Self::Invoke(
+                        anthropic::ChatWriter::new(),
+                        Box::new(SseToInvoke::new(SseLimits::default())),
+                    ),
+                }
             }
             ModelCall::Bedrock(_) => Self::Converse(bedrock::ChatWriter::new()),
         }
     }
 
-    /// Appends what tells an event that happens `at` this long after the request.
+    /// Appends the bytes for an event; `at` is the time since the request arrived.
     pub(super) fn write(&mut self, out: &mut BytesMut, event: &ChatEvent, at: Duration) {
         match self {
             Self::Messages(writer) => writer.write(out, event),
             Self::Completions(writer) => writer.write(out, event),
+            Self::Own(writer) => writer.write(out, event, at),
             Self::Converse(writer) => {
                 writer.set_latency(at);
                 writer.write(out, event);
@@ -49,7 +57,7 @@ impl Speaker {
             Self::Invoke(writer, frames) => {
                 let mut events = BytesMut::new();
                 writer.write(&mut events, event);
-                // What was just written can be read.
+                // The events were just written, so they can be parsed.
                 let _ = frames.feed(&events, at, out);
             }
         }
@@ -69,7 +77,7 @@ impl Speaker {
     }
 }
 
-/// A whole answer that took this long.
+/// Writes a whole answer that took this long.
 pub(super) fn whole(
     call: &ModelCall,
     answer: &ChatAnswer,
@@ -81,8 +89,11 @@ pub(super) fn whole(
     match call {
         ModelCall::Messages => anthropic::write_chat_answer(&mut out, answer),
         ModelCall::Completions => openai::write_chat_answer(&mut out, answer, CREATED),
-        ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::Invoke, .. }) => {
-            anthropic::write_chat_answer(&mut out, answer);
+        ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::Invoke, model }) => {
+            match OwnShape::of_model(model) {
+                Some(shape) => out = BytesMut::from(&shape.whole(answer)[..]),
+                None => anthropic::write_chat_answer(&mut out, answer),
+            }
             head.more.extend(bedrock::usage_headers(answer.usage, took));
         }
         ModelCall::Bedrock(_) => out = BytesMut::from(&bedrock::write_chat_answer(answer, took)[..]),
@@ -90,12 +101,12 @@ pub(super) fn whole(
     (head, out.freeze())
 }
 
-/// A number of tokens, to whom asked for one.
+/// Writes the response of a token-counting request.
 pub(super) fn count(call: &ModelCall, input: u64, request_id: &str) -> (Head, Bytes) {
     (Head::new(200, JSON, call.dialect(), request_id), bedrock::write_count(input))
 }
 
-/// A refusal.
+/// Writes a refusal.
 pub(super) fn refusal(call: &ModelCall, refusal: Refusal, message: &str, request_id: &str) -> (Head, Bytes) {
     let status = match call {
         ModelCall::Messages => anthropic::status_of(refusal),
@@ -114,7 +125,7 @@ pub(super) fn refusal(call: &ModelCall, refusal: Refusal, message: &str, request
     named(call, status, name, code, message, request_id)
 }
 
-/// An error with a status, as a vendor would name it unless a name is given.
+/// Writes an error with this status; by default with the vendor's usual name for it.
 pub(super) fn error(call: &ModelCall, status: u16, name: Option<&str>, request_id: &str) -> (Head, Bytes) {
     let (usual, message) = match call {
         ModelCall::Messages => anthropic_error(status),
@@ -198,12 +209,12 @@ const fn bedrock_error(status: u16) -> (&'static str, &'static str) {
     }
 }
 
-/// What a stream says that fails in its middle.
+/// The event of a stream that fails in the middle.
 pub(super) fn failure() -> ChatEvent {
     let failure = Failure::of(FailureKind::Overloaded);
     ChatEvent::Failed { failure, message: "the simulated model is overloaded".to_owned() }
 }
 
-/// Nothing used.
+/// Zero usage.
 pub(super) const FREE: Usage =
     Usage { input: 0, cache_read: 0, cache_write: 0, output: 0, extras: UsageExtras::NONE };

@@ -1,17 +1,17 @@
-//! Words for an answer.
+//! Generates the text of an answer.
 //!
-//! Talks about a catalogue of made-up manga, in Japanese to who writes Japanese and in English to everybody
-//! else, and says first that it is a simulator, so that no text of it is taken for advice.
+//! The text is about a catalogue of fictional manga, in Japanese if the question is in Japanese and in English
+//! otherwise. It begins by saying that it comes from a simulator, so that no text is mistaken for advice.
 
 use super::catalogue::{MANGA, Manga};
 use super::chance::Dice;
 use super::tokens::count_tokens;
 
-/// Beyond this many tokens no further sentence begins; the lot decides how far below.
+/// The number of tokens after which no further sentence begins is drawn at random between these two.
 const LONGEST: u64 = 220;
 const SHORTEST: u64 = 60;
 
-/// An answer to `question`.
+/// Generates an answer to `question`.
 pub(super) fn reply(question: &str, dice: &mut Dice) -> String {
     let language = if question.chars().any(is_japanese) { Language::Japanese } else { Language::English };
     let enough = SHORTEST + dice.roll().below(LONGEST - SHORTEST);
@@ -32,7 +32,7 @@ fn pick(bound: usize, dice: &mut Dice) -> usize {
     usize::try_from(dice.roll().below(bound as u64)).unwrap_or(0)
 }
 
-/// Whether a character is kana, a Chinese character or Japanese punctuation.
+/// Whether a character is kana, a CJK ideograph or Japanese punctuation.
 fn is_japanese(character: char) -> bool {
     matches!(character, '\u{3000}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{FF00}'..='\u{FFEF}')
 }

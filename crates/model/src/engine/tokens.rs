@@ -1,10 +1,10 @@
-//! What a token is here.
+//! The tokenizer of the simulated models.
 //!
-//! One token is one character outside of ASCII, or up to four ASCII characters in a row. It is simple enough to
-//! count by hand, close to what vendors count in English, and like them charges Japanese more per character. No
-//! vendor counts in exactly this way.
+//! A token is one non-ASCII character, or up to four consecutive ASCII characters. This is simple enough to count by
+//! hand, close to what vendors count for English, and, as with vendors, Japanese costs more per character. No vendor
+//! counts in exactly this way.
 
-/// The tokens of a text, one after the other.
+/// Splits a text into tokens.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -20,7 +20,7 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How many tokens a text has.
+/// The number of tokens of a text.
 ///
 /// ```
 /// use seawall_model::engine::count_tokens;

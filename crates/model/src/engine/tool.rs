@@ -1,16 +1,16 @@
-//! Calls that a model wants made.
+//! Tool calls of a simulated model.
 //!
-//! A simulated model calls a tool when it is told to, and then only once: a conversation that ends with a result is
-//! answered in words. What the tool is given fills in what its schema requires.
+//! A simulated model calls a tool only if the request forces it, and only once: a conversation that ends with a tool
+//! result is answered with text. The input is generated from the required fields of the tool's schema.
 
 use super::compose::last_question;
 use seawall_wire::chat::{ChatRequest, JsonText, Part, ToolCall, ToolChoice, ToolDefinition};
 use serde_json::{Map, Value, json};
 
-/// Longer questions are cut when they become arguments.
+/// Questions are truncated to this length when they become arguments.
 const LONGEST_TEXT: usize = 40;
 
-/// The call that this request leads to, if any.
+/// The tool call that this request leads to, if any.
 pub(super) fn wanted(request: &ChatRequest) -> Option<ToolCall> {
     let has_result = |part: &Part| matches!(part, Part::ToolResult { .. });
     if request.turns.last().is_some_and(|turn| turn.parts.iter().any(has_result)) {

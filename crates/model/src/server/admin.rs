@@ -1,11 +1,11 @@
-//! For who runs the model.
+//! The admin endpoints.
 
 use crate::shared::{Meter, SharedModel};
 use seawall_core::handle::Timer;
 use seawall_core::setting::SettingError;
 use serde_json::{Value, json};
 
-/// What was delivered so far.
+/// The bill so far.
 pub(super) fn bill(meter: &Meter) -> Value {
     let bill = meter.bill();
     let total = bill.nano_dollars();
@@ -14,18 +14,18 @@ pub(super) fn bill(meter: &Meter) -> Value {
     body
 }
 
-/// The latest requests.
+/// The call log.
 pub(super) fn calls(meter: &Meter) -> Value {
     json!({ "calls": meter.calls() })
 }
 
-/// Forgets bill and calls.
+/// Clears the bill and the call log.
 pub(super) fn reset(meter: &Meter) -> Value {
     meter.reset();
     json!({ "reset": true })
 }
 
-/// Puts another schedule in force, or says why not; then the one before stays.
+/// Replaces the fault schedule. On an error the previous one stays in effect.
 pub(super) fn set_faults<T: Timer>(model: &SharedModel<T>, text: &[u8]) -> Result<Value, SettingError> {
     Ok(json!({ "faults": model.set_faults(text)? }))
 }

@@ -1,4 +1,4 @@
-//! A response body that plays the rest of a script, or is there at once.
+//! A response body that plays the rest of a script, or is available at once.
 
 use super::service::Broken;
 use crate::engine::{Act, Ending};
@@ -11,17 +11,17 @@ use std::task::{Context, Poll, ready};
 
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
 pub(super) enum ScriptBody<T> {
-    /// Comes when it is due, and is billed then.
+    /// Delivered when due, and billed then.
     Played {
         play: Play<T>,
-        /// Whether what was said before a break has had its turn to be sent.
+        /// Whether hyper has had a chance to flush the chunks before the connection breaks.
         is_flushed: bool,
     },
-    /// Costs nothing; nothing once it was sent.
+    /// A free response in one chunk; `None` once it was sent.
     AtOnce(Option<Bytes>),
 }
 
-/// Nothing in it is pinned: what a play waits for has a box of its own.
+/// Nothing is structurally pinned: the timer of a play is boxed.
 impl<T> Unpin for ScriptBody<T> {}
 
 impl<T> ScriptBody<T> {
@@ -53,7 +53,7 @@ impl<T: Timer> Body for ScriptBody<T> {
             return Poll::Ready(None);
         }
         if !std::mem::replace(is_flushed, true) {
-            // An error throws away what is still buffered; a turn of waiting sends it first.
+            // hyper discards buffered data on an error; returning `Pending` once lets it flush first.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }

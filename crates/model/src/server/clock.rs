@@ -1,4 +1,4 @@
-//! The one place of this crate that reads the clock and waits.
+//! The only module of this crate that reads the clock and sleeps.
 #![expect(
     clippy::disallowed_methods,
     reason = "a server at a real socket lives in real time; scripts are made of offsets"
@@ -10,14 +10,14 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Real time, counted from when it was made; clones count alike.
+/// Real time since construction; clones share the same origin.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerTimer {
     origin: Instant,
 }
 
 impl ServerTimer {
-    /// A clock that starts now.
+    /// Creates a clock that starts now.
     #[must_use]
     pub fn new() -> Self {
         Self { origin: Instant::now() }
@@ -30,7 +30,7 @@ impl Default for ServerTimer {
     }
 }
 
-/// Moments beyond this are never reached: thirty years on.
+/// Cap on timers, thirty years: a later moment is never reached anyway.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Timer for ServerTimer {

@@ -1,4 +1,4 @@
-//! The connection under a request, for the faults that happen to connections.
+//! The TCP connection under a request, for connection-level faults.
 
 use socket2::{SockRef, Socket};
 use std::io;
@@ -11,14 +11,14 @@ pub(super) struct Line(Socket);
 
 impl Line {
     pub(super) fn of(stream: &TcpStream) -> io::Result<Self> {
-        // An event is small and must leave when it is due.
+        // Events are small and must be sent when they are due, so Nagle's algorithm is off.
         stream.set_nodelay(true)?;
         SockRef::from(stream).try_clone().map(Self)
     }
 
-    /// Makes the connection end with a reset, once it is closed.
+    /// Makes the connection end with a TCP reset when it is closed.
     pub(super) fn reset_when_closed(&self) {
-        // Where it fails the connection is gone already.
+        // If this fails, the connection is already gone.
         let _ = self.0.set_linger(Some(Duration::ZERO));
     }
 }

@@ -1,19 +1,22 @@
-//! Plays an engine's scripts over real sockets.
+//! Serves a simulated model over real sockets.
 //!
-//! Serves three dialects over HTTP/1.1 and HTTP/2 without TLS on one port: `POST /v1/messages` and its `count_tokens`,
-//! `POST /v1/chat/completions`, `POST /model/{id}/` with `invoke`, `invoke-with-response-stream`, `converse`,
-//! `converse-stream` and `count-tokens`, and `GET /v1/models`. Any key is accepted, in any of the ways in which clients send
-//! one. When a caller goes away its script is dropped with the connection, and nothing more is billed.
+//! It serves three dialects over HTTP/1.1 and HTTP/2 without TLS on one port: `POST /v1/messages` and its
+//! `count_tokens`, `POST /v1/chat/completions`, `POST /model/{id}/` with `invoke`, `invoke-with-response-stream`,
+//! `converse`, `converse-stream` and `count-tokens`, and `GET /v1/models`. Any key is accepted, in any of the forms in
+//! which clients send one. When a caller disconnects, its script is dropped with the connection, and nothing more is
+//! billed.
 //!
-//! For who runs it: `GET /livez`, `GET /admin/bill` (what was delivered so far), `GET /admin/calls` (the latest requests and
-//! what became of them), `POST /admin/faults` (another schedule from now on, timed from now) and `POST /admin/reset`
-//! (forgets bill and calls).
+//! Admin endpoints: `GET /livez`, `GET /admin/bill` (what was delivered so far), `GET /admin/calls` (the latest
+//! requests and their outcomes), `POST /admin/faults` (replaces the fault schedule, timed from now) and
+//! `POST /admin/reset` (clears bill and call log). Paths under `/admin` are refused to cross-site web pages (module
+//! `guard`).
 //!
-//! It keeps nothing on disk and limits nobody.
+//! It writes nothing to disk and has no limits of its own.
 
 mod admin;
 mod body;
 mod clock;
+mod guard;
 mod line;
 mod service;
 #[cfg(test)]
@@ -39,10 +42,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// How long to leave a listener alone that cannot take a connection, such as for want of file handles.
+/// The pause after a failed `accept`, for example when file descriptors are exhausted.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
-/// A simulated model at an address.
+/// A simulated model that listens on an address.
 #[derive(Debug)]
 pub struct ModelServer<T = ServerTimer> {
     listener: TcpListener,
@@ -50,7 +53,7 @@ pub struct ModelServer<T = ServerTimer> {
 }
 
 impl ModelServer {
-    /// A model of its own, in real time. Takes the address; port 0 takes a free port. Callers are served once it
+    /// Creates a model in real time and binds the address; port 0 selects a free port. Requests are served once it
     /// [runs](Self::run).
     pub async fn bind(engine: Engine, address: SocketAddr) -> io::Result<Self> {
         Self::bind_shared(SharedModel::new(engine, ServerTimer::new()), address).await
@@ -58,23 +61,23 @@ impl ModelServer {
 }
 
 impl<T: Timer> ModelServer<T> {
-    /// The same for a model that others ask, too.
+    /// Binds the address for a model that is also used by others.
     pub async fn bind_shared(model: SharedModel<T>, address: SocketAddr) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address).await?, model })
     }
 
-    /// The address that was taken.
+    /// The bound address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// A way to read the bill while the server runs.
+    /// A handle to read the bill while the server runs.
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.model.meter().clone()
     }
 
-    /// Serves until `stop` is there, then gives running answers `grace` to end, and drops the rest.
+    /// Serves until `stop` resolves, then gives requests in flight `grace` to finish, and drops the rest.
     pub async fn run(self, stop: impl Future<Output = ()>, grace: Duration) {
         let mut stop = pin!(stop);
         let refused = Arc::new(AtomicU64::new(0));
@@ -105,15 +108,15 @@ impl<T: Timer> ModelServer<T> {
         watcher: &GracefulShutdown,
         connections: &mut JoinSet<()>,
     ) {
-        // Whoever is already gone need not be served.
-        let Ok(line) = Line::of(&stream) else { return };
+        // The caller has already disconnected.
+        let (Ok(line), Ok(here)) = (Line::of(&stream), stream.local_addr()) else { return };
         let service =
-            Service { model: self.model.clone(), refused: Arc::clone(refused), line: Arc::new(line) };
+            Service { model: self.model.clone(), refused: Arc::clone(refused), line: Arc::new(line), here };
         let builder = auto::Builder::new(TokioExecutor::new());
         let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let watched = watcher.watch(connection);
         connections.spawn(async move {
-            // How a connection ends is the caller's doing or a fault that was asked for.
+            // A connection ends because of the caller or an injected fault; either way there is nothing to report.
             let _ = watched.await;
         });
     }

@@ -1,8 +1,8 @@
-//! From a request to the head of its response.
+//! Handles a request up to the head of its response.
 
-use super::admin;
 use super::body::ScriptBody;
 use super::line::Line;
+use super::{admin, guard};
 use crate::engine::{Ending, Head, ModelCall, Profile, count_tokens};
 use crate::shared::SharedModel;
 use bytes::{Bytes, BytesMut};
@@ -13,24 +13,27 @@ use hyper::{Method, Request, Response, StatusCode};
 use seawall_core::handle::Timer;
 use seawall_wire::{Dialect, Refusal, RequestLimits, anthropic, bedrock, openai};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NO_KEY: &str = "a key is needed in x-api-key or authorization; any will do";
 
-/// A connection that ends here on purpose.
+/// The connection is broken on purpose.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the simulated model broke the connection")]
 pub(super) struct Broken;
 
-/// Answers the requests of one connection.
+/// Handles the requests of one connection.
 #[derive(Clone)]
 pub(super) struct Service<T> {
     pub(super) model: SharedModel<T>,
-    /// How many were refused before anybody was asked.
+    /// Number of requests refused before they reached the model.
     pub(super) refused: Arc<AtomicU64>,
     pub(super) line: Arc<Line>,
+    /// The address that was connected to.
+    pub(super) here: SocketAddr,
 }
 
 impl<T: Timer> hyper::service::Service<Request<Incoming>> for Service<T> {
@@ -55,6 +58,11 @@ impl<T: Timer> Service<T> {
                 Err((refusal, message)) => Ok(self.refused(dialect, refusal, &message)),
             };
         }
+        if path.starts_with("/admin/")
+            && let Some(words) = guard::refusal(&request, self.here)
+        {
+            return Ok(self.refused(Dialect::Anthropic, Refusal::Forbidden, words));
+        }
         match (request.method(), path) {
             (&Method::POST, "/v1/messages/count_tokens") => self.count(request).await,
             (&Method::GET, "/v1/models") => Ok(models(request.headers())),
@@ -69,9 +77,11 @@ impl<T: Timer> Service<T> {
                 }),
                 Err(refusal) => Ok(refusal),
             },
-            (method, path) => {
-                Ok(self.refused(dialect_of(path), Refusal::NotFound, &format!("there is no {method} {path}")))
-            }
+            (method, path) => Ok(self.refused(
+                dialect_of(path),
+                Refusal::UnknownPath,
+                &format!("there is no {method} {path}"),
+            )),
         }
     }
 
@@ -100,7 +110,7 @@ impl<T: Timer> Service<T> {
         }
     }
 
-    /// How many tokens a request of Anthropic Messages has.
+    /// The token-counting endpoint of Anthropic Messages.
     async fn count(self, request: Request<Incoming>) -> Result<Response<ScriptBody<T>>, Broken> {
         if !has_key(request.headers()) {
             return Ok(self.refused(Dialect::Anthropic, Refusal::Unauthenticated, NO_KEY));
@@ -128,7 +138,7 @@ impl<T: Timer> Service<T> {
         })
     }
 
-    /// The whole body, or the refusal of one that is too large.
+    /// Reads the whole body, or returns the refusal of one that is too large.
     async fn body_of(
         &self,
         request: Request<Incoming>,
@@ -145,7 +155,7 @@ impl<T: Timer> Service<T> {
     }
 
     fn refused(&self, dialect: Dialect, refusal: Refusal, message: &str) -> Response<ScriptBody<T>> {
-        // Nobody was asked, so there is nothing that a name could follow from but its number.
+        // The request did not reach the model, so the id can only be derived from a counter.
         let number = self.refused.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("req_refused_{number}");
         let mut body = BytesMut::new();
@@ -183,7 +193,7 @@ fn dialect_of(path: &str) -> Dialect {
     }
 }
 
-/// Clients send a key as it is, after a word, or as a signature that was made with it.
+/// Clients send a key in plain form, as a bearer token, or as a signature made with it.
 fn has_key(headers: &HeaderMap) -> bool {
     let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
     let signed = authorization.strip_prefix(b"AWS4-HMAC-SHA256 ");
@@ -192,7 +202,7 @@ fn has_key(headers: &HeaderMap) -> bool {
     bearer.or(signed).or(plain).is_some_and(|key| !key.trim_ascii().is_empty())
 }
 
-/// The list of models, in the words of whoever seems to ask.
+/// The model list, in the dialect that the request headers indicate.
 fn models<T>(headers: &HeaderMap) -> Response<ScriptBody<T>> {
     let names = || Profile::all().iter().flat_map(|profile| [&[profile.name][..], profile.aliases].concat());
     let mut out = BytesMut::new();

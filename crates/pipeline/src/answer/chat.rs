@@ -1,8 +1,8 @@
-//! How our own face answers: down the rungs of the plan, until one has an answer. The last always has.
+//! The fallback cascade of the chat face: tries the rungs of the plan until one answers. The last rung always does.
 //!
-//! Models are always asked for a stream, whatever the caller wants: a model that does not begin in time is found out in time.
-//! Who wants the answer in one piece gets it when the stream has ended; until then nothing was delivered, so that a stream
-//! which breaks off is replaced by the next rung.
+//! Models are always asked for a stream, even if the caller wants none, so that a model that does not start in time is
+//! detected in time. A caller that wants a non-streamed answer receives it when the stream has ended. Nothing was
+//! delivered until then, so a stream that breaks off is replaced by the next rung.
 
 use super::try_once::{Begun, Content, read_frame};
 use super::unanswered::{Unanswered, soonest};
@@ -11,7 +11,7 @@ use crate::attempt::Attempt;
 use crate::chat::{ChatAsk, ChatFinish, ChatReply, ChatText, apology};
 use crate::chat_rules::ChatRules;
 use crate::flight::{Joined, Lead};
-use crate::guardrail::{Guardrail as _, GuardrailDecision};
+use crate::guardrail::{GuardrailDecision, check_neighbours};
 use crate::path::Path;
 use crate::plan::PlannedRequest;
 use crate::receive::request_name;
@@ -23,34 +23,37 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::handle::{Runtime, within};
 use seawall_core::money::{Money, Usage};
 use seawall_core::vocabulary::{Grade, Rung};
-use seawall_wire::chat::FinishReason;
+use seawall_wire::chat::Role;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A question of our own face.
+/// The reason reported when a model or its vendor declined to answer.
+const VENDOR_GUARDRAIL: &str = "guardrail:vendor";
+
+/// A message at the chat face.
 pub(crate) struct ChatQuestion {
     pub(crate) ask: ChatAsk,
-    /// A digest of what was said before.
+    /// A digest of the conversation so far.
     pub(crate) history: String,
 }
 
-/// An answer of our own face.
+/// An answer of the chat face.
 pub(crate) enum Said<R: Runtime> {
-    /// All of it, with the attempt that it came from, if one did.
+    /// A complete answer, with the usage of the attempt that produced it, if any.
     Whole(Box<ChatReply>, Option<Usage>),
-    /// Its beginning.
+    /// The start of a streamed answer.
     Begun(Box<Begun>, Box<Attempt<R>>, Box<Telling<R>>),
 }
 
-/// What is still to be said and done when a model's answer has ended.
+/// State to finish a model's answer with: the final event, the cache entry and the waiters of the flight.
 pub(crate) struct Telling<R: Runtime> {
-    /// All but its text, its use and its end.
+    /// The reply without its text, usage and finish reason.
     pub(crate) reply: ChatReply,
     pub(crate) ask_language: seawall_core::strategy::Language,
     text: String,
-    /// Whether there was more text than anybody is told in one piece.
+    /// Whether the text exceeded the maximum that is kept.
     is_too_long: bool,
     question: KeptQuestion,
     rules: Arc<ChatRules>,
@@ -70,7 +73,7 @@ impl<R: Runtime> Telling<R> {
         }
     }
 
-    /// The answer is whole: it is kept, shared with who waits for it, and told how it came about.
+    /// Finishes a complete answer: stores it in the cache, shares it with waiting requests and completes the reply.
     pub(crate) fn finish(
         &mut self,
         runtime: &R,
@@ -80,7 +83,7 @@ impl<R: Runtime> Telling<R> {
     ) -> &ChatReply {
         let (text, end): (Arc<str>, _) = (self.text.as_str().into(), end_of(finish));
         let key = self.question.key_for(&text).filter(|_| !self.is_too_long);
-        // What turns out to be its caller's own business is nobody else's.
+        // If the answer turned out to be private to its caller, it is not shared.
         let may_share = key.is_some() && key == self.question.key();
         if let Some(key) = key {
             self.rules.shelf.keep(key, Arc::clone(&text), end, self.grade, runtime.now().utc);
@@ -96,7 +99,16 @@ impl<R: Runtime> Telling<R> {
         &self.reply
     }
 
-    /// There will be no whole answer.
+    /// The model or its vendor declined. If nothing was sent yet, a prepared text is the answer.
+    pub(crate) fn decline(&mut self) -> (&'static str, &ChatReply) {
+        let words = ChatText::Redirect.words(self.ask_language);
+        (self.reply.rung, self.reply.target) = (Rung::Apology, None);
+        self.reply.reasons.push(VENDOR_GUARDRAIL.to_owned());
+        words.clone_into(&mut self.reply.answer);
+        (words, &self.reply)
+    }
+
+    /// Ends the flight without an answer.
     pub(crate) fn fail(&mut self) {
         if let Some(lead) = self.lead.take() {
             lead.failed();
@@ -127,10 +139,7 @@ pub(crate) async fn answer_chat<R: Runtime>(
         reasons: planned.plan.reasons.iter().map(ToString::to_string).collect(),
         retry_after: None,
     };
-    // What was said before is part of what a model is asked.
-    let texts = question.ask.history.iter().map(|turn| &turn.text).chain([&question.ask.message]);
-    let mut decisions = texts.map(|text| rules.guardrails.check_question(text));
-    if let Some(GuardrailDecision::Block { rule }) = decisions.find(|it| *it != GuardrailDecision::Pass) {
+    if let GuardrailDecision::Block { rule } = check_talk(&question.ask, rules) {
         talk.reasons.push(format!("guardrail:{rule}"));
         return talk.redirect();
     }
@@ -145,7 +154,7 @@ pub(crate) async fn answer_chat<R: Runtime>(
             Rung::StrongModel => talk.ask_models(Grade::Strong).await,
             Rung::FastModel => talk.ask_models(Grade::Fast).await,
             Rung::StaleCache => talk.look_at_shelf(false).await,
-            // Nobody has prepared any yet.
+            // Prepared answers are not implemented yet.
             Rung::Template | Rung::Faq | Rung::Apology => None,
         };
         if let Some(said) = said {
@@ -155,7 +164,23 @@ pub(crate) async fn answer_chat<R: Runtime>(
     talk.apology()
 }
 
-/// One question on its way down the rungs.
+/// Checks the message and the conversation so far, which is also sent to the model. Consecutive turns of one side are
+/// checked as one text.
+fn check_talk(ask: &ChatAsk, rules: &ChatRules) -> GuardrailDecision {
+    if rules.guardrails.0.is_empty() {
+        return GuardrailDecision::Pass;
+    }
+    let turns = ask.history.iter().map(|turn| (turn.role, turn.text.as_str()));
+    let turns: Vec<_> = turns.chain([(Role::User, ask.message.as_str())]).collect();
+    let sides = turns.chunk_by(|one, next| one.0 == next.0);
+    let mut decisions = sides.map(|side| {
+        let texts: Vec<&str> = side.iter().map(|(_, text)| *text).collect();
+        check_neighbours(&texts, &rules.guardrails)
+    });
+    decisions.find(|decision| *decision != GuardrailDecision::Pass).unwrap_or(GuardrailDecision::Pass)
+}
+
+/// The state of one message in the fallback cascade.
 struct Talk<'a, R: Runtime> {
     path: &'a Path<R>,
     planned: &'a PlannedRequest,
@@ -164,7 +189,7 @@ struct Talk<'a, R: Runtime> {
     tally: &'a Arc<Tally>,
     kept: KeptQuestion,
     key: Option<CacheKey>,
-    /// By when there must be something to read.
+    /// Deadline for the first text.
     first_text: Deadline,
     walk: Walk<'a, R>,
     /// Why no better rung answered.
@@ -196,7 +221,7 @@ impl<R: Runtime> Talk<'_, R> {
         Said::Whole(Box::new(reply), None)
     }
 
-    /// Our own words in place of an answer that must not be given.
+    /// A prepared text in place of an answer that a guardrail blocked.
     fn redirect(&self) -> Said<R> {
         let words = ChatText::Redirect.words(self.question.ask.language());
         let mut reply = self.reply(Rung::Apology, words.to_owned());
@@ -204,9 +229,9 @@ impl<R: Runtime> Talk<'_, R> {
         Self::ready(reply)
     }
 
-    /// The same for a model, or its vendor, that declined. No other model is asked: it would answer what was blocked.
+    /// The same for a model or vendor that declined. No other model is tried, because it might answer what was blocked.
     fn declined(&mut self, usage: Option<Usage>) -> Said<R> {
-        self.reasons.push("guardrail:vendor".to_owned());
+        self.reasons.push(VENDOR_GUARDRAIL.to_owned());
         let words = ChatText::Redirect.words(self.question.ask.language());
         let mut reply = self.reply(Rung::Apology, words.to_owned());
         reply.finish = ChatFinish::Refused;
@@ -221,12 +246,12 @@ impl<R: Runtime> Talk<'_, R> {
         Self::ready(reply)
     }
 
-    /// An answer that was kept: before models are asked, or in their place.
+    /// A cached answer: before models are called, or after they failed.
     async fn look_at_shelf(&mut self, before_models: bool) -> Option<Said<R>> {
         let key = self.key.as_ref()?;
         let now = self.path.runtime.now();
         let limit = self.rules.reserves.at(1, self.first_text);
-        // Looking must not take the time in which one could still apologise.
+        // The lookup must leave enough time for an apology.
         let look = self.rules.shelf.load(key, now.utc);
         let stored = within(&self.path.runtime, limit.max(Deadline::after(now.monotonic, LOOK)), look).await;
         self.tally.add_wait(self.path.runtime.monotonic() - now.monotonic);
@@ -238,18 +263,18 @@ impl<R: Runtime> Talk<'_, R> {
         };
         let rung = match self.rules.ages.decide(&stored.kept, now.utc, situation) {
             CacheAgeDecision::Fresh => Rung::FreshCache,
-            // Who may ask a model waits for its answer: refreshing behind somebody's back is a later stage's work.
+            // A request that may call a model waits for its answer: refresh in the background is not implemented yet.
             CacheAgeDecision::StaleWhileRefreshing | CacheAgeDecision::Gone => return None,
             CacheAgeDecision::StaleWithoutRefresh | CacheAgeDecision::StaleIfModelsFail => Rung::StaleCache,
         };
-        // What may not be said any more is not said again.
+        // The guardrails may have changed since the answer was stored.
         if self.rules.guardrails.check_answer(&stored.text) != GuardrailDecision::Pass {
             return None;
         }
         Some(Self::ready(self.reply(rung, stored.text.into())))
     }
 
-    /// An answer of a model of this grade.
+    /// Calls models of this grade.
     async fn ask_models(&mut self, grade: Grade) -> Option<Said<R>> {
         let targets: Vec<_> =
             self.planned.route.targets.iter().filter(|target| target.grade == grade).cloned().collect();
@@ -274,7 +299,7 @@ impl<R: Runtime> Talk<'_, R> {
         };
         match self.walk.ask(&targets, by, Duration::MAX).await {
             Ok((attempt, Content::Begun(begun))) => self.begun(attempt, *begun, grade, lead).await,
-            // Models are asked for streams.
+            // Unreachable: models are always asked for streams.
             Ok((_, Content::Whole(_))) => None,
             Err(unanswered) => {
                 if let Some(lead) = lead {
@@ -327,8 +352,8 @@ impl<R: Runtime> Talk<'_, R> {
         };
         telling.add(&begun.stream.take_text());
         if self.question.ask.stream {
-            // Nothing was said yet, so that our own words can take its place.
-            if is_declined(&begun) && telling.text.is_empty() {
+            // Nothing was sent yet, so a prepared text can replace the answer.
+            if begun.stream.is_finished() && begun.stream.is_declined() {
                 telling.fail();
                 return Some(self.declined(Some(attempt.usage)));
             }
@@ -337,7 +362,7 @@ impl<R: Runtime> Talk<'_, R> {
         self.collected(attempt, begun, telling, grade).await
     }
 
-    /// The whole of a stream, for who wants it in one piece.
+    /// Reads a stream to its end, for a caller that wants a non-streamed answer.
     async fn collected(
         &mut self,
         mut attempt: Box<Attempt<R>>,
@@ -348,6 +373,8 @@ impl<R: Runtime> Talk<'_, R> {
         let (runtime, request) = (&self.path.runtime, &self.planned.request);
         let began = runtime.monotonic();
         let mut turns = 0_u32;
+        let time = &request.rules.time;
+        let deadline = request.deadline.within(attempt.started, time.attempt);
         let outcome = loop {
             telling.add(&begun.stream.take_text());
             begun.held.clear();
@@ -358,15 +385,15 @@ impl<R: Runtime> Talk<'_, R> {
                 break Ok(());
             }
             let now = runtime.monotonic();
-            // Frames that are always ready leave no moment for an alarm to ring.
-            if request.deadline.has_passed(now) {
+            // Checked explicitly: while frames are always ready, the timer is never polled.
+            if deadline.has_passed(now) {
                 break Err(Failure::of(FailureKind::TimedOut));
             }
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(MOST_AT_ONCE) {
                 let_others_go().await;
             }
-            let until = request.deadline.within(now, request.rules.time.stream_gap);
+            let until = deadline.within(now, time.stream_gap);
             let frames = &mut begun.frames;
             let next = within(runtime, until, poll_fn(|context| frames.poll_frame(context))).await;
             let Some(next) = next else { break Err(Failure::of(FailureKind::TimedOut)) };
@@ -380,7 +407,7 @@ impl<R: Runtime> Talk<'_, R> {
                 let usage = attempt.usage;
                 let end = (begun.stream.finish(), begun.stream.is_stopped());
                 telling.finish(runtime, end, usage, self.tally.cost());
-                if is_declined(&begun) {
+                if begun.stream.is_declined() {
                     return Some(self.declined(Some(usage)));
                 }
                 telling.reply.answer = std::mem::take(&mut telling.text);
@@ -396,6 +423,10 @@ impl<R: Runtime> Talk<'_, R> {
             Err(failure) => {
                 attempt.fail(&failure);
                 telling.fail();
+                // However the connection ended: another model might answer what was blocked.
+                if begun.stream.is_declined() {
+                    return Some(self.declined(Some(attempt.usage)));
+                }
                 self.reasons.push(format!("{grade}:{}", failure.kind.label()));
                 None
             }
@@ -403,15 +434,11 @@ impl<R: Runtime> Talk<'_, R> {
     }
 }
 
-/// Whether a stream has ended with the vendor's, or the model's own, refusal.
-fn is_declined(begun: &Begun) -> bool {
-    begun.stream.is_finished() && begun.stream.finish() == Some(FinishReason::Refusal)
-}
-
-/// An answer in one piece has at most so many bytes of text. More is kept for nobody, and is no answer to who wants it whole.
+/// Maximum bytes of text of a non-streamed answer. A longer answer is not cached, and is a failure if the caller wants
+/// it non-streamed.
 const MOST_TEXT: usize = 1 << 20;
 
-/// So many frames that are ready are read before others on the same thread have a turn.
+/// Number of immediately ready frames to read before yielding to other tasks of the thread.
 const MOST_AT_ONCE: u32 = 64;
 
 async fn let_others_go() {
@@ -426,5 +453,5 @@ async fn let_others_go() {
     .await;
 }
 
-/// A look at the shelf may take so long even if everything else has taken its time.
+/// Minimum time for a cache lookup, even if the deadline is exhausted.
 const LOOK: Duration = Duration::from_millis(20);

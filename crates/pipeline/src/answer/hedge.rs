@@ -1,7 +1,7 @@
-//! A second attempt beside one that is slow to begin.
+//! Hedging: a second attempt in parallel to one that is slow to start.
 //!
-//! Whoever begins first answers; the other is dropped, which closes its way and settles it. A hedge takes a place only
-//! where one is free: it must not make anybody wait.
+//! The attempt that starts first answers; the other is dropped, which closes its connection and settles it. A hedge
+//! takes only a free concurrency slot: it must not make other requests wait.
 
 use super::try_once::{StartLimits, Tried, try_once};
 use super::walk::Walk;
@@ -18,11 +18,11 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// So many starts must have been seen before anybody can say what is slow.
+/// Number of starts to observe before the p95 is used as the threshold for slow.
 const ENOUGH_STARTS: u64 = 20;
 
 impl<R: Runtime> Walk<'_, R> {
-    /// An attempt, and perhaps another on the next target if it is slow to begin.
+    /// Runs an attempt, and hedges it on the next target if it is slow to start.
     pub(super) async fn hedged(
         &self,
         attempt: Box<Attempt<R>>,
@@ -81,14 +81,13 @@ impl<R: Runtime> Walk<'_, R> {
         }
     }
 
-    /// A second attempt on the first of these that takes one now.
+    /// Starts a second attempt on the first of these targets that takes a call now.
     fn second(&self, others: &[Arc<GuardedTarget>]) -> Option<(Box<Attempt<R>>, Call)> {
         others.iter().find_map(|target| {
-            if target.output.set_aside(self.path.runtime.monotonic()).is_some() {
+            if target.is_set_aside(self.path.runtime.monotonic()) {
                 return None;
             }
-            let call = self.call_for(target).ok()?;
-            let bound = self.bound(target, call.body.len()).ok()?;
+            let (call, bound) = self.call_for(target).ok()?;
             target.take_turn(self.path.runtime.monotonic()).then_some(())?;
             let place = target.place(&self.path.runtime, self.slot_holder())?;
             let money = self.hold(target, &bound).ok()?;
@@ -97,8 +96,8 @@ impl<R: Runtime> Walk<'_, R> {
     }
 }
 
-/// The first that begins. One that fails is settled and gives its place back at once, and the other has all the time that is
-/// left.
+/// Returns the attempt that starts first. One that fails is settled and releases its slot at once; the other then has
+/// all of the remaining time.
 async fn race<R: Runtime>(
     mut first: Pin<&mut impl Future<Output = Tried<R>>>,
     mut second: Pin<&mut impl Future<Output = Tried<R>>>,
@@ -131,7 +130,6 @@ async fn race<R: Runtime>(
     tried
 }
 
-/// Says of an attempt that it has failed.
 fn settle<R: Runtime>(mut lost: Tried<R>) {
     if let Err(error) = &lost.outcome {
         lost.attempt.fail(&error.failure);

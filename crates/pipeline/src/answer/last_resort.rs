@@ -1,4 +1,4 @@
-//! Asking targets that are blocked or held back, because nobody else has answered.
+//! Last resort: tries targets that were skipped because of an open breaker or throttling.
 
 use super::try_once::Content;
 use super::unanswered::Unanswered;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<R: Runtime> Walk<'_, R> {
-    /// Asks those that were passed by. A blocked target gets one probe every five seconds while no other of its route can be
-    /// asked. On a vendor's face, which has no lower rung, one that is only slow is asked as well: a late answer is better
-    /// than none. One that is held back is waited for.
+    /// Tries the targets that were skipped. A target with an open breaker gets one probe every five seconds while no
+    /// other target of its route is available. On a vendor's face, which has no lower rungs, a target that is only slow
+    /// is tried as well: a late answer is better than none. A throttled target is waited for.
     pub(super) async fn ask_again(
         &mut self,
         targets: &[Arc<GuardedTarget>],
@@ -33,7 +33,8 @@ impl<R: Runtime> Walk<'_, R> {
             return None;
         }
         let route = &self.planned.route.targets;
-        let single_probe = route.iter().all(|target| self.is_blocked(target, now));
+        let single_probe =
+            route.iter().all(|target| target.is_set_aside(now) || self.is_blocked(target, now));
         self.last_resort = Some(LastResort { single_probe, panic: self.planned.request.chat.is_none() });
         let found = self.ask_each(&passed_by, deadline, start_limit, unanswered).await;
         self.last_resort = None;

@@ -1,14 +1,14 @@
-//! The fifth stage: answers by the first way that leads to an answer.
+//! Fifth stage: obtains an answer from the first rung or target that gives one.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `walk` | asks targets one after the other until one answers, by the rules of trying again |
-//! | `try_once` | one attempt, up to a whole answer or a stream's first content |
-//! | `chat` | down the rungs, for our own face |
-//! | `turn` | how long to wait for a target that throttles or does not begin |
-//! | `last_resort` | asks those that were passed by, because nobody else has answered |
-//! | `unanswered` | why nobody answered, and what the caller is told of it |
-//! | `hedge` | a second attempt beside one that is slow to begin |
+//! | `walk` | fallback cascade over targets, with retries |
+//! | `try_once` | one attempt, up to a complete answer or a stream's first content |
+//! | `chat` | fallback cascade over the rungs, for the chat face |
+//! | `turn` | how long to wait for a target that throttles or does not start |
+//! | `last_resort` | tries skipped targets when all others have failed |
+//! | `unanswered` | why no target answered, and the resulting rejection |
+//! | `hedge` | a second attempt in parallel to one that is slow to start |
 
 mod chat;
 mod hedge;
@@ -31,7 +31,7 @@ use seawall_core::vocabulary::{Grade, Rung};
 use std::sync::Arc;
 use walk::Walk;
 
-/// An answer that has begun.
+/// An answer that has started.
 pub(crate) struct Answered<R: Runtime> {
     pub(crate) attempt: Box<Attempt<R>>,
     pub(crate) content: Content,

@@ -1,7 +1,7 @@
-//! One attempt, up to a whole answer or a stream's first content.
+//! One attempt, up to a complete answer or a stream's first content.
 //!
-//! What a stream sends before its first content is held back, so that until then another target can take over without the
-//! caller noticing; from then on there is only finishing or breaking off.
+//! Frames before the first content are buffered, so that another target can take over without the caller noticing.
+//! After the first content, a failure can only end the stream with an error.
 
 use crate::attempt::Attempt;
 use crate::guardrail::Guardrail as _;
@@ -19,42 +19,41 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-/// So much may come of a stream before its first content, in bytes. All of it is held back; what says so much without having
-/// said anything will not.
+/// Maximum bytes buffered before a stream's first content. A stream that exceeds it counts as failed.
 const MOST_BEFORE_CONTENT: usize = 1 << 20;
 
-/// A frame weighs at least so much, so that empty ones are not endless either.
+/// Minimum size that a frame counts as, so that an endless series of empty frames is bounded too.
 const LEAST_WEIGHT: usize = 64;
 
-/// What an attempt brought.
+/// What an attempt returned.
 pub(crate) enum Content {
-    /// All of it.
+    /// A complete answer.
     Whole(WholeAnswer),
-    /// Its beginning.
+    /// The start of a streamed answer.
     Begun(Box<Begun>),
 }
 
-/// What was held back of a stream, and where the rest comes from.
+/// The buffered start of a stream, and the source of the rest.
 pub(crate) struct Begun {
     pub(crate) held: VecDeque<Bytes>,
     pub(crate) frames: Box<dyn Frames>,
     pub(crate) stream: SpokenStream,
 }
 
-/// An attempt that was made. It still holds everything; who asked for it says how it ended.
+/// An executed attempt. It still holds its resources; the caller of `try_once` reports how it ended.
 pub(super) struct Tried<R: Runtime> {
     pub(super) attempt: Box<Attempt<R>>,
     pub(super) outcome: Result<Content, CallError>,
 }
 
-/// Until when an attempt must have begun.
+/// Timeouts for the start of an attempt.
 #[derive(Clone, Copy)]
 pub(super) struct StartLimits {
-    /// A stream's first content, or a whole answer, must be there by then.
+    /// Deadline for a stream's first content, or for a complete answer that is not streamed.
     pub(super) start_by: Deadline,
-    /// Something must be there by then, because another target could be asked.
+    /// Deadline for the first byte, which is earlier if another target is available.
     pub(super) first_byte_by: Deadline,
-    /// Whether a target that has sent nothing by then has failed, rather than being slow.
+    /// Whether a target that has sent nothing by then counts as failed, not just as slow.
     pub(super) silence_is_failure: bool,
 }
 
@@ -86,9 +85,12 @@ async fn make<R: Runtime>(
         created: request.received.utc.as_nanos() / 1_000_000_000,
         took: now - request.received.monotonic,
     };
-    let dialect = target.upstream.dialect();
+    let dialect = request.spoken.dialect_at(&*target.upstream);
     match answer {
         Answer::Whole { body, told } => {
+            if let Some(told) = &told {
+                attempt.note_served(told.service);
+            }
             attempt.note_bytes(body.len());
             attempt.note_content_at(now);
             if body.is_empty() {
@@ -99,6 +101,9 @@ async fn make<R: Runtime>(
             Ok(Content::Whole(whole))
         }
         Answer::Stream(frames) => {
+            if let Some(told) = frames.report() {
+                attempt.note_served(told.service);
+            }
             let mut stream = SpokenStream::new(&request.spoken, dialect, &occasion);
             if let (Some(_), Some(rules)) = (&request.chat, &request.rules.chat) {
                 stream = stream.with_watch(rules.guardrails.watch());
@@ -110,18 +115,18 @@ async fn make<R: Runtime>(
 }
 
 impl StartLimits {
-    /// What it is that an attempt has not begun in time. One that has sent nothing at all has failed, where its time was its
-    /// own; one that was cut earlier, or has sent something, is only slow.
+    /// The failure of an attempt that did not start in time. One that sent nothing although it had its full time has
+    /// failed; one that was cut earlier, or has sent something, is only slow.
     fn not_started<R: Runtime>(&self, attempt: &Attempt<R>) -> Failure {
         if attempt.has_bytes() || !self.silence_is_failure {
             return Failure::of(FailureKind::NotStarted);
         }
-        // Asked again, it would take as long again.
+        // A retry on the same target would take as long again.
         Failure { retryability: Retryability::Elsewhere, ..Failure::of(FailureKind::TimedOut) }
     }
 }
 
-/// Holds frames back until one has content in it.
+/// Buffers frames until one has content.
 async fn begin<R: Runtime>(
     path: &Path<R>,
     mut begun: Begun,
@@ -143,14 +148,14 @@ async fn begin<R: Runtime>(
         if weight > MOST_BEFORE_CONTENT {
             return Err(Failure::of(FailureKind::Unrecognised).into());
         }
-        // Frames that are always ready leave no moment for an alarm to ring.
+        // Checked explicitly: while frames are always ready, the timer is never polled.
         if limits.start_by.has_passed(path.runtime.monotonic()) {
             return Err(limits.not_started(attempt).into());
         }
     }
 }
 
-/// Understands what came next of a stream: puts what the caller is to be sent into `out`, and notes what it says.
+/// Parses the next frame of a stream: appends the bytes for the caller to `out`, and updates the attempt.
 pub(crate) fn read_frame<R: Runtime>(
     stream: &mut SpokenStream,
     next: Option<Result<Bytes, Failure>>,
@@ -162,19 +167,23 @@ pub(crate) fn read_frame<R: Runtime>(
         attempt.note_bytes(frame.len());
     }
     let mut into = |bytes| out.push_back(bytes);
+    // API callers receive the model's thinking, so it counts as content; chat users do not see it.
+    let shows_thinking = !stream.is_chat();
     let mut events = |event: StreamEvent| match event {
         StreamEvent::Started(usage) | StreamEvent::Progress { usage, .. } => attempt.usage = usage,
         StreamEvent::Content => attempt.note_content(),
+        StreamEvent::Thinking if shows_thinking => attempt.note_content(),
+        StreamEvent::Thinking => {}
         StreamEvent::Finished | StreamEvent::Failed { .. } | StreamEvent::Other => {}
     };
     match frame {
         Some(frame) => {
             let fed = stream.feed(&frame, &mut into, &mut events);
-            // What cannot be read, or is not whole yet, may all be text.
+            // Bytes that are unparsable or incomplete may all be text.
             let unread = if fed.is_err() { frame.len() } else { stream.unfinished() };
             let is_passed = attempt.note_output(stream.meter(), unread);
             fed?;
-            // What has said why it stops is about to end by itself.
+            // A stream that has sent its finish reason is about to end by itself.
             if is_passed && !stream.is_finished() && stream.finish().is_none() {
                 stream.stop_at_limit(&frame, attempt.tokens_passed(), &mut into);
                 if stream.is_stopped() {
@@ -185,7 +194,7 @@ pub(crate) fn read_frame<R: Runtime>(
         }
         None if stream.end(&mut into, &mut events) == Ending::Cut => {
             let failure = Failure::of(FailureKind::BrokeMidStream);
-            // An answer without a byte was none.
+            // A response without a byte contains no output.
             return Err(if attempt.has_received() { failure } else { failure.without_output() });
         }
         None => {}

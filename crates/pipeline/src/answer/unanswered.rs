@@ -1,4 +1,4 @@
-//! Why nobody answered, and what the caller is told of it.
+//! Why no target answered, and the rejection that results from it.
 
 use crate::reply::Rejection;
 use crate::shortage::BudgetShortage;
@@ -11,60 +11,75 @@ use seawall_provider::CallError;
 use seawall_wire::RequestError;
 use std::time::Duration;
 
-/// Why a target was not even tried.
+/// Why a target was not tried.
 #[derive(Debug, PartialEq)]
 pub(super) enum Skipped {
-    /// All places are taken; when to come back, where that is known.
+    /// All concurrency slots are taken; when to retry, if known.
     Busy(Option<Duration>),
-    /// Places are left, and not for this caller: its own calls, or those of guests, have their share.
+    /// Slots are free, but the share of this caller or of guests is used up.
     ShareTaken(SlotRefusal, Option<Duration>),
-    /// The day's money does not pay for it.
+    /// The daily budget does not cover the call.
     Unaffordable(BudgetShortage),
-    /// A day has less money than the call may cost, which is this much.
+    /// The call may cost this much, which is more than the budget of a whole day.
     TooDear(Money),
-    /// What it may cost could not be written down.
+    /// The reservation could not be written to the journal.
     NoJournal,
     Open(Option<Duration>),
-    /// It throttles, and has said for how long still.
+    /// Out of rotation for this long, because its calls cost more than was reserved.
+    SetAside(Duration),
+    /// Throttled, with the remaining retry-after.
     HeldBack(Duration),
-    /// Its dialect has no words for the request.
+    /// The request cannot be expressed in the target's dialect.
     Untellable(RequestError),
-    /// What the request may cost there has no bound, no price or no room in any budget; the message says why.
+    /// The cost at this target has no bound, no price or no budget that covers it; the message says why.
     Unbounded(String),
 }
 
 impl Skipped {
-    /// When it may be tried again, where that is known.
+    /// When it may be tried again, if known.
     const fn wait(&self) -> Option<Duration> {
         match self {
             Self::Busy(wait) | Self::Open(wait) | Self::ShareTaken(_, wait) => *wait,
-            Self::HeldBack(wait) => Some(*wait),
+            Self::HeldBack(wait) | Self::SetAside(wait) => Some(*wait),
             Self::Unaffordable(BudgetShortage::Held { settles_in }) => Some(*settles_in),
             Self::Unaffordable(_) | Self::TooDear(_) | Self::NoJournal => None,
             Self::Untellable(_) | Self::Unbounded(_) => None,
         }
     }
+
+    /// Whether the daily budget is completely spent.
+    const fn nothing_is_left(&self) -> bool {
+        matches!(self, Self::Unaffordable(BudgetShortage::Spent { left: Money::ZERO, .. }))
+    }
 }
 
-/// The shorter of two waits, as far as they are known.
+/// The shorter of two waits, as far as known.
 pub(super) fn soonest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     one.into_iter().chain(other).min()
 }
 
-/// Nobody answered.
+/// The reasons why no target answered.
 #[derive(Default)]
 pub(super) struct Unanswered {
     /// How the last attempt failed.
     pub(super) failure: Option<CallError>,
-    /// Why the last target that was not tried was not. One that is known to come back is remembered before others.
+    /// Why the last skipped target was skipped. A reason with a known wait takes precedence.
     skipped: Option<Skipped>,
-    /// When the first of those that were not tried may be.
+    /// The shortest wait until a skipped target may be tried.
     wait: Option<Duration>,
 }
 
 impl Unanswered {
     pub(super) fn skip(&mut self, reason: Skipped) {
-        // As long as one target is known to come back, the request is not hopeless, whatever holds for the others.
+        // With the budget spent, no target can be called, whatever its wait.
+        if self.skipped.as_ref().is_some_and(Skipped::nothing_is_left) {
+            return;
+        }
+        if reason.nothing_is_left() {
+            (self.skipped, self.wait) = (Some(reason), None);
+            return;
+        }
+        // While one target is known to become available, the request can be retried, whatever the state of the others.
         if reason.wait().is_some() || self.wait.is_none() {
             self.wait = soonest(self.wait, reason.wait());
             self.skipped = Some(match (self.skipped.take(), reason) {
@@ -76,18 +91,19 @@ impl Unanswered {
         }
     }
 
-    /// Whether another attempt could still help.
+    /// Whether another attempt could still succeed.
     pub(super) fn is_worth_another(&self) -> bool {
         self.failure.as_ref().is_none_or(|error| error.failure.retryability != Retryability::Nowhere)
     }
 
-    /// The word for why.
+    /// The label of the reason.
     pub(super) fn label(&self) -> &'static str {
         match (&self.failure, &self.skipped) {
             (Some(error), _) => error.failure.kind.label(),
             (None, Some(Skipped::Unaffordable(shortage))) => shortage.label(),
             (None, Some(Skipped::TooDear(_))) => "more_than_a_day",
             (None, Some(Skipped::Open(_))) => "breaker_open",
+            (None, Some(Skipped::SetAside(_))) => "set_aside",
             (None, Some(Skipped::Busy(_))) => "busy",
             (None, Some(Skipped::ShareTaken(..))) => "concurrency_share",
             (None, Some(Skipped::HeldBack(_))) => "held_back",
@@ -98,18 +114,19 @@ impl Unanswered {
         }
     }
 
-    /// Whether the vendor's guardrail stood before it.
+    /// Whether the vendor's guardrail blocked it.
     pub(super) fn is_filtered(&self) -> bool {
         self.failure.as_ref().is_some_and(|error| error.failure.kind == FailureKind::Filtered)
     }
 
-    /// When to come back, where that is known.
+    /// When to retry, if known.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         self.failure.as_ref().map_or(self.wait, |error| error.failure.retry_after)
     }
 
-    /// What its caller is told; the rule says how long clients may sleep.
+    /// The rejection for the caller; the rule sets the longest wait for which clients are told to retry.
     pub(super) fn into_rejection(self, attempts: u32, rule: &ComeBackRule, draw: Draw) -> Rejection {
+        let cause = self.label();
         match (self.failure, self.skipped) {
             (Some(CallError { failure, words }), _) => Rejection::Exhausted { failure, words, attempts },
             (None, Some(Skipped::Unaffordable(shortage))) => Rejection::of_shortage(shortage, rule, draw),
@@ -117,13 +134,11 @@ impl Unanswered {
             (None, Some(Skipped::ShareTaken(share, _))) => Rejection::concurrency(share, self.wait),
             (None, Some(Skipped::Untellable(error))) => Rejection::Malformed(error.to_string()),
             (None, Some(Skipped::Unbounded(message))) => Rejection::UntrackedInput(message),
-            // The provider itself has named the moment: clients may sleep until then.
+            // The provider named the time itself, so clients may wait for it.
             (None, Some(Skipped::HeldBack(_))) => {
-                Rejection::Unavailable { retry_after: self.wait, worth_waiting: true }
+                Rejection::Unavailable { retry_after: self.wait, worth_waiting: true, cause }
             }
-            (None, Some(Skipped::Open(_) | Skipped::Busy(_) | Skipped::NoJournal) | None) => {
-                Rejection::unavailable(self.wait, rule)
-            }
+            (None, _) => Rejection::unavailable(self.wait, rule, cause),
         }
     }
 }
@@ -141,7 +156,11 @@ mod tests {
 
     const SHORT: Duration = Duration::from_secs(3);
     const LONG: Duration = Duration::from_secs(15);
-    const SPENT: BudgetShortage = BudgetShortage::Spent { left: Money::ZERO, resets: UtcTime::from_nanos(0) };
+    const SPENT: BudgetShortage = spent(Money::from_nanos(1));
+
+    const fn spent(left: Money) -> BudgetShortage {
+        BudgetShortage::Spent { left, resets: UtcTime::from_nanos(0) }
+    }
 
     fn told(reasons: impl IntoIterator<Item = Skipped>) -> Rejection {
         let mut unanswered = Unanswered::default();
@@ -151,22 +170,35 @@ mod tests {
 
     #[test]
     fn the_hint_is_the_soonest_of_all_that_were_not_tried() {
-        let soon = Rejection::Unavailable { retry_after: Some(SHORT), worth_waiting: true };
-        for reasons in [
-            vec![Skipped::Open(Some(SHORT)), Skipped::Open(Some(LONG))],
-            vec![Skipped::Open(Some(LONG)), Skipped::Open(Some(SHORT))],
-            vec![Skipped::Busy(Some(SHORT)), Skipped::Open(Some(LONG)), Skipped::Busy(None)],
-            vec![Skipped::Open(Some(SHORT)), Skipped::Unaffordable(SPENT)],
-            vec![Skipped::Unaffordable(SPENT), Skipped::NoJournal, Skipped::Busy(Some(SHORT))],
+        let soon = |cause| Rejection::Unavailable { retry_after: Some(SHORT), worth_waiting: true, cause };
+        for (reasons, cause) in [
+            (vec![Skipped::Open(Some(SHORT)), Skipped::Open(Some(LONG))], "breaker_open"),
+            (vec![Skipped::Open(Some(LONG)), Skipped::Open(Some(SHORT))], "breaker_open"),
+            (
+                vec![Skipped::Busy(Some(SHORT)), Skipped::Open(Some(LONG)), Skipped::Busy(None)],
+                "breaker_open",
+            ),
+            (vec![Skipped::SetAside(LONG), Skipped::Open(Some(SHORT))], "breaker_open"),
+            (vec![Skipped::Open(Some(SHORT)), Skipped::SetAside(LONG)], "set_aside"),
+            (vec![Skipped::Open(Some(SHORT)), Skipped::Unaffordable(SPENT)], "breaker_open"),
+            (vec![Skipped::Unaffordable(SPENT), Skipped::NoJournal, Skipped::Busy(Some(SHORT))], "busy"),
         ] {
             let names = format!("{reasons:?}");
-            assert_eq!(told(reasons), soon, "{names}");
+            assert_eq!(told(reasons), soon(cause), "{names}");
         }
-        let spent = Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::from_nanos(0) };
-        assert_eq!(told([Skipped::Busy(None), Skipped::Unaffordable(SPENT)]), spent);
-        let unknown = Rejection::Unavailable { retry_after: None, worth_waiting: true };
-        assert_eq!(told([Skipped::Unaffordable(SPENT), Skipped::Open(None)]), unknown);
-        assert_eq!(told([]), unknown);
+        let spent = |left| Rejection::BudgetSpent { left, resets: UtcTime::from_nanos(0) };
+        assert_eq!(told([Skipped::Busy(None), Skipped::Unaffordable(SPENT)]), spent(Money::from_nanos(1)));
+        let unknown = |cause| Rejection::Unavailable { retry_after: None, worth_waiting: true, cause };
+        assert_eq!(told([Skipped::Unaffordable(SPENT), Skipped::Open(None)]), unknown("breaker_open"));
+        assert_eq!(told([]), unknown("no_target"));
+    }
+
+    #[test]
+    fn where_no_money_is_left_no_target_that_comes_back_is_worth_waiting_for() {
+        let nothing = || Skipped::Unaffordable(spent(Money::ZERO));
+        let expected = Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::from_nanos(0) };
+        assert_eq!(told([Skipped::SetAside(LONG), nothing()]), expected);
+        assert_eq!(told([nothing(), Skipped::HeldBack(SHORT), Skipped::Busy(None)]), expected);
     }
 
     #[test]

@@ -1,18 +1,20 @@
-//! Asks targets one after the other until one answers.
+//! The fallback cascade over targets: tries them in order until one answers.
 //!
-//! For each try a place, money and a breaker permit are taken in this order and given back by the attempt itself. Whether
-//! and where to try again is the word of [`Retries`]; its state belongs to the request and lasts over all targets.
+//! Each attempt acquires a concurrency slot, a budget reservation and a breaker permit, in this order, and releases
+//! them itself. [`Retries`] decides whether and where to retry; its state belongs to the request and spans all targets.
 
 use super::try_once::{Content, Tried, try_once};
 use super::unanswered::{Skipped, Unanswered};
 use crate::attempt::{Attempt, Holdings, LATEST_END, Wanted};
+use crate::output_limit::{OutputAllowance, OutputRoom};
 use crate::path::Path;
 use crate::place::{NoPlace, Place};
 use crate::plan::PlannedRequest;
+use crate::reply::SOON;
 use crate::settle::Tally;
 use crate::shortage::BudgetShortage;
 use crate::target::{CallBound, GuardedTarget};
-use seawall_core::breaker::{BreakerPhase, LastResort};
+use seawall_core::breaker::{BreakerPhase, LastResort, RejectReason};
 use seawall_core::budget::{Ask, BudgetRefusal};
 use seawall_core::credit::Credit;
 use seawall_core::deadline::Deadline;
@@ -26,7 +28,7 @@ use seawall_store::{CallId, ReserveError, Unwritten};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One request on its way along the targets.
+/// One request in the fallback cascade.
 pub(super) struct Walk<'a, R: Runtime> {
     pub(super) path: &'a Path<R>,
     pub(super) planned: &'a PlannedRequest,
@@ -34,7 +36,7 @@ pub(super) struct Walk<'a, R: Runtime> {
     retries: Retries,
     credit: Option<Credit>,
     first_failed: Option<Timestamp>,
-    /// What may pass a breaker that blocks, once nobody else can be asked.
+    /// What may pass an open breaker, once no other target is available.
     pub(super) last_resort: Option<LastResort>,
 }
 
@@ -48,7 +50,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         Self { path, planned, tally, retries, credit: None, first_failed: None, last_resort: None }
     }
 
-    /// Asks these targets in order. An answer must have begun by `deadline`, and each attempt begin within `start_limit`.
+    /// Tries these targets in order. An answer must have started by `deadline`, and each attempt within `start_limit`.
     pub(super) async fn ask(
         &mut self,
         targets: &[Arc<GuardedTarget>],
@@ -65,7 +67,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         Err(unanswered)
     }
 
-    /// Asks each of these until one answers, and notes why the others did not.
+    /// Tries each target until one answers, and records why the others did not.
     pub(super) async fn ask_each(
         &mut self,
         targets: &[Arc<GuardedTarget>],
@@ -100,7 +102,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
                 Next::Other => rest = others,
                 Next::Nobody => rest = &[],
             }
-            // A wait that we do not believe ourselves is not told to the caller either.
+            // A retry-after that the gateway considers implausible is not passed on to the caller.
             let believed = |wait: &Duration| self.planned.request.rules.retry.believes(*wait);
             error.failure.retry_after = error.failure.retry_after.filter(believed);
             unanswered.failure = Some(error);
@@ -108,7 +110,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         None
     }
 
-    /// One attempt, beside which another may be started where that is wanted.
+    /// Runs one attempt, with a hedge if hedging is enabled.
     async fn run(
         &self,
         attempt: Box<Attempt<R>>,
@@ -118,23 +120,20 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Tried<R> {
         let start_by = self.start_by(deadline, start_limit, attempt.started);
-        let limits = self.start_limits(&attempt, others, start_by);
+        let limits = self.start_limits(&attempt, others, start_by, start_limit);
         if self.planned.request.rules.hedge.is_enabled() {
             return Box::pin(self.hedged(attempt, call, others, limits)).await;
         }
         try_once(self.path, self.planned, attempt, call, limits).await
     }
 
+    /// Deadline for the start of an attempt. Nothing arrives of a non-streamed answer before its end, so it has all of
+    /// the remaining time.
     fn start_by(&self, deadline: Deadline, start_limit: Duration, now: Timestamp) -> Deadline {
-        let limit = if self.planned.request.spoken.stream() {
-            start_limit
-        } else {
-            self.planned.request.rules.time.attempt
-        };
-        deadline.within(now, limit)
+        if self.planned.request.spoken.stream() { deadline.within(now, start_limit) } else { deadline }
     }
 
-    /// Everything that an attempt needs, or nothing of all that.
+    /// Acquires everything that an attempt needs, or nothing.
     async fn prepare(
         &mut self,
         target: &Arc<GuardedTarget>,
@@ -143,10 +142,9 @@ impl<'a, R: Runtime> Walk<'a, R> {
         start_limit: Duration,
     ) -> Result<(Box<Attempt<R>>, Call), Skipped> {
         if let Some(wait) = target.output.set_aside(self.path.runtime.monotonic()) {
-            return Err(Skipped::Open(Some(wait)));
+            return Err(Skipped::SetAside(wait));
         }
-        let call = self.call_for(target)?;
-        let bound = self.bound(target, call.body.len())?;
+        let (call, bound) = self.call_for(target)?;
         if target.is_paced() {
             Box::pin(self.wait_for_turn(target, others, deadline, start_limit)).await?;
         }
@@ -155,7 +153,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             None => Box::pin(self.wait_for_place(target, others, deadline, start_limit)).await?,
         };
         let money = self.hold(target, &bound)?;
-        // Others may be about to write down what they hold: all of it is written at once, and only the first pays.
+        // Yield for group commit: other requests may be about to write reservations, and one write covers all of them.
         if !money.is_written() {
             after_you().await;
         }
@@ -163,15 +161,39 @@ impl<'a, R: Runtime> Walk<'a, R> {
         Ok((self.attempt(target, place, money, bound, credit)?, call))
     }
 
-    /// The request in the target's words.
-    pub(super) fn call_for(&self, target: &GuardedTarget) -> Result<Call, Skipped> {
-        let spoken = &self.planned.request.spoken;
-        let (field, dialect) = (target.output_limit_field, target.upstream.dialect());
-        let body = spoken.body_limited_in(field, dialect, &target.model).map_err(Skipped::Untellable)?;
-        Ok(Call { body, stream: spoken.stream(), betas: spoken.betas().to_vec() })
+    /// The request in the target's dialect, and its upper bound there.
+    pub(super) fn call_for(&self, target: &GuardedTarget) -> Result<(Call, CallBound), Skipped> {
+        let request = &self.planned.request;
+        let spoken = &request.spoken;
+        let (mut call, mut allowance) = self.call_within(target, request.input_bytes)?;
+        let bytes = request.input_bytes.max(call.body.len() as u64);
+        if bytes > request.input_bytes && allowance.added().is_some() {
+            // The request grew in translation, and a limit added by the gateway must account for all of it.
+            (call, allowance) = self.call_within(target, bytes)?;
+        }
+        let bound = target.bound(bytes, spoken, allowance).map_err(Skipped::Unbounded)?;
+        Ok((call, bound))
     }
 
-    /// Money for an attempt, still to be written down.
+    /// The same, with the output allowance for a request of this size.
+    fn call_within(&self, target: &GuardedTarget, bytes: u64) -> Result<(Call, OutputAllowance), Skipped> {
+        let spoken = &self.planned.request.spoken;
+        let allowance = target.allowance(bytes, spoken, || self.output_room());
+        let (field, dialect) = (target.output_limit_field, spoken.dialect_at(&*target.upstream));
+        let limit = allowance.as_ref().ok().and_then(|allowance| allowance.sent);
+        // If the target cannot be called at all, that is the more useful reason.
+        let call = spoken.call_for(limit, field, dialect, &target.model).map_err(Skipped::Untellable)?;
+        Ok((call, allowance.map_err(Skipped::Unbounded)?))
+    }
+
+    /// The remaining budget and token limit, for a request that sets no output limit.
+    fn output_room(&self) -> OutputRoom {
+        let (caller, now) = (&self.planned.caller, self.path.runtime.now());
+        let money = self.path.books.free(caller.id, caller.tier, now).min(self.planned.shared_left);
+        OutputRoom { money, tokens: self.planned.route.token_limit }
+    }
+
+    /// Reserves money for an attempt; the reservation is not in the journal yet.
     pub(super) fn hold(&self, target: &GuardedTarget, bound: &CallBound) -> Result<Unwritten, Skipped> {
         let ask = self.money(bound);
         let held =
@@ -179,7 +201,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         held.map_err(|error| self.no_money(&error, bound))
     }
 
-    /// Why there is no money for a call of this bound.
+    /// Why the reservation of a call with this bound was refused.
     fn no_money(&self, error: &ReserveError, bound: &CallBound) -> Skipped {
         match error {
             ReserveError::Refused(BudgetRefusal::MoreThanADay { wanted, .. }) => match bound.largest {
@@ -196,20 +218,14 @@ impl<'a, R: Runtime> Walk<'a, R> {
                     let worst = |output| bound.worst_with(output);
                     Skipped::Unaffordable(BudgetShortage::of(&day, bound.output, settles_in, worst))
                 }
-                // A path has neither sessions nor limits of one request's tokens in its books.
+                // Unreachable: the pipeline's ledger has neither session budgets nor token limits per request.
                 None => Skipped::NoJournal,
             },
             ReserveError::Journal(_) => Skipped::NoJournal,
         }
     }
 
-    /// The most that a call there can come to, with a body of so many bytes.
-    pub(super) fn bound(&self, target: &GuardedTarget, bytes: usize) -> Result<CallBound, Skipped> {
-        let request = &self.planned.request;
-        target.bound(request.input_bytes.max(bytes as u64), &request.spoken).map_err(Skipped::Unbounded)
-    }
-
-    /// Has the money written down and takes a permit, for an attempt that has a place.
+    /// Writes the reservation to the journal and acquires a breaker permit, for an attempt that has a slot.
     pub(super) fn attempt(
         &self,
         target: &Arc<GuardedTarget>,
@@ -219,7 +235,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         credit: Option<Credit>,
     ) -> Result<Box<Attempt<R>>, Skipped> {
         let (path, now) = (self.path, self.path.runtime.monotonic());
-        // All that can fail now is writing it down.
+        // Only the journal write can fail here.
         let hold = money.write().map_err(|_| Skipped::NoJournal)?;
         let (caller, deadline) = (self.caller(), self.planned.request.deadline);
         let permit = target.breaker.acquire_by(|breaker| match self.last_resort {
@@ -228,10 +244,12 @@ impl<'a, R: Runtime> Walk<'a, R> {
         });
         let permit = match permit {
             Ok(permit) => permit,
-            Err((_, retry_after)) => {
-                // Nothing was asked, so nothing is owed.
+            Err((reason, retry_after)) => {
+                // Nothing was sent, so nothing is owed.
                 hold.void();
-                return Err(Skipped::Open(retry_after));
+                // The probes in flight end soon.
+                let ends_soon = (reason == RejectReason::ProbesTaken).then_some(SOON);
+                return Err(Skipped::Open(retry_after.or(ends_soon)));
             }
         };
         let tier = self.planned.caller.tier;
@@ -240,7 +258,8 @@ impl<'a, R: Runtime> Walk<'a, R> {
         Ok(Attempt::start(&path.runtime, target, holdings, self.tally, now))
     }
 
-    /// Stands in line, unless another target of the same grade has a place or the target is not to be asked anyway.
+    /// Queues for a slot, unless another target of the same grade has a free one or this target would not be called
+    /// anyway.
     async fn wait_for_place(
         &self,
         target: &Arc<GuardedTarget>,
@@ -253,10 +272,12 @@ impl<'a, R: Runtime> Walk<'a, R> {
         if peek.phase == BreakerPhase::Open && self.last_resort.is_none() {
             return Err(Skipped::Open(peek.retry_after));
         }
-        let has_room = |other: &&Arc<GuardedTarget>| {
-            other.grade == target.grade && other.in_flight.in_flight() < other.in_flight.limit()
+        let has_room = |other: &Arc<GuardedTarget>| {
+            other.grade == target.grade
+                && other.in_flight.in_flight() < other.in_flight.limit()
+                && !other.is_set_aside(now)
         };
-        if others.iter().any(|other| has_room(&other)) {
+        if others.iter().any(has_room) {
             return Err(Skipped::Busy(None));
         }
         let request = QueueRequest::new(
@@ -272,13 +293,13 @@ impl<'a, R: Runtime> Walk<'a, R> {
         })
     }
 
-    /// Whose share a place is taken of.
+    /// Whose share of the concurrency slots the request uses.
     pub(super) fn slot_holder(&self) -> SlotHolder {
         let caller = &self.planned.caller;
         SlotHolder { caller: caller.id, guest_from: caller.network }
     }
 
-    /// The most that a call can take.
+    /// The reservation for the upper bound of a call.
     fn money(&self, bound: &CallBound) -> Ask {
         let request = &self.planned.request;
         Ask {
@@ -308,7 +329,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
         }
     }
 
-    /// What to do after an attempt has failed; waits, where that is part of it.
+    /// Decides what to do after a failed attempt; sleeps for the backoff where there is one.
     async fn decide(
         &mut self,
         error: &CallError,
@@ -326,7 +347,7 @@ impl<'a, R: Runtime> Walk<'a, R> {
             held_back,
             other_is_ready: error.failure.hold().is_some() && self.is_ready(others, now),
             breaker_passes: phase == BreakerPhase::Closed,
-            has_other_target: !others.is_empty(),
+            has_other_target: others.iter().any(|other| !other.is_set_aside(now)),
             ..RetrySituation::new(now, deadline)
         };
         let (decision, event) =

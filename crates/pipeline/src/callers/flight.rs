@@ -1,9 +1,9 @@
-//! One look-up for all who ask about the same at once.
+//! Single flight for directory lookups: concurrent requests with the same credential share one lookup.
 //!
-//! The first to ask leads; who comes while that look-up is in the air follows it and gets the same answer. A leader that
-//! is dropped tells its followers that nothing came of it, and one of them leads the next.
+//! The first request leads and performs the lookup; requests that arrive meanwhile follow it and receive the same
+//! result. If the leader is dropped, its followers receive `None`, and one of them leads the next lookup.
 //!
-//! It will not look anything up and sets no time limits: those are the leader's and each follower's own.
+//! This module performs no lookups and sets no timeouts: both belong to the leader and to each follower.
 
 use super::Outcome;
 use super::memory::Remembered;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 
 type Hash = [u8; 32];
 
-/// The look-ups in the air.
+/// The lookups in progress.
 #[derive(Debug, Default)]
 pub(super) struct Flights(Mutex<BTreeMap<Hash, Arc<Flight>>>);
 
@@ -24,30 +24,30 @@ struct Flight(Mutex<Progress>);
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// Nothing yet, or what came of it: an outcome, or none because the leader went away.
+    /// `None` while the lookup is in progress; then its outcome, or `Some(None)` if the leader was dropped.
     landed: Option<Option<Outcome>>,
     waiting: Vec<Waker>,
 }
 
-/// What somebody who asks has to do.
+/// The role of a request in a lookup.
 pub(super) enum Turn<'a> {
-    /// Look it up.
+    /// Perform the lookup.
     Lead(Lead<'a>),
-    /// Wait for who does.
+    /// Wait for the leader.
     Follow(Follow),
 }
 
-/// The right to look something up. Dropped, it says that nothing came of it.
+/// The right to perform the lookup. Dropping it without a result releases the followers with `None`.
 pub(super) struct Lead<'a> {
     flights: &'a Flights,
     hash: Hash,
     flight: Arc<Flight>,
 }
 
-/// Ends with what the leader found, or with nothing if it went away.
+/// Resolves to the leader's outcome, or to `None` if the leader was dropped.
 pub(super) struct Follow {
     flight: Arc<Flight>,
-    /// Where its waker is.
+    /// The index of this follower's waker.
     place: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Flights {
-    /// Leads, or follows who does already.
+    /// Leads a new lookup, or follows the one in progress.
     pub(super) fn join(&self, hash: &Hash) -> Turn<'_> {
         let mut all = lock(&self.0);
         if let Some(flight) = all.get(hash) {
@@ -67,7 +67,7 @@ impl Flights {
         Turn::Lead(Lead { flights: self, hash: *hash, flight })
     }
 
-    /// What is in the air for this is no longer to be remembered, nor to be joined.
+    /// Detaches the lookup in progress, so that its result is not cached and no later request joins it.
     pub(super) fn disown(&self, hash: &Hash) {
         lock(&self.0).remove(hash);
     }
@@ -78,8 +78,8 @@ impl Flights {
 }
 
 impl Lead<'_> {
-    /// Tells everybody. An answer is kept unless it was disowned in the meantime; whoever asks next finds it kept, or asks
-    /// anew, because both happen under one lock.
+    /// Delivers the outcome to all followers. A result is cached unless the lookup was disowned meanwhile. Caching and
+    /// removal happen under one lock, so the next request either finds the cached result or starts a new lookup.
     pub(super) fn land(self, outcome: Outcome, keep: impl FnOnce(Remembered)) {
         let mut all = lock(&self.flights.0);
         if Flights::is_current(&all, &self) {
@@ -105,7 +105,7 @@ impl Drop for Lead<'_> {
 }
 
 impl Flight {
-    /// The first word counts.
+    /// Only the first outcome counts.
     fn land(&self, outcome: Option<Outcome>) {
         let mut progress = lock(&self.0);
         progress.landed.get_or_insert(outcome);

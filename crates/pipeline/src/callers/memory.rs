@@ -1,11 +1,11 @@
-//! What the directory said, for a while.
+//! Bounded cache of directory lookups.
 //!
-//! 64 parts, each behind a lock of its own, picked by the hash, which is as even as chance. A part that is full gives up
-//! what it has known for longest. Those whom nobody knows are kept apart: whoever makes up a million keys pushes out
-//! others who did, and nobody with a real one.
+//! The cache has 64 shards, each with its own lock. The hash selects the shard, which spreads credentials evenly. A
+//! full shard evicts its oldest entry (FIFO). Unknown credentials have a table of their own: a client that invents a
+//! million keys evicts other invented keys and never a real one.
 //!
-//! It will not judge whether something is still to be believed; what has run out stays until it is pushed out, so that a
-//! revocation is known even while the directory is away.
+//! The cache does not expire entries; its user compares their age. An expired entry stays until it is evicted, so that
+//! a revocation is still known while the directory is unavailable.
 
 use super::Tier;
 use seawall_core::time::Timestamp;
@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PARTS: usize = 64;
-/// In one part: 89,984 and 9,984 in all.
+/// Per shard; in total 89,984 known and 9,984 unknown credentials.
 const MOST_KNOWN: usize = 1_406;
 const MOST_STRANGERS: usize = 156;
 
 type Hash = [u8; 32];
 
-/// What the directory said of a credential.
+/// The directory's record of a credential, reduced to what requests need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remembered {
-    /// Whose it is.
+    /// The credential belongs to this caller.
     Found { id: u64, tier: Tier, is_clamped: bool },
-    /// It is good for nothing any more.
+    /// The credential was revoked.
     Revoked,
-    /// Nobody has it.
+    /// No such credential exists.
     Absent,
 }
 
-/// See the module.
+/// The sharded cache; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Memory {
     parts: Box<[Mutex<Part>]>,
@@ -42,7 +42,7 @@ struct Part {
     strangers: Table,
 }
 
-/// What is known, and in which order it came.
+/// A bounded table with its insertion order.
 #[derive(Debug)]
 struct Table {
     most: usize,
@@ -70,14 +70,13 @@ impl Memory {
         Self { parts: (0..PARTS).map(|_| Mutex::new(part())).collect() }
     }
 
-    /// What was said of it last, and when it was asked for.
+    /// The last result for this credential, and when its lookup started.
     pub(super) fn recall(&self, hash: &Hash) -> Option<(Remembered, Timestamp)> {
         let part = self.part(hash);
         let entry = part.known.entries.get(hash).or_else(|| part.strangers.entries.get(hash))?;
         Some((entry.what, entry.since))
     }
 
-    /// Remembers what was just said.
     pub(super) fn remember(&self, hash: Hash, what: Remembered, since: Timestamp, is_stranger: bool) {
         let mut part = self.part(&hash);
         let Part { known, strangers } = &mut *part;
@@ -93,7 +92,7 @@ impl Memory {
     }
 
     fn part(&self, hash: &Hash) -> MutexGuard<'_, Part> {
-        // The last byte: the first ones may be what somebody wants to look like another's.
+        // Selects by the last byte: the first bytes form the caller's identifier, which an attacker may try to match.
         let place = usize::from(hash[31]) % PARTS;
         self.parts[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,7 +167,7 @@ mod tests {
         }
         let is_known = |of| memory.recall(&hash(of)).is_some();
         assert_eq!([1, 2, 3, 4].map(is_known), [true, false, true, true]);
-        // Who is known now is no stranger any more, and takes the place of who was known for longest.
+        // A credential that becomes known leaves the table of unknown ones and evicts the oldest known one.
         memory.remember(hash(4), Remembered::Revoked, at(3), false);
         assert_eq!([1, 3, 4].map(is_known), [false, true, true]);
         assert_eq!(memory.recall(&hash(4)), Some((Remembered::Revoked, at(3))));
@@ -180,7 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched from its end.
+        /// Compares with a naive model: a list ordered by age.
         #[test]
         fn a_part_keeps_the_newest(steps in collection::vec((0_u8..12, any::<bool>(), 0_u8..8), 0..80)) {
             let memory = Memory::new(4, 2);

@@ -1,4 +1,4 @@
-//! What is known without waiting. What is looked up is tested on a virtual clock, where there is one.
+//! Tests identification without waiting. Lookups are tested on a virtual clock, in the crate that has one.
 
 use super::{
     CallerDirectory, CallerOptions, Callers, Finding, ListedKey, NotKnown, ProofKind, Proven, TierOrigin,
@@ -37,7 +37,7 @@ fn a_listed_key_is_what_settings_say_and_is_not_looked_up() {
     assert_eq!((caller.id, caller.tier, caller.origin), (0x0102, Tier::Prime, TierOrigin::Settings));
     assert_eq!(caller.routes.as_deref(), Some(["manga".into()].as_slice()));
     assert_eq!((caller.is_clamped, caller.network), (false, None));
-    // A token's hash is made of names that anybody knows, so that listing it as a key means nothing.
+    // A token's hash is derived from public names, so listing it as a key must grant nothing.
     for proof in [ProofKind::Token, ProofKind::Signature] {
         assert_eq!(callers.known(&credential(HASH, proof, None), Timestamp::ZERO), None);
     }
@@ -70,7 +70,7 @@ fn each_origin_has_a_name_of_its_own() {
     assert_eq!(names, ["settings", "directory", "issuer", "guest", "fallback"]);
 }
 
-/// Never asked: its answers would be remembered already.
+/// A directory that these tests never query.
 struct Nobody;
 
 impl CallerDirectory for Nobody {

@@ -1,49 +1,49 @@
-//! A question, as it comes in.
+//! Parses a chat request.
 
 use super::{ChatError, locale};
 use seawall_core::history::Role;
 use seawall_core::strategy::Language;
 use seawall_wire::{Fields, RequestError, RequestLimits};
 
-/// The longest message, in characters.
+/// Maximum length of a message, in characters.
 const LONGEST_MESSAGE: usize = 16_000;
-/// The most turns that may come along.
+/// Maximum number of turns in the history.
 const MOST_TURNS: usize = 100;
-/// The longest name of a session or a request, in characters.
+/// Maximum length of a session or request ID, in characters.
 const LONGEST_NAME: usize = 128;
 
 const FIELDS: [&str; 7] = ["message", "history", "session", "locale", "stream", "request_id", "max_tokens"];
 
-/// A question with what was said before.
+/// A message with its conversation history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatAsk {
-    /// What is asked: from 1 to 16,000 characters, not all of them space.
+    /// The message: 1 to 16,000 characters, not all of them whitespace.
     pub message: String,
-    /// What was said before, the oldest turn first. Turns without words are left out.
+    /// The conversation so far, oldest turn first. Empty turns are dropped.
     pub history: Vec<ChatTurn>,
-    /// The caller's name for the conversation: printable ASCII.
+    /// The caller's session ID: printable ASCII.
     pub session: Option<String>,
-    /// Such as `ja-JP`, in one spelling; guessed from the message where the caller does not say.
+    /// The locale in canonical form, such as `ja-JP`; detected from the message if the caller does not set it.
     pub locale: String,
-    /// Whether the answer is wanted as a stream.
+    /// Whether a streamed answer is requested.
     pub stream: bool,
-    /// The caller's name for the request, under which it is answered once: printable ASCII.
+    /// The caller's idempotency key: printable ASCII.
     pub request_id: Option<String>,
-    /// The most tokens that the caller wants the answer to have.
+    /// The caller's limit of output tokens.
     pub max_output: Option<u32>,
 }
 
-/// What one side said.
+/// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatTurn {
-    /// Who.
+    /// The side that wrote it.
     pub role: Role,
-    /// What.
+    /// Its text.
     pub text: String,
 }
 
 impl ChatAsk {
-    /// Reads a body. `accepts_stream` is whether the caller's headers ask for a stream; the body's own word goes before.
+    /// Parses a body. `accepts_stream` is whether the headers ask for a stream; the body's own field takes precedence.
     pub fn read(body: &[u8], accepts_stream: bool, limits: &RequestLimits) -> Result<Self, ChatError> {
         let fields = Fields::read(body, limits)?;
         fields.refuse_others(&FIELDS)?;
@@ -78,7 +78,7 @@ impl ChatAsk {
         })
     }
 
-    /// The language that we speak ourselves to this caller.
+    /// The language of prepared texts for this caller.
     #[must_use]
     pub fn language(&self) -> Language {
         Language::of_locale(&self.locale)
@@ -97,7 +97,7 @@ fn read_role(turn: &Fields<'_>) -> Result<Role, RequestError> {
     }
 }
 
-/// A name becomes a key, a line of a log and perhaps a header.
+/// Restricted to printable ASCII, because a name is used as a key, in log lines and possibly in headers.
 fn read_name(fields: &Fields<'_>, field: &str) -> Result<Option<String>, RequestError> {
     let Some(name) = fields.string(field)? else { return Ok(None) };
     let is_printable = name.bytes().all(|letter| matches!(letter, b' '..=b'~'));

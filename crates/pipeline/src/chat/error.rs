@@ -1,34 +1,34 @@
-//! Why a question cannot be put to a model.
+//! Errors of chat requests.
 
 use super::ChatText;
 use seawall_wire::{Refusal, RequestError};
 
-/// A question that cannot be put to a model. Its text is meant for the caller.
+/// Why a message cannot be sent to a model. The text of the error is written for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChatError {
-    /// It cannot be read.
+    /// The request cannot be parsed.
     #[error(transparent)]
     Unreadable(#[from] RequestError),
     /// The message has too many characters.
     #[error("message: has {characters} characters, and at most {limit} are taken")]
     TooLong {
-        /// How many it has.
+        /// The message's length.
         characters: usize,
-        /// How many it may have.
+        /// The maximum length.
         limit: usize,
     },
-    /// With all history left out it is still too large.
+    /// The request is too large even without its history.
     #[error("message: has about {needed} tokens with what goes along, and at most {limit} are taken")]
     InputTooLarge {
-        /// Tokens of what cannot be left out.
+        /// Tokens of the parts that cannot be dropped.
         needed: u64,
-        /// Tokens there is room for.
+        /// The maximum number of input tokens.
         limit: u64,
     },
 }
 
 impl ChatError {
-    /// How to refuse such a question.
+    /// The kind of refusal.
     #[must_use]
     pub const fn refusal(&self) -> Refusal {
         match self {
@@ -37,7 +37,7 @@ impl ChatError {
         }
     }
 
-    /// What to say of it.
+    /// The prepared text for the caller.
     #[must_use]
     pub const fn text(&self) -> ChatText {
         ChatText::of_refusal(self.refusal())

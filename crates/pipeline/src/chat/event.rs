@@ -1,4 +1,4 @@
-//! The events of a streamed answer: `text` as often as there is some, then `done` or `interrupted`, once.
+//! Server-sent events of a streamed answer: any number of `text` events, then one `done` or `interrupted`.
 
 use super::json::JsonObject;
 use bytes::{Bytes, BytesMut};
@@ -6,26 +6,26 @@ use seawall_core::failure::FailureKind;
 use seawall_wire::sse::write_event;
 use std::time::Duration;
 
-/// Appends more of the answer.
+/// Appends a `text` event with more of the answer.
 pub fn text_event(out: &mut BytesMut, text: &str) {
     write_event(out, "text", JsonObject::new().text("text", text).finish().as_bytes());
 }
 
-/// Why an answer is not completed, as far as the caller is told.
+/// Why an answer is incomplete, as reported to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptReason {
-    /// What followed is not acceptable.
+    /// A guardrail blocked the rest.
     Blocked,
-    /// It took too long.
+    /// The answer took too long.
     TimedOut,
-    /// There is more to do than can be done.
+    /// The service is overloaded.
     Overloaded,
-    /// It broke off.
+    /// The stream broke off.
     BrokeOff,
 }
 
 impl InterruptReason {
-    /// The reason when a model failed in this way. Whose fault it was behind that is not the caller's business.
+    /// Maps a failure kind to a reason. The origin of the failure is not disclosed to the caller.
     #[must_use]
     pub const fn of_failure(kind: FailureKind) -> Self {
         match kind {
@@ -47,7 +47,7 @@ impl InterruptReason {
         }
     }
 
-    /// The name in the event.
+    /// The value in the event.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl InterruptReason {
     }
 }
 
-/// The end of a stream that is not completed. `delivered` is how many characters of text came before it.
+/// The final event of an incomplete stream. `delivered` is the number of characters of text sent before it.
 #[must_use]
 pub fn interrupted_event(
     reason: InterruptReason,
@@ -77,7 +77,7 @@ pub fn interrupted_event(
     out.freeze()
 }
 
-/// Whole seconds, rounded up, so that nobody comes too early.
+/// Whole seconds, rounded up, so that clients do not retry too early.
 pub(super) const fn seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add((wait.subsec_nanos() > 0) as u64)
 }

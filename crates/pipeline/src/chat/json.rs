@@ -1,8 +1,8 @@
-//! JSON objects of text, numbers and truth, written field by field.
+//! A minimal writer for JSON objects of strings, numbers and booleans.
 
 use std::fmt::Write as _;
 
-/// An object that grows.
+/// An object under construction.
 #[derive(Debug)]
 pub(super) struct JsonObject(String);
 
@@ -11,7 +11,7 @@ impl JsonObject {
         Self("{".to_owned())
     }
 
-    /// Adds a field whose value is JSON.
+    /// Adds a field whose value is already JSON.
     fn put(mut self, name: &str, value: &str) -> Self {
         if self.0.len() > 1 {
             self.0.push(',');
@@ -60,7 +60,7 @@ impl JsonObject {
         self.put(name, &object.finish())
     }
 
-    /// The same with what `add` adds where there is something.
+    /// Applies `add` if there is a value.
     pub(super) fn maybe<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
         match value {
             Some(value) => add(self, value),
@@ -84,7 +84,7 @@ fn put_text(out: &mut String, text: &str) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\0'..='\u{1F}' => {
-                // Text takes whatever is written to it.
+                // Writing to a `String` cannot fail.
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             }
             _ => out.push(character),

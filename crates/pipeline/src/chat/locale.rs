@@ -1,11 +1,11 @@
-//! Which language somebody wants to be answered in.
+//! Locale parsing and detection.
 
 use seawall_core::tokens::{ClassCounts, TextLanguage};
 
-/// The longest locale: language, script, region and a variant.
+/// Maximum length of a locale: language, script, region and a variant.
 const LONGEST: usize = 35;
 
-/// The one spelling of a locale such as `ja-JP`, `en` or `zh-Hant-TW`; nothing where it is none.
+/// The canonical form of a locale such as `ja-JP`, `en` or `zh-Hant-TW`; `None` if it is not valid.
 pub(super) fn canonical(locale: &str) -> Option<String> {
     if locale.len() > LONGEST {
         return None;
@@ -34,12 +34,12 @@ pub(super) fn canonical(locale: &str) -> Option<String> {
     Some(spelled)
 }
 
-/// The language of a locale that is spelled so.
+/// The language of a canonical locale.
 pub(super) fn language(locale: &str) -> &str {
     locale.split('-').next().unwrap_or_default()
 }
 
-/// What a text is written in. A title in Latin letters does not make a Japanese question English.
+/// Detects the language of a text. A title in Latin letters does not make a Japanese question English.
 pub(super) fn of_text(text: &str) -> &'static str {
     match ClassCounts::of(text).language() {
         TextLanguage::Japanese | TextLanguage::Mixed => "ja",

@@ -1,15 +1,16 @@
-//! The words of our own face.
+//! The protocol of the chat face.
 //!
-//! The four other faces speak as their vendors do, and hand on what a model says. This one has a voice of its own: a
-//! [`ChatAsk`] is a question with what was said before, a [`ChatPrompt`] makes a model's request of it, a [`ChatReply`] says
-//! how it was answered, and how sure that is. A [`ChatRefusal`] is for what is the caller's to mend. [`ChatText`] and
-//! [`apology`] are what we say ourselves, in Japanese and English.
+//! The four other faces speak their vendors' dialects and forward a model's answer. The chat face has a protocol of its
+//! own: a [`ChatAsk`] is a message with its history, a [`ChatPrompt`] turns it into a model request, and a
+//! [`ChatReply`] reports how it was answered and with what confidence. A [`ChatRefusal`] is for errors that the caller
+//! has to fix. [`ChatText`] and [`apology`] are prepared texts, in Japanese and English.
 //!
 //! **When it acts.** Once per request on the way in, and once on the way out. In between
-//! [`SpokenRequest::of_chat`](crate::speech::SpokenRequest::of_chat) takes the question to any target.
+//! [`SpokenRequest::of_chat`](crate::speech::SpokenRequest::of_chat) translates the message for any target.
 //!
-//! **What it will not do.** No field of a question can name a model, a tier, a price or an address; a field that is not known
-//! is refused by its name. Nothing here decides who answers. No text promises that anybody will come back to the caller.
+//! **What it does not do.** No field of a chat request can select a model, a tier, a price or an address; unknown
+//! fields are rejected by name. Nothing here decides which target answers. No text promises that the caller will be
+//! contacted later.
 
 mod ask;
 mod error;

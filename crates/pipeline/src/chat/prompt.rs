@@ -1,4 +1,4 @@
-//! From a question to a model's request.
+//! Builds a model request from a chat message.
 
 use super::{ChatAsk, ChatError, ChatTurn, locale};
 use seawall_core::history::{Conversation, HistoryDecision, Role, TokenLimits, Turn as Counted, trim};
@@ -8,25 +8,25 @@ use seawall_wire::chat::{ChatRequest, Part, Turn};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
-/// The freest that any dialect lets an answer be.
+/// The highest temperature that any dialect allows.
 const HIGHEST_TEMPERATURE: f64 = 2.0;
 
-/// Settings as somebody wrote them; [`ChatPromptOptions::check`] makes them usable.
+/// Unvalidated settings; [`ChatPromptOptions::check`] validates them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatPromptOptions {
-    /// What a model is told before the conversation, each with its locale. The first is for all other locales.
+    /// System prompts by locale. The first one applies to all other locales.
     pub system: Vec<(String, String)>,
-    /// How free the answer is; nothing leaves it to the model.
+    /// Sampling temperature; `None` uses the model's default.
     pub temperature: Option<f64>,
-    /// The most tokens that an answer may have.
+    /// Maximum output tokens of an answer.
     pub max_output: u32,
-    /// The most turns of what was said before that go along.
+    /// Maximum number of history turns sent to the model.
     pub history_turns: usize,
 }
 
 impl ChatPromptOptions {
-    /// Refuses locales that are none or come twice, a temperature that no model takes, no output, and one turn: it would be
-    /// an answer without its question.
+    /// Validates the settings. Rejects invalid or duplicate locales, a temperature that no model accepts, a zero output
+    /// limit, and a history of one turn, which would be an answer without its question.
     pub fn check(self) -> Result<ChatPrompt, SettingError> {
         let mut system: Vec<(String, String)> = Vec::with_capacity(self.system.len());
         for (name, text) in self.system {
@@ -57,7 +57,7 @@ impl ChatPromptOptions {
     }
 }
 
-/// What goes with every question to a model.
+/// The validated prompt settings that apply to every message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatPrompt {
     system: Vec<(String, String)>,
@@ -66,34 +66,34 @@ pub struct ChatPrompt {
     history_turns: usize,
 }
 
-/// What is known of the model that a request is made for.
+/// Properties of the model that a request is built for.
 #[derive(Clone, Copy, Debug)]
 pub struct PromptOccasion<'a> {
-    /// The model, by the name that the request gets and estimates go by.
+    /// The model's name, used in the request and for token estimates.
     pub model: &'a str,
-    /// How many tokens there may be.
+    /// Token limits.
     pub limits: &'a TokenLimits,
-    /// What is spent on top of the text.
+    /// Tokens that the vendor counts on top of the text.
     pub overhead: OverheadOptions,
-    /// What bills have taught.
+    /// Corrections to the token estimate, learned from reported usage.
     pub calibration: &'a Calibration,
 }
 
-/// A request that fits.
+/// A request that fits the model's limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreparedChat {
-    /// What the model is asked.
+    /// The model request.
     pub request: ChatRequest,
-    /// A digest of what was said before, as far as the model is told; empty where that is nothing.
+    /// A digest of the history that is sent to the model; empty if none is.
     pub history: String,
-    /// How many of the turns the model is told.
+    /// Number of history turns sent to the model.
     pub kept_turns: usize,
-    /// A number of tokens that the input stays below in 95 of 100 cases.
+    /// The p95 of the estimated input tokens.
     pub input: u64,
 }
 
 impl ChatPrompt {
-    /// The instructions for a locale: its own, or its language's, or the first.
+    /// The system prompt of a locale: an exact match, else one of the same language, else the first.
     #[must_use]
     pub fn system(&self, locale: &str) -> Option<&str> {
         let same = |known: &&(String, String)| known.0 == locale;
@@ -102,8 +102,8 @@ impl ChatPrompt {
         found.or_else(|| self.system.first()).map(|(_, text)| text.as_str())
     }
 
-    /// Makes a request of a question. Of what was said before, the oldest questions are left out with their answers until
-    /// the rest fits; refused where the message alone does not.
+    /// Builds a request from a message. The oldest turns are dropped, questions together with their answers, until the
+    /// rest fits. The error means that the message alone does not fit.
     pub fn prepare(&self, ask: &ChatAsk, occasion: &PromptOccasion<'_>) -> Result<PreparedChat, ChatError> {
         let tokens = |text: &str| {
             let around = OverheadOptions { request: 0, reserve: 0, ..occasion.overhead };
@@ -161,7 +161,8 @@ impl ChatPrompt {
     }
 }
 
-/// Stands for these turns and no others: who said each and how long it is goes in before its words.
+/// A digest of exactly these turns: the role and length of each turn are hashed before its text, so no two histories
+/// collide.
 fn digest(turns: &[ChatTurn]) -> String {
     if turns.is_empty() {
         return String::new();
@@ -176,7 +177,7 @@ fn digest(turns: &[ChatTurn]) -> String {
         hash.update(turn.text.as_bytes());
     }
     hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Text takes whatever is written to it.
+        // Writing to a `String` cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
     })

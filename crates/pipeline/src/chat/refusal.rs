@@ -1,4 +1,4 @@
-//! What the caller must mend before there can be an answer.
+//! Error responses of the chat face.
 
 use super::ChatText;
 use super::event::seconds;
@@ -8,35 +8,35 @@ use bytes::Bytes;
 use seawall_core::strategy::Language;
 use seawall_wire::{Dialect, Refusal, RetryAdvice, openai};
 
-/// The header in which a caller finds what the request is called.
+/// The response header with the request ID.
 pub(crate) const REQUEST_ID_HEADER: &str = "x-request-id";
 
-/// A refusal of our own face. Only what is the caller's to mend should be refused: everything else is answered, if only with
-/// an apology.
+/// An error response of the chat face. Use it only for errors that the caller can fix: everything else is answered, if
+/// only with an apology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChatRefusal<'a> {
-    /// Why.
+    /// The kind of refusal.
     pub refusal: Refusal,
-    /// What we speak to this caller.
+    /// The language of the message.
     pub language: Language,
-    /// What exactly is wrong, for whoever writes the caller's program: in English.
+    /// Technical details for the developer of the client, in English.
     pub detail: Option<&'a str>,
-    /// The limit that has no room.
+    /// The name of the exhausted limit.
     pub limit: Option<&'a str>,
-    /// What the request is called.
+    /// The request ID.
     pub request_id: &'a str,
-    /// What the caller is told about coming back.
+    /// The retry advice.
     pub advice: RetryAdvice,
 }
 
 impl ChatRefusal<'_> {
-    /// The refusal as it is written out.
+    /// Renders the response.
     #[must_use]
     pub fn reply(&self) -> RefusalReply {
         self.reply_in(ChatText::of_refusal(self.refusal).words(self.language))
     }
 
-    /// The same in words of the path's.
+    /// Renders the response with the pipeline's own message.
     pub(crate) fn reply_in(&self, words: &str) -> RefusalReply {
         let Self { refusal, detail, limit, request_id, advice, .. } = *self;
         let body = JsonObject::new()
@@ -49,21 +49,21 @@ impl ChatRefusal<'_> {
             .maybe(advice.should_retry, |object, should| object.truth("should_retry", should));
         let mut headers =
             vec![("content-type", "application/json".to_owned()), (REQUEST_ID_HEADER, request_id.to_owned())];
-        // Whose libraries it is decides nothing here: these are the headers that all of them read.
+        // The dialect is irrelevant here: all client libraries read these headers.
         headers.extend(advice.headers(Dialect::OpenAi));
         RefusalReply { status: openai::status_of(refusal), headers, body: Bytes::from(body.finish()) }
     }
 }
 
-/// The code by which a program tells refusals apart.
+/// The machine-readable error code.
 #[must_use]
 pub const fn refusal_code(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Malformed => "INVALID_REQUEST",
         Refusal::Unauthenticated => "UNAUTHENTICATED",
         Refusal::Forbidden => "FORBIDDEN",
-        Refusal::NotFound => "NOT_FOUND",
-        Refusal::TooLarge => "INPUT_TOO_LARGE",
+        Refusal::NotFound | Refusal::UnknownPath => "NOT_FOUND",
+        Refusal::TooLarge | Refusal::ContextLength => "INPUT_TOO_LARGE",
         Refusal::Conflict => "CONFLICT",
         Refusal::OutcomeUnknown => "OUTCOME_UNKNOWN",
         Refusal::Throttled => "RATE_LIMITED",

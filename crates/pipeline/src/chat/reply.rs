@@ -1,4 +1,4 @@
-//! An answer, and how it came about.
+//! Replies of the chat face.
 
 use super::event::{seconds, text_event};
 use super::json::JsonObject;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
 
-/// How sure an answer from this rung is. A prepared answer and that to a frequent question were both written before anybody
-/// asked.
+/// The confidence of an answer from this rung. Templates and FAQ answers share a value: both were written before the
+/// question was asked.
 #[must_use]
 pub const fn confidence(rung: Rung) -> Confidence {
     match rung {
@@ -29,20 +29,20 @@ pub const fn confidence(rung: Rung) -> Confidence {
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatFinish {
-    /// Everything was said.
+    /// The answer is complete.
     Finished,
-    /// There was more to say than could be.
+    /// The answer reached its output limit.
     Length,
-    /// It passed the output that was reserved for it, and was stopped.
+    /// The gateway cut the answer because it exceeded its reserved output.
     Budget,
-    /// A guardrail of ours stood before it; the text is ours.
+    /// A guardrail of the gateway blocked it; the text is a prepared one.
     Blocked,
-    /// The model, or its vendor, declined.
+    /// The model or its vendor declined.
     Refused,
 }
 
 impl ChatFinish {
-    /// Why a model stopped, in these words. A reason that is not known is no reason to doubt a complete answer.
+    /// Maps a model's finish reason. An unknown reason counts as complete.
     #[must_use]
     pub const fn of(finish: FinishReason) -> Self {
         match finish {
@@ -57,7 +57,7 @@ impl ChatFinish {
         }
     }
 
-    /// The name in the reply.
+    /// The value in the reply.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,40 +70,39 @@ impl ChatFinish {
     }
 }
 
-/// An answer, and how it came about. How sure it is, and whether it is less than the best or older than it should be, follows
-/// from the rung.
+/// An answer and how it was produced. Its confidence, and whether it is degraded or stale, follow from the rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatReply {
-    /// The whole text. The end of a stream does not repeat it.
+    /// The complete text. The final event of a stream does not repeat it.
     pub answer: String,
-    /// Which way of answering it was.
+    /// The rung that answered.
     pub rung: Rung,
-    /// Why no better one.
+    /// Why no better rung answered.
     pub reasons: Vec<String>,
-    /// What the request is called: the caller's own name for it, or ours.
+    /// The request ID: the caller's own, or the gateway's.
     pub request_id: String,
-    /// The caller's name for the conversation.
+    /// The caller's session ID.
     pub session: Option<String>,
-    /// The tokens it used.
+    /// The tokens used.
     pub usage: Usage,
-    /// What they cost.
+    /// The cost of the tokens.
     pub cost: Money,
-    /// Who answered, where it was a model.
+    /// The target that answered, if it was a model.
     pub target: Option<String>,
-    /// How it ended.
+    /// How the answer ended.
     pub finish: ChatFinish,
-    /// When to come back, where that helps.
+    /// When to retry, if that helps.
     pub retry_after: Option<Duration>,
 }
 
 impl ChatReply {
-    /// The body of a whole answer.
+    /// The body of a non-streamed answer.
     #[must_use]
     pub fn body(&self) -> Bytes {
         Bytes::from(self.told(JsonObject::new().text("answer", &self.answer)))
     }
 
-    /// The end of a streamed answer.
+    /// The final event of a streamed answer.
     #[must_use]
     pub fn done_event(&self) -> Bytes {
         let mut out = BytesMut::new();
@@ -111,7 +110,7 @@ impl ChatReply {
         out.freeze()
     }
 
-    /// The whole stream of an answer that is there at once: its text, and its end.
+    /// The whole event stream of an answer that is already complete: its text and the final event.
     #[must_use]
     pub fn events(&self) -> Bytes {
         let mut out = BytesMut::new();
@@ -146,7 +145,7 @@ impl ChatReply {
     }
 }
 
-/// Dollars with all nine decimals, so that nothing is lost in anybody's floating point.
+/// Dollars with all nine decimals, as a string, so that no floating-point parser loses precision.
 fn dollars(amount: Money) -> String {
     let nanos = amount.as_nanos();
     format!("{}.{:09}", nanos / NANOS_PER_DOLLAR, nanos % NANOS_PER_DOLLAR)

@@ -1,40 +1,40 @@
-//! What we say ourselves.
+//! Prepared texts in Japanese and English.
 
 use seawall_core::chance::Draw;
 use seawall_core::strategy::{FallbackKind, Language, message};
 use seawall_wire::Refusal;
 
-/// Something that we say ourselves.
+/// A prepared text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatText {
-    /// The question or the answer was not acceptable; here is what we can help with.
+    /// The message or the answer was blocked; offers what the assistant can help with.
     Redirect,
-    /// The caller is too fast.
+    /// The caller sends too many messages.
     LimitReached,
-    /// The money for models is spent.
+    /// The budget for models is spent.
     BudgetSpent,
-    /// The money for models is held by answers that are being written.
+    /// The budget for models is held by calls in progress.
     BudgetHeld,
-    /// The money that is left does not pay for so long an answer.
+    /// The remaining budget does not cover an answer of this length.
     BudgetTooSmall,
     /// The message is too long.
     TooLong,
     /// The answer broke off.
     BrokeOff,
-    /// The request cannot be understood.
+    /// The request is malformed.
     NotUnderstood,
-    /// Nobody knows who asks.
+    /// The caller is not authenticated.
     SignIn,
-    /// Who asks may not.
+    /// The caller lacks permission.
     NotAllowed,
-    /// There is no such thing here.
+    /// The requested resource does not exist.
     NotFound,
-    /// Nobody can answer now.
+    /// The assistant is unavailable.
     Unavailable,
 }
 
 impl ChatText {
-    /// Every text, in a fixed order.
+    /// All texts, in a fixed order.
     pub const ALL: [Self; 12] = [
         Self::Redirect,
         Self::LimitReached,
@@ -50,15 +50,15 @@ impl ChatText {
         Self::Unavailable,
     ];
 
-    /// What to say when this is refused.
+    /// The text for a kind of refusal.
     #[must_use]
     pub const fn of_refusal(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Malformed | Refusal::Conflict | Refusal::OutcomeUnknown => Self::NotUnderstood,
             Refusal::Unauthenticated => Self::SignIn,
             Refusal::Forbidden => Self::NotAllowed,
-            Refusal::NotFound => Self::NotFound,
-            Refusal::TooLarge => Self::TooLong,
+            Refusal::NotFound | Refusal::UnknownPath => Self::NotFound,
+            Refusal::TooLarge | Refusal::ContextLength => Self::TooLong,
             Refusal::Throttled => Self::LimitReached,
             Refusal::OutOfBudget => Self::BudgetSpent,
             Refusal::BudgetHeld => Self::BudgetHeld,
@@ -69,7 +69,7 @@ impl ChatText {
         }
     }
 
-    /// The words.
+    /// The text in this language.
     #[must_use]
     pub const fn words(self, language: Language) -> &'static str {
         let (japanese, english) = match self {
@@ -122,7 +122,7 @@ impl ChatText {
     }
 }
 
-/// The apologies in Japanese and in English. They promise nothing, and the last names a way to a person.
+/// Apologies in Japanese and English. They promise nothing, and the last one refers to customer support.
 const APOLOGIES: [(&str, &str); 3] = [
     (
         "申し訳ございません。ただいまお答えすることができません。少し時間をおいて、もう一度お尋ねください。",
@@ -138,7 +138,7 @@ const APOLOGIES: [(&str, &str); 3] = [
     ),
 ];
 
-/// One of the three apologies, all equally likely.
+/// One of the three apologies, chosen uniformly.
 #[must_use]
 pub fn apology(language: Language, draw: Draw) -> &'static str {
     let which = usize::try_from(draw.below(APOLOGIES.len() as u64)).unwrap_or_default();

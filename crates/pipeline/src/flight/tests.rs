@@ -25,7 +25,7 @@ fn look(joining: &mut Joining<'_>) -> Option<Joined<Hand>> {
     }
 }
 
-/// Who does what at the same time as the first who waits goes away.
+/// Races the leader's action against the first waiter's cancellation.
 fn race(leader: impl Fn(Joined<Hand>) + Send + Copy, ended: impl Fn(Option<Joined<Hand>>)) {
     let (hand, key) = (Hand::default(), key());
     let deadline = Deadline::after(Timestamp::ZERO, Duration::from_secs(60));

@@ -1,15 +1,15 @@
-//! Several guardrails that must all agree.
+//! Combines several guardrails.
 
 use super::{AnswerWatch, Guardrail, GuardrailDecision, Judged, WatchDecision};
 use std::fmt;
 use std::sync::Arc;
 
-/// Guardrails that must all agree. None at all pass everything.
+/// Guardrails that must all pass. An empty list passes everything.
 #[derive(Clone, Default)]
 pub struct Guardrails(pub Vec<Arc<dyn Guardrail>>);
 
 impl Guardrails {
-    /// Whether a whole answer may be given.
+    /// Checks a complete answer.
     #[must_use]
     pub fn check_answer(&self, answer: &str) -> GuardrailDecision {
         let mut watch = self.watch();
@@ -23,13 +23,14 @@ impl Guardrails {
 }
 
 impl Guardrail for Guardrails {
-    /// The first of them that blocks names the rule.
+    /// The first guardrail that blocks names the rule.
     fn check_question(&self, question: &str) -> GuardrailDecision {
         let mut decisions = self.0.iter().map(|guardrail| guardrail.check_question(question));
         decisions.find(|decision| *decision != GuardrailDecision::Pass).unwrap_or(GuardrailDecision::Pass)
     }
 
-    /// Releases what all of them release. It never says [`WatchDecision::Failed`]: that is a block by then.
+    /// Releases what every guardrail releases. It never returns [`WatchDecision::Failed`]: a failure has become a block
+    /// by then.
     fn watch(&self) -> Box<dyn AnswerWatch> {
         let watches = self.0.iter().map(|guardrail| (guardrail.watch(), 0)).collect();
         Box::new(AllWatches { watches, length: 0, released: 0, blocked_by: None })
@@ -43,11 +44,11 @@ impl fmt::Debug for Guardrails {
 }
 
 struct AllWatches {
-    /// Each with what it has released.
+    /// Each watch with the number of bytes it has released.
     watches: Vec<(Box<dyn AnswerWatch>, u64)>,
-    /// Bytes that have come.
+    /// Bytes received.
     length: u64,
-    /// What all have released.
+    /// Bytes that every watch has released.
     released: u64,
     blocked_by: Option<Box<str>>,
 }

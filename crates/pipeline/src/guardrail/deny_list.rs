@@ -1,4 +1,4 @@
-//! Texts that must not occur.
+//! A deny list of texts.
 
 use super::disguise::{Disguise, undisguised};
 use super::fold::{Folding, folded};
@@ -12,34 +12,36 @@ use std::fmt;
 use std::sync::Arc;
 
 const SETTING: &str = "deny_list";
-/// The longest pattern, in characters. What could become a match is kept back, and nobody should wait for a page of it.
+/// Maximum length of a pattern, in characters. Text that could become a match is held back, and the delay must stay
+/// short.
 const LONGEST: usize = 1_000;
-/// How much text may be kept back beyond the longest pattern. What is longer is padded with what nobody sees.
+/// Text that may be held back beyond the longest pattern. A longer run is padding with invisible characters.
 const PADDING: u64 = 4_096;
-/// The rule by which text is blocked that is padded so.
+/// The rule that blocks such padding.
 const PADDED: &str = "deny_list.padded";
 
-/// Texts that must not occur, in whatever case and width, with whatever unseen characters between, and however an answer is
-/// split. All are looked for at once, in one pass; what they are is never told. [`DenyList::undisguising`] also finds
-/// them dressed up.
+/// Texts that must not occur, regardless of case, width, invisible characters and how an answer is split into pieces.
+/// All patterns are matched in one pass (Aho-Corasick); the patterns themselves are never disclosed.
+/// [`DenyList::undisguising`] also finds disguised spellings.
 #[derive(Clone)]
 pub struct DenyList(Arc<Patterns>);
 
 struct Patterns {
-    /// Whether text is compared as it is meant, rather than as it is written.
+    /// Whether disguised spellings are normalized before the comparison.
     undisguises: bool,
-    /// By pattern of the automaton: its place in the list, from 1.
+    /// For each pattern of the automaton: its position in the list, from 1.
     rules: Vec<usize>,
     automaton: NFA,
     start: StateID,
-    /// By state: how many bytes before it could become part of a match.
+    /// For each state: the number of preceding bytes that could become part of a match.
     depths: Vec<u32>,
-    /// The most bytes that may be kept back.
+    /// Maximum number of bytes that may be held back.
     most_held: u64,
 }
 
 impl DenyList {
-    /// Everything that a list of texts needs: them as they are written, and as they are meant. Nothing for no texts.
+    /// The two guardrails for a list: one for the patterns as written, and one for disguised spellings. Empty for an
+    /// empty list.
     pub fn both(patterns: &[String]) -> Result<Vec<Arc<dyn Guardrail>>, SettingError> {
         if patterns.is_empty() {
             return Ok(Vec::new());
@@ -47,8 +49,8 @@ impl DenyList {
         Ok(vec![Arc::new(Self::new(patterns)?), Arc::new(Self::undisguising(patterns)?)])
     }
 
-    /// Refuses a pattern of which nothing is left to be seen, and one of more than 1,000 characters. Rules are named by their
-    /// place in the list, from 1.
+    /// Matches the patterns as written. The error names a pattern that is empty after folding or has more than 1,000
+    /// characters. Rules are named by their position in the list, from 1.
     pub fn new(patterns: &[String]) -> Result<Self, SettingError> {
         let wrong = |at: usize, problem| SettingError::new(SETTING, format!("pattern {} {problem}", at + 1));
         let mut all = Vec::with_capacity(patterns.len());
@@ -66,8 +68,9 @@ impl DenyList {
         Self::of(&all, rules, false)
     }
 
-    /// The same texts as they are meant: accents, letters of other scripts, separators and kana of the other kind hide
-    /// nothing. Patterns of which too little would be left, such as `C++`, are left to [`DenyList::new`].
+    /// Matches disguised spellings of the patterns: accents, look-alike letters of other scripts, separators and the
+    /// other kana script are ignored. Patterns of which too little would remain, such as `C++`, are left to
+    /// [`DenyList::new`].
     pub fn undisguising(patterns: &[String]) -> Result<Self, SettingError> {
         let meant = |(place, pattern): (usize, &String)| Some((place + 1, undisguised(pattern)?));
         let meant = patterns.iter().enumerate().filter_map(meant);
@@ -83,7 +86,7 @@ impl DenyList {
             automaton.start_state(Anchored::No).map_err(|_| SettingError::new(SETTING, "is unusable"))?;
         let depths = depths(&automaton, start, all);
         let longest = all.iter().map(String::len).max().unwrap_or_default() as u64;
-        // A character of four bytes may be compared as one of a single byte.
+        // A character of four bytes may fold to one of a single byte.
         let most_held = longest.saturating_mul(4).saturating_add(PADDING);
         Ok(Self(Arc::new(Patterns { undisguises, rules, automaton, start, depths, most_held })))
     }
@@ -104,7 +107,7 @@ impl DenyList {
     }
 }
 
-/// Walks along every pattern: the state behind its first bytes stands for exactly these.
+/// Follows every pattern through the automaton: the state after its first n bytes represents exactly these n bytes.
 fn depths(automaton: &NFA, start: StateID, patterns: &[String]) -> Vec<u32> {
     let mut depths = vec![0; start.as_usize() + 1];
     for pattern in patterns {
@@ -140,7 +143,7 @@ impl fmt::Debug for DenyList {
     }
 }
 
-/// How text becomes what is compared.
+/// The normalization that is applied before the comparison.
 enum Compared {
     AsWritten(Folding),
     AsMeant(Disguise),
@@ -169,21 +172,21 @@ impl Compared {
     }
 }
 
-/// Looks at one answer. It keeps places, never text, and no more of them than the longest pattern has bytes.
+/// Scans one answer. It stores positions, never text, and at most as many as the longest pattern has bytes.
 struct DenyWatch {
     folding: Compared,
     search: Search,
-    /// Bytes that have come.
+    /// Bytes received.
     length: u64,
 }
 
-/// How far the folded text has come towards a match.
+/// The state of the search in the folded text.
 struct Search {
     patterns: Arc<Patterns>,
     state: StateID,
-    /// For each folded byte that could become part of a match: where the character it came of begins.
+    /// For each folded byte that could become part of a match: the start of the character it was folded from.
     held: VecDeque<u64>,
-    /// The rule, and what was harmless.
+    /// The rule that blocked the answer, and the number of harmless bytes before the match.
     blocked: Option<(Box<str>, u64)>,
 }
 
@@ -207,7 +210,7 @@ impl DenyWatch {
         self.folding.end(&mut |folded, from| self.search.compare(folded, from));
     }
 
-    /// Where that begins which could become part of a match.
+    /// The start of the text that could become part of a match.
     fn held_from(&self) -> Option<u64> {
         self.search.held.front().copied().or_else(|| self.folding.pending_from())
     }
@@ -221,7 +224,7 @@ impl DenyWatch {
 }
 
 impl Search {
-    /// Goes on by one folded character, which came of the one at this place.
+    /// Advances by one folded character, which was folded from the one at this position.
     fn compare(&mut self, character: char, at: u64) {
         if self.blocked.is_some() {
             return;
@@ -234,7 +237,7 @@ impl Search {
             self.held.drain(..self.held.len().saturating_sub(depth));
         }
         if automaton.is_match(self.state) {
-            // Of several that end here, the first of the list.
+            // If several patterns end here, report the first of the list.
             let matches = 0..automaton.match_len(self.state);
             let places = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
             let rule = places.filter_map(|place| rules.get(place)).min().copied().unwrap_or_default();
@@ -255,7 +258,7 @@ impl AnswerWatch for DenyWatch {
     fn end(&mut self) -> WatchDecision {
         if self.search.blocked.is_none() {
             self.settle();
-            // Nothing follows that could make a match of what is held.
+            // Nothing follows, so the held text cannot become a match any more.
             self.search.held.clear();
         }
         self.decision()

@@ -1,10 +1,10 @@
-//! Text as it is meant: one spelling for what is dressed up to look like something else.
+//! Normalizes disguised text, so that different spellings of the same word compare equal.
 //!
-//! Beyond what [`Folding`](super::fold::Folding) does, compatibility forms (NFKC), accents and other combining marks,
-//! letters of other scripts that look like Latin ones, katakana and hiragana, and separators inside of words make no
-//! difference. It goes character by character, and each comes with the place of the text that it began at.
+//! In addition to [`Folding`](super::fold::Folding), it ignores compatibility forms (NFKC), accents and other combining
+//! marks, look-alike letters of other scripts, the difference between katakana and hiragana, and separators inside
+//! words. It works character by character and returns each one with the position at which it began.
 //!
-//! | what is written | what it is compared as |
+//! | written | compared as |
 //! | --- | --- |
 //! | `ﬁ`, `ⓕ`, `𝐟`, `Ｆ`, `㌔` | their compatibility decomposition |
 //! | `é`, `o̶` | without the mark; the voicing marks of kana stay |
@@ -13,22 +13,22 @@
 //! | punctuation and symbols, up to 31 in a row | nothing |
 //! | space between single letters (`a p p l e`) | nothing; other space stays |
 //!
-//! **What it will not do.** It does not read digits as letters (`4pple`), does not know what is missing or doubled
-//! (`aple`, `appple`), does not translate, and does not tell `l`, `I` and `1` apart or alike.
+//! **What it does not do.** It does not map digits to letters (`4pple`), does not correct missing or doubled letters
+//! (`aple`, `appple`), does not translate, and does not treat `l`, `I` and `1` as equal.
 
 use super::fold::{in_usual_width, is_invisible, without_case};
 use unicode_normalization::char::{canonical_combining_class, compose, decompose_compatible};
 
-/// Folds a text as it comes.
+/// Incremental normalization.
 #[derive(Debug, Default)]
 pub(super) struct Disguise {
-    /// A kana that a voicing mark may still follow, and where it began.
+    /// A kana that a voicing mark may still follow, and its position.
     kana: Option<(char, u64)>,
     spacing: Spacing,
 }
 
 impl Disguise {
-    /// Takes the character at this place. `give` gets what is certain by now.
+    /// Takes the character at this position. `give` receives the characters that are final.
     pub(super) fn take(&mut self, character: char, at: u64, give: &mut impl FnMut(char, u64)) {
         if is_invisible(character) {
             return;
@@ -38,20 +38,20 @@ impl Disguise {
             return self.spacing.take(character.to_ascii_lowercase(), at, give);
         }
         match in_usual_width(character) {
-            // On their own these decompose into a space and the mark.
+            // On their own, these decompose into a space and the mark.
             '\u{309B}' => self.piece('\u{3099}', at, give),
             '\u{309C}' => self.piece('\u{309A}', at, give),
             usual => decompose_compatible(usual, |piece| self.piece(piece, at, give)),
         }
     }
 
-    /// No more follows what was taken.
+    /// Flushes the pending characters at the end of the text.
     pub(super) fn end(&mut self, give: &mut impl FnMut(char, u64)) {
         self.settle_kana(give);
         self.spacing.end(give);
     }
 
-    /// Where what is not certain began.
+    /// The position of the first pending character.
     pub(super) fn pending_from(&self) -> Option<u64> {
         let kana = self.kana.map(|(_, at)| at);
         kana.into_iter().chain(self.spacing.letter.map(|(_, at)| at)).min()
@@ -92,20 +92,20 @@ impl Disguise {
     }
 }
 
-/// So many separators in a row stand between words. More of them end whatever was being read: a line of dashes is no
-/// disguise, and what comes before it need not be kept back any longer.
+/// This many separators in a row end whatever was being matched: a line of dashes is not a disguise, and the text
+/// before it need not be held back any longer.
 const MOST_SEPARATORS: u8 = 32;
 
-/// Leaves out separators. A space stays, unless the words on both of its sides are single letters.
+/// Drops separators. A space stays, unless the words on both sides are single letters.
 #[derive(Debug, Default)]
 struct Spacing {
-    /// Separators in a row, space included.
+    /// Consecutive separators, including spaces.
     separators: u8,
-    /// Letters of the word before the space, or of the present one; two stand for more.
+    /// Letters of the word before the space, or of the current word; capped at two.
     letters: u8,
-    /// A space that is not certain.
+    /// The position of a pending space.
     space: Option<u64>,
-    /// The first letter behind it: the word may be longer.
+    /// The first letter after the pending space; the word may turn out longer.
     letter: Option<(char, u64)>,
 }
 
@@ -116,7 +116,7 @@ impl Spacing {
             if self.separators == MOST_SEPARATORS {
                 self.end(give);
                 self.separators = MOST_SEPARATORS;
-                // No pattern has two spaces in a row.
+                // No pattern contains two consecutive spaces, so this ends every partial match.
                 give(' ', at);
                 give(' ', at);
             } else if character.is_whitespace() && self.separators < MOST_SEPARATORS {
@@ -130,7 +130,7 @@ impl Spacing {
             return give(character, at);
         };
         match self.letter.take() {
-            // A second letter: the word behind the space is a longer one.
+            // A second letter: the word after the space is longer than one letter.
             Some((first, first_at)) => {
                 give(' ', space);
                 give(first, first_at);
@@ -148,7 +148,7 @@ impl Spacing {
 
     fn take_space(&mut self, at: u64, give: &mut impl FnMut(char, u64)) {
         if let Some((letter, letter_at)) = self.letter.take() {
-            // Single letters on both sides: there was no space between them.
+            // Single letters on both sides: drop the space between them.
             give(letter, letter_at);
             (self.space, self.letters) = (Some(at), 1);
         } else if self.space.is_none() && self.letters > 0 {
@@ -164,8 +164,8 @@ impl Spacing {
     }
 }
 
-/// The whole of a pattern, where it is one that can be dressed up; nothing where too little of it would be left, so that
-/// it would be found everywhere, or where its own letters are among those that only look like others.
+/// Normalizes a pattern. `None` if too little of it would remain, so that it would match everywhere, or if it contains
+/// letters of the look-alike scripts itself.
 pub(super) fn undisguised(pattern: &str) -> Option<String> {
     let is_other = |character: char| matches!(character, '\u{370}'..='\u{58F}' | '\u{1F00}'..='\u{1FFF}');
     if pattern.chars().any(is_other) {
@@ -182,10 +182,10 @@ pub(super) fn undisguised(pattern: &str) -> Option<String> {
     (letters.count() >= least).then_some(out)
 }
 
-/// The Latin letter that a letter of another script looks like.
+/// The Latin letter that a letter of another script resembles.
 const fn look_alike(character: char) -> Option<char> {
     Some(match character {
-        // Capitals whose small letters look like something else.
+        // Capitals whose lowercase letters resemble a different letter.
         'Η' | 'Н' | 'н' | 'һ' | 'հ' => 'h',
         'Ν' | 'η' | 'п' | 'ո' | 'ռ' => 'n',
         'Υ' | 'Ү' | 'У' | 'у' | 'γ' | 'ү' | 'ყ' => 'y',

@@ -1,16 +1,16 @@
-//! Text as it is compared: one spelling for what looks alike.
+//! Folds text for comparison, so that texts that look alike compare equal.
 //!
-//! Widths, spaces and the marks of kana are folded as the cache folds them. Beyond that, all letters lose their case, and
-//! what nobody sees is left out. It goes character by character, and each comes with the place of the text that it began at.
+//! Widths, spaces and kana marks are folded like cache keys. In addition, case is removed and invisible characters are
+//! dropped. It works character by character and returns each one with the position at which it began.
 
 use seawall_core::cache_policy::normalise;
 
-/// Folds a text as it comes.
+/// Incremental folding.
 #[derive(Debug)]
 pub(super) struct Folding {
-    /// A kana that a mark may still follow, and where it began.
+    /// A kana that a mark may still follow, and its position.
     pending: Option<(char, u64)>,
-    /// Whether the last thing was space: of several in a row there is one, and none at the beginning.
+    /// Whether the last character was a space: runs are collapsed, and leading space is dropped.
     is_after_space: bool,
 }
 
@@ -19,7 +19,7 @@ impl Folding {
         Self { pending: None, is_after_space: true }
     }
 
-    /// Takes the character at this place. `give` gets what is certain by now.
+    /// Takes the character at this position. `give` receives the characters that are final.
     pub(super) fn take(&mut self, character: char, at: u64, give: &mut impl FnMut(char, u64)) {
         if is_invisible(character) {
             return;
@@ -48,20 +48,20 @@ impl Folding {
         }
     }
 
-    /// No more follows what was taken.
+    /// Flushes the pending character at the end of the text.
     pub(super) fn end(&mut self, give: &mut impl FnMut(char, u64)) {
         if let Some((character, start)) = self.pending.take() {
             give(character, start);
         }
     }
 
-    /// Where what is not certain began.
+    /// The position of the pending character.
     pub(super) fn pending_from(&self) -> Option<u64> {
         self.pending.map(|(_, start)| start)
     }
 }
 
-/// A whole text, without space around it.
+/// Folds a complete text and trims it.
 pub(super) fn folded(text: &str) -> String {
     let (mut folding, mut out) = (Folding::new(), String::new());
     for character in text.chars() {
@@ -72,7 +72,7 @@ pub(super) fn folded(text: &str) -> String {
     out
 }
 
-/// What nobody sees: controls, marks of direction, joiners, variation selectors, tags.
+/// Characters without a visible glyph: controls, direction marks, joiners, variation selectors, tags.
 pub(super) const fn is_invisible(character: char) -> bool {
     match character {
         '\t'..='\r' | '\u{85}' => false,
@@ -99,7 +99,7 @@ pub(super) const fn is_invisible(character: char) -> bool {
     }
 }
 
-/// Down, up and down again, so that what shares a small letter or a capital with another is the same.
+/// Lower, upper and lower case again, so that characters that share a lowercase or an uppercase letter compare equal.
 pub(super) fn without_case(character: char) -> impl Iterator<Item = char> {
     character.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
@@ -108,20 +108,20 @@ pub(super) fn in_usual_width(character: char) -> char {
     let code = u32::from(character);
     match code {
         0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0).unwrap_or(character),
-        // Rare enough to ask who has the table.
+        // Rare, so the general table lookup is fast enough.
         0xFF61..=0xFF9F => only(&normalise(character.encode_utf8(&mut [0; 4]))).unwrap_or(character),
         _ if character.is_whitespace() => ' ',
         _ => character,
     }
 }
 
-/// A kana with the mark that follows it, where the two are one letter.
+/// Combines a kana with the mark that follows it, if the two form one letter.
 fn join(base: char, mark: char) -> Option<char> {
     let is_mark = matches!(mark, '\u{3099}'..='\u{309C}');
     if is_mark { only(&normalise(&String::from_iter([base, mark]))) } else { None }
 }
 
-/// The character of a text that has only one.
+/// The character of a text that has exactly one.
 fn only(text: &str) -> Option<char> {
     let mut characters = text.chars();
     characters.next().filter(|_| characters.next().is_none())

@@ -1,26 +1,27 @@
-//! Text that is kept back until it may be released.
+//! Buffers an answer until its guardrail releases it.
 
 use super::{AnswerWatch, Judged, WatchDecision};
 use std::fmt;
 
-/// An answer on its way past a watch. Pieces go in as they come; what comes out, put together, is the answer's beginning,
-/// byte for byte, as far as the watch has released it.
+/// An answer that passes through a watch. The concatenated output is a prefix of the answer, byte for byte, up to what
+/// the watch has released.
 pub struct GuardedText {
     watch: Box<dyn AnswerWatch>,
-    /// What has come and was not released.
+    /// Text that was received but not released.
     held: String,
     released: u64,
     blocked_by: Option<Box<str>>,
 }
 
 impl GuardedText {
-    /// An answer of which nothing has come.
+    /// Starts an empty answer.
     #[must_use]
     pub const fn new(watch: Box<dyn AnswerWatch>) -> Self {
         Self { watch, held: String::new(), released: 0, blocked_by: None }
     }
 
-    /// Takes the next piece, and gives what may go on by now. After a block that is nothing, ever.
+    /// Takes the next piece and returns the text that is released by now. After a block it always returns an empty
+    /// string.
     #[must_use]
     pub fn take(&mut self, piece: &str) -> String {
         if self.blocked_by.is_some() {
@@ -31,7 +32,7 @@ impl GuardedText {
         self.release(decision, false)
     }
 
-    /// There is no more: gives the rest, unless the end shows that it must be blocked.
+    /// Ends the answer and returns the rest, unless the watch blocks it.
     #[must_use]
     pub fn end(&mut self) -> String {
         if self.blocked_by.is_some() {
@@ -41,7 +42,7 @@ impl GuardedText {
         self.release(decision, true)
     }
 
-    /// The rule that has blocked the answer.
+    /// The rule that blocked the answer.
     #[must_use]
     pub fn blocked_by(&self) -> Option<&str> {
         self.blocked_by.as_deref()
@@ -51,7 +52,7 @@ impl GuardedText {
         let length = self.released.saturating_add(self.held.len() as u64);
         let judged = Judged::of(decision, self.released, length, is_end);
         let more = usize::try_from(judged.release.saturating_sub(self.released)).unwrap_or_default();
-        // A place inside a character is none that can be released to.
+        // Round down to a character boundary.
         let more = self.held.floor_char_boundary(more);
         let rest = self.held.split_off(more);
         self.released = self.released.saturating_add(more as u64);
@@ -66,7 +67,7 @@ impl GuardedText {
 
 impl fmt::Debug for GuardedText {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the text: nobody has released it.
+        // The text itself is not printed, because it was not released.
         let Self { held, released, blocked_by, .. } = self;
         write!(
             formatter,

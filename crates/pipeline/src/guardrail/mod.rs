@@ -1,16 +1,17 @@
-//! What must be neither asked nor answered.
+//! Guardrails for requests and answers.
 //!
-//! A [`Guardrail`] looks at a question before any model is asked, and at an answer while it comes. [`DenyList`] is the one
-//! that is built in: texts that must not occur, however they are spelled. [`Guardrails`] are several that must all agree.
+//! A [`Guardrail`] checks a question before any model is called, and an answer while it streams. [`DenyList`] is the
+//! built-in one: texts that must not occur, however they are spelled. [`Guardrails`] combines several, which must all
+//! pass.
 //!
-//! **When it acts.** On every text of a request at once, whichever face of its route it came in at: at our own face the
-//! message and what was said before, at vendors' faces every string of the body. On an answer of our own face with every piece: an [`AnswerWatch`] says how much of all text
-//! so far may be released, and [`GuardedText`] keeps the rest back until it is decided. What was released stays released;
-//! after a block nothing follows.
+//! **When it acts.** On all texts of a request, at every face of its route: at the chat face the message and its
+//! history, at vendors' faces every string of the body. On answers at the chat face only, with every piece: an
+//! [`AnswerWatch`] returns how much of the text so far may be released, and [`GuardedText`] holds the rest back until
+//! it is decided. Released text is not taken back; after a block nothing follows.
 //!
-//! **What it will not do.** It never releases text that could still become part of what it blocks: there is no tail that
-//! nobody looked at. It never tells what it was looking for, only which rule it was. It does not write what the caller is told
-//! instead. And it does not fail open: a watch that cannot decide, or decides what cannot be, blocks.
+//! **What it does not do.** It never releases text that could still become part of a match, so there is no unchecked
+//! tail. It reports the rule but never the text that the rule matches. It does not write the replacement text. And it
+//! fails closed: a watch that cannot decide, or returns an impossible decision, blocks.
 //!
 //! ```
 //! use seawall_pipeline::guardrail::{DenyList, Guardrail, GuardedText};
@@ -29,65 +30,66 @@ mod disguise;
 mod fold;
 mod guarded_text;
 mod request;
+mod strings;
 #[cfg(test)]
 mod tests;
 
 pub use all::Guardrails;
 pub use deny_list::DenyList;
 pub use guarded_text::GuardedText;
-pub(crate) use request::check_texts;
+pub(crate) use request::{check_neighbours, check_texts};
 
-/// The rule by which a watch is blocked that could not decide.
+/// The rule reported when a watch failed.
 const FAILED: &str = "failed";
 
-/// Something that looks at questions and answers. Several requests ask it at the same time.
+/// Checks questions and answers. Called concurrently by many requests.
 pub trait Guardrail: Send + Sync {
-    /// Whether a question may be asked. One that cannot tell must block.
+    /// Checks a question. An implementation that cannot decide must block.
     fn check_question(&self, question: &str) -> GuardrailDecision;
 
-    /// Begins to look at one answer.
+    /// Starts to check one answer.
     fn watch(&self) -> Box<dyn AnswerWatch>;
 }
 
-/// What becomes of a text.
+/// The decision about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardrailDecision {
-    /// Nothing speaks against it.
+    /// The text may pass.
     Pass,
-    /// It must not go on.
+    /// The text is blocked.
     Block {
-        /// Which rule it was, for logs and metrics. Never the text that the rule looks for.
+        /// The name of the rule, for logs and metrics. Never the text that the rule matches.
         rule: Box<str>,
     },
 }
 
-/// Looks at one answer, piece by piece.
+/// Checks one answer, piece by piece.
 pub trait AnswerWatch: Send {
-    /// Takes the next piece, and says how much of all text so far may be released. Pieces may be of any size, and end
-    /// anywhere between two characters.
+    /// Takes the next piece and returns how much of all text so far may be released. Pieces may have any size and end
+    /// between any two characters.
     fn take(&mut self, piece: &str) -> WatchDecision;
 
-    /// There is no more. Everything may be released, or the answer is blocked.
+    /// Ends the answer: everything may be released, or the answer is blocked.
     fn end(&mut self) -> WatchDecision;
 }
 
-/// How much of an answer may be released. Numbers are bytes from the answer's beginning.
+/// How much of an answer may be released, in bytes from its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchDecision {
-    /// This much; never less than was said before.
+    /// Release this much; never less than before.
     Release(u64),
-    /// No more than this, ever.
+    /// Release no more than this, ever.
     Block {
-        /// Which rule it was.
+        /// The name of the rule.
         rule: Box<str>,
-        /// What comes before it, and is harmless.
+        /// The harmless bytes before the match.
         release: u64,
     },
-    /// The watch cannot tell, which counts as a block.
+    /// The watch cannot decide, which counts as a block.
     Failed,
 }
 
-/// What a decision comes to: how much may be released, and the rule that forbids the rest.
+/// A validated decision: how much may be released, and the rule that blocks the rest.
 #[derive(Debug)]
 struct Judged {
     release: u64,
@@ -95,7 +97,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Believes a decision only where it can be: no less than before, no more than there is, and all of it at the end.
+    /// Accepts only plausible decisions: not less than before, not more than was received, and everything at the end.
     fn of(decision: WatchDecision, before: u64, length: u64, is_end: bool) -> Self {
         let is_possible = |release: u64| (before..=length).contains(&release);
         match decision {

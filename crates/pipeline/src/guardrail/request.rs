@@ -1,19 +1,21 @@
-//! Every text of a request at a vendor's face.
+//! Checks every text of a request at a vendor's face.
 //!
-//! **What it does.** Looks at each string of the body, wherever it stands: instructions, all turns, every block, what tools
-//! were given and what they returned. A vendor's next kind of block is looked at without anybody having heard of it.
+//! **What it does.** Checks each string of the body at any depth: instructions, all turns, every block, tool inputs and
+//! tool results. A new kind of block is checked without changes to this code.
 //!
-//! **When it acts.** Where the route that is asked for is the one that the guardrail belongs to, after limits have let the
-//! request through and before any model is asked.
+//! **When it acts.** If the requested route has a guardrail: after the limits have admitted the request and before any
+//! model is called. The blocks of a message, and consecutive messages of one side, are checked as one text, because a
+//! model reads them as one.
 //!
-//! **What it will not do.** It does not look at words of the protocol (`role`, `type`, `model` and their like), at names of
-//! fields, or into images and files. Each text is looked at on its own: one that is split over two blocks is two texts.
+//! **What it does not do.** It does not check protocol values (`role`, `type`, `model` and so on), field names, or the
+//! content of images and files. It does not check answers, which pass through as the vendor sends them.
 
+use super::strings::{Strings, Token};
 use super::{Guardrail as _, GuardrailDecision, Guardrails};
 use crate::plan::PlannedRequest;
 use crate::reply::Rejection;
 
-/// Fields whose values are the protocol's own words.
+/// Fields whose values belong to the protocol.
 const PROTOCOL: [&[u8]; 14] = [
     b"role",
     b"type",
@@ -30,50 +32,143 @@ const PROTOCOL: [&[u8]; 14] = [
     b"anthropic_version",
     b"status",
 ];
-/// Fields that may hold a file. What is short, or has a character that no encoding of files has, is text all the same.
+/// Fields that may contain a file. A value that is short, or contains a character that no file encoding uses, is
+/// checked as text.
 const FILES: [&[u8]; 6] = [b"data", b"bytes", b"file_data", b"url", b"signature", b"encrypted_content"];
 const SHORTEST_FILE: usize = 256;
-/// Arguments of tools are JSON inside of a string, in one dialect.
+/// In one dialect, tool arguments are JSON inside a string.
 const JSON_INSIDE: &[u8] = b"arguments";
 
-/// Refuses a request with a text that its route's guardrail blocks. Our own face redirects instead.
+/// Fields that contain prose. Adjacent values are also checked as one text.
+const PROSE: [&[u8]; 6] = [b"text", b"content", b"system", b"instructions", b"input", b"prompt"];
+/// Nesting depth of a message's fields: an object, in a list, in a field of the body.
+const IN_A_MESSAGE: usize = 3;
+
+/// Rejects a request with a text that the route's guardrail blocks. The chat face answers with a prepared text instead.
 pub(crate) fn check_texts(planned: &PlannedRequest) -> Result<(), Rejection> {
-    let Some(rules) = &planned.request.rules.chat else { return Ok(()) };
-    let is_guarded = !rules.guardrails.0.is_empty() && *rules.route == *planned.route.alias;
-    if !is_guarded || planned.request.chat.is_some() {
+    let guardrails = &planned.route.guardrails;
+    if guardrails.0.is_empty() || planned.request.chat.is_some() {
         return Ok(());
     }
-    match check_body(planned.request.spoken.body(), &rules.guardrails) {
+    match check_body(planned.request.spoken.body(), guardrails) {
         GuardrailDecision::Pass => Ok(()),
         GuardrailDecision::Block { rule } => Err(Rejection::Blocked { rule }),
     }
 }
 
-/// The first decision that blocks one of a body's texts. What is no JSON is looked at as far as it is some.
+/// The first blocking decision about one of the body's texts. Invalid JSON is checked as far as it can be scanned.
 pub(super) fn check_body(body: &[u8], guardrails: &Guardrails) -> GuardrailDecision {
-    let mut strings = Strings { rest: body, text: String::new() };
-    let mut field: Vec<u8> = Vec::new();
-    while let Some(is_name) = strings.next() {
-        if is_name {
-            field.clear();
-            field.extend_from_slice(strings.text.as_bytes());
-            continue;
-        }
-        let text = strings.text.as_str();
-        if PROTOCOL.contains(&field.as_slice()) || (FILES.contains(&field.as_slice()) && is_file(text)) {
-            continue;
-        }
-        let mut decision = guardrails.check_question(text);
-        if decision == GuardrailDecision::Pass && field == JSON_INSIDE {
-            decision = check_body(text.as_bytes(), guardrails);
-            // Whatever is in there ends with the string.
-            field.clear();
-        }
-        if decision != GuardrailDecision::Pass {
-            return decision;
-        }
+    match Reading::new(guardrails).read(body) {
+        Ok(()) => GuardrailDecision::Pass,
+        Err(blocked) => blocked,
     }
-    GuardrailDecision::Pass
+}
+
+/// Checks adjacent texts, joined with and without a space between them.
+pub(crate) fn check_neighbours<T: AsRef<str>>(texts: &[T], guardrails: &Guardrails) -> GuardrailDecision {
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    let joined = match texts[..] {
+        [] => return GuardrailDecision::Pass,
+        [text] => return guardrails.check_question(text),
+        // This also finds matches within a single text, because a space ends every partial match.
+        _ => [texts.join(" "), texts.concat()],
+    };
+    let mut decisions = joined.iter().map(|text| guardrails.check_question(text));
+    decisions.find(|decision| *decision != GuardrailDecision::Pass).unwrap_or(GuardrailDecision::Pass)
+}
+
+/// The state while scanning a body. The error is the decision that blocks it.
+struct Reading<'a> {
+    guardrails: &'a Guardrails,
+    depth: usize,
+    /// The name of the last field.
+    field: Vec<u8>,
+    /// The role of the current message, which may come after its content.
+    role: Option<String>,
+    /// The texts of the current message.
+    said: Vec<String>,
+    /// Texts of preceding messages with the same role, and that role.
+    neighbours: (Option<String>, Vec<String>),
+}
+
+impl<'a> Reading<'a> {
+    fn new(guardrails: &'a Guardrails) -> Self {
+        let (field, said, neighbours) = (Vec::new(), Vec::new(), (None, Vec::new()));
+        Self { guardrails, depth: 0, field, role: None, said, neighbours }
+    }
+
+    fn read(mut self, body: &[u8]) -> Result<(), GuardrailDecision> {
+        let mut strings = Strings::new(body);
+        while let Some(token) = strings.next() {
+            match token {
+                Token::Open => self.depth = self.depth.saturating_add(1),
+                Token::Close => {
+                    if self.depth == IN_A_MESSAGE {
+                        self.end_message()?;
+                    }
+                    self.depth = self.depth.saturating_sub(1);
+                    // Further items of the list belong to no field of the object that ended.
+                    self.field.clear();
+                }
+                Token::Name => {
+                    self.field.clear();
+                    self.field.extend_from_slice(strings.text.as_bytes());
+                    // A new top-level field starts another part of the request.
+                    if self.depth == 1 {
+                        self.end_message()?;
+                        self.end_neighbours()?;
+                    }
+                }
+                Token::Text => self.text(&strings.text)?,
+            }
+        }
+        self.end_message()?;
+        self.end_neighbours()
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), GuardrailDecision> {
+        let field = self.field.as_slice();
+        if field == b"role" && self.depth == IN_A_MESSAGE {
+            self.role = Some(text.to_owned());
+        }
+        if PROTOCOL.contains(&field) || (FILES.contains(&field) && is_file(text)) {
+            return Ok(());
+        }
+        if PROSE.contains(&field) {
+            self.said.push(text.to_owned());
+            return Ok(());
+        }
+        passed(self.guardrails.check_question(text))?;
+        if field == JSON_INSIDE {
+            passed(check_body(text.as_bytes(), self.guardrails))?;
+            // The field names inside the string end with it.
+            self.field.clear();
+        }
+        Ok(())
+    }
+
+    /// Appends the message's texts to those of the preceding messages with the same role.
+    fn end_message(&mut self) -> Result<(), GuardrailDecision> {
+        let role = self.role.take();
+        if self.said.is_empty() && role.is_none() {
+            return Ok(());
+        }
+        if role != self.neighbours.0 {
+            self.end_neighbours()?;
+            self.neighbours.0 = role;
+        }
+        self.neighbours.1.append(&mut self.said);
+        Ok(())
+    }
+
+    fn end_neighbours(&mut self) -> Result<(), GuardrailDecision> {
+        let (_, texts) = std::mem::take(&mut self.neighbours);
+        passed(check_neighbours(&texts, self.guardrails))
+    }
+}
+
+fn passed(decision: GuardrailDecision) -> Result<(), GuardrailDecision> {
+    if decision == GuardrailDecision::Pass { Ok(()) } else { Err(decision) }
 }
 
 fn is_file(text: &str) -> bool {
@@ -81,73 +176,11 @@ fn is_file(text: &str) -> bool {
     text.len() >= SHORTEST_FILE && text.bytes().all(is_encoded)
 }
 
-/// The strings of a JSON text, one after the other.
-struct Strings<'a> {
-    rest: &'a [u8],
-    /// The last one, without its escapes.
-    text: String,
-}
-
-impl Strings<'_> {
-    /// Reads the next one. Whether it is the name of a field; nothing at the end.
-    fn next(&mut self) -> Option<bool> {
-        let start = self.rest.iter().position(|byte| *byte == b'"')?;
-        self.rest = self.rest.get(start + 1..)?;
-        self.text.clear();
-        loop {
-            let end = self.rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-            self.text.push_str(&String::from_utf8_lossy(self.rest.get(..end)?));
-            let is_end = self.rest.get(end) == Some(&b'"');
-            self.rest = self.rest.get(end + 1..)?;
-            if is_end {
-                break;
-            }
-            self.escape()?;
-        }
-        let behind = self.rest.iter().find(|byte| !byte.is_ascii_whitespace());
-        Some(behind == Some(&b':'))
-    }
-
-    /// What follows a backslash.
-    fn escape(&mut self) -> Option<()> {
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        self.text.push(match first {
-            b'n' => '\n',
-            b't' => '\t',
-            b'r' => '\r',
-            b'b' => '\u{8}',
-            b'f' => '\u{C}',
-            b'u' => {
-                let high = self.unit()?;
-                let low = if matches!(high, 0xD800..=0xDBFF) && self.rest.starts_with(b"\\u") {
-                    self.rest = self.rest.get(2..)?;
-                    Some(self.unit()?)
-                } else {
-                    None
-                };
-                let units = [high, low.unwrap_or_default()];
-                let units = if low.is_some() { &units[..] } else { &units[..1] };
-                self.text.push_str(&String::from_utf16_lossy(units));
-                return Some(());
-            }
-            other => char::from(*other),
-        });
-        Some(())
-    }
-
-    fn unit(&mut self) -> Option<u16> {
-        let digits = str::from_utf8(self.rest.get(..4)?).ok()?;
-        self.rest = self.rest.get(4..)?;
-        u16::from_str_radix(digits, 16).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::check_body;
     use crate::guardrail::{DenyList, GuardrailDecision, Guardrails};
-    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use proptest::prelude::{any, proptest};
     use serde_json::json;
 
     fn guardrails(patterns: &[&str]) -> Guardrails {
@@ -178,6 +211,7 @@ mod tests {
             json!({ "messages": [{ "role": "user", "content": "禁断\u{301}の果実" }] }),
             json!({ "tools": [{ "name": "f", "description": bad }] }),
             json!({ "some_new_block": { "deeper": [[bad]] } }),
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text" }, bad] }] }),
         ] {
             assert!(is_blocked(&body), "{body}");
         }
@@ -198,24 +232,41 @@ mod tests {
         assert!(is_blocked(&json!({ "data": "a user" })) && is_blocked(&json!({ "content": file })));
     }
 
-    proptest! {
-        #[test]
-        fn a_string_is_read_as_any_json_reader_reads_it(text in any::<String>(), name in "[a-z]{1,8}") {
-            // In which spelling it is written does not matter.
-            let plain = json!({ &name: [1, { "x": &text }] }).to_string();
-            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
-            for body in [plain, format!("{{\"x\" : \"{escaped}\"}}")] {
-                let mut strings = super::Strings { rest: body.as_bytes(), text: String::new() };
-                let mut last = None;
-                while let Some(is_name) = strings.next() {
-                    if !is_name {
-                        last = Some(strings.text.clone());
-                    }
-                }
-                prop_assert_eq!(last.as_deref(), Some(text.as_str()));
+    #[test]
+    fn a_text_that_is_split_over_neighbours_is_found() {
+        let block = |text: &str| json!({ "type": "text", "text": text });
+        let user = |content: serde_json::Value| json!({ "role": "user", "content": content });
+        let said = |text: &str| json!({ "role": "assistant", "content": text });
+        for [one, other] in [["so forbid", "den fruit!"], ["forbidden", "fruit"], ["forbidden ", "fruit"]] {
+            for body in [
+                json!({ "messages": [user(json!([block(one), block(other)]))] }),
+                json!({ "messages": [user(json!(one)), user(json!(other))] }),
+                json!({ "messages": [user(json!([block("hi"), block(one)])), user(json!([block(other)]))] }),
+                json!({ "messages": [{ "content": one, "role": "user" }, { "content": other, "role": "user" }] }),
+                json!({ "messages": [said("hi"), said(one), said(other)] }),
+                json!({ "messages": [{ "role": "user", "content": [{ "text": one }, { "text": other }] }] }),
+                json!({ "system": [block(one), block(other)], "messages": [user(json!("hi"))] }),
+                json!({ "messages": [user(json!([{ "type": "tool_result", "content": [block(one), block(other)] }]))] }),
+                json!({ "input": [{ "role": "user", "content": [{ "type": "input_text", "text": one }, { "type": "input_text", "text": other }] }] }),
+                json!({ "messages": [{ "role": "tool", "tool_call_id": "1", "content": one }, { "role": "tool", "tool_call_id": "2", "content": other }] }),
+            ] {
+                assert!(is_blocked(&body), "{body}");
+            }
+            for body in [
+                json!({ "messages": [user(json!(one)), said(other)] }),
+                json!({ "messages": [user(json!(one)), said("hm"), user(json!(other))] }),
+                json!({ "system": one, "messages": [user(json!(other))] }),
+                json!({ "messages": [user(json!("hi"))], "tools": [{ "name": one }, { "name": other }] }),
+            ] {
+                assert!(!is_blocked(&body), "{body}");
             }
         }
+        // Many small pieces also form one text.
+        let letters: Vec<_> = "a forbidden fruit".chars().map(|letter| block(&letter.to_string())).collect();
+        assert!(is_blocked(&json!({ "messages": [user(json!(letters))] })));
+    }
 
+    proptest! {
         #[test]
         fn any_bytes_come_to_an_end(bytes in any::<Vec<u8>>()) {
             let _ = check_body(&bytes, &guardrails(&["forbidden"]));

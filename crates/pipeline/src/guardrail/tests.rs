@@ -1,4 +1,4 @@
-//! Deny lists beside a naive model, and watches that misbehave.
+//! Compares deny lists with a naive model, and tests watches that misbehave.
 
 use super::fold::{folded, is_invisible};
 use super::{
@@ -19,7 +19,7 @@ fn is_blocked(list: &DenyList, text: &str) -> bool {
     list.check_question(text) != GuardrailDecision::Pass
 }
 
-/// Plays a text in these pieces, and gives what was released and the rule that blocked it.
+/// Feeds a text in these pieces; returns the released text and the rule that blocked it.
 fn play<'a>(
     watch: Box<dyn AnswerWatch>,
     pieces: impl IntoIterator<Item = &'a str>,
@@ -32,7 +32,7 @@ fn play<'a>(
     (released, rule)
 }
 
-/// The folding of the cache, without what nobody sees. A mark at the end keeps it from cutting the end off.
+/// The cache's folding without invisible characters. The marker at the end preserves trailing space.
 fn slowly_folded(text: &str) -> String {
     let seen: String = text.chars().filter(|character| !is_invisible(*character)).collect();
     normalise(&format!("{seen}|")).trim_end_matches('|').to_owned()
@@ -42,8 +42,8 @@ fn slowly_contains(text: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| slowly_folded(text).contains(slowly_folded(pattern).trim_end()))
 }
 
-/// Where what must be kept back of a text begins: the shortest beginning of it whose rest could, folded, begin a pattern. A
-/// kana at the end could still be another.
+/// The start of the text that must be held back: the shortest prefix whose remainder could, folded, begin a pattern. A
+/// kana at the end could still combine with a mark.
 fn slowly_held_from(text: &str, patterns: &[String]) -> usize {
     let places: Vec<usize> = text.char_indices().map(|(place, _)| place).collect();
     let seen = |place: &usize| text[*place..].chars().next().filter(|seen| !is_invisible(*seen));
@@ -57,7 +57,7 @@ fn slowly_held_from(text: &str, patterns: &[String]) -> usize {
             certain.pop();
         }
         let could = |pattern: &String| slowly_folded(pattern).trim_end().starts_with(&certain);
-        // A mark belongs to the kana before it, if it can.
+        // A mark combines with the preceding kana, if possible.
         let joins = slowly_folded(&text[..place]).chars().count() + rest.chars().count()
             > slowly_folded(text).chars().count();
         let is_open = certain.is_empty() || patterns.iter().any(could);
@@ -76,7 +76,7 @@ fn text(most: usize) -> impl Strategy<Value = String> {
 }
 
 fn patterns() -> impl Strategy<Value = Vec<String>> {
-    // One of which nothing can be seen would be refused.
+    // A pattern without visible characters would be rejected.
     let seen = |pattern: String| if folded(&pattern).is_empty() { "a".to_owned() } else { pattern };
     vec(text(5).prop_map(seen), 0..5)
 }
@@ -215,7 +215,7 @@ fn every_unseen_character_is_left_out_and_no_space_is() {
     }
 }
 
-/// Letters by their class, which no font shows.
+/// Characters classified as letters that no font displays.
 fn is_filler(character: char) -> bool {
     matches!(character, '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FFA0}' | '\u{17B4}' | '\u{17B5}')
         || character.is_alphanumeric() && matches!(character, '\u{E0000}'..='\u{E0FFF}')
@@ -236,7 +236,7 @@ fn a_match_is_found_at_every_split_of_two() {
 #[test]
 fn text_that_is_padded_with_what_nobody_sees_is_not_kept_back_for_ever() {
     let list = list(&["bad"]);
-    // Four times three bytes, and 4,096 beyond.
+    // Four times three bytes, plus 4,096.
     let most = 4_096 + 12;
     let padded = |bytes: usize| format!("so b{}x", "\0".repeat(bytes));
     for size in [1, 7, 10_000] {
@@ -271,7 +271,7 @@ fn what_is_kept_back_is_not_shown_either() {
     assert_eq!(text.end(), "secre");
 }
 
-/// Says what it was told to say.
+/// A watch that returns the given decisions.
 struct Puppet(Vec<WatchDecision>);
 
 impl AnswerWatch for Puppet {
@@ -311,7 +311,7 @@ fn a_watch_that_fails_or_says_what_cannot_be_blocks() {
         (vec![release(1), block(0)], "a", Some("r")),
         (vec![release(1), block(6)], "a", Some("r")),
     ] {
-        // Two places inside of the last character; the first case releases to one of them.
+        // Both offsets lie inside the last character; the first case releases up to one of them.
         let is_first = decisions[1..].first() == Some(&release(4));
         let expected = if is_first { ("ab", Some("failed")) } else { (released, rule) };
         let alone = play(decisions.watch(), ["ab", "あ"]);
@@ -329,7 +329,7 @@ fn a_watch_that_fails_or_says_what_cannot_be_blocks() {
     assert_eq!(Judged::of(release(3), 3, 3, true).release, 3);
 }
 
-/// The two lists that a gateway has, as one.
+/// Both lists of a gateway, combined.
 fn whole(patterns: &[&str]) -> Guardrails {
     let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
     Guardrails(DenyList::both(&patterns).unwrap())
@@ -384,7 +384,7 @@ fn however_it_is_spelled_it_is_the_same_text() {
     assert!(missed.is_empty(), "{missed:?}");
     for text in spellings {
         let text = format!("Tell me of {text} now");
-        // In the answer, too, and however that is split.
+        // The same applies to answers, however they are split.
         let pieces = text.split_inclusive(|_: char| true);
         let (released, rule) = play(list.watch(), pieces);
         assert!(rule.is_some() && text.starts_with(&released) && !released.contains("now"), "{text}");
@@ -418,7 +418,7 @@ fn what_only_resembles_it_passes() {
     for text in ["I like c++.", "нет!", "a.s.s", "pass"] {
         assert_ne!(list.check_question(text), GuardrailDecision::Pass, "{text}");
     }
-    // A line of dashes behind what could become a match is no padding.
+    // A line of dashes after a partial match is not padding.
     let rule = "-".repeat(10_000);
     assert_eq!(list.check_question(&format!("kabu{rule}la")), GuardrailDecision::Pass);
     assert_eq!(list.check_question(&format!("kabu{}la", "\n".repeat(3_000))), GuardrailDecision::Pass);

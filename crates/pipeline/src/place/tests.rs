@@ -36,6 +36,7 @@ fn options(grade: Grade, concurrency: u32) -> TargetOptions {
         grade,
         price: Price::per_million(Money::ZERO, Money::ZERO).into(),
         input: InputModel::of("any", None),
+        max_output: None,
         output_limit_field: OutputLimitField::MaxTokens,
         concurrency,
         shares: SlotShares::default(),
@@ -60,11 +61,16 @@ fn request(grade: Grade, deadline: Duration) -> QueueRequest {
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Place<Hand>, NoPlace>> + Send + 'a>>;
 
 fn waits<'a>(target: &'a Arc<GuardedTarget>, hand: &'a Hand, request: &'a QueueRequest) -> Waiting<'a> {
-    let mut waiting: Waiting<'a> = Box::pin(target.wait_for_place(
-        hand,
-        request,
-        SlotHolder { caller: request.session, guest_from: None },
-    ));
+    waits_as(target, hand, request, SlotHolder { caller: request.session, guest_from: None })
+}
+
+fn waits_as<'a>(
+    target: &'a Arc<GuardedTarget>,
+    hand: &'a Hand,
+    request: &'a QueueRequest,
+    holder: SlotHolder,
+) -> Waiting<'a> {
+    let mut waiting: Waiting<'a> = Box::pin(target.wait_for_place(hand, request, holder));
     assert!(look(&mut waiting).is_none(), "no place is free");
     waiting
 }
@@ -202,6 +208,30 @@ fn a_line_full_of_one_callers_requests_does_not_keep_others_from_what_is_free() 
     assert_eq!((refused.reason, refused.retry_after.is_some()), (SlotRefusal::Reserved, true));
     let mut other: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &others, holder(2)));
     let _place = look(&mut other).unwrap().unwrap();
-    let mut third: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &others, holder(3)));
-    assert_eq!(look(&mut third).unwrap().err().unwrap().reason, SlotRefusal::Full);
+    let third = waits_as(&target, &hand, &others, holder(3));
+    drop(third);
+}
+
+#[test]
+fn who_holds_most_of_a_full_line_makes_room_for_others_and_is_told_when_to_come_back() {
+    let hand = Hand::default();
+    let queue = QueueOptions { capacity: 4, ..QueueOptions::default() }.check().unwrap();
+    let target = Arc::new(GuardedTarget::new(TargetOptions { queue, ..options(Grade::Strong, 1) }).unwrap());
+    let held = target.place(&hand, CALLER).unwrap();
+    let (mine, others) = (of(1), of(2));
+    let mut flood: Vec<_> = (0..4).map(|_| waits(&target, &hand, &mine)).collect();
+    let mut other = waits(&target, &hand, &others);
+    let refused = look(&mut flood[3]).unwrap().err().unwrap();
+    assert_eq!((refused.reason, refused.retry_after.is_some()), (SlotRefusal::Full, true));
+    assert!(flood[..3].iter_mut().all(|waiting| look(waiting).is_none()));
+    // All guests count as one holder, no matter how many cookies they use.
+    let guest = |caller: u64| SlotHolder { caller, guest_from: Some(caller) };
+    let _guest = waits_as(&target, &hand, &others, guest(100));
+    let mut second: Waiting<'_> = Box::pin(target.wait_for_place(&hand, &others, guest(101)));
+    assert_eq!(look(&mut second).unwrap().err().unwrap().reason, SlotRefusal::Full);
+    assert!(look(&mut flood[2]).unwrap().is_err());
+    drop(held);
+    let place = look(&mut flood[0]).unwrap().unwrap();
+    drop(place);
+    assert!(look(&mut other).unwrap().is_ok(), "callers take turns");
 }

@@ -1,4 +1,4 @@
-//! How a target's stream becomes events of our own.
+//! Translates a target's stream into events of the chat face.
 
 use super::Occasion;
 use super::reader::Reader;
@@ -11,19 +11,19 @@ use seawall_provider::TargetDialect;
 use seawall_wire::chat::ChatEvent;
 use std::time::Duration;
 
-/// Hears the words of a stream, and tells those that a guardrail releases. What else there is to an answer is told by whoever
-/// watches the stream.
+/// Extracts the text of a stream and forwards what the guardrail releases. Usage, end and failures are detected by
+/// `Watch`.
 #[derive(Debug)]
 pub(super) struct ChatVoice {
     reader: Reader,
     text: GuardedText,
-    /// What was released and is not told.
+    /// Released text that was not sent yet.
     ready: String,
-    /// What was told, until somebody takes it.
+    /// Sent text, until the pipeline takes it.
     pub(super) told: String,
-    /// How many characters were told.
+    /// Number of characters sent.
     delivered: u64,
-    /// Whether the caller knows that the answer is complete.
+    /// Whether the final event was sent.
     is_complete: bool,
 }
 
@@ -47,27 +47,28 @@ impl ChatVoice {
         self.text.blocked_by()
     }
 
-    /// Takes a frame, and asks the guardrail about the words in it.
+    /// Parses a frame and passes its text to the guardrail.
     pub(super) fn hear(&mut self, frame: &[u8]) -> Result<(), Unreadable> {
-        // No reader says anything behind an end.
+        // The reader emits nothing after the end of a stream.
         let mut heard = String::new();
         self.reader.feed(frame, |event| {
             if let ChatEvent::Text(text) = event {
                 heard.push_str(&text);
             }
         })?;
-        if !heard.is_empty() {
+        // The model's reason for declining is not forwarded: the caller gets a prepared text.
+        if !heard.is_empty() && !self.reader.has_refused() {
             self.ready += &self.text.take(&heard);
         }
         Ok(())
     }
 
-    /// The answer is complete.
+    /// Ends the text, which releases or blocks the rest.
     pub(super) fn judge_end(&mut self) {
         self.ready += &self.text.end();
     }
 
-    /// Hands on what was released.
+    /// Sends the released text.
     pub(super) fn tell(&mut self, into: &mut impl FnMut(Bytes)) {
         if self.ready.is_empty() {
             return;
@@ -80,7 +81,7 @@ impl ChatVoice {
         self.ready.clear();
     }
 
-    /// The event that ends an answer which will not be completed. What was kept back is lost: nobody has released it.
+    /// The final event of an incomplete answer. Text that was held back is dropped, because it was not released.
     pub(super) fn interruption(
         &self,
         kind: FailureKind,
@@ -90,7 +91,25 @@ impl ChatVoice {
         interrupted_event(InterruptReason::of_failure(kind), words, self.delivered, retry_after)
     }
 
-    /// The event that ends a complete answer; nothing the second time.
+    /// Whether any text was sent to the caller.
+    pub(super) const fn has_told(&self) -> bool {
+        self.delivered > 0
+    }
+
+    /// The final event of an answer that its vendor blocked after part of it was sent; empty the second time.
+    pub(super) fn declined(&mut self, words: &str) -> Bytes {
+        if std::mem::replace(&mut self.is_complete, true) {
+            return Bytes::new();
+        }
+        self.interruption(FailureKind::Filtered, words, None)
+    }
+
+    /// All events of a prepared answer, in place of one of which nothing was sent; empty the second time.
+    pub(super) fn replaced(&mut self, reply: &ChatReply) -> Bytes {
+        if std::mem::replace(&mut self.is_complete, true) { Bytes::new() } else { reply.events() }
+    }
+
+    /// The final event of a complete answer; empty the second time.
     pub(super) fn complete(&mut self, reply: &ChatReply) -> Bytes {
         if std::mem::replace(&mut self.is_complete, true) { Bytes::new() } else { reply.done_event() }
     }

@@ -1,23 +1,23 @@
-//! What came of an event whose end has not.
+//! Buffers the incomplete event at the end of a stream.
 
 use bytes::{Bytes, BytesMut};
 
-/// Keeps back the beginning of an unfinished event, so that the caller only ever has whole ones. What is whole is handed on
-/// as it came, without a copy.
+/// Holds back the start of an incomplete event, so that the caller only receives complete ones. Complete events are
+/// forwarded without copying.
 #[derive(Debug, Default)]
 pub(super) struct Held(BytesMut);
 
-/// More of an event has come than any may have.
+/// The incomplete event exceeds the maximum size.
 #[derive(Debug)]
 pub(super) struct TooLong;
 
 impl Held {
-    /// What came since the last end.
+    /// The bytes since the last complete event.
     pub(super) fn pending(&self) -> &[u8] {
         &self.0
     }
 
-    /// Hands on as much of a frame as belongs to whole events, and keeps the rest, of which there may be `most` bytes.
+    /// Forwards the part of a frame that belongs to complete events, and buffers the rest, up to `most` bytes.
     pub(super) fn pass_on(
         &mut self,
         frame: &Bytes,

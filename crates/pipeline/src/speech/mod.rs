@@ -1,21 +1,22 @@
-//! Any face in front of any target.
+//! Translation between any face and any target.
 //!
-//! A caller speaks one of four dialects to a [`Face`], or our own words to a fifth, and a target answers in one of four. This
-//! is what stands between the two: a [`SpokenRequest`] is read once and written for each target that is tried, a [`WholeAnswer`] or a [`SpokenStream`]
-//! brings the answer back in the caller's words, and [`refusal`] says no in them. Bytes go in and bytes come out; there is
-//! no socket and no clock.
+//! A caller speaks one of four vendor dialects, or the chat protocol as a fifth, to a [`Face`]; a target answers in one
+//! of the four dialects. This module translates between them: a [`SpokenRequest`] is parsed once and written for each
+//! target that is tried, a [`WholeAnswer`] or a [`SpokenStream`] converts the answer to the caller's dialect, and
+//! [`refusal`] renders errors in it. Bytes go in and bytes come out; there is no I/O and no clock.
 //!
-//! Where both sides speak the same dialect nothing is written anew: a request is the caller's bytes with the target's model
-//! spliced in, and a frame of an answer is handed on as it came and only watched for its usage, its end and its failure.
-//! Anthropic's dialect and Bedrock's InvokeModel exchange only what is around the words. All other pairs go through
-//! [`chat`](seawall_wire::chat), and what that has no word for is refused before anybody is asked.
+//! If both sides speak the same dialect, nothing is rewritten, and a target that accepts several dialects is called in
+//! the caller's: the request is the caller's bytes with the target's model name inserted, and frames of the answer are
+//! forwarded unchanged and only watched for usage, end and failure. Anthropic's dialect and Bedrock's InvokeModel
+//! differ only in their framing. All other pairs are translated through [`chat`](seawall_wire::chat), and a request
+//! that it cannot express is rejected before any target is called.
 //!
-//! Our own face has no bytes in common with anybody: its questions are made with [`SpokenRequest::of_chat`], of a whole answer
-//! it gets the text, and of a stream `text` events, as far as a guardrail releases them. How an answer came about is for the
-//! path to tell, with [`SpokenStream::complete`].
+//! The chat face has no dialect in common with any target. Its requests are built with [`SpokenRequest::of_chat`]; of a
+//! complete answer it takes the text, and of a stream it makes `text` events, as far as the guardrail releases them.
+//! The pipeline reports how the answer was produced, with [`SpokenStream::complete`].
 //!
-//! What a caller gets of a stream always ends between two events, so that [`SpokenStream::interrupt`] can say at any moment
-//! that no more will come. It decides nothing: whether to try again, and what a failure costs, is the path's business.
+//! The bytes that a caller receives always end between two events, so [`SpokenStream::interrupt`] can end a stream at
+//! any time. This module makes no decisions: retries and charges belong to the pipeline.
 
 mod chat_voice;
 mod held;
@@ -32,7 +33,7 @@ mod whole;
 mod tests;
 
 pub use refusal::{RefusalReply, content_type, refusal, request_id_header, stream_headers};
-pub use request::SpokenRequest;
+pub use request::{SpokenHeaders, SpokenRequest};
 pub use stream::{Ending, SpokenStream};
 pub use whole::WholeAnswer;
 
@@ -41,30 +42,30 @@ use seawall_wire::Dialect;
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation};
 use std::time::Duration;
 
-/// What callers speak.
+/// The protocols that callers speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Face {
     /// Anthropic Messages.
     AnthropicMessages,
     /// OpenAI chat completions.
     OpenAiChat,
-    /// Amazon Bedrock's InvokeModel, with Anthropic's body.
+    /// Amazon Bedrock's InvokeModel with Anthropic's body; bodies of other vendors pass through without being parsed.
     BedrockInvoke,
     /// Amazon Bedrock's Converse.
     BedrockConverse,
-    /// Our own, whose words are in [`chat`](crate::chat).
+    /// The gateway's chat protocol, see [`chat`](crate::chat).
     Chat,
 }
 
 impl Face {
-    /// Every face, in a fixed order.
+    /// All faces, in a fixed order.
     pub const ALL: [Self; 5] =
         [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse, Self::Chat];
-    /// The faces that speak as a vendor does, in the same order.
+    /// The faces with a vendor's dialect, in the same order.
     pub const VENDORS: [Self; 4] =
         [Self::AnthropicMessages, Self::OpenAiChat, Self::BedrockInvoke, Self::BedrockConverse];
 
-    /// The same dialect, as a target has it. No target speaks our own.
+    /// The target dialect that equals this face's; `None` for the chat face, which no target speaks.
     #[must_use]
     pub const fn dialect(self) -> Option<TargetDialect> {
         match self {
@@ -76,7 +77,7 @@ impl Face {
         }
     }
 
-    /// The name in logs and metrics.
+    /// The label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,7 +89,7 @@ impl Face {
         }
     }
 
-    /// Whose client libraries call here. Nobody's call our own.
+    /// The vendor whose client libraries use this face; `None` for the chat face.
     #[must_use]
     pub const fn vendor(self) -> Option<Dialect> {
         match self.dialect() {
@@ -98,31 +99,31 @@ impl Face {
     }
 }
 
-/// How a request came in, with what its path says.
+/// The API through which a request arrived, with the parameters from its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
-    /// As Anthropic Messages, whose body says everything.
+    /// Anthropic Messages; all parameters are in the body.
     Messages,
-    /// As OpenAI chat completions, whose body says everything.
+    /// OpenAI chat completions; all parameters are in the body.
     Completions,
-    /// As InvokeModel.
+    /// InvokeModel.
     Invoke {
-        /// The model that is asked for.
+        /// The requested model.
         model: &'a str,
-        /// Whether the answer is wanted as a stream.
+        /// Whether a streamed answer is requested.
         stream: bool,
     },
-    /// As Converse.
+    /// Converse.
     Converse {
-        /// The model that is asked for.
+        /// The requested model.
         model: &'a str,
-        /// Whether the answer is wanted as a stream.
+        /// Whether a streamed answer is requested.
         stream: bool,
     },
 }
 
 impl<'a> Arrival<'a> {
-    /// What a path of Bedrock's asks for; nothing where that is no answer.
+    /// The arrival for a Bedrock URL; `None` for an operation that does not produce an answer.
     #[must_use]
     pub fn of_bedrock(call: &'a BedrockCall) -> Option<Self> {
         let (model, stream) = (call.model.as_str(), call.operation.is_stream());
@@ -135,7 +136,7 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// What the caller speaks.
+    /// The protocol that the caller speaks.
     #[must_use]
     pub const fn face(&self) -> Face {
         match self {
@@ -147,18 +148,18 @@ impl<'a> Arrival<'a> {
     }
 }
 
-/// What an answer says of itself that not every target tells.
+/// Properties of an answer that not every target reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occasion<'a> {
-    /// What the answer is called where the target has no name for it.
+    /// The answer's ID, if the target assigns none.
     pub id: &'a str,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// How long it took, as far as that is known.
+    /// The elapsed time, as far as known.
     pub took: Duration,
 }
 
-/// Whether the two carry the same bodies, so that these need not be read to be moved from one to the other.
+/// Whether the dialect uses Anthropic's bodies, which can then be moved between the two without parsing.
 const fn has_anthropic_bodies(dialect: TargetDialect) -> bool {
     matches!(dialect, TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke)
 }

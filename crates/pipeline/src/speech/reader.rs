@@ -1,4 +1,4 @@
-//! A target's stream, read whole.
+//! Parses a target's stream completely.
 
 use super::watch::Unreadable;
 use bytes::BytesMut;
@@ -8,7 +8,7 @@ use seawall_wire::chat::ChatEvent;
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, bedrock, openai};
 
-/// Reads a stream of one dialect into what every dialect understands.
+/// Parses a stream of one dialect into common events.
 #[derive(Debug)]
 pub(super) enum Reader {
     Messages(anthropic::ChatReader),
@@ -18,7 +18,7 @@ pub(super) enum Reader {
 }
 
 impl Reader {
-    /// `id` and `model` are for the dialect that names neither.
+    /// `id` and `model` are used for the dialect that reports neither.
     pub(super) fn new(target: TargetDialect, id: &str, model: &str) -> Self {
         let (events, frames) = (SseLimits::default(), FrameLimits::default());
         match target {
@@ -31,7 +31,7 @@ impl Reader {
         }
     }
 
-    /// Gives what a piece says.
+    /// Emits the events of a piece.
     pub(super) fn feed(&mut self, bytes: &[u8], on_event: impl FnMut(ChatEvent)) -> Result<(), Unreadable> {
         match self {
             Self::Messages(reader) => reader.feed(bytes, on_event).map_err(|_| Unreadable),
@@ -39,7 +39,7 @@ impl Reader {
             Self::Invoke(frames, reader) => {
                 let mut events = BytesMut::new();
                 let taken_out = frames.feed(bytes, &mut events);
-                // What came before the frame that cannot be read was said all the same.
+                // Events before the unreadable frame are still valid.
                 reader.feed(&events, on_event).map_err(|_| Unreadable)?;
                 taken_out.map_err(|_| Unreadable)
             }
@@ -47,10 +47,15 @@ impl Reader {
         }
     }
 
-    /// Gives what was held back until the bytes ended.
+    /// Whether the model explains a refusal, for the dialect that distinguishes it from an answer.
+    pub(super) const fn has_refused(&self) -> bool {
+        matches!(self, Self::Completions(reader) if reader.has_refused())
+    }
+
+    /// Emits the events that were held back until the end of the stream.
     pub(super) fn end(&mut self, on_event: impl FnMut(ChatEvent)) {
         if let Self::Converse(reader) = self {
-            // How it ended is known from who watches.
+            // The watch detects how the stream ended.
             let (StreamEnding::Complete | StreamEnding::Interrupted) = reader.finish(on_event);
         }
     }

@@ -1,4 +1,4 @@
-//! What faces say when there is no answer, and what they say around one.
+//! Error responses and response headers of the faces.
 
 use super::Face;
 use crate::chat::{ChatRefusal, REQUEST_ID_HEADER};
@@ -7,32 +7,32 @@ use seawall_core::failure::FailureKind;
 use seawall_core::strategy::Language;
 use seawall_provider::TargetDialect;
 use seawall_wire::bedrock::{self, INVOKE_CONTENT_TYPE, STREAM_CONTENT_TYPE, StreamKind};
-use seawall_wire::{Dialect, Refusal, RetryAdvice, anthropic, openai};
+use seawall_wire::{Dialect, Refusal, RetryAdvice, anthropic, client_message, openai};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// A refusal as a face writes it out.
+/// An error response, ready to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalReply {
     /// The HTTP status.
     pub status: u16,
-    /// All headers but the length. Names are as each vendor writes them.
+    /// All headers except the length. Names are spelled as each vendor does.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Bytes,
 }
 
-/// A refusal in the face's words. `id` is what the request is called, and `advice` what the caller is told about coming
-/// back.
+/// Renders an error in the face's dialect. `id` is the request ID, and `advice` determines the retry headers.
 #[must_use]
 pub fn refusal(face: Face, refusal: Refusal, words: &str, id: &str, advice: RetryAdvice) -> RefusalReply {
     let Some(vendor) = face.vendor() else {
-        // The words are there already, in whatever language.
+        // The message is already in the caller's language, so this value is not used.
         let language = Language::English;
         let chat = ChatRefusal { refusal, language, detail: None, limit: None, request_id: id, advice };
         return chat.reply_in(words);
     };
+    let words = &*client_message(vendor, refusal, words);
     let mut body = BytesMut::new();
     let mut headers = vec![("content-type", JSON.to_owned()), (request_id_header(face), id.to_owned())];
     let status = match vendor {
@@ -58,10 +58,11 @@ pub fn refusal(face: Face, refusal: Refusal, words: &str, id: &str, advice: Retr
     RefusalReply { status, headers, body: body.freeze() }
 }
 
-/// The event that ends a stream which cannot be completed.
+/// The event that ends an incomplete stream.
 pub(super) fn interruption(dialect: TargetDialect, kind: FailureKind, words: &str) -> Bytes {
     let mut out = BytesMut::new();
     let refusal = Refusal::of_failure(kind);
+    let words = &*client_message(dialect.vendor(), refusal, words);
     match dialect {
         TargetDialect::AnthropicMessages => {
             anthropic::write_error_event(&mut out, &anthropic::ErrorReply::new(refusal, words, None));
@@ -79,7 +80,7 @@ pub(super) fn interruption(dialect: TargetDialect, kind: FailureKind, words: &st
     out.freeze()
 }
 
-/// What an answer of this face is.
+/// The content type of an answer at this face.
 #[must_use]
 pub const fn content_type(face: Face, stream: bool) -> &'static str {
     match (stream, face.vendor()) {
@@ -89,7 +90,7 @@ pub const fn content_type(face: Face, stream: bool) -> &'static str {
     }
 }
 
-/// What a stream of this face says in headers of its own.
+/// Additional headers of a streamed answer at this face.
 #[must_use]
 pub const fn stream_headers(face: Face) -> &'static [(&'static str, &'static str)] {
     match face {
@@ -98,7 +99,7 @@ pub const fn stream_headers(face: Face) -> &'static [(&'static str, &'static str
     }
 }
 
-/// The header in which this face's callers look for the request's id.
+/// The header in which this face's clients expect the request ID.
 #[must_use]
 pub const fn request_id_header(face: Face) -> &'static str {
     match face.vendor() {

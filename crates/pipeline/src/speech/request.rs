@@ -1,38 +1,65 @@
-//! A request in the caller's words, and in those of each target that is tried.
+//! Requests: parsed in the caller's dialect, written in each target's.
 
 use super::{Arrival, Face};
 use bytes::{Bytes, BytesMut};
 use seawall_core::vocabulary::OutputLimitField;
-use seawall_provider::TargetDialect;
-use seawall_wire::anthropic::{self, USUAL_MAX_OUTPUT};
-use seawall_wire::bedrock::{self, BedrockCall, BedrockOperation, ConverseHead, InvokeHead};
+use seawall_provider::{Call, Target, TargetDialect};
+use seawall_wire::anthropic;
+use seawall_wire::bedrock::{
+    self, BedrockCall, BedrockOperation, ConverseHead, InvokeBody, InvokeHead, InvokeHeader, OpaqueHead,
+};
 use seawall_wire::chat::{ChatRequest, Part};
 use seawall_wire::{RequestError, RequestFeatures, RequestLimits, may_have_features, openai, read_features};
 use std::sync::OnceLock;
 
-/// Stands in for the model while a request is read whose model is not in its body; each target gets its own name.
+/// Placeholder while parsing a request whose body does not name the model; each target gets its own name.
 const ANY_MODEL: &str = "any";
 
-/// A request of which only the head was read. The rest is read when a target needs it in another dialect, and then kept.
+/// A request of which only the head was parsed. The rest is parsed when a target needs another dialect, and then
+/// cached.
 #[derive(Debug)]
 pub struct SpokenRequest {
     body: Bytes,
     limits: RequestLimits,
     head: Head,
-    /// The features in trial that the caller asks for in a header.
-    betas: Vec<String>,
-    /// What its bytes do not bound, and what changes its price; most requests have nothing of the sort.
+    headers: SpokenHeaders,
+    /// Features whose input is not bounded by the body's size, or that change the price. Most requests have none.
     features: Option<Box<RequestFeatures>>,
-    /// The request as all dialects understand it, once somebody has needed it.
+    /// The request in the common representation, once it was needed.
     chat: OnceLock<Result<ChatRequest, RequestError>>,
+}
+
+/// Headers that carry request parameters, like fields of the body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpokenHeaders {
+    /// Beta features that the caller requests, as in Anthropic Messages.
+    pub betas: Vec<String>,
+    /// The version of Anthropic's API, if it is not the default.
+    pub anthropic_version: Option<Box<str>>,
+    /// Headers of InvokeModel: guardrail, service tier and so on.
+    pub invoke: Vec<InvokeHeader>,
 }
 
 #[derive(Debug)]
 enum Head {
     Messages(anthropic::RequestHead),
     Completions(openai::RequestHead),
-    Invoke { head: InvokeHead, model: String, stream: bool },
-    Converse { head: ConverseHead, model: String, stream: bool },
+    Invoke {
+        head: InvokeHead,
+        model: String,
+        stream: bool,
+    },
+    /// The body of a model whose format is not known to the gateway.
+    Opaque {
+        head: OpaqueHead,
+        model: String,
+        stream: bool,
+    },
+    Converse {
+        head: ConverseHead,
+        model: String,
+        stream: bool,
+    },
     Chat(ChatRequest),
 }
 
@@ -48,14 +75,17 @@ fn read_features_of(
 }
 
 impl SpokenRequest {
-    /// Reads a request as far as decisions need it.
+    /// Parses as much of a request as decisions need.
     pub fn read(arrival: &Arrival<'_>, body: Bytes, limits: &RequestLimits) -> Result<Self, RequestError> {
         let head = match *arrival {
             Arrival::Messages => Head::Messages(anthropic::read_request(&body, limits)?),
             Arrival::Completions => Head::Completions(openai::read_request(&body, limits)?),
             Arrival::Invoke { model, stream } => {
-                let head = bedrock::read_invoke_request(&body, limits)?;
-                Head::Invoke { head, model: model.to_owned(), stream }
+                let model = model.to_owned();
+                match bedrock::read_invoke_body(&body, limits)? {
+                    InvokeBody::Anthropic(head) => Head::Invoke { head, model, stream },
+                    InvokeBody::Opaque(head) => Head::Opaque { head, model, stream },
+                }
             }
             Arrival::Converse { model, stream } => {
                 let head = bedrock::read_converse_request(&body, limits)?;
@@ -63,106 +93,188 @@ impl SpokenRequest {
             }
         };
         let features = read_features_of(&body, limits)?;
-        Ok(Self { body, limits: *limits, head, betas: Vec::new(), features, chat: OnceLock::new() })
+        let headers = SpokenHeaders::default();
+        Ok(Self { body, limits: *limits, head, headers, features, chat: OnceLock::new() })
     }
 
-    /// A question of our own face, whose answer is wanted as a stream or not.
+    /// A request of the chat face, with a streamed or non-streamed answer.
     #[must_use]
     pub fn of_chat(chat: ChatRequest, stream: bool) -> Self {
         let head = Head::Chat(ChatRequest { stream, stream_usage: stream, ..chat });
-        let limits = RequestLimits::default();
-        Self { body: Bytes::new(), limits, head, betas: Vec::new(), features: None, chat: OnceLock::new() }
+        let (limits, headers) = (RequestLimits::default(), SpokenHeaders::default());
+        Self { body: Bytes::new(), limits, head, headers, features: None, chat: OnceLock::new() }
     }
 
-    /// The same request, whose caller named these features in trial in a header, as Anthropic Messages does.
-    #[must_use]
-    pub fn with_betas(mut self, betas: Vec<String>) -> Self {
-        self.betas = betas;
-        self
+    /// Adds the caller's headers. The error means that they contradict the body.
+    pub fn with_headers(mut self, headers: SpokenHeaders) -> Result<Self, RequestError> {
+        for header in &headers.invoke {
+            let mut features = self.features.take().unwrap_or_default();
+            header.add_to(&mut features)?;
+            self.features = Some(features).filter(|features| **features != RequestFeatures::default());
+        }
+        self.headers = headers;
+        Ok(self)
     }
 
-    /// What the caller speaks.
+    /// The protocol that the caller speaks.
     #[must_use]
     pub const fn face(&self) -> Face {
         match self.head {
             Head::Messages(_) => Face::AnthropicMessages,
             Head::Completions(_) => Face::OpenAiChat,
-            Head::Invoke { .. } => Face::BedrockInvoke,
+            Head::Invoke { .. } | Head::Opaque { .. } => Face::BedrockInvoke,
             Head::Converse { .. } => Face::BedrockConverse,
             Head::Chat(_) => Face::Chat,
         }
     }
 
-    /// The model, by the name the caller used.
+    /// The model name that the caller used.
     #[must_use]
     pub fn model(&self) -> &str {
         match &self.head {
             Head::Messages(head) => &head.model,
             Head::Completions(head) => &head.model,
-            Head::Invoke { model, .. } | Head::Converse { model, .. } => model,
+            Head::Invoke { model, .. } | Head::Opaque { model, .. } | Head::Converse { model, .. } => model,
             Head::Chat(chat) => &chat.model,
         }
     }
 
-    /// Whether the answer is wanted as a stream.
+    /// Whether a streamed answer is requested.
     #[must_use]
     pub const fn stream(&self) -> bool {
         match &self.head {
             Head::Messages(head) => head.stream,
             Head::Completions(head) => head.stream,
-            Head::Invoke { stream, .. } | Head::Converse { stream, .. } => *stream,
+            Head::Invoke { stream, .. } | Head::Opaque { stream, .. } | Head::Converse { stream, .. } => {
+                *stream
+            }
             Head::Chat(chat) => chat.stream,
         }
     }
 
-    /// The most tokens that all of the answer can have: what the request allows, for each of the answers it wants, or
-    /// [`USUAL_MAX_OUTPUT`] where it says nothing. Every body that is written for a target has this limit in it.
+    /// The number of answers requested.
     #[must_use]
-    pub fn max_output(&self) -> u64 {
-        let choices = match &self.head {
-            Head::Completions(head) => head.choices,
-            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } | Head::Chat(_) => 1,
-        };
-        u64::from(self.limit()).saturating_mul(choices.into())
-    }
-
-    /// The most tokens that one answer can have.
-    fn limit(&self) -> u32 {
+    pub const fn choices(&self) -> u32 {
         match &self.head {
-            Head::Messages(head) => head.max_output,
-            Head::Invoke { head, .. } => head.max_output,
-            Head::Completions(head) => head.max_output.unwrap_or(USUAL_MAX_OUTPUT),
-            Head::Converse { head, .. } => head.max_output.unwrap_or(USUAL_MAX_OUTPUT),
-            Head::Chat(chat) => chat.max_output.unwrap_or(USUAL_MAX_OUTPUT),
+            Head::Completions(head) => head.choices,
+            Head::Opaque { head, .. } => head.answers,
+            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } | Head::Chat(_) => 1,
         }
     }
 
-    /// Whether the caller wants to be told the usage of a stream. Only one dialect leaves that open.
+    /// The maximum output tokens per answer, if the request sets them. Every body written for a target contains this
+    /// limit.
+    #[must_use]
+    pub const fn max_output(&self) -> Option<u32> {
+        match &self.head {
+            Head::Messages(head) => Some(head.max_output),
+            Head::Invoke { head, .. } => Some(head.max_output),
+            Head::Completions(head) => head.max_output,
+            Head::Converse { head, .. } => head.max_output,
+            Head::Chat(chat) => chat.max_output,
+            // Only the target can parse it.
+            Head::Opaque { .. } => None,
+        }
+    }
+
+    /// Whether the caller wants the usage of a stream. Optional in one dialect only.
     #[must_use]
     pub const fn wants_usage(&self) -> bool {
         match &self.head {
             Head::Completions(head) => head.include_usage,
-            Head::Messages(_) | Head::Invoke { .. } | Head::Converse { .. } | Head::Chat(_) => true,
+            Head::Messages(_)
+            | Head::Invoke { .. }
+            | Head::Opaque { .. }
+            | Head::Converse { .. }
+            | Head::Chat(_) => true,
         }
     }
 
-    /// The features in trial that the caller asks for. A target of Anthropic Messages takes them in a header.
+    /// The beta features that the caller requests. A target that speaks Anthropic Messages takes them in a header.
     #[must_use]
     pub fn betas(&self) -> &[String] {
         match &self.head {
             Head::Invoke { head, .. } => &head.betas,
-            Head::Messages(_) | Head::Completions(_) | Head::Converse { .. } | Head::Chat(_) => &self.betas,
+            Head::Messages(_)
+            | Head::Completions(_)
+            | Head::Opaque { .. }
+            | Head::Converse { .. }
+            | Head::Chat(_) => &self.headers.betas,
         }
     }
 
-    /// What its bytes do not bound, and what changes its price, where there is something of the sort.
+    /// Features whose input is not bounded by the body's size, or that change the price, if any.
     #[must_use]
     pub fn features(&self) -> Option<&RequestFeatures> {
         self.features.as_deref()
     }
 
-    /// Whether a target of this dialect gets the fields of the request as they came. In another dialect only what both have
-    /// a word for arrives, and nothing of that changes the price.
+    /// Whether the request enables thinking, which is billed as output but not always sent.
+    #[must_use]
+    pub const fn thinks(&self) -> bool {
+        match &self.head {
+            Head::Messages(head) => head.thinks,
+            Head::Completions(head) => head.thinks,
+            Head::Invoke { head, .. } => head.thinks,
+            Head::Converse { head, .. } => head.thinks,
+            // Unknown; some of these models think without being asked.
+            Head::Opaque { .. } => true,
+            Head::Chat(_) => false,
+        }
+    }
+
+    /// The number of answers requested from a model of unknown format; `None` if the format is known. Such a body
+    /// passes through to models at Bedrock, and its answer is not parsed.
+    #[must_use]
+    pub const fn opaque_answers(&self) -> Option<u32> {
+        match &self.head {
+            Head::Opaque { head, .. } => Some(head.answers),
+            _ => None,
+        }
+    }
+
+    /// The dialect to call this target in: the caller's own if the target accepts it, so that nothing is translated;
+    /// otherwise the target's default.
+    #[must_use]
+    pub fn dialect_at(&self, target: &dyn Target) -> TargetDialect {
+        let own = match self.head {
+            Head::Converse { .. } => TargetDialect::BedrockConverse,
+            Head::Opaque { .. } => TargetDialect::BedrockInvoke,
+            // InvokeModel with Anthropic's body is for Anthropic's models, whose targets accept it by default.
+            Head::Messages(_) | Head::Completions(_) | Head::Invoke { .. } | Head::Chat(_) => {
+                return target.dialect();
+            }
+        };
+        if target.takes(own) { own } else { target.dialect() }
+    }
+
+    /// The call for a target with this dialect and model name. `limit` is added as output limit if the request sets
+    /// none. The error names what the target does not support.
+    pub fn call_for(
+        &self,
+        limit: Option<u32>,
+        field: OutputLimitField,
+        dialect: TargetDialect,
+        model: &str,
+    ) -> Result<Call, RequestError> {
+        let takes_headers = dialect == TargetDialect::BedrockInvoke;
+        if let Some(header) = self.headers.invoke.iter().find(|header| header.is_binding() && !takes_headers)
+        {
+            return Err(header.not_taken());
+        }
+        let mut call = Call::new(self.body_limited_to(limit, field, dialect, model)?, self.stream());
+        call.betas = self.betas().to_vec();
+        call.dialect = Some(dialect);
+        call.anthropic_version.clone_from(&self.headers.anthropic_version);
+        if takes_headers {
+            call.headers =
+                self.headers.invoke.iter().map(|header| (header.name, header.value.clone())).collect();
+        }
+        Ok(call)
+    }
+
+    /// Whether a target of this dialect receives the request's fields unchanged. In another dialect only the common
+    /// fields remain, and none of those changes the price.
     #[must_use]
     pub const fn passes_to(&self, target: TargetDialect) -> bool {
         match self.head {
@@ -171,28 +283,31 @@ impl SpokenRequest {
             }
             Head::Completions(_) => matches!(target, TargetDialect::OpenAiChat),
             Head::Converse { .. } => matches!(target, TargetDialect::BedrockConverse),
+            Head::Opaque { .. } => matches!(target, TargetDialect::BedrockInvoke),
             Head::Chat(_) => false,
         }
     }
 
-    /// The bytes as they came; none of a question of our own face.
+    /// The received bytes; empty for requests of the chat face.
     #[must_use]
     pub const fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The body for a target that knows the model by this name and takes the limit of output as OpenAI does. An error names
-    /// what the target cannot be told.
+    /// The body for a target with this model name that takes the output limit in OpenAI's current field. The error
+    /// names what the target does not support.
     pub fn body_for(&self, target: TargetDialect, model: &str) -> Result<Bytes, RequestError> {
-        self.body_limited_in(OutputLimitField::MaxCompletionTokens, target, model)
+        self.body_limited_to(None, OutputLimitField::MaxCompletionTokens, target, model)
     }
 
-    /// The same for a target that takes the limit of output in this field, where its dialect has several.
+    /// The same with an output limit, which is added if the request sets none, in this field where the dialect has
+    /// several.
     ///
-    /// In the same dialect everything else stays as the caller wrote it, but for the limit of output where there was none
-    /// or more than one, and the wish for the usage of a stream.
-    pub fn body_limited_in(
+    /// In the same dialect everything else stays as the caller wrote it, except for a duplicate output limit and the
+    /// option to report the usage of a stream.
+    pub fn body_limited_to(
         &self,
+        limit: Option<u32>,
         field: OutputLimitField,
         target: TargetDialect,
         model: &str,
@@ -202,33 +317,43 @@ impl SpokenRequest {
                 Ok(anthropic::with_model(&self.body, head, model))
             }
             (Head::Completions(head), TargetDialect::OpenAiChat) => {
-                openai::for_upstream_within(&self.body, head, model, self.limit(), field)
+                openai::for_upstream_within(&self.body, head, model, limit, field)
             }
-            // These two name the model in their path.
-            (Head::Invoke { .. }, TargetDialect::BedrockInvoke) => Ok(self.body.clone()),
+            // These two name the model in the URL.
+            (Head::Invoke { .. } | Head::Opaque { .. }, TargetDialect::BedrockInvoke) => {
+                Ok(self.body.clone())
+            }
             (Head::Converse { head, .. }, TargetDialect::BedrockConverse) => {
-                bedrock::converse_within(&self.body, head, self.limit())
+                bedrock::converse_within(&self.body, head, limit)
             }
             (Head::Messages(_), TargetDialect::BedrockInvoke) => self.framed(&self.body),
             (Head::Invoke { stream, .. }, TargetDialect::AnthropicMessages) => {
                 bedrock::invoke_to_messages(&self.body, &self.limits, model, *stream).map(Bytes::from)
             }
-            _ => self.translated(target, model, field),
+            _ => self.translated(limit, target, model, field),
         }
     }
 
     fn framed(&self, messages: &[u8]) -> Result<Bytes, RequestError> {
-        let betas: Vec<&str> = self.betas.iter().map(String::as_str).collect();
+        let betas: Vec<&str> = self.headers.betas.iter().map(String::as_str).collect();
         bedrock::messages_to_invoke(messages, &self.limits, &betas).map(Bytes::from)
     }
 
     fn translated(
         &self,
+        limit: Option<u32>,
         target: TargetDialect,
         model: &str,
         field: OutputLimitField,
     ) -> Result<Bytes, RequestError> {
         let chat = self.chat.get_or_init(|| self.read_chat()).as_ref().map_err(Clone::clone)?;
+        let limited;
+        let chat = if chat.max_output.is_none() && limit.is_some() {
+            limited = ChatRequest { max_output: limit, ..chat.clone() };
+            &limited
+        } else {
+            chat
+        };
         let mut out = BytesMut::new();
         match target {
             TargetDialect::AnthropicMessages => anthropic::write_chat_request_for(&mut out, chat, model)?,
@@ -257,14 +382,15 @@ impl SpokenRequest {
                 let call = BedrockCall { operation, model: ANY_MODEL.to_owned() };
                 bedrock::read_chat_request(&call, &self.body, limits)?
             }
+            Head::Opaque { .. } => return Err(bedrock::opaque_not_taken()),
             Head::Chat(chat) => chat.clone(),
         };
-        // A turn without words is left out of other dialects, and a request without turns asks nothing.
+        // Other dialects drop empty turns, and a request without turns asks nothing.
         let has_words = |part: &Part| !matches!(part, Part::Text(text) if text.is_empty());
         if !chat.turns.iter().any(|turn| turn.parts.iter().any(has_words)) {
             return Err(RequestError::Wrong { field: "messages".to_owned(), problem: "must not be empty" });
         }
-        // Whoever answers is told the limit that money is reserved for.
-        Ok(ChatRequest { max_output: Some(self.limit()), ..chat })
+        // Of several limits the smallest applies, as everywhere.
+        Ok(ChatRequest { max_output: self.max_output(), ..chat })
     }
 }

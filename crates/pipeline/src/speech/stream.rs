@@ -1,4 +1,4 @@
-//! A streamed answer, brought back in the caller's words as it arrives.
+//! Converts a streamed answer to the caller's dialect as it arrives.
 
 use super::refusal::interruption;
 use super::voice::Voice;
@@ -9,33 +9,33 @@ use crate::guardrail::AnswerWatch;
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
 use seawall_core::tokens::OutputMeter;
-use seawall_provider::TargetDialect;
+use seawall_provider::{TargetDialect, redacted};
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use std::time::Duration;
 
 /// How a target's stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The target had said that the answer is complete, and so was the caller told.
+    /// The target marked the answer as complete, and the caller received that.
     Complete,
-    /// Something is missing. The caller is told by [`SpokenStream::interrupt`].
+    /// The answer is incomplete. [`SpokenStream::interrupt`] reports it to the caller.
     Cut,
 }
 
 /// A stream between a target and a caller.
 ///
-/// Feed it what the target sends until [`is_finished`](Self::is_finished); when the target ends before, ask for its
-/// [`end`](Self::end). When either fails, and whenever the path itself gives up, what [`interrupt`](Self::interrupt) gives is
-/// the last thing to send. A complete answer of our own face ends with [`complete`](Self::complete).
+/// Feed it the target's bytes until [`is_finished`](Self::is_finished); if the target closes the stream before, call
+/// [`end`](Self::end). If either fails, or the pipeline gives up, send the event that [`interrupt`](Self::interrupt)
+/// returns and nothing after it. A complete answer of the chat face ends with [`complete`](Self::complete).
 #[derive(Debug)]
 pub struct SpokenStream {
-    /// What the caller speaks, unless that is our own.
+    /// The caller's dialect; `None` for the chat face.
     face: Option<TargetDialect>,
     watch: Watch,
     voice: Voice,
     took: Duration,
     received: u64,
-    /// Whether it was ended because it had passed its limit.
+    /// Whether the gateway ended it because it exceeded its output limit.
     is_stopped: bool,
     state: State,
 }
@@ -45,21 +45,21 @@ enum State {
     Running,
     /// The answer is complete.
     Finished,
-    /// It will never be.
+    /// The answer will never be complete.
     Failed {
         failure: Failure,
-        /// Whether the caller knows.
+        /// Whether the caller was informed.
         is_told: bool,
     },
 }
 
 impl SpokenStream {
-    /// A stream of which nothing has arrived.
+    /// Starts a stream.
     #[must_use]
     pub fn new(request: &SpokenRequest, target: TargetDialect, occasion: &Occasion<'_>) -> Self {
         Self {
             face: request.face().dialect(),
-            watch: Watch::new(target),
+            watch: Watch::new(target, request.opaque_answers().is_some()),
             voice: Voice::new(request, target, occasion),
             took: occasion.took,
             received: 0,
@@ -68,8 +68,8 @@ impl SpokenStream {
         }
     }
 
-    /// The same stream, of whose text the caller gets what the watch releases. Only our own face can be watched: a stream of
-    /// another, which hands on bytes that nobody has looked into, fails at once. To be called before anything is fed.
+    /// Adds a guardrail, which decides what text the caller gets. Only the chat face supports this: at any other face,
+    /// which forwards bytes without inspecting them, the stream fails at once. Must be called before the first `feed`.
     #[must_use]
     pub fn with_watch(mut self, watch: Box<dyn AnswerWatch>) -> Self {
         match self.voice.chat_mut() {
@@ -79,14 +79,14 @@ impl SpokenStream {
         self
     }
 
-    /// How long the answer takes by now. Two dialects tell that at their end.
+    /// Sets the elapsed time, which two dialects report at the end.
     pub const fn set_took(&mut self, took: Duration) {
         self.took = took;
     }
 
-    /// Takes a piece of the target's stream. `into` gets what the caller is to be sent, always whole events; `events` gets
-    /// what it means. A failure ends the stream: the target told one, or cannot be understood. What comes behind a complete
-    /// answer is not looked at.
+    /// Takes a piece of the target's stream. `into` receives the bytes for the caller, always complete events; `events`
+    /// receives their meaning. An error ends the stream: the target reported a failure, or cannot be parsed. Anything
+    /// after a complete answer is ignored.
     pub fn feed(
         &mut self,
         frame: &Bytes,
@@ -101,27 +101,31 @@ impl SpokenStream {
         self.received = self.received.saturating_add(frame.len() as u64);
         let mut out = BytesMut::new();
         let is_translated = self.voice.translate(frame, self.took, &mut out).is_ok();
-        let mut state = State::Running;
+        let (mut state, mut names_credential) = (State::Running, false);
         let is_watched = self.watch.feed(frame, |event| {
             match &event {
                 _ if state != State::Running => return,
-                // Whoever was not told everything was not told a complete answer.
+                // If the caller did not receive everything, the answer is not complete.
                 StreamEvent::Finished if !is_translated || self.voice.blocks_end() => return,
                 StreamEvent::Finished => state = State::Finished,
-                StreamEvent::Failed { failure, .. } => {
-                    let is_told = is_translated && self.voice.told_failure();
+                StreamEvent::Failed { failure, message } => {
+                    names_credential = redacted(message).is_some();
+                    let is_told = is_translated && !names_credential && self.voice.told_failure();
                     state = State::Failed { failure: *failure, is_told };
                 }
                 StreamEvent::Started(_)
                 | StreamEvent::Content
+                | StreamEvent::Thinking
                 | StreamEvent::Progress { .. }
                 | StreamEvent::Other => {}
             }
             events(event);
         });
         let is_broken = state == State::Running && !(is_translated && is_watched.is_ok());
-        if is_broken || self.voice.pass_on(frame, &self.watch, into).is_err() {
-            // Nothing of the frame is told: an end that stands behind what cannot be read is none.
+        if names_credential {
+            // The vendor's message contains a credential; the caller gets the gateway's own message.
+        } else if is_broken || self.voice.pass_on(frame, &self.watch, into).is_err() {
+            // Nothing of the frame is forwarded: an end marker after unreadable data does not count.
             state = unreadable();
         } else if !out.is_empty() {
             into(out.freeze());
@@ -136,10 +140,10 @@ impl SpokenStream {
         }
     }
 
-    /// The target has ended its stream.
+    /// Handles the end of the target's stream.
     pub fn end(&mut self, into: &mut impl FnMut(Bytes), events: &mut impl FnMut(StreamEvent)) -> Ending {
         if self.state == State::Running && self.watch.is_complete() {
-            // One dialect tells its usage last, and may not come to it.
+            // One dialect reports usage last, and may be cut before it.
             let mut out = BytesMut::new();
             self.voice.end(self.took, &mut out);
             let is_blocked = self.voice.blocks_end();
@@ -159,8 +163,8 @@ impl SpokenStream {
         if self.state == State::Finished { Ending::Complete } else { Ending::Cut }
     }
 
-    /// Ends a stream that has passed its limit of output, as its vendor should have: the caller gets a proper end that says
-    /// so. `last` is the frame that was fed last, and `tokens` how many tokens of output there are, as far as is known.
+    /// Ends a stream that exceeded its output limit as its vendor should have: the caller receives a regular end with
+    /// that reason. `last` is the last frame fed, and `tokens` the number of output tokens, as far as known.
     pub fn stop_at_limit(&mut self, last: &[u8], tokens: u64, into: &mut impl FnMut(Bytes)) {
         if self.state != State::Running {
             return;
@@ -182,31 +186,37 @@ impl SpokenStream {
         (self.state, self.is_stopped) = (State::Finished, true);
     }
 
-    /// Whether it was ended because it had passed its limit.
+    /// Whether the caller uses the chat protocol, which does not carry thinking.
+    #[must_use]
+    pub const fn is_chat(&self) -> bool {
+        self.face.is_none()
+    }
+
+    /// Whether the gateway ended it because it exceeded its output limit.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// How many bytes have come of an event whose end has not.
+    /// Bytes received of an incomplete event.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.watch.unfinished()
     }
 
-    /// What has arrived of the answer.
+    /// The metered output so far.
     #[must_use]
     pub const fn meter(&self) -> &OutputMeter {
         self.watch.meter()
     }
 
-    /// Ends a stream that will not be completed, in the caller's words. Nothing where the answer is complete, or the caller
-    /// knows already.
+    /// The event that ends an incomplete stream, in the caller's dialect. Empty if the answer is complete or the caller
+    /// was already informed.
     pub fn interrupt(&mut self, kind: FailureKind, words: &str) -> Bytes {
         self.interrupt_until(kind, words, None)
     }
 
-    /// The same, with when to come back. Only our own face has a word for that inside a stream.
+    /// The same with a retry hint, which only the chat face can carry inside a stream.
     pub fn interrupt_until(
         &mut self,
         kind: FailureKind,
@@ -225,8 +235,8 @@ impl SpokenStream {
         }
     }
 
-    /// Ends a complete answer of our own face. Nothing where it is not complete, where its end was told, and for any other
-    /// face: those have told it.
+    /// The final event of a complete answer at the chat face. Empty if the answer is not complete, if the event was
+    /// already sent, and for other faces, whose streams contain their own end.
     pub fn complete(&mut self, reply: &ChatReply) -> Bytes {
         match self.voice.chat_mut() {
             Some(chat) if self.state == State::Finished => chat.complete(reply),
@@ -234,12 +244,35 @@ impl SpokenStream {
         }
     }
 
-    /// The text that the caller was sent since this was asked last; nothing but for our own face.
+    /// Whether the target, or a guardrail of its vendor, declined to answer.
+    #[must_use]
+    pub fn is_declined(&self) -> bool {
+        matches!(self.finish(), Some(FinishReason::Refusal))
+    }
+
+    /// Ends a declined answer at the chat face. If part of it was sent, it is interrupted with this text, as by a
+    /// guardrail of the gateway; otherwise this reply replaces it. Empty for other faces, which forward the target's
+    /// response.
+    pub fn decline(&mut self, words: &str, reply: &ChatReply) -> Bytes {
+        match self.voice.chat_mut() {
+            Some(chat) if self.state == State::Finished && chat.has_told() => chat.declined(words),
+            Some(chat) if self.state == State::Finished => chat.replaced(reply),
+            _ => Bytes::new(),
+        }
+    }
+
+    /// Whether any text was sent to a caller of the chat face.
+    #[must_use]
+    pub fn has_told(&self) -> bool {
+        self.voice.chat().is_some_and(|chat| chat.has_told())
+    }
+
+    /// The text sent since the last call; always empty for other faces than chat.
     pub fn take_text(&mut self) -> String {
         self.voice.chat_mut().map(|chat| std::mem::take(&mut chat.told)).unwrap_or_default()
     }
 
-    /// The rule that has blocked the answer. The model did nothing wrong by that.
+    /// The rule that blocked the answer. The target is not at fault.
     #[must_use]
     pub fn blocked_by(&self) -> Option<&str> {
         self.voice.chat().and_then(|chat| chat.blocked_by())
@@ -251,26 +284,26 @@ impl SpokenStream {
         self.state == State::Finished
     }
 
-    /// The answer's usage as far as the target has told it.
+    /// The usage that the target has reported so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.watch.usage()
     }
 
-    /// The usage that an account can be closed with. Nothing before the answer is complete, and nothing where the target never
-    /// told what it used: no request is without input.
+    /// The usage that the attempt can be settled with. `None` before the answer is complete, and if the target reported
+    /// no usage: every request has input.
     #[must_use]
     pub fn final_usage(&self) -> Option<Usage> {
         Some(self.usage()).filter(|usage| self.is_finished() && usage.total_input() > 0)
     }
 
-    /// What the target has told of the answer's use so far, and whether it told how much output there was.
+    /// The usage that the target has reported so far, and whether it includes the output.
     #[must_use]
     pub fn report(&self) -> UsageReport {
         self.watch.report()
     }
 
-    /// Why the model stopped, once it has.
+    /// The finish reason, once known.
     #[must_use]
     pub const fn finish(&self) -> Option<FinishReason> {
         if self.is_stopped {
@@ -279,7 +312,7 @@ impl SpokenStream {
         self.watch.finish()
     }
 
-    /// How many bytes have arrived. An answer has at most as many tokens.
+    /// Bytes received. An answer has at most as many tokens.
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received

@@ -1,4 +1,4 @@
-//! A stream of one dialect, told in another, event by event.
+//! Translates a stream from one dialect to another, event by event.
 
 use super::Occasion;
 use super::reader::Reader;
@@ -11,17 +11,17 @@ use seawall_wire::sse::SseLimits;
 use seawall_wire::{anthropic, bedrock, openai};
 use std::time::Duration;
 
-/// Reads a stream whole and writes it anew.
+/// Parses a stream completely and writes it again.
 #[derive(Debug)]
 pub(super) struct Translation {
     reader: Reader,
     writer: Writer,
     names: Names,
-    /// Whether the caller was told that the target failed.
+    /// Whether a failure of the target was forwarded to the caller.
     told_failure: bool,
 }
 
-/// What the answer and its model are called.
+/// The IDs of the answer and its model.
 #[derive(Debug)]
 struct Names {
     id: String,
@@ -59,12 +59,12 @@ impl Translation {
         Self { reader, writer, names, told_failure: false }
     }
 
-    /// Whether the caller was told that the target failed.
+    /// Whether a failure of the target was forwarded to the caller.
     pub(super) const fn told_failure(&self) -> bool {
         self.told_failure
     }
 
-    /// Appends what a piece says.
+    /// Appends the translation of a piece.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -78,13 +78,13 @@ impl Translation {
         })
     }
 
-    /// Appends what was held back until the bytes ended.
+    /// Appends what was held back until the end of the stream.
     pub(super) fn end(&mut self, took: Duration, out: &mut BytesMut) {
         let Self { reader, writer, names, .. } = self;
         reader.end(|event| writer.write(out, &names.put_into(event), took));
     }
 
-    /// Appends what ends the answer here, as at a limit of output.
+    /// Appends an end at the output limit.
     pub(super) fn end_at_limit(&mut self, usage: Usage, took: Duration, out: &mut BytesMut) {
         self.writer.write(out, &ChatEvent::Usage(usage), took);
         self.writer.write(out, &ChatEvent::Finished(FinishReason::MaxTokens), took);
@@ -92,7 +92,7 @@ impl Translation {
 }
 
 impl Names {
-    /// The model is called as the caller called it, and an answer without a name gets one.
+    /// Uses the caller's model name, and adds an ID if the answer has none.
     fn put_into(&self, event: ChatEvent) -> ChatEvent {
         match event {
             ChatEvent::Started { id, usage, .. } => {
@@ -117,7 +117,7 @@ impl Writer {
                 let mut events = BytesMut::new();
                 writer.write(&mut events, event);
                 let framed = frames.feed(&events, took, out);
-                // What was just written can be read.
+                // The writer's own output is valid.
                 debug_assert!(framed.is_ok(), "{framed:?}");
             }
         }

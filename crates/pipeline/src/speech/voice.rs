@@ -1,4 +1,4 @@
-//! How the bytes of a target become those of a face.
+//! Converts a target's bytes to a face's.
 
 use super::chat_voice::ChatVoice;
 use super::held::Held;
@@ -13,22 +13,21 @@ use seawall_wire::openai::UsageFilter;
 use seawall_wire::sse::SseLimits;
 use std::time::Duration;
 
-/// The most bytes of an event that are held back until its end. The largest event or frame that is read has 4 MiB; its
-/// name and the marks of its lines come on top.
+/// Maximum size of an incomplete event. The largest event or frame has 4 MiB; its name and line prefixes come on top.
 const MOST_HELD: usize = 5 << 20;
 
-/// The way from a target's bytes to a face's.
+/// The conversion from a target's bytes to a face's.
 #[derive(Debug)]
 pub(super) enum Voice {
-    /// The same dialect: bytes are handed on as they came.
+    /// Same dialect: bytes are forwarded unchanged.
     Same(Held),
-    /// The same, for a caller who did not ask for usage.
+    /// Same dialect, for a caller that did not ask for usage.
     WithoutUsage(UsageFilter),
-    /// Anthropic's events, put into frames.
+    /// Anthropic's events, wrapped into frames.
     Framed(Box<SseToInvoke>),
-    /// Anthropic's events, taken out of frames.
+    /// Anthropic's events, unwrapped from frames.
     Unframed(InvokeToSse),
-    /// Our own words.
+    /// The chat protocol.
     Chat(Box<ChatVoice>),
     /// Everything else.
     Translated(Box<Translation>),
@@ -58,7 +57,7 @@ impl Voice {
         }
     }
 
-    /// Appends what a frame says in other words. What is handed on as it came is left to [`pass_on`](Self::pass_on).
+    /// Appends the translation of a frame. Unchanged bytes are forwarded by [`pass_on`](Self::pass_on).
     pub(super) fn translate(
         &mut self,
         frame: &Bytes,
@@ -74,7 +73,7 @@ impl Voice {
         }
     }
 
-    /// Hands on what needs no other words, and what a guardrail has released. The frame was watched before.
+    /// Forwards unchanged bytes, and text that the guardrail has released. The frame must have been watched before.
     pub(super) fn pass_on(
         &mut self,
         frame: &Bytes,
@@ -95,26 +94,26 @@ impl Voice {
         }
     }
 
-    /// Whether a failure that the target has told is told to the caller too. What is not translated was handed on with
-    /// everything else.
+    /// Whether the caller has also received a failure that the target reported. Without translation it was forwarded
+    /// with everything else.
     pub(super) const fn told_failure(&self) -> bool {
         match self {
             Self::Translated(translation) => translation.told_failure(),
-            // Whoever gives up tells it, with what was delivered.
+            // The pipeline reports it, with the number of characters delivered.
             Self::Chat(_) => false,
             Self::Same(_) | Self::WithoutUsage(_) | Self::Framed(_) | Self::Unframed(_) => true,
         }
     }
 
-    /// Appends what was held back until the bytes ended.
+    /// Appends what was held back until the end of the stream.
     pub(super) fn end(&mut self, took: Duration, out: &mut BytesMut) {
         if let Self::Translated(translation) = self {
             translation.end(took, out);
         }
     }
 
-    /// Appends what ends the answer here, as its vendor would at a limit of output. `last` is the frame that came last. Our
-    /// own words are told by whoever stops it.
+    /// Appends a regular end at the output limit, as the vendor would. `last` is the last frame. The chat face's final
+    /// event is sent by the pipeline.
     pub(super) fn end_at_limit(
         &mut self,
         watch: &Watch,
@@ -137,7 +136,7 @@ impl Voice {
         }
     }
 
-    /// The answer is complete. Whether a guardrail finds otherwise.
+    /// Ends the guardrail's check of a complete answer. Returns whether it blocks.
     pub(super) fn blocks_end(&mut self) -> bool {
         match self {
             Self::Chat(chat) => {
@@ -152,7 +151,7 @@ impl Voice {
         }
     }
 
-    /// Our own words, where the caller gets these.
+    /// The chat conversion, if the caller uses the chat face.
     pub(super) const fn chat(&self) -> Option<&ChatVoice> {
         match self {
             Self::Chat(chat) => Some(chat),
@@ -160,7 +159,6 @@ impl Voice {
         }
     }
 
-    /// The same, to be changed.
     pub(super) const fn chat_mut(&mut self) -> Option<&mut ChatVoice> {
         match self {
             Self::Chat(chat) => Some(chat),

@@ -1,35 +1,38 @@
-//! What a target says of its answer while it streams: usage, end and failure.
+//! Watches a target's stream for usage, end and failure.
 
 use bytes::{Bytes, BytesMut};
 use seawall_core::tokens::OutputMeter;
 use seawall_provider::TargetDialect;
 use seawall_wire::anthropic::AnthropicStream;
-use seawall_wire::bedrock::{ConverseStream, FrameLimits, InvokeStream, SseToInvoke};
+use seawall_wire::bedrock::{ConverseStream, FrameLimits, InvokeStream, OpaqueStream, SseToInvoke};
 use seawall_wire::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use seawall_wire::openai::{ChunkNames, OpenAiStream};
 use seawall_wire::sse::{SseLimits, whole_length};
 use std::time::Duration;
 
-/// What chunks are called whose vendor did not say.
+/// Names for chunks if the vendor sent none.
 const NO_NAMES: ChunkNames<'static> = ChunkNames { id: "chatcmpl", model: "", created: 0 };
 
-/// Reads a target's stream for the accounts, whoever it is told to.
+/// Parses a target's stream for accounting, whatever the caller's dialect.
 #[derive(Debug)]
 pub(super) enum Watch {
     Messages(AnthropicStream),
     Completions(OpenAiStream),
     Invoke(Box<InvokeStream>),
+    Opaque(Box<OpaqueStream>),
     Converse(ConverseStream),
 }
 
-/// The stream cannot be read any further.
+/// The stream cannot be parsed any further.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 
 impl Watch {
-    pub(super) fn new(target: TargetDialect) -> Self {
+    /// For a target of this dialect. `is_opaque` means that only the framing can be parsed.
+    pub(super) fn new(target: TargetDialect, is_opaque: bool) -> Self {
         let (events, frames) = (SseLimits::default(), FrameLimits::default());
         match target {
+            TargetDialect::BedrockInvoke if is_opaque => Self::Opaque(Box::new(OpaqueStream::new(frames))),
             TargetDialect::AnthropicMessages => {
                 Self::Messages(AnthropicStream::new(events).checking_content())
             }
@@ -44,15 +47,17 @@ impl Watch {
             Self::Messages(stream) => stream.feed(bytes, on_event).map_err(|_| Unreadable),
             Self::Completions(stream) => stream.feed(bytes, on_event).map_err(|_| Unreadable),
             Self::Invoke(stream) => stream.feed(bytes, on_event).map_err(|_| Unreadable),
+            Self::Opaque(stream) => stream.feed(bytes, on_event).map_err(|_| Unreadable),
             Self::Converse(stream) => stream.feed(bytes, on_event).map_err(|_| Unreadable),
         }
     }
 
-    /// How much of a frame that was just fed belongs to whole events. `pending` is what came of one before it.
+    /// How much of the frame just fed belongs to complete events. `pending` is the start of the current one.
     pub(super) fn whole_length(&self, pending: &[u8], frame: &Bytes) -> usize {
         match self {
             Self::Messages(_) | Self::Completions(_) => whole_length(pending, frame),
             Self::Invoke(stream) => frame.len().saturating_sub(stream.unfinished()),
+            Self::Opaque(stream) => frame.len().saturating_sub(stream.unfinished()),
             Self::Converse(stream) => frame.len().saturating_sub(stream.unfinished()),
         }
     }
@@ -62,6 +67,7 @@ impl Watch {
             Self::Messages(stream) => stream.usage(),
             Self::Completions(stream) => stream.usage(),
             Self::Invoke(stream) => stream.usage(),
+            Self::Opaque(stream) => stream.report().usage,
             Self::Converse(stream) => stream.usage().unwrap_or_default(),
         }
     }
@@ -71,32 +77,34 @@ impl Watch {
             Self::Messages(stream) => stream.report(),
             Self::Completions(stream) => stream.report(),
             Self::Invoke(stream) => stream.report(),
+            Self::Opaque(stream) => stream.report(),
             Self::Converse(stream) => stream.report(),
         }
     }
 
-    /// How many bytes of an unfinished event have come.
+    /// Bytes received of an incomplete event.
     pub(super) fn unfinished(&self) -> usize {
         match self {
             Self::Messages(stream) => stream.unfinished(),
             Self::Completions(stream) => stream.unfinished(),
             Self::Invoke(stream) => stream.unfinished(),
+            Self::Opaque(stream) => stream.unfinished(),
             Self::Converse(stream) => stream.unfinished(),
         }
     }
 
-    /// What has arrived of the answer.
     pub(super) const fn meter(&self) -> &OutputMeter {
         match self {
             Self::Messages(stream) => stream.meter(),
             Self::Completions(stream) => stream.meter(),
             Self::Invoke(stream) => stream.meter(),
+            Self::Opaque(stream) => stream.meter(),
             Self::Converse(stream) => stream.meter(),
         }
     }
 
-    /// Appends what ends the stream here in the target's own dialect, as its vendor does at a limit of output. `last` are
-    /// the bytes that came last. OpenAI's callers get the usage only where they asked for it.
+    /// Appends a regular end at the output limit in the target's own dialect, as its vendor would. `last` is the last
+    /// frame. OpenAI's callers get the usage only if they asked for it.
     pub(super) fn write_end(
         &self,
         out: &mut BytesMut,
@@ -116,15 +124,17 @@ impl Watch {
                 frame_end(&mut SseToInvoke::new(SseLimits::default()), &events, took, out);
             }
             Self::Converse(stream) => stream.write_end(out, usage, took),
+            // Its output is not metered, so it is never ended at a limit.
+            Self::Opaque(_) => {}
         }
     }
 
-    /// The same as events of Anthropic's, which two dialects are made of.
+    /// The same as Anthropic's events, which two dialects consist of.
     pub(super) fn write_events_end(&self, out: &mut BytesMut, usage: Usage) {
         match self {
             Self::Messages(stream) => stream.write_end(out, usage),
             Self::Invoke(stream) => stream.write_end(out, usage),
-            Self::Completions(_) | Self::Converse(_) => {}
+            Self::Completions(_) | Self::Converse(_) | Self::Opaque(_) => {}
         }
     }
 
@@ -133,24 +143,26 @@ impl Watch {
             Self::Messages(stream) => stream.finish_reason(),
             Self::Completions(stream) => stream.finish_reason(),
             Self::Invoke(stream) => stream.finish_reason(),
+            Self::Opaque(_) => None,
             Self::Converse(stream) => stream.finish_reason(),
         }
     }
 
-    /// Whether the answer is complete, if the stream ends here.
+    /// Whether the answer is complete if the stream ends here.
     pub(super) fn is_complete(&self) -> bool {
         match self {
             Self::Messages(stream) => stream.is_complete(),
             Self::Completions(stream) => stream.is_complete(),
             Self::Invoke(stream) => stream.is_complete(),
+            Self::Opaque(stream) => stream.is_complete(),
             Self::Converse(stream) => stream.is_complete(),
         }
     }
 }
 
-/// Puts the events of an end into frames.
+/// Wraps the final events into frames.
 pub(super) fn frame_end(frames: &mut SseToInvoke, events: &[u8], took: Duration, out: &mut BytesMut) {
     let framed = frames.feed(events, took, out);
-    // What was just written can be read.
+    // The writer's own output is valid.
     debug_assert!(framed.is_ok(), "{framed:?}");
 }

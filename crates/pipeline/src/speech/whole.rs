@@ -1,49 +1,53 @@
-//! A whole answer, brought back in the caller's words.
+//! Converts a non-streamed answer to the caller's dialect.
 
 use super::{Face, Occasion, SpokenRequest, has_anthropic_bodies};
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{Failure, FailureKind};
-use seawall_provider::TargetDialect;
+use seawall_provider::{ResponseReport, TargetDialect};
 use seawall_wire::chat::{AnswerPart, ChatAnswer, FinishReason, Usage, UsageReport};
 use seawall_wire::{AnswerError, anthropic, bedrock, openai};
 
-/// A whole answer as the caller gets it.
+/// A non-streamed answer for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WholeAnswer {
-    /// What it used, as the target told it.
+    /// The usage that the target reported.
     pub usage: Usage,
-    /// Whether the target told how much output there was.
+    /// Whether the report includes the output.
     pub has_output: bool,
-    /// Why the model stopped.
+    /// The finish reason.
     pub finish: FinishReason,
-    /// The answer in the caller's dialect; nothing where that is our own, which has more to say than the model.
+    /// The body in the caller's dialect; empty at the chat face, whose body the pipeline writes.
     pub body: Bytes,
-    /// What the model said, where the caller speaks to our own face.
+    /// The model's text, at the chat face only.
     pub text: Option<String>,
-    /// What the caller's dialect says in headers.
+    /// Headers of the caller's dialect.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl WholeAnswer {
-    /// An answer of our own face, which is written already.
+    /// An answer of the chat face, which is already rendered.
     pub(crate) const fn of_chat(body: Bytes) -> Self {
         let usage = Usage::NONE;
         Self { usage, has_output: true, finish: FinishReason::EndTurn, body, text: None, headers: Vec::new() }
     }
 
-    /// Reads an answer of a target. `told` is what the target's headers say it used, for an answer whose body does not.
+    /// Parses a target's answer. `told` is the usage from the response headers, for bodies that do not contain it.
     ///
-    /// Where both sides carry the same body it is handed on as it came, whatever name the target has for the model in it.
-    /// Otherwise the answer is written anew, and its model is called as the caller called it. An answer that cannot be read
-    /// is a failure of the target.
+    /// If both sides use the same body format, the body is forwarded unchanged, including the target's model name.
+    /// Otherwise the answer is rewritten with the caller's model name. An answer that cannot be parsed is a failure of
+    /// the target.
     pub fn read(
         request: &SpokenRequest,
         target: TargetDialect,
         body: Bytes,
-        told: Option<Usage>,
+        told: Option<ResponseReport>,
         occasion: &Occasion<'_>,
     ) -> Result<Self, Failure> {
         let face = request.face();
+        let (told, passed) = told.map_or((None, Vec::new()), |told| (told.usage, told.headers));
+        if request.opaque_answers().is_some() {
+            return Self::opaque(target, body, told, passed, occasion);
+        }
         let is_passed_on =
             |dialect| dialect == target || has_anthropic_bodies(target) && has_anthropic_bodies(dialect);
         let answer = if face.dialect().is_some_and(is_passed_on) {
@@ -63,14 +67,41 @@ impl WholeAnswer {
         let (UsageReport { usage, has_output }, finish, body, text) =
             answer.map_err(|_| Failure::of(FailureKind::Unrecognised))?;
         let headers = match face {
-            Face::BedrockInvoke => bedrock::usage_headers(usage, occasion.took),
+            Face::BedrockInvoke => {
+                let mut headers = bedrock::usage_headers(usage, occasion.took);
+                headers.extend(passed);
+                headers
+            }
             Face::AnthropicMessages | Face::OpenAiChat | Face::BedrockConverse | Face::Chat => Vec::new(),
         };
         Ok(Self { usage, has_output, finish, body, text, headers })
     }
+
+    /// An answer of a model of unknown format. The service's own token counts take precedence over counts in the body.
+    fn opaque(
+        target: TargetDialect,
+        body: Bytes,
+        told: Option<Usage>,
+        mut headers: Vec<(&'static str, String)>,
+        occasion: &Occasion<'_>,
+    ) -> Result<Self, Failure> {
+        if target != TargetDialect::BedrockInvoke {
+            // Unreachable: such a body is only sent to InvokeModel.
+            return Err(Failure::of(FailureKind::Unrecognised));
+        }
+        let told = told.filter(|told| told.total_input() > 0);
+        let UsageReport { usage, has_output } = match told {
+            Some(usage) => UsageReport { usage, has_output: true },
+            None => bedrock::read_opaque_usage(&body),
+        };
+        if has_output {
+            headers.extend(bedrock::usage_headers(usage, occasion.took));
+        }
+        Ok(Self { usage, has_output, finish: FinishReason::EndTurn, body, text: None, headers })
+    }
 }
 
-/// What the body says; and where it says nothing, or nothing of its output, what the headers do. No request is without input.
+/// The usage from the body; where it has none, or lacks the output, from the headers. Every request has input.
 fn known(report: UsageReport, told: Option<Usage>) -> UsageReport {
     let Some(told) = told.filter(|told| told.total_input() > 0) else { return report };
     if report.usage.total_input() == 0 {
@@ -81,6 +112,10 @@ fn known(report: UsageReport, told: Option<Usage>) -> UsageReport {
 }
 
 fn read_account(target: TargetDialect, body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
+    // A JSON array is not an answer, although the deserializer would accept one.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(AnswerError::Unreadable { problem: "it must be a JSON object".to_owned() });
+    }
     match target {
         TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => anthropic::read_answer(body),
         TargetDialect::OpenAiChat => openai::read_answer(body),
@@ -103,7 +138,7 @@ fn read_chat(
     Ok(answer)
 }
 
-/// All words of an answer. Nothing to call was offered, so that there is nothing else in it.
+/// The text of an answer. No tools were offered, so there are no tool calls.
 fn text_of(answer: &ChatAnswer) -> String {
     let words = answer.parts.iter().filter_map(|part| match part {
         AnswerPart::Text(text) => Some(text.as_str()),

@@ -1,12 +1,16 @@
-//! Amazon Bedrock runtime over HTTP: InvokeModel with an Anthropic body, and Converse, each whole or as a stream.
+//! Amazon Bedrock runtime over HTTP: InvokeModel and Converse, each with and without streaming.
 //!
-//! Every request is signed (see `sign.rs`). The model's name stands in the path; a stream's binary frames are passed on as
-//! they come.
+//! Every model is reachable through both APIs, so a caller's request is sent in the dialect in which it arrived.
+//! Headers of InvokeModel that a caller sends (guardrail, service tier) are forwarded and signed. Requests from other
+//! dialects use InvokeModel for Anthropic's models and Converse for all others.
 //!
-//! It takes its keys from settings, from the places where the vendor's own programs look for them (see `credentials`), or
-//! from any other source that implements the vendor's
-//! [`ProvideCredentials`](aws_credential_types::provider::ProvideCredentials). Without keys nothing is sent: that is a
-//! failure of our own settings, which says nothing of the vendor's health and is not tried again here.
+//! Every request is signed (see `sign.rs`). The model name is part of the path; the binary frames of a stream are
+//! forwarded unchanged.
+//!
+//! Credentials come from the settings, from AWS's default chain (see `credentials`), or from any other source that
+//! implements [`ProvideCredentials`](aws_credential_types::provider::ProvideCredentials). Without credentials nothing
+//! is sent: that is a configuration error of the gateway, which says nothing about the vendor's health and is not
+//! retried here.
 
 mod credentials;
 mod sign;
@@ -30,31 +34,31 @@ use seawall_wire::bedrock::{BedrockOperation, write_path};
 use sign::{AUTHORIZATION, DATE, Recipient, Signature, Signer, TOKEN};
 use std::time::Duration;
 
-/// How to ask Bedrock.
+/// Settings of a Bedrock target.
 #[derive(Clone, Debug)]
 pub struct BedrockOptions {
-    /// The region that signatures name.
+    /// The region that requests are signed for.
     pub region: String,
-    /// The model's id, or the ARN of one.
+    /// The model ID or ARN.
     pub model: String,
-    /// Whether to ask in the dialect that all models have in common, rather than in Anthropic's.
+    /// Whether Converse, which all models support, is the default dialect instead of Anthropic's.
     pub converse: bool,
-    /// Where our keys come from.
+    /// The source of credentials.
     pub credentials: SharedCredentialsProvider,
-    /// Further headers with every request.
+    /// Additional headers for every request.
     pub headers: Vec<(String, String)>,
 }
 
 impl BedrockOptions {
-    /// Where the service is found in a region.
+    /// The default endpoint of a region.
     #[must_use]
     pub fn usual_url(region: &str) -> String {
         let china = if region.starts_with("cn-") { ".cn" } else { "" };
         format!("https://bedrock-runtime.{region}.amazonaws.com{china}")
     }
 
-    /// Whether a model is one of Anthropic's, by its id, that of a profile across regions, or an ARN that ends in one of
-    /// them. An ARN that does not tell is taken for another vendor's.
+    /// Whether a model is one of Anthropic's: by its ID, by the ID of a cross-region inference profile, or by an ARN
+    /// that ends in either. An ARN that does not show the vendor counts as another vendor's.
     ///
     /// ```
     /// use seawall_provider::BedrockOptions;
@@ -66,14 +70,14 @@ impl BedrockOptions {
     #[must_use]
     pub fn is_anthropic(model: &str) -> bool {
         let id = model.rsplit('/').next().unwrap_or_default();
-        // At most one part stands before the vendor's name: where the profile may lead.
+        // At most one part precedes the vendor's name: the geography of an inference profile.
         let mut parts = id.split('.');
         let vendor = parts.next().filter(|part| *part == "anthropic").or_else(|| parts.next());
         vendor == Some("anthropic") && parts.next().is_some()
     }
 }
 
-/// How long a request waits for keys where there are none.
+/// How long a call waits for credentials if there are none.
 const KEY_WAIT: Duration = Duration::from_secs(5);
 
 fn check_region(region: &str) -> Result<(), SettingError> {
@@ -89,11 +93,17 @@ pub struct BedrockTarget {
     client: Client,
     credentials: CredentialCache<TokioTimer>,
     dialect: TargetDialect,
+    invoke: Operations,
+    converse: Operations,
+}
+
+/// An operation and its streaming counterpart.
+struct Operations {
     whole: Operation,
     stream: Operation,
 }
 
-/// One of the service's operations.
+/// One operation of the service.
 struct Operation {
     path: String,
     headers: FixedHeaders,
@@ -101,20 +111,14 @@ struct Operation {
 }
 
 impl BedrockTarget {
-    /// Asks through this client.
+    /// A target that uses this client.
     pub fn new(client: Client, options: &BedrockOptions) -> Result<Self, SettingError> {
         let BedrockOptions { region, model, converse, credentials, headers } = options;
         check_region(region)?;
         if model.is_empty() {
             return Err(SettingError::new("model", "must not be empty"));
         }
-        let (dialect, whole, stream) = if *converse {
-            let operations = (BedrockOperation::Converse, BedrockOperation::ConverseStream);
-            (TargetDialect::BedrockConverse, operations.0, operations.1)
-        } else {
-            let operations = (BedrockOperation::Invoke, BedrockOperation::InvokeStream);
-            (TargetDialect::BedrockInvoke, operations.0, operations.1)
-        };
+        let dialect = if *converse { TargetDialect::BedrockConverse } else { TargetDialect::BedrockInvoke };
         let operation = |operation: BedrockOperation| {
             let accept = if operation.is_stream() { STREAM_TYPE } else { "application/json" };
             let own = vec![("content-type", "application/json".to_owned()), ("accept", accept.to_owned())];
@@ -125,43 +129,62 @@ impl BedrockTarget {
             let signer = Signer::new(&recipient, &headers)?;
             Ok::<_, SettingError>(Operation { path, headers, signer })
         };
+        let operations = |whole, stream| {
+            Ok::<_, SettingError>(Operations { whole: operation(whole)?, stream: operation(stream)? })
+        };
         Ok(Self {
             credentials: CredentialCache::new(credentials.clone(), client.timer()),
             dialect,
-            whole: operation(whole)?,
-            stream: operation(stream)?,
+            invoke: operations(BedrockOperation::Invoke, BedrockOperation::InvokeStream)?,
+            converse: operations(BedrockOperation::Converse, BedrockOperation::ConverseStream)?,
             client,
         })
     }
 
     async fn ask(&self, call: Call) -> Result<Answer, CallError> {
-        // Without keys nothing can be asked, and asking again here does not help.
+        // Without credentials nothing can be sent, and a retry does not help.
         let no_key = || Failure::of(FailureKind::Unauthorized);
-        let Operation { path, headers, signer } = if call.stream { &self.stream } else { &self.whole };
+        let dialect = call.dialect.filter(|dialect| self.takes(*dialect)).unwrap_or(self.dialect);
+        let operations = match dialect {
+            TargetDialect::BedrockConverse => &self.converse,
+            _ => &self.invoke,
+        };
+        let operation = if call.stream { &operations.stream } else { &operations.whole };
+        let Operation { path, headers, signer } = operation;
+        if let Some(twice) = call.headers.iter().find(|(name, _)| headers.has(name)) {
+            // A caller must not override what an operator has set for all calls, such as a guardrail.
+            let words = Some(format!("{}: is set by this gateway", twice.0).into());
+            return Err(CallError { failure: Failure::of(FailureKind::BadRequest), words });
+        }
+        let own: Vec<(&str, &str)> = call.headers.iter().map(|(name, value)| (*name, &**value)).collect();
         let date = self.client.date();
         let timer = self.client.timer();
         let until = Deadline::after(timer.monotonic(), KEY_WAIT);
         let credentials = within(&timer, until, self.credentials.get(date)).await.flatten();
         let credentials = credentials.ok_or_else(no_key)?;
         let Signature { date, authorization } =
-            signer.sign(&credentials, date, &call.body).ok_or_else(no_key)?;
-        let ours = headers.pairs().iter().map(|(name, value)| (&**name, &**value));
+            signer.sign_with(&credentials, date, &own, &call.body).ok_or_else(no_key)?;
+        let ours = headers.pairs().iter().map(|(name, value)| (&**name, &**value)).chain(own);
         let signed = [(DATE, &*date), (AUTHORIZATION, &*authorization)];
         let token = credentials.session_token().map(|token| (TOKEN, token));
-        let headers: Vec<(&str, &str)> = ours.chain(signed).chain(token).collect();
-        let request =
-            Request { method: "POST", path, headers: &headers, body: call.body, resend_on_stale: true };
+        let all: Vec<(&str, &str)> = ours.chain(signed).chain(token).collect();
+        let request = Request { method: "POST", path, headers: &all, body: call.body, resend_on_stale: true };
         let response = self.client.send(request).await.map_err(|failure| failure.failure())?;
-        conclude(response.into(), call.stream, self.dialect).await
+        let concluded = conclude(response.into(), call.stream, dialect).await;
+        concluded.map_err(|error| headers.hidden_in(error))
     }
 }
 
-/// What a stream comes in.
+/// The content type of a stream.
 const STREAM_TYPE: &str = "application/vnd.amazon.eventstream";
 
 impl Target for BedrockTarget {
     fn dialect(&self) -> TargetDialect {
         self.dialect
+    }
+
+    fn takes(&self, dialect: TargetDialect) -> bool {
+        matches!(dialect, TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse)
     }
 
     fn call(&self, call: Call) -> Calling<'_> {

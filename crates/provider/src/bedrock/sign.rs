@@ -1,15 +1,15 @@
-//! Signing a request.
+//! AWS Signature Version 4.
 //!
-//! What is signed is what is sent: the path, every header of ours but those that stations on the way may change, and the
-//! body's hash. Signatures hold for some minutes around their date, so a clock that is wrong makes every request fail as
-//! unauthorised.
+//! The signature covers what is sent: the path, every header except those that proxies may change, and the hash of the
+//! body. A signature is valid for some minutes around its date, so a wrong clock makes every request fail as
+//! unauthorized.
 //!
-//! **When it acts.** Most of what is signed stays the same from call to call. It is written once for the keys at hand and
-//! the day, with the key that belongs to the two; a call adds its moment and its body. Other keys are written for at the
-//! next call, and the old ones are let go then.
+//! **When it acts.** Most of what is signed is the same for every call. It is prepared once per credentials and day,
+//! together with the derived signing key; a call adds its timestamp and body hash. New credentials replace the prepared
+//! state at the next call. A call with headers of its own is prepared for that call alone.
 //!
-//! **What it will not do.** It knows no queries, no bodies in pieces and no signatures in an address. The vendor's own code,
-//! which knows them, derives its key anew for each request; the tests hold ours against it.
+//! **What it does not do.** It supports no query strings, no chunked bodies and no presigned URLs. AWS's own crate
+//! does, but derives the signing key for every request; the tests compare this implementation with it.
 
 use crate::headers::FixedHeaders;
 use aws_credential_types::Credentials;
@@ -24,56 +24,56 @@ const SCOPE_END: &str = "aws4_request";
 pub(super) const DATE: &str = "x-amz-date";
 pub(super) const AUTHORIZATION: &str = "authorization";
 pub(super) const TOKEN: &str = "x-amz-security-token";
-/// Sent, and not signed: stations on the way may change them.
+/// Sent but not signed, because proxies may change them.
 const UNSIGNED: [&str; 2] = ["user-agent", "x-amzn-trace-id"];
 
-/// Whom a request goes to, and what is the same in each.
+/// The parts of a request that never change.
 pub(super) struct Recipient<'a> {
     pub(super) region: &'a str,
     pub(super) service: &'static str,
     pub(super) method: &'static str,
-    /// What the `host` header says.
+    /// The value of the `host` header.
     pub(super) authority: &'a str,
     /// Without a query.
     pub(super) path: &'a str,
 }
 
-/// Signs requests that differ in their bodies only.
+/// Signs requests that differ only in their bodies.
 pub(super) struct Signer {
     region: String,
     service: &'static str,
-    /// Method, path and the query that there is not, as signatures see them.
+    /// Method, path and empty query, in canonical form.
     opening: String,
-    /// Names in small letters and values, in the order of their names.
+    /// Lowercase names and values, sorted by name.
     headers: Vec<(String, String)>,
     prepared: Mutex<Option<Arc<Prepared>>>,
 }
 
-/// What a signature adds to a request. A session's token goes along as it is.
+/// The headers that a signature adds to a request. A session token is sent as it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) date: String,
     pub(super) authorization: String,
 }
 
-/// What is known before the moment and the body.
+/// The part of a signature that depends on neither the time nor the body.
 struct Prepared {
     credentials: Credentials,
     day: u64,
     /// The day as eight digits.
     date: String,
     key: hmac::Key,
-    /// What is signed, up to the moment and from there to the body's hash.
+    /// The canonical request up to the timestamp, and from there to the body hash.
     before: String,
     behind: String,
-    /// What the key is for.
+    /// The credential scope.
     scope: String,
-    /// The header's value, up to the signature.
+    /// The value of the `authorization` header, up to the signature.
     authorization: String,
 }
 
 impl Signer {
-    /// For requests with these headers. One that a signature adds itself is refused.
+    /// For requests with these headers. The error names a header that the signature itself adds.
     pub(super) fn new(recipient: &Recipient<'_>, headers: &FixedHeaders) -> Result<Self, SettingError> {
         let Recipient { region, service, method, authority, path } = *recipient;
         let mut all = vec![("host".to_owned(), authority.to_owned())];
@@ -91,9 +91,23 @@ impl Signer {
         Ok(Self { region: region.to_owned(), service, opening, headers: all, prepared: Mutex::new(None) })
     }
 
-    /// The signature of a request with this body. Nothing where the keys hold what cannot stand in a header.
+    /// Signs a request with this body. `None` if the credentials contain characters that are invalid in a header.
     pub(super) fn sign(&self, credentials: &Credentials, date: UtcTime, body: &[u8]) -> Option<Signature> {
-        let prepared = self.prepared(credentials, date)?;
+        self.sign_with(credentials, date, &[], body)
+    }
+
+    /// The same with additional headers, whose names must be in lower case.
+    pub(super) fn sign_with(
+        &self,
+        credentials: &Credentials,
+        date: UtcTime,
+        own: &[(&str, &str)],
+        body: &[u8],
+    ) -> Option<Signature> {
+        let prepared = match own {
+            [] => self.prepared(credentials, date)?,
+            own => Arc::new(self.prepare(credentials, date, own)?),
+        };
         let moment = moment(&prepared.date, date);
         let mut text = String::with_capacity(prepared.before.len() + prepared.behind.len() + 80);
         for part in [&prepared.before, &moment, &prepared.behind] {
@@ -114,22 +128,25 @@ impl Signer {
     }
 
     fn prepared(&self, credentials: &Credentials, date: UtcTime) -> Option<Arc<Prepared>> {
-        // What is changed under it is replaced whole.
+        // Safe after a panic: the value is replaced as a whole.
         let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref().filter(|known| known.is_for(credentials, date)) {
             return Some(Arc::clone(known));
         }
-        *known = self.prepare(credentials, date).map(Arc::new);
+        *known = self.prepare(credentials, date, &[]).map(Arc::new);
         known.clone()
     }
 
-    fn prepare(&self, credentials: &Credentials, date: UtcTime) -> Option<Prepared> {
+    fn prepare(&self, credentials: &Credentials, date: UtcTime, own: &[(&str, &str)]) -> Option<Prepared> {
         let (id, token) = (credentials.access_key_id(), credentials.session_token());
         if !is_printable(id) || !token.is_none_or(is_printable) {
             return None;
         }
         let ours = self.headers.iter().map(|(name, value)| (&**name, &**value));
-        let mut headers: Vec<_> = ours.chain(token.map(|token| (TOKEN, token))).collect();
+        let own: Vec<(&str, String)> =
+            own.iter().map(|(name, value)| (*name, in_single_spaces(value))).collect();
+        let own = own.iter().map(|(name, value)| (*name, &**value));
+        let mut headers: Vec<_> = ours.chain(own).chain(token.map(|token| (TOKEN, token))).collect();
         headers.sort_unstable();
         let place = headers.partition_point(|(name, _)| *name < DATE);
         let (first, last) = headers.split_at(place);
@@ -161,7 +178,7 @@ impl Prepared {
     }
 }
 
-/// The key that a secret gives for what the words say, one after the other.
+/// Derives a signing key from a secret and the parts of the scope.
 fn key_of(secret: &str, words: &[&str]) -> hmac::Key {
     let key = hmac::Key::new(HMAC_SHA256, format!("AWS4{secret}").as_bytes());
     words
@@ -169,7 +186,7 @@ fn key_of(secret: &str, words: &[&str]) -> hmac::Key {
         .fold(key, |key, word| hmac::Key::new(HMAC_SHA256, hmac::sign(&key, word.as_bytes()).as_ref()))
 }
 
-/// A day and the time of day, to the second.
+/// A timestamp, to the second.
 fn moment(day: &str, date: UtcTime) -> String {
     let second = date.as_nanos() / 1_000_000_000;
     let mut moment = String::with_capacity(day.len() + 8);
@@ -195,17 +212,17 @@ fn push_hex(text: &mut String, hash: &[u8]) {
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
         pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
-    // A hash fills it, and digits are text.
+    // The hash fills the buffer, and hex digits are valid UTF-8.
     text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
 
-/// A header's value as signatures see it: no space at either end, and never two in a row.
+/// The canonical form of a header value: trimmed, with runs of spaces collapsed.
 fn in_single_spaces(value: &str) -> String {
     let words: Vec<&str> = value.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
-/// A path without parts that are empty or lead nowhere, as signatures see it. It stays what it is where it is sent.
+/// The canonical form of a path: without empty and dot segments. The path that is sent is not changed.
 fn without_dots(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -219,7 +236,7 @@ fn without_dots(path: &str) -> String {
     format!("/{}{}", parts.join("/"), if is_open { "/" } else { "" })
 }
 
-/// A path whose parts are encoded already, encoded once more: that is how signatures see it.
+/// Percent-encodes an already encoded path a second time, as SigV4 requires.
 fn encoded_again(path: &str) -> String {
     let mut out = String::with_capacity(path.len() + 20);
     for byte in path.bytes() {

@@ -1,10 +1,9 @@
-//! A time limit that costs nothing while nothing is late.
+//! A timeout that is cheap as long as it does not fire.
 //!
-//! Starting a runtime's timer for every wait is dear: it takes a lock, and a timer that is due before all others
-//! makes Tokio wake its own driver through the kernel. So an alarm stays armed across waits, and lives as long as
-//! its connection. A wait whose deadline is later than the armed moment keeps the alarm as it is; should it ring
-//! before that deadline, it is set anew. A busy connection arms about one timer per time limit's length, not one
-//! per request.
+//! Starting a runtime timer for every wait is expensive: it takes a lock, and a timer that is due before all others
+//! makes Tokio wake its driver through a system call. An alarm therefore stays armed across waits and lives as long as
+//! its connection. A wait whose deadline is later than the armed time keeps the alarm; if it fires before that
+//! deadline, it is armed again. A busy connection arms about one timer per timeout duration, not one per request.
 
 use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
@@ -13,12 +12,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-/// So much later than now. Who waits for ever does not look at the clock.
+/// The time after this wait. An infinite wait does not read the clock.
 pub(crate) fn moment_after(timer: &impl Timer, wait: Duration) -> Timestamp {
     if wait == Duration::MAX { Timestamp::NEVER } else { timer.monotonic() + wait }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Default)]
 pub(crate) struct Alarm {
     armed: Option<Armed>,
@@ -30,7 +29,7 @@ struct Armed {
 }
 
 impl Alarm {
-    /// Ready at `deadline`, and then again only for a new one. Call it after the thing waited for was pending.
+    /// Ready at `deadline`, once per deadline. Call it after the operation being waited for returned pending.
     pub(crate) fn poll(
         &mut self,
         wake: &mut Context<'_>,
@@ -57,7 +56,7 @@ impl Alarm {
         }
     }
 
-    /// Lets go of the task that waited last, whose memory the timer would hold on to.
+    /// Drops the waker of the last task, whose memory the timer would otherwise keep alive.
     pub(crate) fn release_waker(&mut self) {
         let mut nobody = Context::from_waker(Waker::noop());
         if let Some(armed) = &mut self.armed
@@ -78,7 +77,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    /// Counts who looks at it.
+    /// A clock that counts how often it is read.
     #[derive(Clone, Default)]
     struct Watch(Arc<AtomicU64>);
 

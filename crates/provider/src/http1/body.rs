@@ -1,4 +1,4 @@
-//! A response's body, as it arrives.
+//! Response bodies.
 
 use super::alarm::moment_after;
 use super::chunked::Chunked;
@@ -15,25 +15,25 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The body of a response. What one read brings is one frame.
+/// The body of a response. Each read yields one frame.
 ///
-/// Dropping it before its end closes the connection, and that is how a caller's going away reaches the provider at
-/// once. The connection goes back to its pool with the last frame, provided that the body ended where it said, nothing
-/// was received behind it, and the peer keeps the connection open.
+/// Dropping it before its end closes the connection, which cancels the request at the provider as soon as the caller
+/// disconnects. With the last frame the connection returns to its pool, provided that the body ended where it should,
+/// nothing was received after it, and the peer keeps the connection open.
 #[must_use = "dropping a body before its end closes the connection"]
 pub struct Body<C: Connect = TcpConnect, T: Timer = TokioTimer> {
     pool: Pool<C, T>,
-    /// None once the body has ended, well or not.
+    /// `None` once the body has ended or failed.
     connection: Option<Connection<C::Stream>>,
     rest: Rest,
     keeps_open: bool,
     gap: Duration,
-    /// Until when to wait for the next frame; set when waiting begins.
+    /// When to stop waiting for the next frame; set when the wait begins.
     waits_until: Option<Timestamp>,
     bytes_left: u64,
 }
 
-/// What is still to come.
+/// The framing of the rest of the body.
 enum Rest {
     Length(u64),
     Chunks(Chunked),
@@ -59,14 +59,14 @@ impl<C: Connect, T: Timer> Body<C, T> {
         body
     }
 
-    /// The next frame, or none at the end. After a failure there is nothing more.
+    /// The next frame; `None` at the end and after a failure.
     ///
-    /// A frame is never empty. Dropping the future loses nothing, and does not start the time limit anew.
+    /// A frame is never empty. The future is cancel-safe and does not restart the timeout.
     pub async fn frame(&mut self) -> Option<Result<Bytes, BodyFailure>> {
         poll_fn(|wake| self.poll_frame(wake)).await
     }
 
-    /// [`Body::frame`] for who polls.
+    /// The polling version of [`Body::frame`].
     pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         if matches!(self.rest, Rest::Length(length) if length > self.bytes_left) {
             return Poll::Ready(self.fail(BodyFailure::TooLarge));
@@ -101,7 +101,7 @@ impl<C: Connect, T: Timer> Body<C, T> {
         }
     }
 
-    /// How many bytes are still to come, where that is known.
+    /// The number of remaining bytes, if known.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         match &self.rest {
@@ -110,7 +110,7 @@ impl<C: Connect, T: Timer> Body<C, T> {
         }
     }
 
-    /// Whether the body has ended, so that [`Body::frame`] would bring nothing more.
+    /// Whether the body has ended, so that [`Body::frame`] would return `None`.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.connection.is_none()
@@ -150,7 +150,7 @@ impl Rest {
         }
     }
 
-    /// Cuts the next frame from what was received; none if more must be received first.
+    /// Splits the next frame off the received bytes; `None` if more must be received first.
     fn take(&mut self, received: &mut BytesMut) -> Result<Option<Bytes>, BodyFailure> {
         let frame = match self {
             Self::UntilClose => received.split(),

@@ -1,39 +1,39 @@
-//! Reading a body that comes in chunks.
+//! Decoder for chunked transfer coding.
 //!
-//! Works on whatever bytes a read brought, wherever the cut fell. The chunks that one read brought are pushed together
-//! in place, so that a burst of fifty small events leaves as one frame: the bytes moved are few and already in the
-//! cache, while fifty frames would cost fifty trips through the gateway and, at worst, fifty writes. A read that holds
-//! part of one chunk only moves nothing.
+//! Works on the bytes of any read, wherever it was split. The chunks of one read are compacted in place, so that a
+//! burst of fifty small events becomes one frame: few bytes are moved, and they are already in the cache, while fifty
+//! frames would cost fifty passes through the gateway and, at worst, fifty writes. A read with part of a single chunk
+//! moves nothing.
 //!
-//! Extensions and trailers are read over and dropped. Lines must end in CR LF; what some would read as an end and
-//! others not is how one response is made to look like two.
+//! Extensions and trailers are skipped. Lines must end in CR LF: a line end that parsers interpret differently enables
+//! response splitting.
 
 use memchr::memchr2;
 use std::ops::Range;
 
-/// All extensions and trailers of one body together may be this long.
+/// Maximum total size of the extensions and trailers of a body.
 const DROPPED_LIMIT: usize = 16 * 1024;
-/// As many as fit 64 bits, so that a size cannot overflow.
+/// As many as fit into 64 bits, so that a size cannot overflow.
 const MOST_DIGITS: u8 = 16;
 
-/// The chunks are not what they should be.
+/// The chunked coding is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadChunk;
 
-/// What [`Chunked::decode`] made of its input.
+/// The result of [`Chunked::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
-    /// Where in the input the payload now stands.
+    /// The position of the payload in the input.
     pub(super) payload: Range<usize>,
-    /// How much of the input was used up. Less than all of it only when the body has ended.
+    /// How much of the input was consumed. Less than all of it only when the body has ended.
     pub(super) consumed: usize,
 }
 
-/// Where in a body of chunks the reading has come to.
+/// The state of the decoder.
 #[derive(Clone, Debug)]
 pub(super) struct Chunked {
     place: Place,
-    /// Of the size being read, or of the chunk not yet received.
+    /// The size being parsed, or the number of bytes of the chunk that are still to come.
     remaining: u64,
     digits: u8,
     dropped: usize,
@@ -49,7 +49,7 @@ enum Place {
     Payload,
     PayloadReturn,
     PayloadLineFeed,
-    /// At the start of a line behind the last chunk.
+    /// At the start of a line after the last chunk.
     Trailer,
     InTrailer,
     TrailerLineFeed,
@@ -62,12 +62,11 @@ impl Chunked {
         Self { place: Place::Size, remaining: 0, digits: 0, dropped: 0 }
     }
 
-    /// Whether the body has ended.
     pub(super) fn is_done(&self) -> bool {
         self.place == Place::End
     }
 
-    /// Reads on, and pushes the payload in `input` together.
+    /// Decodes the input and compacts the payload in it.
     pub(super) fn decode(&mut self, input: &mut [u8]) -> Result<Decoded, BadChunk> {
         let mut payload = 0..0;
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! By which name a server is called, and how a connection to it is made.
+//! Server names, and how connections are made.
 
 use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
@@ -8,17 +8,17 @@ use std::net::{Ipv6Addr, SocketAddr};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Whether what is said can be overheard.
+/// The URL scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// In the clear.
+    /// Without TLS.
     Http,
-    /// Encrypted, to a server that proves its name.
+    /// With TLS.
     Https,
 }
 
 impl Scheme {
-    /// What an address begins with.
+    /// The scheme as written in a URL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Scheme {
         }
     }
 
-    /// The port that need not be named.
+    /// The default port of the scheme.
     #[must_use]
     pub const fn usual_port(self) -> u16 {
         match self {
@@ -37,7 +37,7 @@ impl Scheme {
     }
 }
 
-/// One server, by the name it is called by. Where it is found is the business of a [`Connect`].
+/// One server by name. A [`Connect`] determines its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     scheme: Scheme,
@@ -47,8 +47,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A server called `host` (a name or a bare address, without brackets) on `port`. Refuses a host that could not
-    /// stand in a `host` header.
+    /// A server with this host (a name or an address without brackets) and port. The error means that the host is
+    /// invalid in a `host` header.
     pub fn new(scheme: Scheme, host: &str, port: u16) -> Result<Self, SettingError> {
         let is_ipv6 = host.parse::<Ipv6Addr>().is_ok();
         let is_name = !host.is_empty()
@@ -61,48 +61,48 @@ impl Endpoint {
         Ok(Self { scheme, host: host.to_owned(), port, authority })
     }
 
-    /// Whether it is spoken to in the clear.
+    /// The URL scheme.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The server's name, as its certificate carries it.
+    /// The host name, as in the server's certificate.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port by which it is known.
+    /// The port.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// What the `host` header says.
+    /// The value of the `host` header.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
     }
 }
 
-/// Makes connections. One that encrypts ends its handshake before it hands a stream over; the connect time limit covers
-/// both.
+/// Opens connections. An implementation with TLS completes the handshake before it returns the stream; the connect
+/// timeout covers both.
 pub trait Connect: Send + Sync + 'static {
-    /// What is read from and written to.
+    /// The byte stream of a connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// A new connection.
+    /// Opens a new connection.
     fn connect(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// Whether a kept connection still leads where a new one would. Asked before each use.
+    /// Whether a pooled connection still leads to an address that a new one would use. Checked before each use.
     fn is_current(&self, stream: &Self::Stream, now: Timestamp) -> bool {
         let _ = (stream, now);
         true
     }
 }
 
-/// Plain TCP to one address, with small writes sent at once.
+/// Plain TCP to one address, with `TCP_NODELAY`.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpConnect(pub SocketAddr);
 

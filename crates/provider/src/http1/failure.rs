@@ -1,7 +1,7 @@
-//! How an exchange can fail.
+//! Failures of an HTTP exchange.
 //!
-//! A failure says in which phase it happened, and so what the other side can know of the request: nothing, before a
-//! byte was written; perhaps all of it, afterwards. That decides what is owed and whether sending again is safe.
+//! A failure names the phase in which it happened, and thereby what the peer can know of the request: nothing before a
+//! byte was written, possibly everything afterwards. That determines what is owed and whether a retry is safe.
 
 use super::head::HeadFault;
 use seawall_core::failure::{Failure, FailureKind, Retryability};
@@ -10,55 +10,55 @@ use std::io;
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum SendFailure {
-    /// The request could not be written as HTTP; nothing was sent.
+    /// The request is not valid HTTP; nothing was sent.
     #[error("the request cannot be sent: {0}")]
     Unsendable(&'static str),
-    /// No connection.
+    /// The connection could not be opened.
     #[error("cannot connect")]
     Connect(#[source] io::Error),
-    /// The server was reached and no encrypted session came of it: its certificate is not trusted, or there is nothing
-    /// both sides speak.
+    /// The server was reached, but the TLS handshake failed: its certificate is not trusted, or there is no common
+    /// version or cipher.
     #[error("no trusted session")]
     Untrusted(#[source] io::Error),
-    /// No connection within its time limit.
+    /// The connection was not opened within its timeout.
     #[error("connecting took too long")]
     ConnectTimedOut,
-    /// A connection that had carried a request before was closed before a byte of this response, and so soon that the
-    /// peer must have closed it before it saw the request.
+    /// A pooled connection was closed before any byte of this response, and so soon that the peer must have closed it
+    /// before it read the request.
     #[error("the connection was closed while it was idle")]
     StaleConnection,
-    /// The request could not be written whole, and no response explains why.
+    /// The request could not be written completely, and no response explains why.
     #[error("cannot write the request")]
     Write {
         /// Whether any byte of it was written.
         began: bool,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The peer did not take the whole request within its time limit.
+    /// The peer did not accept the whole request within its timeout.
     #[error("writing the request took too long")]
     WriteTimedOut {
         /// Whether any byte of it was written.
         began: bool,
     },
-    /// The request was written; no whole response head came within its time limit.
+    /// The request was written; no complete response head arrived within its timeout.
     #[error("the response head took too long")]
     HeadTimedOut {
-        /// Whether any byte of a response was seen.
+        /// Whether any byte of a response was received.
         response_began: bool,
     },
-    /// The request was written; the connection ended before a whole response head.
+    /// The request was written; the connection ended before a complete response head.
     #[error("the connection ended before the response head did")]
     ClosedBeforeHead {
-        /// Whether any byte of a response was seen.
+        /// Whether any byte of a response was received.
         response_began: bool,
-        /// What the system said, where the connection was not closed in good order.
+        /// The I/O error, if the connection was not closed properly.
         source: Option<io::Error>,
     },
-    /// The peer takes no further request on this connection now, and says that it did nothing about this one (HTTP/2).
+    /// The peer refused the stream without processing the request (HTTP/2 `REFUSED_STREAM`).
     #[error("the peer refused the stream")]
     RefusedStream,
-    /// The response head is not one that can be trusted.
+    /// The response head is invalid or ambiguous.
     #[error("bad response head: {0}")]
     BadHead(HeadFault),
     /// The response head is larger than [`super::HEAD_LIMIT`].
@@ -67,7 +67,7 @@ pub enum SendFailure {
 }
 
 impl SendFailure {
-    /// Why connecting failed, by what the connecting said.
+    /// Classifies an error of connecting.
     pub(crate) fn from_connecting(error: io::Error) -> Self {
         if error.get_ref().is_some_and(|inside| inside.is::<rustls::Error>()) {
             Self::Untrusted(error)
@@ -76,7 +76,7 @@ impl SendFailure {
         }
     }
 
-    /// Whether any byte of the request was handed to the system. If not, the peer knows nothing of it.
+    /// Whether any byte of the request was written. If not, the peer knows nothing of it.
     #[must_use]
     pub const fn request_began(&self) -> bool {
         match self {
@@ -91,7 +91,7 @@ impl SendFailure {
         }
     }
 
-    /// Whether any byte of a response was seen. If so, the peer has read the request and may have acted on it.
+    /// Whether any byte of a response was received. If so, the peer has read the request and may have executed it.
     #[must_use]
     pub const fn response_began(&self) -> bool {
         match self {
@@ -110,7 +110,7 @@ impl SendFailure {
         }
     }
 
-    /// What decisions need to know of it.
+    /// The failure that retries and breakers act on.
     #[must_use]
     pub const fn failure(&self) -> Failure {
         let kind = match self {
@@ -129,23 +129,23 @@ impl SendFailure {
         let mut failure = Failure::of(kind);
         failure.not_executed = !self.request_began() || matches!(self, Self::RefusedStream);
         if matches!(self, Self::Untrusted(_)) {
-            // A certificate that is wrong now is wrong in a second, too.
+            // An invalid certificate does not become valid within a second.
             failure.retryability = Retryability::Elsewhere;
         }
         failure
     }
 }
 
-/// Why a body did not end as it should. The response had begun, so the request was carried out at least in part.
+/// Why a body is incomplete. The response had begun, so the request was executed at least in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyFailure {
-    /// No further bytes of the body within the time limit.
+    /// No further bytes arrived within the timeout.
     #[error("the response body stood still too long")]
     TimedOut,
     /// The connection ended before the body did.
     #[error("the connection ended before the response body did")]
     ClosedEarly,
-    /// The chunks cannot be read.
+    /// The chunked coding is invalid.
     #[error("the response body has a bad chunk")]
     BadChunk,
     /// The body is larger than its limit.
@@ -154,7 +154,7 @@ pub enum BodyFailure {
 }
 
 impl BodyFailure {
-    /// What decisions need to know of it.
+    /// The failure that retries and breakers act on.
     #[must_use]
     pub const fn failure(self) -> Failure {
         Failure::of(match self {

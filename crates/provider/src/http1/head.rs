@@ -1,24 +1,25 @@
-//! Reading a response's head.
+//! Parses response heads.
 //!
-//! Strict on purpose. Whoever disagrees with the peer about where a response ends takes the rest of it for the
-//! answer to the next request. So a head that could be read in two ways is a failure, and its connection is closed.
+//! Strict on purpose: a client that disagrees with the peer about where a response ends takes the rest of it for the
+//! answer to the next request (response desynchronization). A head that can be interpreted in two ways is therefore a
+//! failure, and its connection is closed.
 
 use bytes::Bytes;
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
 
-/// The longest head that is read.
+/// Maximum size of a head.
 pub const HEAD_LIMIT: usize = 64 * 1024;
-/// The most headers that a head may have.
+/// Maximum number of headers.
 pub const HEADER_LIMIT: usize = 64;
 
-/// Why a response head cannot be trusted.
+/// Why a response head is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadFault {
-    /// It does not begin like a response of HTTP/1.
+    /// It does not begin like an HTTP/1 response.
     #[error("not HTTP/1")]
     NotHttp,
-    /// A line, a name or a value is malformed; a header folded over two lines is.
+    /// A line, a name or a value is malformed, for example a folded header.
     #[error("malformed")]
     Malformed,
     /// A line ends in LF without CR.
@@ -27,35 +28,36 @@ pub enum HeadFault {
     /// More than [`HEADER_LIMIT`] headers.
     #[error("too many headers")]
     TooManyHeaders,
-    /// A length that is no number, or two that differ.
+    /// A `content-length` that is not a number, or two that differ.
     #[error("bad content-length")]
     BadLength,
     /// A transfer coding other than chunked, or several.
     #[error("unknown transfer-encoding")]
     UnknownCoding,
-    /// Both a length and chunks.
+    /// Both a `content-length` and chunked coding.
     #[error("content-length beside transfer-encoding")]
     LengthAndChunks,
-    /// The peer changes the protocol, which nobody asked for.
+    /// The peer switches protocols without being asked.
     #[error("unasked change of protocol")]
     SwitchedProtocol,
-    /// One interim response after the other.
+    /// Too many interim responses.
     #[error("too many interim responses")]
     TooManyInterim,
-    /// The peer breaks the rules of HTTP/2.
+    /// The peer violates HTTP/2.
     #[error("not HTTP/2")]
     NotHttp2,
 }
 
-/// The headers of a response, in their order.
+/// The headers of a response, in order.
 #[derive(Clone, Debug)]
 pub struct Headers {
     head: Bytes,
-    /// Elsewhere, because headers go through many hands.
+    /// On the heap, because headers are moved often.
     spans: Vec<Span>,
 }
 
-/// Where in the head a header stands. 16 bits suffice: the limit of a head is 64 KiB, and its last bytes are no header's.
+/// The position of a header in the head. 16 bits suffice: a head has at most 64 KiB, and its last bytes belong to no
+/// header.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     name_start: u16,
@@ -65,24 +67,24 @@ struct Span {
 }
 
 impl Headers {
-    /// The first header of this name, whatever its case.
+    /// The first header with this name, case-insensitive.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.all(name).next()
     }
 
-    /// Names and values. Names are as the peer wrote them; values may hold any byte but control characters.
+    /// Names and values. Names are as the peer wrote them; values may contain any byte except control characters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.spans.iter().map(|span| (self.name(span), self.value(span)))
     }
 
-    /// How many there are.
+    /// The number of headers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no headers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
@@ -94,7 +96,7 @@ impl Headers {
     }
 
     fn name(&self, span: &Span) -> &str {
-        // The parser lets only ASCII pass as a name.
+        // The parser accepts only ASCII names.
         std::str::from_utf8(self.name_bytes(span)).unwrap_or_default()
     }
 
@@ -107,7 +109,7 @@ impl Headers {
     }
 }
 
-/// How the end of a body is known.
+/// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),
@@ -115,24 +117,24 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// A head that was read whole.
+/// A parsed head.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: Headers,
     pub(super) framing: Framing,
-    /// Whether the peer will take another request on this connection.
+    /// Whether the peer accepts another request on this connection.
     pub(super) keeps_open: bool,
 }
 
-/// Looks for the end of a head that arrives piece by piece, reading each byte once.
+/// Incremental search for the end of a head; examines each byte once.
 #[derive(Debug, Default)]
 pub(super) struct HeadSearch {
     searched: usize,
 }
 
 impl HeadSearch {
-    /// The length of the head at the front of `received`, once it is whole.
+    /// The length of the head at the start of `received`, once it is complete.
     pub(super) fn end(&mut self, received: &[u8]) -> Result<Option<usize>, HeadFault> {
         const START: &[u8] = b"HTTP/1.";
         let seen = received.len().min(START.len());
@@ -153,7 +155,7 @@ impl HeadSearch {
     }
 }
 
-/// Reads a whole head. `answers_head` tells that the request was a `HEAD`, whose response has no body.
+/// Parses a complete head. `answers_head` means that the request was a `HEAD`, whose response has no body.
 pub(super) fn parse(head: Bytes, answers_head: bool) -> Result<Head, HeadFault> {
     let mut storage = [const { MaybeUninit::uninit() }; HEADER_LIMIT];
     let mut response = httparse::Response::new(&mut []);
@@ -183,7 +185,7 @@ pub(super) fn parse(head: Bytes, answers_head: bool) -> Result<Head, HeadFault> 
 fn span(head: &[u8], header: &httparse::Header<'_>) -> Result<Span, HeadFault> {
     let place = |part: &[u8]| {
         let start = part.as_ptr().addr().wrapping_sub(head.as_ptr().addr());
-        // An empty value's place is of no matter, and might be anywhere.
+        // The pointer of an empty value may point anywhere, so it is ignored.
         let start = if part.is_empty() { 0 } else { start };
         Ok::<_, std::num::TryFromIntError>((u16::try_from(start)?, u16::try_from(start + part.len())?))
     };
@@ -218,7 +220,7 @@ fn length(headers: &Headers) -> Result<Option<u64>, HeadFault> {
     Ok(agreed)
 }
 
-/// A number written in digits alone: the usual parser would let a plus sign pass.
+/// Parses digits only: the standard parser would accept a plus sign.
 fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

@@ -1,17 +1,17 @@
-//! HTTP/1.1 to a model, with as little between the socket and the caller as can be.
+//! A minimal HTTP/1.1 client.
 //!
-//! [`send`] takes a [`Request`], a connection from a [`Pool`] or a new one, and gives a [`Response`] as soon as its head
-//! is there; [`Body::frame`] then gives what each read brings. Read and write happen in the caller's own task: there
-//! is no task per connection and no channel, so a burst of events costs one read and one frame. A plain request over
-//! a kept connection is one write and one read.
+//! [`send`] takes a [`Request`] and a connection from a [`Pool`], or opens a new one, and returns a [`Response`] as
+//! soon as its head has arrived; [`Body::frame`] then returns the bytes of each read. Reads and writes happen in the
+//! caller's own task: there is no task per connection and no channel, so a burst of events costs one read and one
+//! frame. A plain request over a pooled connection is one write and one read.
 //!
-//! **When it acts.** Each phase has its time limit: connecting, writing, the head, each wait within the body. A limit
-//! is looked at only when there is something to wait for, and its timer outlives the wait (see `alarm.rs`).
-//! Failures name the phase and tell what the peer may know of the request ([`SendFailure::request_began`]).
+//! **When it acts.** Each phase has its own timeout: connecting, writing, the head, each wait within the body. A
+//! timeout is checked only when there is something to wait for, and its timer outlives the wait (see `alarm.rs`).
+//! Failures name the phase and what the peer may know of the request ([`SendFailure::request_began`]).
 //!
-//! **What it will not do.** It does not retry, but for the one case in [`send`]; follows no redirects; decompresses
-//! nothing; stores no cookies; does not speak HTTP/2 or pipeline requests; does not resolve names. It knows no limits
-//! on rate or money. Encryption comes in as another [`Connect`].
+//! **What it does not do.** It does not retry, except for the one case in [`send`]; follows no redirects; decompresses
+//! nothing; stores no cookies; does not speak HTTP/2 or pipeline requests; does not resolve names. It has no rate
+//! limits or budgets. TLS is added by another [`Connect`].
 //!
 //! ```no_run
 //! use bytes::Bytes;

@@ -1,15 +1,14 @@
-//! Connections kept open between requests.
+//! Pool of idle keep-alive connections.
 //!
-//! A pool belongs to one endpoint and, in the gateway, to one core: requests on other cores have pools of their own,
-//! so its lock is never waited for. It is made for that and safe without it.
+//! A pool belongs to one endpoint and, in the gateway, to one core: requests on other cores have pools of their own, so
+//! its lock is uncontended. It is still safe to share.
 //!
-//! **When it acts.** A request takes the connection that came back last, which is the least likely to have been closed
-//! meanwhile. One that the peer has closed, or on which something arrived that nobody asked for, is dropped and the
-//! next one taken. Each connection that comes back drives out those that are too old, and the oldest when there
-//! are too many.
+//! **When it acts.** A request takes the most recently used connection (LIFO), which is the least likely to have been
+//! closed. One that the peer has closed, or on which unexpected data arrived, is dropped, and the next one is taken.
+//! Each returned connection evicts those that are too old, and the oldest if there are too many.
 //!
-//! **What it will not do.** It does not limit how many connections are open: `in_flight` in `core` does. It opens none
-//! ahead, and it has no task: in a pool that nobody uses, [`Pool::close_expired`] must be called by whoever keeps time.
+//! **What it does not do.** It does not limit the number of open connections: `in_flight` in `core` does. It opens none
+//! in advance and has no background task: for an unused pool, [`Pool::close_expired`] must be called periodically.
 
 use super::connection::Connection;
 use super::endpoint::{Connect, Endpoint, TcpConnect};
@@ -23,14 +22,15 @@ use std::time::Duration;
 /// How many idle connections are kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// At most this many; none to open a connection for each request.
+    /// Maximum number of idle connections; 0 opens a connection for each request.
     pub max_idle: usize,
-    /// A connection that was idle this long is not used again. Best a little less than what the server keeps.
+    /// A connection that was idle this long is not reused. Should be slightly less than the server's keep-alive
+    /// timeout.
     pub max_idle_age: Duration,
 }
 
 impl Default for PoolOptions {
-    /// 64 connections, for 50 s: common load balancers close after 60 s.
+    /// 64 connections for 50 s: common load balancers close idle connections after 60 s.
     fn default() -> Self {
         Self { max_idle: 64, max_idle_age: Duration::from_secs(50) }
     }
@@ -46,7 +46,7 @@ struct Shared<C: Connect, T> {
     connect: C,
     timer: T,
     options: PoolOptions,
-    /// The one that came back last is at the back.
+    /// Most recently returned at the back.
     idle: Mutex<VecDeque<Idle<C::Stream>>>,
 }
 
@@ -63,13 +63,13 @@ impl<C: Connect, T: Timer> Pool<C, T> {
         Self { shared: Arc::new(Shared { endpoint, connect, timer, options, idle }) }
     }
 
-    /// Where its connections go.
+    /// The server that its connections lead to.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.shared.endpoint
     }
 
-    /// Idle connections now, including those that have become too old or were closed by the peer.
+    /// The number of idle connections, including those that are too old or were closed by the peer.
     #[must_use]
     pub fn idle(&self) -> usize {
         self.lock().len()
@@ -93,12 +93,12 @@ impl<C: Connect, T: Timer> Pool<C, T> {
         &self.shared.timer
     }
 
-    /// The connection that came back last, if one can still be used.
+    /// The most recently returned connection that can still be used.
     pub(super) fn take(&self, now: Timestamp) -> Option<Connection<C::Stream>> {
         let mut idle = self.lock();
         while let Some(mut newest) = idle.pop_back() {
             if self.is_expired(&newest, now) {
-                // All others came back even earlier.
+                // All others were returned even earlier.
                 idle.clear();
                 return None;
             }
@@ -109,7 +109,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
         None
     }
 
-    /// Keeps a connection that can carry another request.
+    /// Returns a connection that can carry another request.
     pub(super) fn give_back(&self, mut connection: Connection<C::Stream>) {
         if self.shared.options.max_idle == 0 {
             return;
@@ -138,7 +138,7 @@ impl<C: Connect, T: Timer> Pool<C, T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Idle<C::Stream>>> {
-        // A panic elsewhere cannot leave a half-done change: each one is a single push or pop.
+        // Safe after a panic: each change is a single push or pop.
         self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,11 @@
-//! What is sent.
+//! Requests.
 
 use super::endpoint::Endpoint;
 use super::failure::SendFailure;
 use bytes::Bytes;
 use std::io::Write as _;
 
-/// One request. The client adds `host` and `content-length`; every other header is the caller's.
+/// One request. The client adds `host` and `content-length`; every other header comes from the caller.
 #[derive(Clone, Debug)]
 pub struct Request<'a, Text = &'a str> {
     /// `GET`, `POST` and so on.
@@ -14,13 +14,13 @@ pub struct Request<'a, Text = &'a str> {
     pub path: &'a str,
     /// Names and values, in the order in which they are sent.
     pub headers: &'a [(Text, Text)],
-    /// The whole body. Empty with `GET` means none.
+    /// The complete body. Empty with `GET` means none.
     pub body: Bytes,
-    /// Whether to send once more when a kept connection turns out to have been closed; see [`super::send`].
+    /// Whether to send once more if a pooled connection turns out to have been closed; see [`super::send`].
     pub resend_on_stale: bool,
 }
 
-/// Written by the client itself; from a caller they could contradict what is sent.
+/// Written by the client itself; a caller's value could contradict what is sent.
 const OURS: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
 
 impl<Text: AsRef<str>> Request<'_, Text> {
@@ -32,7 +32,7 @@ impl<Text: AsRef<str>> Request<'_, Text> {
         self.headers.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
-    /// Refuses what would read as something else than was meant: a line break in a value is another header.
+    /// Rejects header injection: a line break in a value would start another header.
     pub(crate) fn check(&self) -> Result<(), SendFailure> {
         let refuse = |problem| Err(SendFailure::Unsendable(problem));
         if self.method.is_empty() || !self.method.bytes().all(|byte| byte.is_ascii_uppercase()) {
@@ -45,7 +45,7 @@ impl<Text: AsRef<str>> Request<'_, Text> {
             if name.is_empty() || !name.bytes().all(is_token_byte) {
                 return refuse("a header's name holds what a name cannot");
             }
-            // All of it, without a stop at the first: that way many bytes are looked at in one step.
+            // Without an early exit, so that the loop is vectorized.
             let is_control = |byte: u8| byte.is_ascii_control() & (byte != b'\t');
             if value.bytes().fold(false, |found, byte| found | is_control(byte)) {
                 return refuse("a header's value holds a control character");
@@ -57,7 +57,7 @@ impl<Text: AsRef<str>> Request<'_, Text> {
         Ok(())
     }
 
-    /// Writes the request's head, in place of what was there.
+    /// Writes the request head into the buffer, replacing its content.
     pub(super) fn write_head(&self, endpoint: &Endpoint, head: &mut Vec<u8>) {
         head.clear();
         let mut append =
@@ -66,16 +66,16 @@ impl<Text: AsRef<str>> Request<'_, Text> {
         for (name, value) in self.headers() {
             append(&[name, ": ", value, "\r\n"]);
         }
-        // Without a length of zero, some servers wait for the body of a POST.
+        // Without `content-length: 0`, some servers wait for the body of a POST.
         if !self.body.is_empty() || matches!(self.method, "POST" | "PUT" | "PATCH") {
-            // Writing to memory does not fail.
+            // Writing to memory cannot fail.
             let _ = write!(head, "content-length: {}\r\n", self.body.len());
         }
         head.extend_from_slice(b"\r\n");
     }
 }
 
-/// Whether a byte may stand in a name of a header, and in other words of HTTP.
+/// Whether a byte is valid in a header name and other HTTP tokens.
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')

@@ -1,4 +1,4 @@
-//! One request, one response head.
+//! Sends a request and receives the response head.
 
 use super::alarm::{Alarm, moment_after};
 use super::body::Body;
@@ -18,18 +18,18 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How long each phase may take, and how much may come. `Duration::MAX` is no limit.
+/// Timeouts of each phase, and the maximum body size. `Duration::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Until there is a connection; does not count for one that was kept.
+    /// For opening a connection; does not apply to a pooled one.
     pub connect: Duration,
-    /// Until the system has taken the whole request.
+    /// For writing the whole request to the socket.
     pub write: Duration,
-    /// From then until the whole response head is there, interim responses included.
+    /// From then until the whole response head has arrived, including interim responses.
     pub head: Duration,
-    /// Waiting for the next frame of the body.
+    /// For the next frame of the body.
     pub gap: Duration,
-    /// The largest body, without its framing.
+    /// Maximum size of the body, without its framing.
     pub body_bytes: u64,
 }
 
@@ -41,30 +41,31 @@ pub struct Response<C: Connect = TcpConnect, T: Timer = TokioTimer> {
     pub headers: Headers,
     /// The body, which may still be arriving.
     pub body: Body<C, T>,
-    /// Whether the request was sent twice because the first connection had been closed.
+    /// Whether the request was sent a second time because the first connection had been closed.
     pub resent: bool,
 }
 
-/// A close that crossed our request on the way is seen within a round trip. Later than this, the peer had the request
-/// in its hands.
+/// A close that crossed the request on the network is seen within a round trip. After this time the peer had received
+/// the request.
 pub(crate) const STALE_WITHIN: Duration = Duration::from_secs(1);
-/// A body up to this size is copied behind its head: one buffer is cheaper to send than two.
+/// A body up to this size is copied after its head: one buffer is cheaper to send than two.
 const SMALL_BODY: usize = 8 * 1024;
-/// Interim responses to skip before calling it nonsense.
+/// Maximum number of interim responses.
 const INTERIM_LIMIT: u32 = 16;
 
-/// Sends a request over a kept connection, or a new one, and waits for the response head.
+/// Sends a request over a pooled connection, or a new one, and waits for the response head.
 ///
-/// **Sending twice.** A server may close a kept connection at any moment, also in the moment in which we send. When a
+/// **Resending.** A server may close a pooled connection at any time, even while a request is being sent. If a
 /// connection that *had carried a response before* ends *without one byte of this response* and *within a second* of
-/// our sending, the request is sent once more over a new connection, if [`Request::resend_on_stale`] says so; otherwise
-/// that is [`SendFailure::StaleConnection`]. Never for a new connection, never twice, never after a time limit. This
-/// is safe for us because nothing was answered, so nothing can have reached the caller twice, and because a close this
-/// soon is all but always the end of an idle time. What remains is a server that reads a request and dies of it
-/// within a second: it sees the request a second time. Where that must not be, leave the resending off.
+/// sending, the request is sent once more over a new connection, provided that [`Request::resend_on_stale`] is set;
+/// otherwise the result is [`SendFailure::StaleConnection`]. It is never resent for a new connection, never twice, and
+/// never after a timeout. This is safe because nothing was answered, so nothing can have reached the caller twice, and
+/// because a close this soon is almost always the end of the keep-alive timeout. The remaining risk is a server that
+/// reads a request and crashes on it within a second: it receives the request a second time. Where that is not
+/// acceptable, leave resending off.
 ///
-/// **Answers before the end of the request.** A server may answer, and close, without reading the whole request (too
-/// large, unauthorised). The response is taken and the rest of the request is not sent.
+/// **Early responses.** A server may respond, and close, without reading the whole request (too large, unauthorized).
+/// The response is returned, and the rest of the request is not sent.
 ///
 /// Dropping the future closes the connection.
 pub async fn send<C: Connect, T: Timer, Text: AsRef<str>>(
@@ -83,17 +84,17 @@ pub async fn send<C: Connect, T: Timer, Text: AsRef<str>>(
     Ok(Response { resent, ..response })
 }
 
-/// What came of trying a kept connection.
+/// The result of trying a pooled connection.
 pub(crate) enum KeptDecision<R> {
     /// There was none.
     None,
-    /// It had been closed; the request goes over a new one.
+    /// It had been closed; send the request over a new one.
     Resend,
     /// It carried the request.
     Ended(R),
 }
 
-/// Sends a checked request over a kept connection, if there is one.
+/// Sends a checked request over a pooled connection, if there is one.
 pub(crate) async fn send_kept<C: Connect, T: Timer, Text: AsRef<str>>(
     pool: &Pool<C, T>,
     request: &Request<'_, Text>,
@@ -117,7 +118,7 @@ pub(crate) async fn send_over<C: Connect, T: Timer, Text: AsRef<str>>(
     exchange(pool, request, limits, connection, None).await
 }
 
-/// A new connection, within its time limit.
+/// Opens a new connection within its timeout.
 pub(crate) async fn connect<C: Connect, T: Timer>(
     pool: &Pool<C, T>,
     limits: &Limits,
@@ -136,7 +137,7 @@ pub(crate) async fn connect<C: Connect, T: Timer>(
     Ok(Connection::new(stream, alarm))
 }
 
-/// Sends over one connection. `kept_at` is the moment of sending over a connection that was kept.
+/// Sends over one connection. `kept_at` is the time of sending over a pooled connection.
 async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
     pool: &Pool<C, T>,
     request: &Request<'_, Text>,
@@ -167,25 +168,25 @@ async fn exchange<C: Connect, T: Timer, Text: AsRef<str>>(
     Ok(Response { status: head.status, headers: head.headers, body, resent: false })
 }
 
-/// A request on its way out and a head on its way in. Both go on at once, because a server may answer early.
+/// Writes a request and reads a response head concurrently, because a server may respond early.
 struct Exchange<'a, S, Text> {
     connection: Connection<S>,
     request: &'a Request<'a, Text>,
-    /// What is sent behind what lies ready in the connection's buffer.
+    /// The body, which follows the bytes in the connection's buffer.
     rest: &'a [u8],
     kept_at: Option<Timestamp>,
     written: usize,
     writing: Writing,
     search: HeadSearch,
     interim: u32,
-    /// Until when to wait in the present phase; set when waiting begins.
+    /// Deadline of the current phase; set when the wait begins.
     waits_until: Option<Timestamp>,
 }
 
 enum Writing {
     Underway,
     Done,
-    /// A response may still be there to explain it.
+    /// A response may still arrive to explain it.
     Failed(io::Error),
 }
 
@@ -214,14 +215,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
         Poll::Ready(Err(self.timed_out()))
     }
 
-    /// Writes as much as can be written now: head and body together.
+    /// Writes as much as possible without waiting, head and body together.
     fn write_on(&mut self, wake: &mut Context<'_>) {
         if !matches!(self.writing, Writing::Underway) {
             return;
         }
         if let Poll::Ready(outcome) = self.poll_write(wake) {
             self.writing = outcome.map_or_else(Writing::Failed, |()| Writing::Done);
-            // The next phase has a time limit of its own.
+            // The next phase has its own timeout.
             self.waits_until = None;
         }
     }
@@ -243,11 +244,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, Text: AsRef<str>> Exchange<'_, S, Text> 
                 written => self.written += written,
             }
         }
-        // Encrypting streams hold back the last bytes until they are told that nothing follows.
+        // TLS streams buffer the last bytes until they are flushed.
         stream.poll_flush(wake)
     }
 
-    /// The response's head, once it is whole. Interim responses are skipped.
+    /// The response head, once it is complete. Interim responses are skipped.
     fn take_head(&mut self) -> Result<Option<Head>, SendFailure> {
         let received = &mut self.connection.received;
         while !received.is_empty() {

@@ -1,7 +1,7 @@
-//! The clock and the timer that the client waits by.
+//! The clock and timers of the client.
 //!
-//! The only file that touches the real ones. Everything else asks a [`Timer`], so that a test can let a minute pass in no
-//! time.
+//! This is the only file that uses the real ones. All other code uses a [`Timer`], so that a test can advance time at
+//! will.
 
 use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
@@ -9,25 +9,25 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Tokio's clock and timer; clones count alike.
+/// Tokio's clock and timers; clones share the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioTimer {
     origin: Instant,
-    /// What the clock showed then.
+    /// The clock's value at its origin.
     first: Timestamp,
 }
 
-/// Moments beyond this are never reached: thirty years on.
+/// Times beyond this are never reached: thirty years.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl TokioTimer {
-    /// A timer whose clock starts now, at its origin.
+    /// A timer whose clock starts now at zero.
     #[must_use]
     pub fn new() -> Self {
         Self::starting_at(Timestamp::ZERO)
     }
 
-    /// A timer whose clock starts now and shows this.
+    /// A timer whose clock starts now at this value.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the handle that owns the real clock")]
     pub fn starting_at(first: Timestamp) -> Self {

@@ -1,4 +1,4 @@
-//! A response's body, as it arrives over one stream.
+//! Response bodies over an HTTP/2 stream.
 
 use super::failure::read_body_failure;
 use super::pool::Lease;
@@ -13,15 +13,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The body of a response. Dropped before its end, it resets its stream and leaves the connection as it is.
+/// The body of a response. Dropping it before its end resets its stream and leaves the connection open.
 #[must_use = "dropping a body before its end resets the stream"]
 pub struct Body<T: Timer> {
-    /// None once the body has ended, well or not.
+    /// `None` once the body has ended or failed.
     arriving: Option<(Incoming, Lease<T>)>,
     timer: T,
     alarm: Alarm,
     gap: Duration,
-    /// Until when to wait for the next frame; set when waiting begins.
+    /// When to stop waiting for the next frame; set when the wait begins.
     waits_until: Option<Timestamp>,
     bytes_left: u64,
 }
@@ -33,7 +33,7 @@ impl<T: Timer> Body<T> {
         Self { arriving, timer, alarm: Alarm::default(), gap, waits_until: None, bytes_left }
     }
 
-    /// The next frame, or none at the end. A frame is never empty; after a failure there is nothing more.
+    /// The next frame; `None` at the end and after a failure. A frame is never empty.
     pub fn poll_frame(&mut self, wake: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         loop {
             let Some((incoming, _)) = &mut self.arriving else { return Poll::Ready(None) };
@@ -49,7 +49,7 @@ impl<T: Timer> Body<T> {
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(self.fail(read_body_failure(&error))),
                 Poll::Ready(Some(Ok(frame))) => {
-                    // Trailers and empty frames are no content.
+                    // Trailers and empty frames carry no content.
                     let content = frame.into_data().ok().filter(|content| !content.is_empty());
                     if let Some(content) = content {
                         return Poll::Ready(self.deliver(content));

@@ -1,4 +1,4 @@
-//! What a failure of the protocol means.
+//! Maps HTTP/2 errors to failures.
 
 use crate::http1::{BodyFailure, HeadFault, SendFailure};
 use std::error::Error;
@@ -6,21 +6,21 @@ use std::io;
 
 /// Why there is no response.
 pub(super) enum NoAnswer {
-    /// The peer has certainly not acted on the request.
+    /// The peer has certainly not processed the request.
     Untouched,
     /// The connection ended, or the stream was reset.
     Ended(io::Error),
-    /// As a failure that needs no further question.
+    /// A failure that needs no further classification.
     Plain(SendFailure),
 }
 
-/// Reads an error of the library. `was_given_back` tells that the request never left.
+/// Classifies an error of hyper. `was_given_back` means that the request was never sent.
 pub(super) fn read_no_answer(error: hyper::Error, was_given_back: bool) -> NoAnswer {
     if was_given_back {
         return NoAnswer::Untouched;
     }
     match protocol_error(&error) {
-        // Only streams above the last one that the peer has looked at end by its leaving.
+        // A GOAWAY ends only streams above the last one that the peer has processed.
         Some(cause) if cause.is_go_away() && cause.is_remote() => NoAnswer::Untouched,
         Some(cause) if cause.is_remote() && cause.reason() == Some(h2::Reason::REFUSED_STREAM) => {
             NoAnswer::Plain(SendFailure::RefusedStream)
@@ -30,7 +30,7 @@ pub(super) fn read_no_answer(error: hyper::Error, was_given_back: bool) -> NoAns
     }
 }
 
-/// Why a body did not end well.
+/// Why a body is incomplete.
 pub(super) fn read_body_failure(error: &hyper::Error) -> BodyFailure {
     match protocol_error(error) {
         Some(cause) if is_ours(cause) => BodyFailure::BadChunk,
@@ -38,7 +38,7 @@ pub(super) fn read_body_failure(error: &hyper::Error) -> BodyFailure {
     }
 }
 
-/// We found the peer breaking the rules.
+/// The local side detected a protocol violation of the peer.
 fn is_ours(cause: &h2::Error) -> bool {
     cause.is_library() && !cause.is_io()
 }

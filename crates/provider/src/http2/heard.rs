@@ -1,7 +1,7 @@
-//! A line that remembers when the peer was heard last.
+//! Tracks when data was last received on a connection.
 //!
-//! Many requests share a connection, and a request that is given up only closes its own stream. So a line that has died
-//! without a word must be told from a model that thinks for long: by whether anything at all came over it.
+//! Many requests share a connection, and cancelling a request only closes its own stream. To distinguish a dead
+//! connection from a model that takes long to respond, the pool checks whether any data was received at all.
 
 use seawall_core::handle::Timer;
 use seawall_core::time::Timestamp;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// When the peer was heard last. Clones are the same moment.
+/// When data was last received. Clones share the value.
 #[derive(Clone, Debug)]
 pub(super) struct LastHeard(Arc<AtomicU64>);
 

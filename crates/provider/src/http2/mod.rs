@@ -1,15 +1,16 @@
-//! HTTP/2 to a model, where both sides agreed on it.
+//! HTTP/2 client, for servers that negotiated it.
 //!
-//! The protocol itself is hyper's. Here is what it leaves open: which connection carries the next request (`pool.rs`), how
-//! long each phase may take, and what a failure means; limits and failures are those of [`http1`](crate::http1), so that
-//! whoever asked cannot tell the difference.
+//! The protocol itself is implemented by hyper. This module adds connection selection (`pool.rs`), timeouts per phase,
+//! and the classification of failures. Limits and failures are those of [`http1`](crate::http1), so users need not
+//! distinguish the two.
 //!
-//! **When it acts.** A request takes the first connection with a free stream, as many as we and the peer allow. One that
-//! the peer is closing gets no further request, and neither does one that was idle too long, or over which nothing came
-//! for two seconds when a request was given up: it may have died. A request that the peer has certainly not looked at is sent once more, as over HTTP/1.1.
+//! **When it acts.** A request takes the first connection with a free stream, within the limits of both sides. A
+//! connection gets no further requests if the peer is closing it, if it was idle too long, or if nothing was received
+//! on it for two seconds when a request was cancelled, because it may be dead. A request that the peer has certainly
+//! not processed is sent once more, as over HTTP/1.1.
 //!
-//! **What it will not do.** It sends no pings, takes no pushed responses and gives streams no priorities. Each connection
-//! has one task, its driver, on the core that opened it.
+//! **What it does not do.** It sends no pings, accepts no server push and sets no stream priorities. Each connection
+//! has one driver task, on the core that opened it.
 
 mod body;
 mod failure;

@@ -1,4 +1,4 @@
-//! A request's body on its way out, and a mark of when it has gone.
+//! Request bodies, with a record of when they were sent.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How much is handed over at once. A piece is asked for only when the peer has room, so that small ones tell how far
-/// writing has come.
+/// Size of each piece. A piece is requested only when the peer's flow-control window has room, so small pieces show the
+/// progress of writing.
 const PIECE: usize = 16 * 1024;
 
 /// The body of a request.
@@ -20,12 +20,12 @@ pub(super) struct Outgoing<T> {
     progress: Arc<Progress>,
 }
 
-/// When the whole body was taken, for who waits for the answer.
+/// Records when the whole body was taken, which starts the response timeout.
 #[derive(Default)]
 pub(super) struct Progress(Mutex<(Option<Timestamp>, Option<Waker>)>);
 
 impl Progress {
-    /// When the whole body was taken. Until then, `wake` is told of it.
+    /// When the whole body was taken. Until then the task is registered to be woken.
     pub(super) fn poll_taken(&self, wake: &Context<'_>) -> Option<Timestamp> {
         let mut progress = self.lock();
         if progress.0.is_none() {
@@ -51,7 +51,7 @@ impl<T: Timer> Outgoing<T> {
     pub(super) fn new(body: Bytes, timer: T) -> Self {
         let outgoing = Self { rest: body, timer, progress: Arc::default() };
         if outgoing.rest.is_empty() {
-            // Nobody asks for the pieces of a body that has none.
+            // hyper does not poll an empty body.
             outgoing.progress.taken(outgoing.timer.monotonic());
         }
         outgoing

@@ -1,4 +1,4 @@
-//! The connections to one server, each with its streams counted.
+//! Connection pool of one server, with stream accounting per connection.
 
 use super::heard::{HeardLine, LastHeard};
 use super::outgoing::Outgoing;
@@ -17,19 +17,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How much of one answer may wait to be read, and of all answers on a connection together.
+/// Flow-control windows: unread bytes of one response, and of all responses of a connection together.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// A request that was given up in such a silence takes its connection with it: a new one costs less than a dead one.
+/// A request cancelled after this much silence retires its connection: a new connection costs less than a dead one.
 const SUSPECT_AFTER: Duration = Duration::from_secs(2);
 
 /// Connections with their streams.
 pub(crate) struct Pool<T> {
     connections: Mutex<Vec<Kept<T>>>,
-    /// Held while a connection is opened, so that a crowd opens one.
+    /// Held while a connection is opened, so that concurrent requests open a single one.
     pub(crate) opening: tokio::sync::Mutex<()>,
     timer: T,
-    /// The most streams on one connection, whatever the peer would take.
+    /// Maximum number of streams per connection, regardless of the peer's limit.
     streams: usize,
     max_idle_age: Duration,
 }
@@ -42,9 +42,9 @@ struct Kept<T> {
 struct State {
     place: Option<Place>,
     streams: AtomicUsize,
-    /// What the peer takes at once.
+    /// The peer's limit of concurrent streams.
     peer_takes: AtomicUsize,
-    /// Gets no further request.
+    /// Gets no further requests.
     is_retired: AtomicBool,
     has_answered: AtomicBool,
     heard: LastHeard,
@@ -52,13 +52,13 @@ struct State {
     idle_since: AtomicU64,
 }
 
-/// A stream that was promised to a request. Dropped, it is free again.
+/// A stream reserved for a request. Dropping it releases the stream.
 pub(crate) struct Lease<T: Timer> {
     pub(super) sender: SendRequest<Outgoing<T>>,
     state: Arc<State>,
     pub(super) timer: T,
     began: Timestamp,
-    /// Whether the exchange came to its end, whatever end that was.
+    /// Whether the peer ended the exchange, successfully or not.
     has_ended: bool,
 }
 
@@ -73,7 +73,7 @@ impl<T: Timer + Unpin> Pool<T> {
         }
     }
 
-    /// A stream on an open connection, if one has room.
+    /// Reserves a stream on an open connection, if one has room.
     pub(crate) fn take(&self, now: Timestamp) -> Option<Lease<T>> {
         let mut connections = self.lock();
         connections.retain(|kept| !kept.sender.is_closed() && kept.state.may_be_used(now, self.max_idle_age));
@@ -84,13 +84,13 @@ impl<T: Timer + Unpin> Pool<T> {
         Some(self.lease(free))
     }
 
-    /// How many connections are open, as far as is known.
+    /// The number of open connections, as far as known.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.lock().iter().filter(|kept| !kept.sender.is_closed()).count()
     }
 
-    /// Begins to speak over a new line, and promises its first stream.
+    /// Performs the HTTP/2 handshake on a new connection and reserves its first stream.
     pub(crate) async fn begin<S>(&self, stream: S, place: Option<Place>) -> Result<Lease<T>, SendFailure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -156,7 +156,7 @@ impl State {
 }
 
 impl<T: Timer> Lease<T> {
-    /// The exchange came to its end by the peer's doing.
+    /// Records that the peer ended the exchange.
     pub(super) const fn ended(&mut self) {
         self.has_ended = true;
     }

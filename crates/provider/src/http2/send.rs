@@ -1,4 +1,4 @@
-//! One request over one stream, one response head.
+//! Sends a request over a stream and receives the response head.
 
 use super::body::Body;
 use super::failure::{NoAnswer, read_no_answer};
@@ -22,8 +22,8 @@ pub(crate) struct Response<T: Timer> {
     pub(crate) body: Body<T>,
 }
 
-/// Sends a checked request over a stream and waits for the head of the response. `is_kept` tells that the connection was
-/// not opened for it: then [`SendFailure::StaleConnection`] may come of it.
+/// Sends a checked request over a stream and waits for the response head. `is_kept` means that the connection was not
+/// opened for this request, so that [`SendFailure::StaleConnection`] is possible.
 pub(crate) async fn send<T: Timer + Unpin, Text: AsRef<str>>(
     endpoint: &Endpoint,
     request: &Request<'_, Text>,
@@ -66,8 +66,8 @@ fn respond<T: Timer>(answer: http::Response<Incoming>, lease: Lease<T>, limits: 
     Response { status: head.status.as_u16(), headers: head.headers, body }
 }
 
-/// The same rule as over HTTP/1.1: a connection that had answered before and ends within a second of our sending ended
-/// while it was idle.
+/// The same rule as over HTTP/1.1: a connection that had responded before and ends within a second of sending was
+/// closed while idle.
 fn no_answer(cause: NoAnswer, kept_at: Option<Timestamp>, timer: &impl Timer) -> SendFailure {
     match cause {
         NoAnswer::Untouched => SendFailure::StaleConnection,
@@ -92,7 +92,7 @@ fn message<T: Timer, Text: AsRef<str>>(
     *message.method_mut() = request.method.parse().map_err(|_| unsendable(()))?;
     *message.uri_mut() = address.parse().map_err(|_| unsendable(()))?;
     for (name, value) in request.headers() {
-        // In small letters, as this protocol demands.
+        // In lower case, as HTTP/2 requires.
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable(()))?;
         let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| unsendable(()))?;
         message.headers_mut().append(name, value);

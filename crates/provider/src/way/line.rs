@@ -1,4 +1,4 @@
-//! An open line to a server: plain or encrypted.
+//! Open connections, with or without TLS.
 
 use super::names::{Names, Place};
 use super::tls::TlsSettings;
@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Which protocols a server is offered.
+/// The protocols offered to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Http1,
@@ -35,7 +35,7 @@ impl Offer {
     }
 }
 
-/// A line that is open.
+/// An open connection.
 pub struct Line {
     stream: LineStream,
     place: Place,
@@ -47,7 +47,7 @@ enum LineStream {
 }
 
 impl Line {
-    /// Whether both sides agreed on HTTP/2.
+    /// Whether HTTP/2 was negotiated.
     #[must_use]
     pub fn chose_http2(&self) -> bool {
         match &self.stream {
@@ -61,7 +61,7 @@ impl Line {
     }
 }
 
-/// Opens lines to one server, wherever its name leads, encrypted where its scheme says so.
+/// Connects to one server at any of its addresses, with TLS if its scheme requires it.
 pub struct LineConnect {
     names: Names,
     secure: Option<(TlsConnector, ServerName<'static>)>,
@@ -70,7 +70,7 @@ pub struct LineConnect {
 }
 
 impl LineConnect {
-    /// `tls` must be there for a server that is called by `https`. All addresses together get `limit`.
+    /// `tls` is required for `https`. All addresses together share the timeout `limit`.
     pub(crate) fn new(
         endpoint: &Endpoint,
         names: Names,
@@ -92,8 +92,8 @@ impl LineConnect {
         Ok(Self { names, secure, timer, limit })
     }
 
-    /// Tries one address after the other, each with an even share of the time that is left. The last one is limited by
-    /// who called, so that running out of time reads as that.
+    /// Tries the addresses in turn, each with an equal share of the remaining time. The last one is bounded by the
+    /// caller's timeout, so that running out of time is reported as a timeout.
     async fn open_any(&self) -> io::Result<Line> {
         let began = self.timer.monotonic();
         let until = began + self.limit;
@@ -140,7 +140,7 @@ impl Connect for LineConnect {
     type Stream = Line;
 
     async fn connect(&self) -> io::Result<Line> {
-        // In a box of its own: a handshake is large, and every request would carry the room for one.
+        // Boxed, because the handshake's future is large and every request would carry it.
         Box::pin(self.open_any()).await
     }
 
@@ -150,7 +150,7 @@ impl Connect for LineConnect {
     }
 }
 
-/// Calls the same method on whichever stream it is.
+/// Calls the same method on either kind of stream.
 macro_rules! on_stream {
     ($line:expr, $stream:ident => $call:expr) => {
         match &mut $line.get_mut().stream {

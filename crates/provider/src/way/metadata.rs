@@ -1,15 +1,15 @@
-//! Where clouds keep the credentials of a machine: never a model.
+//! Blocks the metadata services of clouds, which serve credentials and never a model.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Outside of the link-local range: two clouds' metadata services, and the host agent of a third.
+/// Metadata services outside the link-local range: those of two clouds, and the host agent of a third.
 const V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192), Ipv4Addr::new(168, 63, 129, 16)];
 const V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-/// Whether a cloud serves credentials or instructions to its machines at this address. All of the link-local range
-/// counts, and so does an IPv4 address that is dressed as an IPv6 one.
+/// Whether a cloud serves credentials or configuration to its instances at this address. The whole link-local range
+/// counts, and so does an IPv4 address embedded in an IPv6 one.
 #[must_use]
 pub fn is_metadata(address: IpAddr) -> bool {
     match address {
@@ -25,9 +25,9 @@ pub fn is_metadata(address: IpAddr) -> bool {
 /// Which addresses may be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Those at which a model may be.
+    /// Addresses that a target may have.
     Targets,
-    /// Any: for who asks the metadata service itself for keys, by its fixed address.
+    /// Any address, for credential sources that call the metadata service at its fixed address.
     Everything,
 }
 
@@ -37,7 +37,7 @@ impl Reach {
     }
 }
 
-/// The IPv4 address inside of a mapped or compatible one, or one for a NAT64 gateway.
+/// The IPv4 address inside a mapped, compatible or NAT64 address.
 fn dressed(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [.., high, low] = address.segments();
     let is_nat64 = address.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0];

@@ -1,10 +1,11 @@
-//! The way to a server: its address as settings name it, where its name leads, and the line that is opened to it.
+//! Connectors: base URLs, DNS resolution, and opening connections.
 //!
-//! **When it acts.** A name is looked up when the first connection is wanted, and again in the background of a call once
-//! the answer is thirty seconds old. A new connection tries the addresses in turn. Encryption follows from the scheme.
+//! **When it acts.** A name is resolved when the first connection is needed, and again in the background of a call once
+//! the result is thirty seconds old. A new connection tries the addresses in turn. The scheme determines whether TLS is
+//! used.
 //!
-//! **What it will not do.** It never connects to an address at which clouds keep the credentials of a machine, whatever
-//! name led there. It limits no connections and keeps none: pools do.
+//! **What it does not do.** It never connects to the metadata service of a cloud, whatever name led there. It neither
+//! limits nor pools connections.
 
 mod line;
 mod metadata;

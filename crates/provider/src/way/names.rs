@@ -1,15 +1,15 @@
-//! Where a name leads, now and lately.
+//! DNS cache with refresh in the background.
 //!
-//! **When it acts.** The first connection waits for an answer. Later ones use the last answer; once that is thirty
-//! seconds old, a call that passes by has it renewed in the background, and after a connection failed at every address,
-//! in a second. While the name cannot be looked up, the last answer stays.
+//! **When it acts.** The first connection waits for a lookup. Later ones use the cached result. Once it is thirty
+//! seconds old, the next call refreshes it in the background; after a connection failed at every address, it is
+//! refreshed after one second. While lookups fail, the last result stays in use.
 //!
-//! **Connections that are open.** An address that no answer has named for five minutes is forgotten, and connections to
-//! it are not used again: large services answer with a different few of their addresses each time, so that one answer
-//! without it means nothing.
+//! **Open connections.** An address that no result has contained for five minutes is forgotten, and connections to it
+//! are not reused. A single result without it means nothing, because large services return a different subset of their
+//! addresses each time.
 //!
-//! **What it will not do.** It asks the system and no name server itself, so it does not know how long an answer holds. It
-//! never gives an address at which a cloud keeps credentials, except to who asks for credentials.
+//! **What it does not do.** It uses the system resolver and no name server directly, so it does not know the TTL of a
+//! result. It never returns the address of a cloud's metadata service, except to credential sources.
 
 #[cfg(test)]
 mod tests;
@@ -26,24 +26,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const RENEW_AFTER: Duration = Duration::from_secs(30);
-/// When a renewal brought nothing, or has not ended.
+/// Delay after a refresh that failed or has not completed.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
-/// When nobody answers at any address.
+/// Delay after a connection failed at every address.
 const DOUBT_FOR: Duration = Duration::from_secs(1);
 const FORGET_AFTER: Duration = Duration::from_secs(5 * 60);
-/// Of a longer answer the rest is left out: nobody would wait for so many to fail.
+/// Further addresses of a result are dropped: no request could wait for so many to fail.
 const MOST_ADDRESSES: usize = 16;
 
-/// A name that is being looked up.
+/// A lookup in progress.
 pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// Looks names up.
+/// Resolves host names.
 pub trait Resolve: Send + Sync {
     /// The addresses of a host, in the order in which they should be tried.
     fn resolve(&self, host: &str, port: u16) -> Resolving;
 }
 
-/// The system's own way of looking names up.
+/// The system's resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemNames;
 
@@ -54,12 +54,12 @@ impl Resolve for SystemNames {
     }
 }
 
-/// An address, and whether its name still leads there.
+/// An address, and whether its name still resolves to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) address: SocketAddr,
     is_current: Arc<AtomicBool>,
-    /// When an answer named it last.
+    /// When a result last contained it.
     named: Timestamp,
 }
 
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// See the module. Clones share what is known.
+/// See the module documentation. Clones share the cache.
 #[derive(Clone)]
 pub(crate) struct Names {
     shared: Arc<Shared>,
@@ -84,23 +84,23 @@ struct Shared {
     port: u16,
     resolver: Arc<dyn Resolve>,
     reach: Reach,
-    /// From when on the answer is to be renewed, in nanoseconds.
+    /// When to refresh the result, in nanoseconds.
     due: AtomicU64,
     known: Mutex<Known>,
-    /// Held while the first answer is looked up, so that a crowd asks once.
+    /// Held during the first lookup, so that concurrent requests share it.
     first: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The last answer.
+    /// The addresses of the last result.
     present: Vec<Place>,
-    /// Named by an answer before it.
+    /// Addresses of earlier results that are not in the last one.
     lately: Vec<Place>,
 }
 
 impl Names {
-    /// A host that may be an address itself, which is never looked up.
+    /// For a host, which may be an IP address; an address is never looked up.
     pub(crate) fn new(host: &str, port: u16, resolver: Arc<dyn Resolve>, reach: Reach) -> Self {
         let mut known = Known::default();
         if let Ok(address) = host.parse::<IpAddr>()
@@ -120,7 +120,7 @@ impl Names {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Where to connect, in the order in which to try. Waits only where nothing is known yet.
+    /// The addresses to connect to, in the order in which to try them. Waits only if nothing is cached yet.
     pub(crate) async fn places(&self, now: Timestamp) -> io::Result<Vec<Place>> {
         self.renew_if_due(now);
         if let Some(known) = self.present() {
@@ -135,7 +135,7 @@ impl Names {
         Ok(self.present().unwrap_or_default())
     }
 
-    /// Has an old answer renewed in the background. Costs one load while it is not old.
+    /// Refreshes an old result in the background. Costs one atomic load otherwise.
     pub(crate) fn renew_if_due(&self, now: Timestamp) {
         let due = self.shared.due.load(Ordering::Relaxed);
         if now.as_nanos() < due {
@@ -150,21 +150,21 @@ impl Names {
         TokioTasks.start(async move {
             let resolving = names.shared.resolver.resolve(&names.shared.host, names.shared.port);
             if let Ok(answer) = resolving.await {
-                // An answer that may not be used is as good as none.
+                // A result without a permitted address counts as a failed lookup.
                 let _ = names.learn(answer, now);
             }
         });
     }
 
-    /// Nobody answered at any place.
+    /// Schedules a refresh after connections failed at every address.
     pub(crate) fn doubt(&self, now: Timestamp) {
-        // What is not looked up is never due, and stays so.
+        // An IP address is never due for a refresh.
         let soon = (now + DOUBT_FOR).as_nanos();
         let sooner = |due| (due != u64::MAX && soon < due).then_some(soon);
         let _ = self.shared.due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sooner);
     }
 
-    /// Tries this place first from now on, until the next answer: others before it have failed.
+    /// Moves this address to the front until the next result: those before it have failed.
     pub(crate) fn prefer(&self, address: SocketAddr) {
         let mut known = self.lock();
         if let Some(index) = known.present.iter().position(|place| place.address == address) {
@@ -204,7 +204,7 @@ impl Names {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        // What is changed under it is replaced whole.
+        // Safe after a panic: the value is replaced as a whole.
         self.shared.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
-//! Whom to trust.
+//! TLS trust.
 //!
-//! The certificates of the machine count, unless settings say otherwise: a company's own authority works where it works
-//! for every other program, and one that is no longer trusted goes with the machine's updates, not with ours. A machine
-//! without any is told of when the gateway starts. Further authorities can be named in files.
+//! By default the system's root certificates are used: a company's own CA works here as for every other program, and a
+//! CA that is no longer trusted is removed by a system update, independent of gateway releases. A system without any
+//! root certificates is reported when the gateway starts. Additional CAs can be configured as files.
 //!
-//! It does not authenticate by a certificate of our own, and it cannot be told to trust everybody.
+//! Client certificates are not supported, and certificate verification cannot be turned off.
 
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
@@ -19,41 +19,41 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The date, for what depends on it: certificates and signatures.
+/// The wall clock, for certificates and signatures.
 pub type DateClock = Arc<dyn Fn() -> UtcTime + Send + Sync>;
 
-/// How many servers' sessions are remembered, so that the next connection needs no whole handshake.
+/// Number of servers whose TLS sessions are cached for resumption.
 const SESSIONS: usize = 256;
 
-/// Who may vouch for a server.
+/// The trusted certificate authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Whether the machine's authorities count.
+    /// Whether to trust the system's root certificates.
     pub system_roots: bool,
-    /// Files of further authorities, in PEM.
+    /// Additional CA files, in PEM.
     pub extra_roots: Vec<PathBuf>,
 }
 
 impl Default for TlsOptions {
-    /// The machine's authorities alone.
+    /// The system's root certificates only.
     fn default() -> Self {
         Self { system_roots: true, extra_roots: Vec::new() }
     }
 }
 
-/// Checked: at least one authority is there. Clones share what they remember of servers.
+/// Validated TLS settings with at least one CA. Clones share the session cache.
 #[derive(Clone)]
 pub struct TlsSettings {
     config: ClientConfig,
 }
 
 impl TlsOptions {
-    /// Reads the authorities. `date` decides whether a certificate is valid.
+    /// Loads the CAs. `date` is the clock for certificate validity.
     pub fn check(&self, date: DateClock) -> Result<TlsSettings, SettingError> {
         let mut roots = RootCertStore::empty();
         if self.system_roots {
             let found = rustls_native_certs::load_native_certs();
-            // Some machines carry a certificate that cannot be read; the others count.
+            // Some systems contain an unparsable certificate; the others are still used.
             roots.add_parsable_certificates(found.certs);
         }
         for file in &self.extra_roots {
@@ -88,7 +88,7 @@ impl TlsOptions {
 }
 
 impl TlsSettings {
-    /// The same, offering these protocols.
+    /// The same with these ALPN protocols.
     pub(super) fn offering(&self, protocols: &[&[u8]]) -> Arc<ClientConfig> {
         let mut config = self.config.clone();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();

@@ -1,11 +1,11 @@
-//! The address of a server, as settings name it.
+//! Base URLs of servers.
 
 use super::metadata::Reach;
 use crate::http1::{Endpoint, Scheme};
 use seawall_core::setting::SettingError;
 use std::net::IpAddr;
 
-/// Scheme, host, port and base path. Everything that is asked for lies below the base path.
+/// Scheme, host, port and base path. All request paths are appended to the base path.
 ///
 /// ```
 /// use seawall_provider::way::BaseUrl;
@@ -18,18 +18,19 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl {
     endpoint: Endpoint,
-    /// Without a slash at its end; empty for the root.
+    /// Without a trailing slash; empty for the root.
     base: String,
 }
 
 impl BaseUrl {
-    /// Reads `http://host`, `https://host:port/path` and the like. Private addresses are fine, for own models live
-    /// there; an address that is a cloud's metadata service is not, and neither are user names, queries and fragments.
+    /// Parses `http://host`, `https://host:port/path` and so on. Private addresses are allowed, because self-hosted
+    /// models use them. The address of a cloud's metadata service is rejected, and so are user names, queries and
+    /// fragments.
     pub fn parse(url: &str) -> Result<Self, SettingError> {
         Self::parse_within(url, Reach::Targets)
     }
 
-    /// The same, where other addresses may be wanted.
+    /// The same with other addresses allowed.
     pub(crate) fn parse_within(url: &str, reach: Reach) -> Result<Self, SettingError> {
         let wrong = |problem: &str| SettingError::new("url", format!("{url}: {problem}"));
         let (scheme, rest) = match url.split_once("://") {
@@ -62,14 +63,14 @@ impl BaseUrl {
         &self.endpoint
     }
 
-    /// The whole path of what lies at `below`, which begins with a slash.
+    /// The full path for `below`, which begins with a slash.
     #[must_use]
     pub fn path(&self, below: &str) -> String {
         format!("{}{below}", self.base)
     }
 }
 
-/// Host and port. An IPv6 address stands in brackets, because it has colons itself.
+/// Host and port. An IPv6 address is in brackets, because it contains colons itself.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(inside) => {

@@ -1,4 +1,4 @@
-//! Where a name leads, and what comes of it when it leads nowhere.
+//! DNS results, and failures to connect.
 
 use crate::support::{LIMITS, around, ask, beside, options, refusal, run, target, target_around};
 use seawall_core::failure::{Failure, FailureKind, Retryability};
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
 
-/// Answers every question with these addresses; with none, there is no such name.
+/// Resolves every name to these addresses; without any, the name does not exist.
 struct Book {
     addresses: Vec<SocketAddr>,
     asked: AtomicUsize,
@@ -42,12 +42,12 @@ fn by_name(book: &Arc<Book>, limit: Duration) -> Box<dyn Target> {
     target_around(MESSAGES, options, &around)
 }
 
-/// A port at which nobody listens.
+/// A port without a listener.
 async fn closed() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// A port at which the system answers nobody; as long as what comes with it is kept.
+/// A port at which connections are dropped, as long as the returned values are kept.
 async fn black_hole() -> (SocketAddr, (TcpListener, [TcpStream; 2])) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -99,10 +99,10 @@ fn the_addresses_of_a_name_are_tried_in_turn() {
         let book = book(&[closed().await, hole, address]);
         let target = by_name(&book, Duration::from_millis(900));
         assert!(ask(target.as_ref(), false).await.unwrap().1.is_ok());
-        // One that failed is not asked first the next time; or this would take longer than its limit.
+        // An address that failed is not tried first the next time; otherwise this would exceed its timeout.
         let mut calls = Vec::new();
         for _ in 0..3 {
-            // Streams that are not read to their end, so that each has a connection of its own.
+            // Streams that are not read to their end, so that each has its own connection.
             calls.push(
                 target.call(crate::support::question(MESSAGES, true)).await.unwrap_or_else(|_| panic!()),
             );
@@ -119,7 +119,7 @@ fn no_name_leads_to_a_metadata_service() {
         let target = by_name(&book(&[metadata, mapped]), LIMITS.connect);
         assert_unreachable(refusal(target.as_ref(), false).await);
     });
-    // A good address beside it is used, and it alone.
+    // Only the permitted address beside it is used.
     beside(Pace::Instant, vec![], async |address, _| {
         let metadata = SocketAddr::from(([169, 254, 169, 254], address.port()));
         let target = by_name(&book(&[metadata, address]), Duration::from_millis(200));
@@ -129,7 +129,7 @@ fn no_name_leads_to_a_metadata_service() {
 
 #[test]
 fn an_address_in_a_strange_spelling_is_looked_at_after_it_was_read() {
-    // The system reads a bare number as an address.
+    // The system resolver parses a bare number as an address.
     run(async {
         let options = ClientOptions { limits: LIMITS, ..ClientOptions::new("http://2852039166") };
         let failure = refusal(target(MESSAGES, options).as_ref(), false).await;

@@ -1,4 +1,4 @@
-//! Which connections are used again, closed and replaced.
+//! Which connections are reused, closed and replaced.
 
 use crate::support::{
     ask, beside, calls, frame, listen, options, over_http2, question, read_request, run, say, target,
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
 
-/// Waits until the model's list of calls shows this end.
+/// Waits until the simulated model's list of calls shows this end.
 async fn ends_as(address: SocketAddr, end: &str) {
     for _ in 0..500 {
         let calls = calls(address).await;
@@ -162,7 +162,7 @@ fn an_http2_connection_carries_as_many_calls_at_once_as_settings_say() {
                 streams
                     .push(target.call(question(MESSAGES, true)).await.unwrap_or_else(|_| panic!("refused")));
             }
-            // One that is dropped makes room.
+            // A dropped stream frees its slot.
             drop(streams.pop());
             drop(streams.remove(0));
             streams.push(target.call(question(MESSAGES, true)).await.unwrap_or_else(|_| panic!("refused")));
@@ -191,7 +191,7 @@ fn an_http2_connection_that_was_cut_is_replaced() {
         let (listener, front) = listen().await;
         let target = target(MESSAGES, over_http2(front));
         for _ in 0..3 {
-            // Dropped with its call, the line ends; the next call finds that out and has another.
+            // Dropping the call closes the connection; the next call detects that and opens another.
             let line = async {
                 let (mut near, _) = listener.accept().await.unwrap();
                 let mut far = TcpStream::connect(address).await.unwrap();

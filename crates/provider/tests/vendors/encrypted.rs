@@ -1,4 +1,4 @@
-//! TLS with certificates that are made for the test.
+//! TLS with certificates created for the test.
 
 use crate::support::{LIMITS, around, ask, beside, listen, question, refusal, run, target_around};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
 
-/// An authority of our own, and a certificate for a name that it signed.
+/// A test CA, and a certificate that it signed for a name.
 struct Identity {
     authority: String,
     chain: CertificateDer<'static>,
@@ -46,14 +46,14 @@ impl Identity {
         TlsAcceptor::from(Arc::new(config))
     }
 
-    /// Trusts this authority alone. The file is gone before this returns.
+    /// Trusts this CA only. The file is deleted before this returns.
     fn trusted(&self, date: DateClock) -> TlsSettings {
         let file = Scratch::new(&self.authority);
         TlsOptions { system_roots: false, extra_roots: vec![file.0.clone()] }.check(date).unwrap()
     }
 }
 
-/// A file that goes when it is dropped.
+/// A file that is deleted on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -73,7 +73,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Takes encrypted lines, and passes what is inside on to `model`. Counts them.
+/// Terminates TLS and forwards to `model`. Counts connections.
 async fn front(listener: &TcpListener, acceptor: &TlsAcceptor, model: SocketAddr, count: &Cell<usize>) {
     let mut lines = tokio::task::JoinSet::new();
     loop {
@@ -81,7 +81,7 @@ async fn front(listener: &TcpListener, acceptor: &TlsAcceptor, model: SocketAddr
         count.set(count.get() + 1);
         let acceptor = acceptor.clone();
         lines.spawn(async move {
-            // A client that does not trust us hangs up.
+            // A client that does not trust the certificate closes the connection.
             let Ok(mut near) = acceptor.accept(near).await else { return };
             let mut far = TcpStream::connect(model).await.unwrap();
             let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
@@ -101,7 +101,7 @@ fn encrypted(
 }
 
 fn today() -> DateClock {
-    // Certificates of the test hold from long ago to long hence.
+    // The test certificates are valid for a very long period.
     Arc::new(|| UtcTime::from_civil(2026, 7, 1))
 }
 
@@ -110,7 +110,7 @@ fn the_server_chooses_the_protocol() {
     let identity = identity("localhost");
     beside(Pace::Instant, vec![], async |model, _| {
         for (protocols, http2, lines) in [
-            // Three at once share one line over HTTP/2, and have one each over HTTP/1.1.
+            // Three concurrent calls share one connection over HTTP/2, and use one each over HTTP/1.1.
             (&["h2", "http/1.1"][..], Http2Use::WhereAgreed, 1),
             (&["http/1.1"], Http2Use::WhereAgreed, 3),
             (&[], Http2Use::WhereAgreed, 3),
@@ -166,7 +166,7 @@ fn every_dialect_is_spoken_encrypted() {
     });
 }
 
-/// What comes of a call to a server with this certificate, as a client with this trust sees it.
+/// The failure of a call to a server with this certificate by a client with this trust.
 async fn met(server: &Identity, trust: TlsSettings, protocols: &[&str]) -> Failure {
     let (listener, address) = listen().await;
     let acceptor = server.acceptor(protocols);

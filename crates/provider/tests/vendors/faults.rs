@@ -1,4 +1,4 @@
-//! Every way in which the simulated model can fail, in every dialect, over both protocols.
+//! Every fault of the simulated model, in every dialect, over both protocols.
 
 use crate::support::{ask, beside, options, over_http2, refusal, target};
 use seawall_core::failure::{FailureKind, FaultOrigin};
@@ -35,7 +35,7 @@ fn answers_arrive_whole_and_in_pieces() {
         let text = String::from_utf8_lossy(&pieces);
         let last = match dialect {
             TargetDialect::AnthropicMessages => "event: message_stop",
-            // The usage was asked for, although the caller did not.
+            // The usage was requested, although the caller did not ask for it.
             TargetDialect::OpenAiChat => "\"total_tokens\"",
             TargetDialect::BedrockInvoke => "chunk",
             TargetDialect::BedrockConverse => "metadata",
@@ -57,7 +57,7 @@ fn a_refusal_is_read_as_the_vendor_means_it() {
         let retry_after = (status == 429).then_some(Duration::from_secs(7));
         every_way(&[Fault::Status { status, retry_after, error: None }], async |dialect, options| {
             for stream in [false, true] {
-                // The name that comes with it says that it is the vendor's own fault.
+                // The error code that comes with it attributes the fault to the vendor.
                 let is_named = status == 503 && dialect.vendor() != Dialect::Bedrock;
                 let kind = if is_named { FailureKind::ServerFault } else { kind };
                 let failure = refusal(target(dialect, options.clone()).as_ref(), stream).await;

@@ -1,4 +1,4 @@
-//! Servers that answer what no model should.
+//! Servers with responses that no model should send.
 
 use crate::support::{ask, frame, listen, options, question, read, refusal, run, say, target};
 use seawall_core::failure::{Failure, FailureKind};
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 const MESSAGES: TargetDialect = TargetDialect::AnthropicMessages;
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 
-/// What a call that is answered with these words comes to.
+/// The result of a call that is answered with these bytes.
 async fn answered(words: &str, stream: bool) -> Result<(Vec<u8>, Result<(), Failure>), Failure> {
     let (listener, address) = listen().await;
     let target = target(MESSAGES, options(address));
@@ -22,7 +22,7 @@ fn a_redirect_is_not_followed() {
     run(async {
         let (elsewhere, internal) = listen().await;
         for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
-            // What a body says in words does not make an error of the vendor's of it.
+            // The content of the body alone does not make it an error of the vendor.
             let body = r#"{"error":{"type":"rate_limit_error"}}"#;
             let words = format!(
                 "HTTP/1.1 {status}\r\nlocation: http://{internal}/\r\ncontent-length: {}\r\n\r\n{body}",
@@ -116,7 +116,7 @@ fn a_line_without_an_end_passes_in_small_pieces_and_is_not_gathered() {
                 let (mut stream, _) = say(&listener, format!("{STREAM}connection: close\r\n\r\n")).await;
                 let piece = vec![b'x'; 1 << 16];
                 for _ in 0..SIZE / piece.len() {
-                    // Whoever hangs up has heard enough.
+                    // The client may close the connection early.
                     let _ = stream.write_all(&piece).await;
                 }
             };
@@ -179,7 +179,7 @@ fn nothing_in_a_body_is_read_as_another_request() {
     run(async {
         let (listener, address) = listen().await;
         let target = target(MESSAGES, options(address));
-        // Nothing in a call reaches the head; its body is only ever a body.
+        // Nothing in a call reaches the head; its body is never anything else than a body.
         let call = seawall_provider::Call::new("\r\n\r\nGET / HTTP/1.1\r\n\r\n".into(), false);
         let server = say(&listener, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         let ((_held, request), answer) = tokio::join!(server, target.call(call));

@@ -1,4 +1,4 @@
-//! Keys that servers give out: the token service, the service beside a container, that of a machine.
+//! Credential servers: STS, the container endpoint, the instance metadata service.
 
 use crate::support::{around, listen, read_request, run};
 use aws_credential_types::Credentials;
@@ -27,14 +27,14 @@ fn options(variables: Variables) -> CredentialOptions {
     }
 }
 
-/// The keys, or what was said instead.
+/// The credentials, or the error.
 async fn keys(options: CredentialOptions) -> Result<Credentials, String> {
     let source = options.check(&around()).map_err(|error| error.to_string())?;
     source.provide_credentials().await.map_err(|error| format!("{error:?}"))
 }
 
-/// What is asked one after the other while `asking` runs, and what came of it. A request whose first line is on the list
-/// gets the body beside it, any other a 404.
+/// The requests made while `asking` runs, and its result. A request whose first line is in the list gets the body
+/// beside it, any other a 404.
 async fn beside<T>(
     listener: &TcpListener,
     says: &[(&str, &str)],
@@ -87,7 +87,7 @@ fn at(address: SocketAddr, more: &[(&'static str, &str)]) -> Variables {
     own.into_iter().chain(more.iter().map(|(name, value)| (*name, (*value).to_owned()))).collect()
 }
 
-/// A file that is gone when it is.
+/// A file that is deleted on drop.
 struct TokenFile(PathBuf);
 
 impl TokenFile {
@@ -140,7 +140,8 @@ fn a_refused_role_is_no_key() {
         let (_, got) = beside(&listener, &[], keys(wanted.clone())).await;
         assert!(got.unwrap_err().contains("refused with status 404"));
 
-        // For who asks a model, that is a failure of our own: nothing was sent, and the vendor is none the worse for it.
+        // For a model call that is a configuration error of the gateway: nothing was sent, and the vendor is not
+        // affected.
         let bedrock = BedrockOptions {
             region: "eu-west-1".to_owned(),
             model: "anthropic.claude-3-haiku-20240307-v1:0".to_owned(),
@@ -156,7 +157,7 @@ fn a_refused_role_is_no_key() {
         assert_eq!(first.failure.kind, FailureKind::Unauthorized);
         assert_eq!(first.failure.kind.health(), Health::Unknown);
         assert_eq!(first, second);
-        // The second did not even ask for keys: a source that has just failed is left alone.
+        // The second call did not even request credentials: a source that has just failed is not retried at once.
         assert!(heard.len() == 1 && heard[0].starts_with("POST / "), "{heard:?}");
     });
 }
@@ -217,7 +218,7 @@ fn a_containers_keys_are_asked_for_with_its_token() {
                 None => assert!(!heard[0].contains("authorization"), "{}", heard[0]),
             }
         }
-        // A container that should have keys and has none is not passed over.
+        // A container that should have credentials but has none is not skipped.
         let own = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str())];
         let (heard, got) = beside(&listener, &[], keys(options(at(address, &own)))).await;
         assert!(got.unwrap_err().contains("container: refused with status 404") && heard.len() == 1);
@@ -240,7 +241,7 @@ fn a_machines_keys_are_asked_for_within_a_session() {
         for request in &heard[1..] {
             assert!(has(request, "x-aws-ec2-metadata-token: session of the machine"), "{request}");
         }
-        // Without a session nothing else is asked, and without a role there is nothing to have.
+        // Without a session token nothing else is requested, and without a role there are no credentials.
         let (heard, got) = beside(&listener, &[], keys(options(at(address, &[])))).await;
         assert!(got.unwrap_err().contains("CredentialsNotLoaded") && heard.len() == 1);
         let (heard, got) = beside(&listener, &[session], keys(options(at(address, &[])))).await;

@@ -1,4 +1,4 @@
-//! What each target says, byte by byte.
+//! The exact bytes that each target sends.
 
 use crate::support::{LIMITS, around, beside, credentials, listen, question, read, run, say, target};
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -10,7 +10,7 @@ use seawall_provider::{
 };
 use std::net::SocketAddr;
 
-/// The head of what a target sends, line by line, and the body.
+/// The head of a target's request, line by line, and the body.
 async fn sent(
     make: impl FnOnce(Client) -> Box<dyn Target>,
     base: &str,
@@ -156,6 +156,7 @@ fn the_usage_of_an_invocation_is_told_beside_its_body() {
             let count = |name: &str| body["usage"][name].as_u64();
             let expected = (dialect == TargetDialect::BedrockInvoke)
                 .then(|| (count("input_tokens").unwrap(), count("output_tokens").unwrap()));
+            let told = told.and_then(|told| told.usage);
             assert_eq!(told.map(|usage| (usage.input, usage.output)), expected, "{dialect:?}");
         }
     });
@@ -181,7 +182,7 @@ fn openai_is_asked_below_its_base_and_for_usage() {
         assert_eq!(head, expected);
         assert!(body.contains(r#""stream_options":{"include_usage":true}"#), "{body}");
 
-        // A server of one's own needs no key, and may not know the wish.
+        // A self-hosted server needs no key, and may not support the option.
         let make = |client| -> Box<dyn Target> {
             let options = OpenAiOptions { ask_for_usage: false, ..OpenAiOptions::new(None) };
             Box::new(OpenAiTarget::new(client, &options).unwrap())
@@ -189,7 +190,7 @@ fn openai_is_asked_below_its_base_and_for_usage() {
         let (head, body) = sent(make, "/v1", true).await;
         assert!(!head.iter().any(|line| line.starts_with("authorization")), "{head:?}");
         assert_eq!(body, question(TargetDialect::OpenAiChat, true).body);
-        // And where there is no stream, there is nothing to wish for.
+        // Without a stream the option is not needed.
         let make = |client| -> Box<dyn Target> {
             Box::new(OpenAiTarget::new(client, &OpenAiOptions::new(None)).unwrap())
         };
@@ -236,6 +237,64 @@ fn bedrock_is_asked_by_path_with_a_signature() {
             assert!(head[5].starts_with(seal), "{}", head[5]);
             assert_eq!(head[6], "x-amz-security-token: session");
         }
+    });
+}
+
+#[test]
+fn bedrock_is_asked_in_either_dialect_and_signs_the_headers_of_one_call() {
+    run(async {
+        for (usually_converse, dialect, operation) in [
+            (false, TargetDialect::BedrockConverse, "converse"),
+            (true, TargetDialect::BedrockInvoke, "invoke"),
+        ] {
+            let (listener, address) = listen().await;
+            let client = Client::new(&crate::support::options(address), &around()).unwrap();
+            let mut options = bedrock_options(credentials(), usually_converse);
+            options.headers = vec![("x-amzn-bedrock-trace".to_owned(), "ENABLED".to_owned())];
+            let target = BedrockTarget::new(client, &options).unwrap();
+            assert!(target.takes(dialect) && target.dialect() != dialect);
+            assert!(!target.takes(TargetDialect::AnthropicMessages));
+            let guardrail = ("x-amzn-bedrock-guardrailidentifier", "gr-1".into());
+            let call = Call {
+                dialect: Some(dialect),
+                headers: vec![guardrail],
+                ..question(TargetDialect::BedrockInvoke, false)
+            };
+            let words = "HTTP/1.1 200 OK\r\nx-amzn-bedrock-service-tier: flex\r\ncontent-length: 2\r\n\r\n{}";
+            let ((_held, request), answer) = tokio::join!(say(&listener, words), target.call(call.clone()));
+            assert!(request.lines().next().unwrap().contains(&format!("/{operation} ")), "{request}");
+            assert!(request.contains("\r\nx-amzn-bedrock-guardrailidentifier: gr-1\r\n"), "{request}");
+            let signed = "SignedHeaders=accept;content-type;host;x-amz-date;x-amz-security-token;\
+                          x-amzn-bedrock-guardrailidentifier;x-amzn-bedrock-trace,";
+            assert!(request.contains(signed), "{request}");
+            let Ok(Answer::Whole { told, .. }) = answer else { panic!("it is whole") };
+            let tier = told.map(|told| told.headers);
+            let expected = vec![("x-amzn-bedrock-service-tier", "flex".to_owned())];
+            assert_eq!(tier, (dialect == TargetDialect::BedrockInvoke).then_some(expected));
+            // A call cannot override what the settings define for all calls.
+            let twice = Call { headers: vec![("x-amzn-bedrock-trace", "DISABLED".into())], ..call };
+            let error = target.call(twice).await.err().unwrap();
+            assert_eq!(error.failure.kind, FailureKind::BadRequest);
+            assert_eq!(error.words.as_deref(), Some("x-amzn-bedrock-trace: is set by this gateway"));
+        }
+    });
+}
+
+#[test]
+fn the_version_that_a_caller_names_takes_the_place_of_ours() {
+    run(async {
+        let (listener, address) = listen().await;
+        let target = target(TargetDialect::AnthropicMessages, crate::support::options(address));
+        let call = Call {
+            anthropic_version: Some("2099-01-01".into()),
+            ..question(TargetDialect::AnthropicMessages, false)
+        };
+        let words = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        let ((_held, request), answer) = tokio::join!(say(&listener, words), target.call(call.clone()));
+        assert!(answer.is_ok() && request.contains("anthropic-version: 2099-01-01\r\n"), "{request}");
+        assert!(!request.contains("2023-06-01"), "{request}");
+        let wrong = Call { anthropic_version: Some("a\r\nx: y".into()), ..call };
+        assert_eq!(target.call(wrong).await.err().unwrap().failure.kind, FailureKind::BadRequest);
     });
 }
 

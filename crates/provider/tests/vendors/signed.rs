@@ -1,7 +1,7 @@
-//! Signatures before a server that checks them, such as ministack with `AUTH=true` for a user that was made there (it does
-//! not check those of its root). Not run by default: it needs that server at the address in `SEAWALL_SIGNED_AT`, and the
-//! user's key in the usual variables of the environment; and, for roles, one that this user may take on in
-//! `SEAWALL_SIGNED_ROLE`, whose owner wants to hear `pier 7`.
+//! Signatures against a server that verifies them, such as ministack with `AUTH=true` for a user created there (it does
+//! not verify those of its root). Ignored by default: it needs that server at the address in `SEAWALL_SIGNED_AT`, and
+//! the user's key in the standard environment variables; and, for roles, one that this user may assume in
+//! `SEAWALL_SIGNED_ROLE`, with the external ID `pier 7`.
 
 use crate::support::{ask, options, refusal, run};
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};

@@ -1,4 +1,4 @@
-//! A simulated model on a free port, targets that lead to it, and servers that say what a test tells them to.
+//! A simulated model on a free port, targets that call it, and servers with scripted responses.
 
 use aws_credential_types::provider::SharedCredentialsProvider;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Long enough for everything that comes at all, short enough for what does not.
+/// Long enough for everything that arrives at all, short enough for what does not.
 pub(crate) const LIMITS: Limits = Limits {
     connect: Duration::from_millis(1_000),
     write: Duration::from_millis(2_000),
@@ -42,7 +42,7 @@ pub(crate) fn over_http2(address: SocketAddr) -> ClientOptions {
     ClientOptions { http2: Http2Use::Always, ..options(address) }
 }
 
-/// The address with the path under which a vendor's paths lie.
+/// The URL with the vendor's base path.
 pub(crate) fn below(mut options: ClientOptions, dialect: TargetDialect) -> ClientOptions {
     if dialect == TargetDialect::OpenAiChat {
         options.url.push_str("/v1");
@@ -87,7 +87,7 @@ pub(crate) fn target_around(
     }
 }
 
-/// A small question in a dialect.
+/// A small request in a dialect.
 pub(crate) fn question(dialect: TargetDialect, stream: bool) -> Call {
     let body = match dialect {
         TargetDialect::AnthropicMessages => format!(
@@ -112,7 +112,7 @@ pub(crate) async fn frame(frames: &mut dyn Frames) -> Option<Result<Bytes, Failu
     poll_fn(|context| frames.poll_frame(context)).await
 }
 
-/// Everything an answer brings, and how it ended.
+/// All bytes of an answer, and how it ended.
 pub(crate) async fn read(answer: Answer) -> (Vec<u8>, Result<(), Failure>) {
     match answer {
         Answer::Whole { body, .. } => (body.to_vec(), Ok(())),
@@ -163,7 +163,7 @@ pub(crate) fn beside<T>(pace: Pace, faults: Vec<Fault>, talk: impl AsyncFnOnce(S
     })
 }
 
-/// The list of calls as the model keeps it.
+/// The simulated model's list of calls.
 pub(crate) async fn calls(address: SocketAddr) -> serde_json::Value {
     let client = Client::new(&options(address), &around()).unwrap();
     let request: Request<'_> = Request {
@@ -185,7 +185,7 @@ pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Reads one request, head and body; none when the client has closed.
+/// Reads one request, head and body; `None` if the client has closed the connection.
 pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut received = Vec::new();
     loop {
@@ -202,11 +202,11 @@ pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// Accepts one connection, reads one request, says `words`, and gives both.
+/// Accepts one connection, reads one request, sends `words`, and returns the connection and the request.
 pub(crate) async fn say(listener: &TcpListener, words: impl AsRef<[u8]>) -> (TcpStream, String) {
     let (mut stream, _) = listener.accept().await.unwrap();
     let request = read_request(&mut stream).await.unwrap();
-    // Whoever hangs up in the middle of it has heard enough.
+    // The client may close the connection early.
     let _ = stream.write_all(words.as_ref()).await;
     (stream, request)
 }

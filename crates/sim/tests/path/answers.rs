@@ -26,7 +26,7 @@ fn shop(strong: &[Deed], then: Deed, fast: Deed) -> (Shop, Arc<ObedientTarget>, 
     )
 }
 
-/// 20 tokens in and 8 out on the strong model.
+/// 20 input and 8 output tokens on the strong model.
 const EXACT: Money = Money::from_nanos(20 * 3_000 + 8 * 15_000);
 
 #[test]
@@ -52,7 +52,7 @@ fn a_stream_passes_byte_for_byte_and_is_settled_at_its_end() {
     assert_eq!((shop.day().posted, shop.books.open()), (EXACT, 0));
     let record = &shop.records()[0];
     assert_eq!((&record.verdict, record.cost), (&Verdict::Answered, EXACT));
-    // The first piece has no content; the second came 50 ms after it.
+    // The first event has no content; the second came 50 ms after it.
     assert_eq!(record.first_content, Some(Duration::from_millis(350)));
     assert_eq!(record.ended, Timestamp::ZERO + Duration::from_millis(450));
 }
@@ -73,7 +73,7 @@ fn throttled_twice_it_is_answered_by_the_third_attempt() {
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
     assert_eq!((strong.calls(), fast.calls()), (3, 0));
     assert_eq!(shop.records()[0].attempts, 3);
-    // What the vendor answered with an error costs nothing.
+    // A call that the vendor answered with an error costs nothing.
     assert_eq!(shop.day().posted, EXACT);
     assert_eq!(shop.path.retry_counters().snapshot().retries, 2);
 }
@@ -94,11 +94,11 @@ fn a_target_that_hangs_is_cut_and_the_next_one_answers() {
     let (shop, _, fast) = shop(&[], Deed::Hang, Deed::Answer);
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
     let asked = fast.diary.lock().unwrap().calls[0].0;
-    // Where another can be asked, five seconds without a byte are enough.
+    // Where another target is available, the attempt is cut after five seconds without a byte.
     assert_eq!(asked, Timestamp::ZERO + Duration::from_secs(5));
     let record = &shop.records()[0];
     assert_eq!(record.attempts, 2);
-    // Nobody can say what the cut attempt has cost; its input at most.
+    // The cost of the cut attempt is unknown; at most its input.
     assert!(record.cost > Money::ZERO && shop.day().posted == record.cost && shop.books.open() == 0);
 }
 
@@ -157,6 +157,6 @@ fn a_caller_who_goes_away_closes_the_way_upstream_and_pays_what_was_delivered() 
     assert_eq!(record.verdict, Verdict::Abandoned);
     assert!(record.cost >= EXACT, "{}", record.cost);
     assert_eq!((shop.day().posted, shop.day().held, shop.books.open()), (record.cost, Money::ZERO, 0));
-    // The permit said nothing about the target, and its place is free.
+    // The abandoned permit did not count for or against the target, and its concurrency slot is free.
     assert_eq!(shop.ask_and_wait(PRIME, &body(false)), Seen::Whole(whole()));
 }

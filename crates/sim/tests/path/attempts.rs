@@ -1,4 +1,4 @@
-//! What is told of attempts: each once, with what the books say of it.
+//! Attempt records: one per attempt, with the usage and cost of the books.
 
 use crate::shop::{GUEST, PRIME, Shop, body};
 use crate::target::{Deed, ObedientTarget};
@@ -16,7 +16,7 @@ fn shop(strong: &[Deed], then: Deed) -> Shop {
     Shop::new(&world, strong, fast, Money::from_dollars(1_000))
 }
 
-/// What all attempts that were told have cost.
+/// The total cost of all recorded attempts.
 fn told(shop: &Shop) -> Money {
     shop.attempts().iter().fold(Money::ZERO, |sum, (.., cost)| sum.saturating_add(*cost))
 }

@@ -1,4 +1,4 @@
-//! Targets that are busy, slow or away for a moment, and how many are answered all the same.
+//! Availability while targets are throttled, slow or briefly unreachable.
 
 use crate::shop::{Numbers, PRIME, Seen, Shop, body, callers};
 use crate::target::whole;
@@ -12,8 +12,12 @@ use seawall_sim::{ModelTarget, World};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A shop with so many targets, all played by one model with these faults.
+/// A deployment with this many targets, all played by one model with these faults.
 pub(crate) fn shop(targets: usize, faults: &str) -> Shop {
+    shop_with(&Numbers { targets, ..Numbers::default() }, faults)
+}
+
+fn shop_with(numbers: &Numbers, faults: &str) -> Shop {
     let world = World::new(11);
     let faults = read_faults(faults.as_bytes()).unwrap();
     let model =
@@ -22,11 +26,10 @@ pub(crate) fn shop(targets: usize, faults: &str) -> Shop {
         ("sonnet", 3_000_000_000, Arc::new(model.clone()) as Arc<_>),
         ("haiku", 250_000_000, Arc::new(model) as Arc<_>),
     ];
-    let numbers = Numbers { targets, ..Numbers::default() };
-    Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers)
+    Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, numbers)
 }
 
-/// Sends so many requests so far apart, and gives the records when all are over.
+/// Sends this many requests at this interval, and returns the records when all have ended.
 pub(crate) fn play(shop: &Shop, requests: u64, apart: Duration, stream: bool) -> Vec<Record> {
     let began = shop.world.now();
     for number in 0..requests {
@@ -52,7 +55,7 @@ fn wave(from: u64, to: u64, retry_after: &str) -> String {
 
 #[test]
 fn a_wave_of_throttles_with_a_hint_is_waited_out() {
-    // The wave comes when calls have been measured, and before any was.
+    // The wave of throttles comes after calls have been measured, or before any was.
     for from in [20, 0] {
         for stream in [false, true] {
             let shop = shop(1, &wave(from, from + 5, "2s"));
@@ -69,13 +72,14 @@ fn a_wave_of_throttles_with_a_hint_is_waited_out() {
 
 #[test]
 fn who_cannot_wait_is_told_the_providers_own_wait() {
-    // Longer than a whole answer may take.
-    let shop = shop(1, &wave(0, 60, "29s"));
+    // Longer than the deadline of a request.
+    let numbers = Numbers { targets: 1, api: Duration::from_secs(28), ..Numbers::default() };
+    let shop = shop_with(&numbers, &wave(0, 60, "29s"));
     let throttled = shop.ask_and_wait(PRIME, &body(false));
     let Seen::Rejected(Rejection::Exhausted { failure, .. }) = throttled else { panic!("{throttled:?}") };
     assert_eq!(failure.hold(), Some(Duration::from_secs(29)));
     let refused = shop.ask_and_wait(PRIME, &body(false));
-    let Seen::Rejected(Rejection::Unavailable { retry_after, worth_waiting }) = refused else {
+    let Seen::Rejected(Rejection::Unavailable { retry_after, worth_waiting, .. }) = refused else {
         panic!("{refused:?}")
     };
     let held = shop.path.targets()[0].pacing.held_for;
@@ -196,11 +200,48 @@ fn a_blip_closes_a_single_target_for_five_seconds_and_not_for_a_minute() {
     assert_eq!(shop.world.run(), 0);
     let refused = shop.arrivals().into_iter().filter(|(_, record)| record.verdict != Verdict::Answered);
     let last = refused.map(|(arrived, _)| arrived - began).max().unwrap();
-    // Five seconds from the opening, and one call.
+    // Five seconds from when the breaker opened, and one call.
     assert!(Duration::from_secs(4) < last && last < Duration::from_millis(8_500), "{last:?}");
 }
 
-/// Fails on what one caller writes, and on nothing else.
+#[test]
+fn a_blip_of_the_last_target_is_short_while_the_other_is_set_aside() {
+    let faults = r#"[
+        {"model": "sonnet", "to": "50s", "fault": {"kind": "overlong", "tokens": 400, "at_once": true}},
+        {"model": "haiku", "from": "60s", "to": "60300ms", "fault": {"kind": "status", "status": 500}}]"#;
+    let shop = shop(2, faults);
+    for _ in 0..3 {
+        shop.ask_and_wait(PRIME, &body(false));
+    }
+    let [fast, strong] = &shop.path.targets()[..] else { panic!("two targets") };
+    assert!(strong.overruns.1.is_some() && fast.overruns.1.is_none(), "{strong:?}");
+    let began = Timestamp::ZERO + Duration::from_secs(60);
+    shop.world.run_until(began);
+    (0..8).for_each(|_| drop(shop.ask(PRIME, &body(false), None)));
+    for number in 1..80 {
+        shop.world.run_until(began + Duration::from_millis(400 + number * 250));
+        shop.ask(PRIME, &body(false), None);
+    }
+    assert_eq!(shop.world.run(), 0);
+    let refused = shop.arrivals().into_iter().filter(|(_, record)| record.verdict != Verdict::Answered);
+    let last = refused.map(|(arrived, _)| arrived - began).max().unwrap();
+    assert!(last < Duration::from_millis(8_500), "{last:?}");
+}
+
+#[test]
+fn answers_that_take_long_are_not_paced_down_after_a_throttle() {
+    let faults = r#"[
+        {"from": "10s", "to": "11s", "fault": {"kind": "status", "status": 429, "retry_after": "1s"}},
+        {"from": "11s", "fault": {"kind": "slow", "by": "20s"}}]"#;
+    let shop = shop(1, faults);
+    play(&shop, 200, Duration::from_millis(200), true);
+    // Once the pace has recovered, requests are sent at once: only the answer itself takes time.
+    let later = shop.arrivals().into_iter().filter(|(at, _)| *at > Timestamp::ZERO + Duration::from_secs(18));
+    let slowest = later.map(|(_, record)| record.first_content.unwrap()).max().unwrap();
+    assert!(slowest < Duration::from_millis(21_500), "{slowest:?}");
+}
+
+/// A target that fails on one caller's content and on nothing else.
 struct Touchy(World);
 
 impl Target for Touchy {

@@ -1,4 +1,4 @@
-//! A directory that does as it is told.
+//! A scripted directory.
 
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
@@ -14,14 +14,14 @@ use std::time::Duration;
 pub(crate) const BELIEVED: Duration = Duration::from_secs(10);
 pub(crate) const WITHIN: Duration = Duration::from_millis(50);
 
-/// How a directory answers.
+/// How the directory responds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// At once.
     Prompt,
-    /// After this long, with what holds then.
+    /// After this delay, with the record as of then.
     Late(Duration),
-    /// That it is away, at once.
+    /// With an error, at once.
     Away,
 }
 
@@ -76,7 +76,7 @@ impl ObedientDirectory {
         self.state.lock().unwrap().manner = manner;
     }
 
-    /// How often it was asked.
+    /// The number of lookups.
     pub(crate) fn asked(&self) -> usize {
         self.state.lock().unwrap().asked
     }
@@ -101,7 +101,7 @@ impl CallerDirectory for ObedientDirectory {
     }
 }
 
-/// Callers of a directory, and a world to ask in.
+/// The caller lookup over a directory, and a world to run it in.
 pub(crate) struct Desk {
     pub(crate) world: World,
     pub(crate) directory: Arc<ObedientDirectory>,
@@ -122,7 +122,7 @@ impl Desk {
         Self { world, directory, callers: Arc::new(Callers::new(options)) }
     }
 
-    /// Asks in a task of its own; the answer is there when the world has run.
+    /// Starts a lookup in a task of its own; the result is available when the world has run.
     pub(crate) fn ask(&self, proven: Proven) -> Arc<Mutex<Option<Result<Caller, NotKnown>>>> {
         let answer = Arc::new(Mutex::new(None));
         let (callers, world, told) = (Arc::clone(&self.callers), self.world.clone(), Arc::clone(&answer));
@@ -133,14 +133,14 @@ impl Desk {
         answer
     }
 
-    /// Asks and waits.
+    /// Looks up and waits for the result.
     pub(crate) fn find(&self, proven: Proven) -> Result<Caller, NotKnown> {
         let answer = self.ask(proven);
         self.world.run();
         answer.lock().unwrap().take().unwrap()
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn wait(&self, time: Duration) {
         let world = self.world.clone();
         self.world.spawn(async move { world.sleep(time).await });

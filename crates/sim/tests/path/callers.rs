@@ -1,4 +1,4 @@
-//! Callers that have to be looked up, on a virtual clock.
+//! Directory lookups of callers, on a virtual clock.
 
 use crate::caller_directory::{BELIEVED, Desk, Manner, WITHIN, hash, key, subject};
 use seawall_core::vocabulary::{Ceiling, Tier};
@@ -62,7 +62,7 @@ fn a_revocation_here_counts_at_once_even_against_an_answer_in_the_air() {
     desk.callers.forget(&hash(1));
     assert_eq!(desk.find(key(1)), Err(NotKnown::Revoked));
 
-    // The look-up has read the record, and is told to forget before it lands.
+    // The lookup has read the record, and the entry is invalidated before the lookup returns.
     desk.directory.add(2, Tier::Prime, None);
     desk.directory.behave(Manner::Late(Duration::from_millis(10)));
     let early = desk.ask(key(2));

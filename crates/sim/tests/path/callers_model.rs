@@ -1,4 +1,4 @@
-//! Callers against a slow model that keeps every answer the directory ever gave.
+//! Property test of caller lookup against a naive model that keeps every response of the directory.
 
 use crate::caller_directory::{BELIEVED, Desk, Manner, WITHIN, hash, key, subject};
 use proptest::collection;
@@ -36,7 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     collection::vec(step, 1..60)
 }
 
-/// What the directory holds of somebody.
+/// The directory's record of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Nothing,
@@ -49,7 +49,7 @@ type Seen = Result<(Tier, TierOrigin), NotKnown>;
 #[derive(Default)]
 struct Model {
     now: BTreeMap<u8, Entry>,
-    /// Every answer: of whom, when it was asked for, and what it was.
+    /// Every response: the caller, the time of the lookup, and the record.
     answers: Vec<(u8, Timestamp, Entry)>,
     revoked: BTreeMap<u8, Timestamp>,
     fallbacks: u64,
@@ -102,7 +102,7 @@ proptest! {
                     let found = desk.find(if is_subject { subject(of) } else { key(of) });
                     let seen = found.as_ref().map(|caller| (caller.tier, caller.origin)).map_err(|error| *error);
                     prop_assert_eq!(seen, expected);
-                    // Later than that, nobody who was revoked is anything but a guest without a record.
+                    // Once the cache lifetime has passed, a revoked caller is at most a guest without a record.
                     if model.revoked.get(&of).is_some_and(|since| now - *since >= BELIEVED) {
                         let is_harmless = match seen {
                             Ok((tier, origin)) => tier == Tier::Guest && origin == TierOrigin::Fallback,

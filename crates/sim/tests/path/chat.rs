@@ -1,4 +1,4 @@
-//! The shop's own chat: it always answers, in time, and with the best that can be had.
+//! The chat of the reference deployment: it always answers, in time, and with the best available rung.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, callers, question};
 use crate::target::{Deed, ObedientTarget};
@@ -24,7 +24,7 @@ impl Talk {
         Self::with(strong, fast, &Numbers::default())
     }
 
-    /// It is noon: in the night nobody gets the strong model.
+    /// The clock is set to noon, because the strong model is not used at night.
     fn with(strong: Deed, fast: Deed, numbers: &Numbers) -> Self {
         let world = World::new(19);
         world.run_until(Timestamp::ZERO + NOON_IN_TOKYO);
@@ -66,7 +66,7 @@ fn told(answer: &Value) -> (&str, f64, bool) {
     )
 }
 
-/// Events of a stream, by name and data.
+/// The events of a stream, by name and data.
 fn events(seen: Seen) -> Vec<(String, Value)> {
     let Seen::Stream(frames) = seen else { panic!("{seen:?}") };
     let text: String = frames.iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect();
@@ -171,7 +171,7 @@ fn an_answer_is_kept_for_its_caller_alone_and_served_stale_when_models_fail() {
     for target in [&talk.strong, &talk.fast] {
         target.then(Deed::Status(503));
     }
-    // Another asks the same and never sees it.
+    // Another caller with the same question never sees it.
     let other = talk.ask("sk-other-0000000002", &order);
     assert_eq!(told(&other).0, "apology");
     assert_ne!(other["answer"], WORDS);
@@ -181,11 +181,11 @@ fn an_answer_is_kept_for_its_caller_alone_and_served_stale_when_models_fail() {
         (told(&stale), &stale["stale"], &stale["answer"]),
         (("stale_cache", 0.4, true), &true.into(), &WORDS.into())
     );
-    // With models up it is not served as fresh.
+    // With models available, an answer of this age is not served from the cache.
     talk.strong.then(Deed::Answer);
     talk.shop.world.run_until(talk.shop.world.now() + Duration::from_secs(120));
     assert_eq!(told(&talk.ask(PRIME, &order)).0, "strong_model");
-    // A day later it is gone.
+    // A day later it has expired.
     talk.strong.then(Deed::Status(503));
     talk.shop.world.run_until(talk.shop.world.now() + Duration::from_secs(24 * 3_600));
     assert_eq!(told(&talk.ask(PRIME, &order)).0, "apology");
@@ -203,7 +203,7 @@ fn a_guest_is_served_from_the_shelf_while_it_is_fresh() {
         (("fresh_cache", 0.5, true), &WORDS.into(), &"0.000000000".into())
     );
     assert_eq!(talk.fast.calls(), 1);
-    // What was said before is part of the question.
+    // The history is part of the cache key.
     let history = json!({ "message": "おすすめは？", "history": [{ "role": "user", "text": "猫が好き" }, { "role": "assistant", "text": "はい" }] });
     assert_eq!(told(&talk.ask(GUEST, &history)).0, "fast_model");
 }
@@ -249,7 +249,7 @@ fn a_blocked_question_is_answered_without_a_call_and_a_blocked_answer_hurts_nobo
         assert_eq!((&answer["finish"], told(&answer).0), (&"blocked".into(), "apology"), "{answer}");
         assert!(!answer["answer"].as_str().unwrap().contains("灯台守"));
     }
-    // Twenty blocks, and the strong model is asked each time: none was retried, none counted against it.
+    // Twenty guardrail blocks, and the strong model is called each time: none was retried, none counted against it.
     assert_eq!((talk.strong.calls(), talk.fast.calls()), (20, 0));
     let body = json!({ "message": "おすすめは？", "stream": true }).to_string();
     let seen = talk.shop.ask_as(question(1, PRIME, &body));
@@ -281,7 +281,7 @@ fn a_history_is_trimmed_and_a_message_that_is_too_long_costs_nothing() {
 
 #[test]
 fn a_caller_whose_day_is_spent_is_answered_without_models() {
-    // Each request may cost a tenth of a cent, and the day is worth some of them.
+    // Each request may cost a tenth of a cent, and the caller's daily budget covers some of them.
     let numbers = Numbers { caller_cap: Some(Money::from_nanos(5_000_000)), ..Numbers::default() };
     let talk = Talk::with(Deed::Answer, Deed::Answer, &numbers);
     let seen: Vec<_> = (0..50)

@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Throttled, then down, then slow and broken in every way, and well again in between.
+/// Throttled, then down, then slow and broken in every way, with healthy times in between.
 const FAULTS: &[u8] = br#"[
     {"from": "600s", "to": "1200s", "model": "sonnet", "percent": 30, "fault": {"kind": "status", "status": 429, "retry_after": "1s"}},
     {"from": "1800s", "to": "2700s", "model": "sonnet", "every": 1, "fault": {"kind": "status", "status": 503}},
@@ -30,12 +30,12 @@ struct Played {
     shop: Shop,
     model: ModelTarget,
     records: Vec<Record>,
-    /// What happened, in one number.
+    /// A hash of everything that happened.
     hash: u64,
 }
 
-/// Plays so many requests, one each 90 ms on average, of 400 callers and 40 guests. With `leave` every tenth caller of
-/// a stream goes away in the middle.
+/// Sends this many requests, one every 90 ms on average, of 400 callers and 40 guests. With `leave`, every tenth caller
+/// of a stream disconnects midway.
 fn play(seed: u64, requests: u64, faults: &[u8], leave: bool) -> Played {
     let world = World::new(seed);
     let engine = Engine::new(ModelOptions { seed, faults: read_faults(faults).unwrap(), pace: Pace::Real });
@@ -82,7 +82,7 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
     let posted = books.posted.as_nanos();
     assert!(bill <= posted && posted < bill + bill / 5, "billed {bill}, posted {posted}");
 
-    // Every way to end was taken.
+    // Every outcome occurred.
     let mut verdicts: BTreeMap<String, u32> = BTreeMap::new();
     for record in records {
         *verdicts.entry(format!("{:?}", record.verdict)).or_default() += 1;
@@ -90,11 +90,11 @@ fn a_hundred_thousand_requests_are_each_settled_once_and_the_books_agree() {
     for verdict in ["Answered", "Abandoned", "Interrupted(BrokeMidStream)", "Rejected(\"limited\")"] {
         assert!(verdicts.get(verdict).is_some_and(|count| *count > 100), "{verdict}: {verdicts:?}");
     }
-    // With both models down for ten minutes of two and a half hours, nearly everybody else is answered.
+    // Both models are down for ten minutes of two and a half hours; nearly all other requests are answered.
     assert!(verdicts["Answered"] > 80_000, "{verdicts:?}");
 
-    // No guest gets more than twelve into any minute, nor more than fifty into any hour. A refusal for which nobody was
-    // asked is free.
+    // No guest gets more than twelve requests in any minute, nor more than fifty in any hour. A refusal without a call
+    // to a model is free.
     let mut admitted: BTreeMap<u64, Vec<(Timestamp, u64)>> = BTreeMap::new();
     for (arrived, record) in shop.arrivals() {
         if let Some((caller, Tier::Guest, _)) = record.caller

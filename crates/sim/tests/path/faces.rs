@@ -47,7 +47,7 @@ fn each_is_answered_in_its_words_and_costs_what_the_vendor_says() {
         for stream in [false, true] {
             let (shop, target) = shop(Deed::Answer, &Numbers::default());
             let answer = bytes(ask(&shop, face, stream));
-            // One dialect wraps its words in base64.
+            // One dialect wraps its content in base64.
             let is_wrapped = face == Face::BedrockInvoke && stream;
             assert!(is_wrapped || holds(&answer, "こんにちは"), "{face:?} {stream}");
             assert_eq!(

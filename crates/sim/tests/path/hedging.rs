@@ -1,4 +1,4 @@
-//! A second attempt beside one that is slow to begin.
+//! Hedging: a second attempt beside one that is slow to start.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers};
 use crate::target::{Deed, ObedientTarget, pieces};
@@ -10,7 +10,7 @@ use seawall_sim::World;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A strong model that answers so often and then does this, with a fast one beside it.
+/// A strong model that answers this many times and then does `then`, with a fast one beside it.
 fn shop(enabled: bool, answers: usize, then: Deed) -> (Shop, Arc<ObedientTarget>, Arc<ObedientTarget>) {
     let world = World::new(13);
     let strong = ObedientTarget::new(&world, &vec![Deed::Answer; answers], then);
@@ -35,7 +35,7 @@ fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
     let asked = shop.world.now();
     assert_eq!(shop.ask_and_wait(PRIME, &body(true)), Seen::Stream(pieces()));
     assert_eq!((strong.calls(), fast.calls()), (41, 1));
-    // 95 of 100 begin within 350 ms, rounded up to an eighth; the second attempt is made then.
+    // The p95 of the first content is 350 ms, rounded up to an eighth; the hedge is sent then.
     let hedged = fast.diary.lock().unwrap().calls[0].0 - asked;
     assert!((Duration::from_millis(350)..Duration::from_millis(450)).contains(&hedged), "{hedged:?}");
     let record = shop.records().pop().unwrap();
@@ -43,7 +43,7 @@ fn a_slow_start_is_hedged_once_it_is_known_what_is_slow() {
         (&record.verdict, record.attempts, record.target.as_deref()),
         (&Verdict::Answered, 2, Some("fast"))
     );
-    // The one that lost is settled too: nobody can say what it has cost.
+    // The losing attempt is settled, too, although its cost is unknown.
     assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
     assert_eq!(shop.day().posted, shop.records().iter().map(|record| record.cost).sum());
 }

@@ -1,4 +1,4 @@
-//! The request path on a virtual clock, against targets that do as they are told.
+//! The request path on a virtual clock, against scripted targets.
 
 #[cfg(test)]
 mod answers;
@@ -17,11 +17,15 @@ mod chat;
 #[cfg(test)]
 mod day;
 #[cfg(test)]
+mod declined;
+#[cfg(test)]
 mod faces;
 #[cfg(test)]
 mod floods;
 #[cfg(test)]
 mod hedging;
+#[cfg(test)]
+mod hidden;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
@@ -33,9 +37,13 @@ mod references;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod served;
+#[cfg(test)]
 mod shop;
 #[cfg(test)]
 mod target;
+#[cfg(test)]
+mod thinking;
 #[cfg(test)]
 mod used;
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn question(dialect: TargetDialect, stream: bool) -> Call {
     Call::new(body.into(), stream)
 }
 
-/// Runs one call in the world, to its end, and gives what came of it.
+/// Runs one call in the world to its end, and returns the outcome.
 fn ask(world: &World, target: &ModelTarget, call: Call) -> (Result<usize, FailureKind>, Option<Box<str>>) {
     let outcome = Arc::new(Mutex::new(None));
     let (told, target) = (Arc::clone(&outcome), target.clone());

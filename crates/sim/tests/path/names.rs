@@ -1,4 +1,4 @@
-//! A request that its caller has named is done once.
+//! A request with an idempotency key is processed once.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
 use crate::target::{Deed, ObedientTarget, whole};
@@ -44,7 +44,7 @@ fn done_once_it_is_not_done_again_and_another_request_may_not_have_its_name() {
     assert_eq!(ask(2, PRIME, &body(false)), Seen::Rejected(Rejection::Conflict(Conflict::Done)));
     let other = body(false).replace("100", "101");
     assert_eq!(ask(3, PRIME, &other), Seen::Rejected(Rejection::Conflict(Conflict::OtherRequest)));
-    // Another caller's name is another name.
+    // Keys of different callers are independent.
     assert_eq!(ask(4, GUEST, &body(false)), Seen::Whole(whole()));
     assert_eq!(target.calls(), 2);
 }
@@ -61,7 +61,7 @@ fn what_was_not_answered_may_be_asked_again() {
     assert!(matches!(ask(1), Seen::Rejected(Rejection::Exhausted { .. })));
     assert_eq!(ask(2), Seen::Whole(whole()));
     assert_eq!(target.calls(), 2);
-    // Nor does a name hold for ever.
+    // An idempotency key expires.
     shop.world.run_until(shop.world.now() + Duration::from_secs(601));
     assert_eq!(ask(3), Seen::Whole(whole()));
 }
@@ -74,7 +74,7 @@ fn limits_that_are_only_tried_leave_names_in_force() {
     let models = [("strong-model", 3_000_000_000, model()), ("fast-model", 1_000_000_000, model())];
     let numbers = Numbers { limits: Mode::Observe, ..Numbers::default() };
     let shop = Shop::made(&world, callers(&[(GUEST, Tier::Guest)]), models, &numbers);
-    // A guest has ten a minute and two more.
+    // A guest has ten requests a minute and a burst of two more.
     for _ in 0..12 {
         assert_eq!(shop.ask_and_wait(GUEST, &body(false)), Seen::Whole(whole()));
     }

@@ -1,11 +1,13 @@
-//! Output that passes its limit, usage that cannot be, and what is charged for answers that nobody heard the end of.
+//! Output beyond its limit, impossible usage, and the charge for answers whose end never arrived.
 
+use crate::hidden::GARBAGE;
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, at_face, callers};
 use proptest::collection::vec;
 use proptest::prelude::{
     Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
 use proptest::sample::select;
+use seawall_core::budget::Correction;
 use seawall_core::money::{Money, Price, Usage};
 use seawall_core::time::Timestamp;
 use seawall_core::tokens::OutputLimit;
@@ -18,18 +20,23 @@ use seawall_sim::{ModelTarget, World};
 use std::sync::Arc;
 use std::time::Duration;
 
-const NAME: &str = "anthropic.claude-3-haiku-20240307-v1:0";
-/// What a million tokens cost in this shop.
+pub(crate) const NAME: &str = "anthropic.claude-3-haiku-20240307-v1:0";
+/// The price of a million tokens here.
 const INPUT: u64 = 3_000_000_000;
 const LIMIT: u64 = 100;
 
-struct Stand {
-    shop: Shop,
-    model: SharedModel<World>,
+pub(crate) struct Stand {
+    pub(crate) shop: Shop,
+    pub(crate) model: SharedModel<World>,
 }
 
-/// A shop with one model in this dialect, which goes wrong in this way, on both of its rungs.
-fn stand(dialect: TargetDialect, fault: Option<Fault>, cap: Money) -> Stand {
+/// A deployment whose two rungs use one model in this dialect, with this fault.
+pub(crate) fn stand(dialect: TargetDialect, fault: Option<Fault>, cap: Money) -> Stand {
+    stand_with(dialect, fault, &Numbers { cap, ..Numbers::default() })
+}
+
+/// The same with other settings.
+pub(crate) fn stand_with(dialect: TargetDialect, fault: Option<Fault>, numbers: &Numbers) -> Stand {
     let world = World::new(41);
     // Noon in Tokyo.
     world.run_until(Timestamp::ZERO + Duration::from_secs(3 * 3_600));
@@ -39,20 +46,20 @@ fn stand(dialect: TargetDialect, fault: Option<Fault>, cap: Money) -> Stand {
     let target = || Arc::new(ModelTarget::asking(model.clone(), dialect, NAME)) as Arc<_>;
     let models = [(NAME, INPUT, target()), (NAME, INPUT, target())];
     let known = callers(&[(PRIME, Tier::Prime), (GUEST, Tier::Guest)]);
-    let shop = Shop::made(&world, known, models, &Numbers { cap, ..Numbers::default() });
+    let shop = Shop::made(&world, known, models, numbers);
     Stand { shop, model }
 }
 
 impl Stand {
-    fn ask(&self, face: Face, stream: bool) -> Seen {
+    pub(crate) fn ask(&self, face: Face, stream: bool) -> Seen {
         let seen = self.shop.ask_face_at(self.shop.world.now(), PRIME, at_face(face, stream), None);
         self.shop.world.run();
         let seen = seen.lock().unwrap().take();
         seen.unwrap()
     }
 
-    /// What the vendor bills, at this shop's price.
-    fn bill(&self) -> Money {
+    /// What the vendor bills, at this deployment's price.
+    pub(crate) fn bill(&self) -> Money {
         let line = self.model.meter().bill().line("haiku");
         let usage = Usage { input: line.input_tokens, output: line.output_tokens, ..Usage::default() };
         price().of(&usage)
@@ -71,7 +78,7 @@ fn price() -> Price {
     Price::per_million(Money::from_nanos(INPUT), Money::from_nanos(INPUT * 5))
 }
 
-fn bytes(seen: &Seen) -> Vec<u8> {
+pub(crate) fn bytes(seen: &Seen) -> Vec<u8> {
     match seen {
         Seen::Whole(body) => body.to_vec(),
         Seen::Stream(frames) => frames.concat(),
@@ -79,18 +86,18 @@ fn bytes(seen: &Seen) -> Vec<u8> {
     }
 }
 
-fn holds(haystack: &[u8], needle: &str) -> bool {
+pub(crate) fn holds(haystack: &[u8], needle: &str) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
 }
 
-/// What a face says at the end of an answer that was as long as it may be.
+/// The end of an answer that was truncated at its limit, as each face writes it.
 const fn end_of(face: Face) -> Option<&'static str> {
     match face {
         Face::AnthropicMessages => Some("\"stop_reason\":\"max_tokens\""),
         Face::OpenAiChat => Some("\"finish_reason\":\"length\""),
         Face::BedrockConverse => Some("\"stopReason\":\"max_tokens\""),
         Face::Chat => Some("\"finish\":\"budget\""),
-        // It wraps its words in base64.
+        // This face wraps its content in base64.
         Face::BedrockInvoke => None,
     }
 }
@@ -117,7 +124,7 @@ fn a_stream_that_passes_its_limit_is_stopped_and_ends_as_at_a_limit() {
             let record = &stand.shop.records()[0];
             assert_eq!((&record.verdict, record.attempts), (&Verdict::Answered, 1), "{what}");
             assert_eq!(stand.shop.attempts()[0].2, AttemptEnding::Succeeded, "{what}");
-            // Upstream was closed: token by token, what was billed is not far beyond what was reserved.
+            // The upstream was cancelled: token by token, the bill is not far beyond the reservation.
             let billed = stand.model.meter().bill().line("haiku").output_tokens;
             let limit = if face == Face::Chat { 1_024 } else { LIMIT };
             let is_one_event = matches!(fault, Fault::Overlong { at_once: true, .. });
@@ -133,7 +140,7 @@ fn a_stream_that_passes_its_limit_is_stopped_and_ends_as_at_a_limit() {
 #[test]
 fn a_whole_answer_is_delivered_however_long_it_is() {
     for dialect in TargetDialect::ALL {
-        // As long as it can be within the time that a target has before the next one is asked.
+        // The longest output within the time that a target has before the next one is tried.
         let fault = Fault::Overlong { tokens: 300, at_once: true };
         let stand = stand(dialect, Some(fault), Money::from_dollars(1_000));
         let answer = bytes(&stand.ask(Face::AnthropicMessages, false));
@@ -169,7 +176,7 @@ fn usage_beyond_all_reason_is_posted_at_what_is_possible_and_three_times_sets_th
             let possible = price().of(&Usage { input: 2_000_000, output: 2_000_000, ..Usage::default() });
             for asked in 1..=8_u64 {
                 let seen = stand.ask(Face::AnthropicMessages, stream);
-                // Both targets of the route are set aside after three each.
+                // Both targets of the route are excluded after three such answers each.
                 let is_answered = !matches!(seen, Seen::Rejected(_));
                 assert_eq!(is_answered, asked <= 6, "{dialect:?} {stream} {asked}");
             }
@@ -178,7 +185,7 @@ fn usage_beyond_all_reason_is_posted_at_what_is_possible_and_three_times_sets_th
             assert!(stand.shop.records()[0].is_bounded);
             let targets = stand.shop.path.targets();
             assert!(targets.iter().all(|target| target.overruns.0 == 3 && target.overruns.1.is_some()));
-            // Ten minutes after the first it is asked again.
+            // Ten minutes after the first of them, the target is tried again.
             stand.shop.world.run_until(stand.shop.world.now() + Duration::from_secs(601));
             assert!(!matches!(stand.ask(Face::AnthropicMessages, stream), Seen::Rejected(_)));
         }
@@ -193,10 +200,12 @@ fn a_posting_can_be_corrected() {
     let (record, day) = (&stand.shop.records()[0], today(&stand));
     let (caller, tier, _) = record.caller.unwrap();
     let truth = Money::from_nanos(5_000);
-    assert!(stand.shop.path.correct_posting(day, caller, Tier::Guest, record.cost, truth).is_err());
-    stand.shop.path.correct_posting(day, caller, tier, record.cost, truth).unwrap();
+    let correction = Correction { day, caller, tier, charged: record.cost, cost: truth };
+    let correct = |correction: &Correction| stand.shop.path.correct_posting(correction);
+    assert!(correct(&Correction { tier: Tier::Guest, ..correction }).is_err());
+    correct(&correction).unwrap();
     assert_eq!((stand.shop.day().posted, stand.overrun()), (truth, Money::ZERO));
-    assert!(stand.shop.path.correct_posting(day, caller, tier, record.cost, truth).is_err());
+    assert!(correct(&correction).is_err());
 }
 
 #[test]
@@ -213,7 +222,7 @@ fn who_leaves_early_pays_for_what_came_and_not_for_what_it_was_wrapped_in() {
         let (.., usage, cost) = stand.shop.attempts()[0].clone();
         let reserved = OutputLimit::new(LIMIT).reserved();
         assert!(usage.output <= reserved && stand.bill() <= cost, "{dialect:?}: {usage:?}");
-        // With nothing learned of its speed yet that is all there is to say; once it is known, it is less.
+        // As long as its speed is unknown, this bound is all there is; once it has been measured, the charge is less.
         for _ in 0..30 {
             stand.ask(Face::AnthropicMessages, true);
         }
@@ -259,7 +268,7 @@ fn an_answer_without_usage_is_an_answer_and_charged_by_its_text() {
                 let seen = stand.ask(face, stream);
                 assert!(!matches!(seen, Seen::Rejected(_)), "{what}: {seen:?}");
                 assert_eq!(stand.shop.records()[0].verdict, Verdict::Answered, "{what}");
-                // Frames of Bedrock's tell that nothing was used, which is what they say.
+                // Bedrock's stream frames report a usage of zero, and that is what is posted.
                 let lies = stream
                     && matches!(dialect, TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse);
                 assert!(lies || stand.bill() <= stand.shop.day().posted, "{what}");
@@ -268,7 +277,7 @@ fn an_answer_without_usage_is_an_answer_and_charged_by_its_text() {
     }
 }
 
-/// A fault, and whether the vendor bills no more than its contract allows and says so truly.
+/// A fault, and whether the vendor bills within its contract and reports usage truthfully.
 fn faults() -> impl Strategy<Value = (Option<Fault>, bool)> {
     let after = 0..20_usize;
     prop_oneof![
@@ -294,6 +303,8 @@ fn faults() -> impl Strategy<Value = (Option<Fault>, bool)> {
             .prop_map(|(input, output)| (Some(Fault::Claim { input, output }), false)),
         1 => (0..300_u32).prop_map(|percent| (Some(Fault::Usage { percent }), false)),
         1 => Just((Some(Fault::PartialUsage), false)),
+        1 => select(GARBAGE.to_vec()).prop_map(|figure| (Some(Fault::GarbledUsage { figure: figure.to_owned() }), true)),
+        1 => (0..12_usize).prop_map(|after| (Some(Fault::Declined { after }), true)),
     ]
 }
 

@@ -1,13 +1,17 @@
-//! Input that a request only names, surcharges, and a day's money.
+//! Input that a request only refers to, surcharges, and the daily budget.
 
-use crate::shop::{Numbers, PRIME, Seen, Shop, callers};
-use seawall_core::money::Money;
+use crate::declined::saying;
+use crate::shop::{Numbers, PRIME, Seen, Shop, at_face, callers};
+use bytes::{Bytes, BytesMut};
+use seawall_core::money::{Money, PriceTable, Rate, Surcharge};
 use seawall_core::time::Timestamp;
 use seawall_model::engine::{Engine, ModelOptions, Pace};
 use seawall_model::shared::SharedModel;
+use seawall_pipeline::speech::Face;
 use seawall_pipeline::{Rejection, Tier};
 use seawall_provider::{Target, TargetDialect};
 use seawall_sim::{ModelTarget, World};
+use seawall_wire::bedrock::write_event_frame;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +70,7 @@ fn a_bound_that_no_day_can_hold_names_the_feature_and_the_setting() {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!((model.bill().nano_dollars(), shop.day().posted), (0, Money::ZERO));
-    // The same question with its text in it is answered.
+    // The same question with its text inline is answered.
     assert!(matches!(shop.ask_and_wait(PRIME, &asking("", "")), Seen::Whole(_)));
 }
 
@@ -97,7 +101,7 @@ fn what_costs_more_and_has_no_price_is_refused_before_anybody_is_asked() {
 
 #[test]
 fn a_picture_in_the_request_reserves_a_picture_and_not_its_bytes() {
-    // 3 MB of base64 would be reserved at $9 as text.
+    // Counted as text, 3 MB of base64 would be reserved at $9.
     let (shop, _) = shop(Money::from_dollars(1));
     let mut file = vec![0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 13, b'I', b'H', b'D', b'R'];
     file.extend([0, 0, 4, 0, 0, 0, 4, 0]);
@@ -117,4 +121,71 @@ fn base64(file: &[u8]) -> String {
             [18, 12, 6, 0].map(|shift| char::from(DIGITS[number >> shift & 63]))
         })
         .collect()
+}
+
+/// Priority service costs twice as much here, and a one-hour cache write three times the price of input.
+fn surcharges(price: PriceTable) -> PriceTable {
+    price
+        .with_rate(Surcharge::Priority, Rate { input: 2_000, output: 2_000 })
+        .with_cache_write_1h(Some(Money::from_dollars(9)))
+}
+
+#[test]
+fn an_answer_of_converse_is_posted_as_it_says_it_was_served_and_cached() {
+    let usage = r#"{"inputTokens":100,"outputTokens":10,"totalTokens":150,"cacheReadInputTokens":0,
+        "cacheWriteInputTokens":40,"cacheDetails":[{"ttl":"1h","inputTokens":30},{"ttl":"5m","inputTokens":10}]}"#;
+    // 100 of input, 10 of output, 10 and 30 written to the cache for five minutes and for an hour.
+    let base = 100 * 3_000 + 10 * 15_000 + 10 * 3_000 + 30 * 9_000;
+    for (served, posted) in [
+        (r#","serviceTier":{"type":"priority"}"#, 2 * base),
+        (r#","serviceTier":{"type":"default"}"#, base),
+        (r#","serviceTier":"?""#, base),
+        ("", base),
+    ] {
+        let numbers = Numbers { surcharges, ..Numbers::default() };
+        let ask = |stream: bool, pieces: Vec<Bytes>| {
+            let (shop, _) = saying(TargetDialect::BedrockConverse, &pieces, &numbers);
+            shop.ask_face_at(shop.world.now(), PRIME, at_face(Face::BedrockConverse, stream), None);
+            shop.world.run();
+            assert_eq!(shop.records()[0].verdict, seawall_pipeline::Verdict::Answered, "{stream} {served}");
+            shop.day().posted.as_nanos()
+        };
+        let whole = format!(
+            r#"{{"output":{{"message":{{"role":"assistant","content":[{{"text":"hi"}}]}}}},"stopReason":"end_turn",
+            "usage":{usage},"metrics":{{"latencyMs":1}}{served}}}"#
+        );
+        assert_eq!(ask(false, vec![whole.into()]), posted, "{served}");
+        let mut frames = BytesMut::new();
+        write_event_frame(&mut frames, "messageStart", r#"{"role":"assistant"}"#);
+        write_event_frame(
+            &mut frames,
+            "contentBlockDelta",
+            r#"{"delta":{"text":"hi"},"contentBlockIndex":0}"#,
+        );
+        write_event_frame(&mut frames, "contentBlockStop", r#"{"contentBlockIndex":0}"#);
+        write_event_frame(&mut frames, "messageStop", r#"{"stopReason":"end_turn"}"#);
+        let metadata = format!(r#"{{"usage":{usage},"metrics":{{"latencyMs":1}}{served}}}"#);
+        write_event_frame(&mut frames, "metadata", metadata);
+        assert_eq!(ask(true, vec![frames.freeze()]), posted, "{served}");
+    }
+}
+
+#[test]
+fn a_surcharge_that_a_request_asks_for_is_billed_and_posted() {
+    for (fields, is_dearer) in [("", false), (r#""service_tier":"priority","#, true)] {
+        let world = World::new(1);
+        let engine = Engine::new(ModelOptions { seed: 1, faults: Vec::new(), pace: Pace::Real }).unwrap();
+        let model = SharedModel::new(engine, world.clone());
+        let target = ModelTarget::asking(model, TargetDialect::AnthropicMessages, "");
+        let upstream = || Arc::new(target.clone()) as Arc<dyn Target>;
+        let models = [(STRONG, 3_000_000_000, upstream()), (FAST, 250_000_000, upstream())];
+        let numbers = Numbers { surcharges, ..Numbers::default() };
+        let shop = Shop::made(&world, callers(&[(PRIME, Tier::Prime)]), models, &numbers);
+        assert!(matches!(shop.ask_and_wait(PRIME, &asking(fields, "")), Seen::Whole(_)), "{fields}");
+        let bill = Money::from_nanos(target.bill().nano_dollars());
+        assert_eq!(bill, shop.day().posted, "{fields}");
+        let line = target.bill().line("sonnet");
+        let base = line.input_tokens * 3_000 + line.output_tokens * 15_000;
+        assert_eq!(bill.as_nanos(), if is_dearer { 2 * base } else { base }, "{fields}");
+    }
 }

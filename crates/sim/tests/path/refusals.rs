@@ -131,7 +131,7 @@ fn with_every_target_down_it_says_so_and_soon_without_asking() {
     assert_eq!((target.calls(), shop.day().posted, shop.books.open()), (calls, Money::ZERO, 0));
 }
 
-/// The most that a request to the first target may cost.
+/// The worst-case cost of a request to the first target.
 fn worst() -> Money {
     let (shop, _) = shop(Money::from_dollars(1), Deed::Hang);
     shop.ask(PRIME, &body(false), None);
@@ -177,7 +177,7 @@ fn who_asks_for_more_than_is_left_is_told_what_would_fit_until_nothing_does() {
                 assert!(offers > 0, "the day is spent before anybody was offered less");
                 return;
             }
-            // What was offered was true.
+            // The offered `max_tokens` was admitted.
             _ => {}
         }
     }
@@ -186,7 +186,7 @@ fn who_asks_for_more_than_is_left_is_told_what_would_fit_until_nothing_does() {
 
 #[test]
 fn a_refusal_costs_none_of_the_limits_whatever_it_was_for() {
-    // A guest has twelve a minute. No money, no model, no place: none of that uses them up.
+    // A guest has twelve requests a minute. Refusals for lack of budget, model or concurrency do not use them up.
     let (broke, target) = shop(Money::from_nanos(1_000), Deed::Answer);
     for _ in 0..40 {
         let told = rejected(broke.ask_and_wait(GUEST, &body(false)));
@@ -195,7 +195,7 @@ fn a_refusal_costs_none_of_the_limits_whatever_it_was_for() {
     assert_eq!(target.calls(), 0);
     let (down, target) = shop(Money::from_dollars(1), Deed::Status(500));
     while !matches!(rejected(down.ask_and_wait(PRIME, &body(false))), Rejection::Unavailable { .. }) {}
-    // So far it is closed to that caller alone. The first request of another one is a probe.
+    // So far the breaker is open for that caller only. The first request of another caller is a probe.
     let probe = rejected(down.ask_and_wait(GUEST, &body(false)));
     assert!(matches!(probe, Rejection::Exhausted { .. }), "{probe:?}");
     let calls = target.calls();

@@ -1,4 +1,4 @@
-//! A small shop: three callers, two targets, a day's money.
+//! A small test deployment: three callers, two targets, a daily budget.
 
 use bytes::Bytes;
 use seawall_core::breaker::BreakerProfile;
@@ -10,7 +10,7 @@ use seawall_core::deadline::TimeLimitOptions;
 use seawall_core::evaluator::{Posture, Protection};
 use seawall_core::history::TokenLimits;
 use seawall_core::in_flight::SlotShares;
-use seawall_core::money::{Money, Price, Usage};
+use seawall_core::money::{Money, Price, PriceTable, Usage};
 use seawall_core::pressure::PressureOptions;
 use seawall_core::queue::QueueOptions;
 use seawall_core::quota::{ComeBackRule, Quota, QuotaGroup, Unit};
@@ -24,7 +24,7 @@ use seawall_core::vocabulary::{Grade, Mode, OutputLimitField};
 use seawall_pipeline::callers::{CallerOptions, ListedKey};
 use seawall_pipeline::chat::ChatPromptOptions;
 use seawall_pipeline::guardrail::{DenyList, Guardrail, Guardrails};
-use seawall_pipeline::speech::Face;
+use seawall_pipeline::speech::{Face, SpokenHeaders};
 use seawall_pipeline::{
     ArrivalLimits, Arriving, AttemptEnding, AttemptRecord, Callers, Faces, GuardedTarget, InboundRequest,
     LimitRules, Limits, Observer, Path, PathOptions, ProofKind, Proven, Record, ReplyContent, Route,
@@ -42,7 +42,7 @@ use std::time::Duration;
 pub(crate) const PRIME: &str = "sk-prime-0000000000";
 pub(crate) const GUEST: &str = "sk-guest-0000000001";
 
-/// Keeps every record, and what was told of attempts: where, for whom, how they ended, and what they used and cost.
+/// Keeps every request record and every attempt: target, tier, outcome, usage and cost.
 #[derive(Default)]
 pub(crate) struct Records(Mutex<Vec<Record>>, Mutex<Vec<ToldAttempt>>);
 
@@ -64,27 +64,33 @@ pub(crate) struct Shop {
     pub(crate) path: Arc<Path<World>>,
     pub(crate) books: Books,
     records: Arc<Records>,
-    /// When each request arrived; its place is its id.
+    /// When each request arrived, indexed by request id.
     arrivals: Mutex<Vec<Timestamp>>,
 }
 
-/// What differs from shop to shop.
+/// The settings that differ between tests.
 pub(crate) struct Numbers {
     pub(crate) cap: Money,
     pub(crate) concurrency: u32,
     pub(crate) hedge: HedgeOptions,
-    /// What one caller may spend on a day, if less than all.
+    /// The daily budget of one caller, if lower than the whole.
     pub(crate) caller_cap: Option<Money>,
-    /// Texts that nobody may ask or answer.
+    /// Texts that are denied in questions and answers.
     pub(crate) deny: Vec<String>,
-    /// How many tokens all may use in a minute, if that is limited.
+    /// The global limit on tokens per minute, if any.
     pub(crate) tokens: Option<u32>,
-    /// Tokens that a model can hold, if that is known.
+    /// The model's maximum output tokens, if known.
+    pub(crate) max_output: Option<u64>,
+    /// The model's context window in tokens, if known.
     pub(crate) window: Option<u64>,
-    /// Whether limits refuse or only say what they would.
+    /// Whether limits are enforced or only observed.
     pub(crate) limits: Mode,
+    /// The deadline of an API request.
+    pub(crate) api: Duration,
     /// How many of the two targets the route has.
     pub(crate) targets: usize,
+    /// Modifies the price table of both targets.
+    pub(crate) surcharges: fn(PriceTable) -> PriceTable,
 }
 
 impl Default for Numbers {
@@ -96,14 +102,17 @@ impl Default for Numbers {
             caller_cap: None,
             deny: Vec::new(),
             tokens: None,
+            max_output: None,
             window: None,
             limits: Mode::Enforce,
+            api: Duration::from_secs(600),
             targets: 2,
+            surcharges: |price| price,
         }
     }
 }
 
-/// What a caller saw.
+/// What a caller received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Whole(Bytes),
@@ -118,7 +127,7 @@ impl Shop {
         Self::with(world, callers, models, cap)
     }
 
-    /// A shop with these callers, and models with this name and price of a million input tokens.
+    /// A deployment with these callers, and models with these names and prices of a million input tokens.
     pub(crate) fn with(
         world: &World,
         callers: Callers,
@@ -155,8 +164,11 @@ impl Shop {
                     model: model.to_owned(),
                     grade: if is_strong { Grade::Strong } else { Grade::Fast },
                     // Output costs five times as much as input.
-                    price: Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)).into(),
+                    price: (numbers.surcharges)(
+                        Price::per_million(Money::from_nanos(input), Money::from_nanos(input * 5)).into(),
+                    ),
                     input: InputModel::of(model, numbers.window),
+                    max_output: numbers.max_output,
                     output_limit_field: OutputLimitField::MaxTokens,
                     concurrency,
                     shares: SlotShares::default(),
@@ -181,6 +193,7 @@ impl Shop {
         let books = Books::new(budget.check().unwrap(), NoJournal);
         let mut posture = Posture::default();
         posture.protections.set_mode(Protection::RateLimit, numbers.limits);
+        let chat = chat_rules(&numbers.deny);
         let rules = RuleOptions {
             callers: Arc::new(callers),
             limits: LimitRules {
@@ -200,8 +213,9 @@ impl Shop {
                     faces: Faces::ALL,
                     guest_faces: Faces::ALL,
                     start_limit: Duration::from_secs(30),
-                    counts_tokens: numbers.tokens.is_some(),
+                    token_limit: numbers.tokens.map(u64::from),
                     falls_back: false,
+                    guardrails: chat.guardrails.clone(),
                     targets,
                 })
                 .unwrap(),
@@ -209,18 +223,12 @@ impl Shop {
             hedge: Arc::new(HedgePolicy::new(hedge).unwrap()),
             posture,
             shared_caller_day: None,
-            chat: Some(Arc::new(chat_rules(&numbers.deny))),
+            chat: Some(Arc::new(chat)),
             retry: RetryOptions::interactive().check().unwrap(),
-            time: TimeLimitOptions::default().check().unwrap(),
+            time: TimeLimitOptions { api: numbers.api, ..TimeLimitOptions::default() }.check().unwrap(),
             request: RequestLimits::default(),
             retry_budget: Arc::new(RetryBudget::new(RetryBudgetOptions::default()).unwrap()),
-            arrival: ArrivalLimits {
-                head: minute,
-                body: minute,
-                idle: minute,
-                send: minute,
-                guest_body: 1 << 18,
-            },
+            arrival: ArrivalLimits::each(minute),
         };
         let limits = Limits::local(rules.limits.groups(), 1).unwrap();
         let options =
@@ -229,7 +237,7 @@ impl Shop {
         Self { world: world.clone(), path, books, records, arrivals: Mutex::default() }
     }
 
-    /// Sends one request, reads the reply to its end, or gives up after so many frames.
+    /// Sends one request and reads the reply to its end, or disconnects after this many frames.
     pub(crate) fn ask(
         &self,
         key: &str,
@@ -239,7 +247,7 @@ impl Shop {
         self.ask_at(self.world.now(), key, body, give_up_after)
     }
 
-    /// The same, noted as having arrived at this moment.
+    /// The same, recorded as having arrived at this time.
     pub(crate) fn ask_at(
         &self,
         arrived: Timestamp,
@@ -270,7 +278,7 @@ impl Shop {
         seen
     }
 
-    /// Sends a request as it is. It is not among the arrivals.
+    /// Sends a request as it is. It is not added to the arrivals.
     pub(crate) fn ask_as(&self, inbound: InboundRequest) -> Arc<Mutex<Option<Seen>>> {
         let seen = Arc::new(Mutex::new(None));
         self.send(inbound, Arc::clone(&seen), Arc::clone(&self.path), None);
@@ -304,7 +312,7 @@ impl Shop {
         });
     }
 
-    /// Sends one request and goes away after this long, whatever has come by then.
+    /// Sends one request and disconnects after this long, whatever has arrived by then.
     pub(crate) fn ask_for(&self, patience: Duration, key: &str, body: &str) {
         self.send_for(patience, inbound(0, key, body));
     }
@@ -323,7 +331,7 @@ impl Shop {
         });
     }
 
-    /// Sends one request and runs the world until nothing happens any more.
+    /// Sends one request and runs the world until it is idle.
     pub(crate) fn ask_and_wait(&self, key: &str, body: &str) -> Seen {
         let seen = self.ask(key, body, None);
         self.world.run();
@@ -339,20 +347,20 @@ impl Shop {
         self.records.0.lock().unwrap().clone()
     }
 
-    /// Every record with the moment its request arrived.
+    /// Every record with the arrival time of its request.
     pub(crate) fn arrivals(&self) -> Vec<(Timestamp, Record)> {
         let arrivals = self.arrivals.lock().unwrap();
         let at = |record: &Record| arrivals[usize::try_from(record.id).unwrap()];
         self.records().into_iter().map(|record| (at(&record), record)).collect()
     }
 
-    /// What has been spent today and is held.
+    /// What is posted and held today.
     pub(crate) fn day(&self) -> Account {
         self.books.day(seawall_pipeline::Runtime::now(&self.world).utc.day())
     }
 }
 
-/// The chat with its usual numbers.
+/// The chat with its default settings.
 fn chat_rules(deny: &[String]) -> ChatRules {
     let ages = CacheAgeOptions::default().check().unwrap();
     let prompt = ChatPromptOptions {
@@ -385,13 +393,13 @@ pub(crate) fn question(id: u64, key: &str, body: &str) -> InboundRequest {
     InboundRequest { arriving: Arriving::Chat { accepts_stream: false }, ..inbound(id, key, body) }
 }
 
-/// A key as callers are known by it.
+/// The hash by which callers are looked up.
 fn hash(key: &str) -> [u8; 32] {
     let mut hash = [0; 32];
     for (place, byte) in key.bytes().enumerate() {
         hash[place % 32] ^= byte.rotate_left(u32::try_from(place / 32).unwrap());
     }
-    // The first eight bytes are the caller's number, and keys begin alike.
+    // The first eight bytes become the caller's number, and the test keys have a common prefix.
     hash.rotate_left(key.len().min(32) % 32);
     hash.reverse();
     hash
@@ -415,7 +423,7 @@ pub(crate) fn inbound(id: u64, key: &str, body: &str) -> InboundRequest {
         proven: Proven::Credential { hash: hash(key), proof: ProofKind::Key, tier: None },
         caller: None,
         body: Bytes::copy_from_slice(body.as_bytes()),
-        betas: Vec::new(),
+        headers: SpokenHeaders::default(),
         name: None,
     }
 }

@@ -1,4 +1,4 @@
-//! A target that does as it is told.
+//! A scripted target.
 
 use bytes::{Bytes, BytesMut};
 use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
@@ -24,19 +24,19 @@ pub(crate) const USAGE: Usage =
 /// What a target does with one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deed {
-    /// Answers, the first piece after 300 ms and one more each 50 ms.
+    /// Answers, the first event after 300 ms and one more every 50 ms.
     Answer,
-    /// Answers with this status after 100 ms.
+    /// Responds with this status after 100 ms.
     Status(u16),
-    /// Never answers.
+    /// Never responds.
     Hang,
-    /// Breaks off after this many pieces.
+    /// Closes the connection after this many events.
     CutAfter(usize),
-    /// Breaks off in the middle of the piece behind this many.
+    /// Closes the connection in the middle of the event after this many.
     CutInside(usize),
-    /// Says what nobody can read in place of the piece behind this many.
+    /// Sends an invalid event after this many.
     NonsenseAfter(usize),
-    /// Falls silent after this many pieces.
+    /// Stalls after this many events.
     StallAfter(usize),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Diary {
 pub(crate) struct ObedientTarget {
     world: World,
     deeds: Mutex<VecDeque<Deed>>,
-    /// What it does once the list is done.
+    /// What it does when the list is exhausted.
     then: Mutex<Deed>,
     pub(crate) diary: Arc<Mutex<Diary>>,
 }
@@ -60,7 +60,7 @@ impl ObedientTarget {
         Arc::new(Self { world: world.clone(), deeds, then: Mutex::new(then), diary: Arc::default() })
     }
 
-    /// From now on it does this.
+    /// Changes what it does from now on.
     pub(crate) fn then(&self, deed: Deed) {
         *self.then.lock().unwrap() = deed;
     }
@@ -70,7 +70,7 @@ impl ObedientTarget {
     }
 }
 
-/// The pieces of a streamed answer.
+/// The events of a streamed answer.
 pub(crate) fn pieces() -> Vec<Bytes> {
     let written = |write: &dyn Fn(&mut BytesMut)| {
         let mut out = BytesMut::new();

@@ -1,4 +1,4 @@
-//! What a request has used when its answer was not read to its end, or its end never came.
+//! The charge for answers that were not read to their end, or whose end never arrived.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
 use crate::target::{Deed, ObedientTarget, pieces};
@@ -40,7 +40,7 @@ fn shop(deed: Deed, numbers: &Numbers) -> Stand {
     Stand { shop: Shop::made(&world, known, models, numbers), strong }
 }
 
-/// The most tokens that a question can have, and the most that its answer may.
+/// The upper bounds of a question's tokens and of its answer's tokens.
 fn most(stream: bool) -> (u32, u32) {
     let bytes = body(stream).replace("manga", "strong-model").len();
     (u32::try_from(bytes).unwrap() + 300, 100)
@@ -55,7 +55,8 @@ fn worst(stream: bool) -> Money {
 
 #[test]
 fn who_leaves_an_answer_has_used_its_tokens() {
-    // Who leaves has used the input that the vendor told at the beginning, and the output at its upper bound.
+    // A disconnected caller is charged the input that the vendor reported at the beginning, and the upper bound of the
+    // output.
     let (input, output) = most(true);
     let used = 20 + u32::try_from(OutputLimit::new(output.into()).reserved()).unwrap();
     // The caller's name for the model is shorter than the target's.
@@ -64,7 +65,7 @@ fn who_leaves_an_answer_has_used_its_tokens() {
     let numbers = Numbers { tokens: Some(room), ..Numbers::default() };
     let shop = shop(Deed::Answer, &numbers);
     for _ in 0..2 {
-        // All but the last frame, which tells what it used.
+        // All frames but the last, which reports the usage.
         shop.ask(PRIME, &body(true), Some(3));
         shop.world.run();
     }
@@ -88,14 +89,14 @@ fn what_was_answered_whole_has_used_what_its_vendor_told_and_the_rest_comes_back
 
 #[test]
 fn an_answer_in_one_piece_that_never_came_is_owed_at_its_worst() {
-    // Left by its caller: the model may have written all of it by then.
+    // The caller disconnected: the model may have generated everything by then.
     let left = shop(Deed::Hang, &Numbers::default());
     left.ask_for(Duration::from_millis(100), PRIME, &body(false));
     left.world.run();
     assert_eq!((left.day().posted, left.day().held), (worst(false), Money::ZERO));
     assert_eq!(left.attempts()[0].3.output, OutputLimit::new(100).reserved());
 
-    // Given up by us.
+    // We cut the attempt.
     let late = shop(Deed::Hang, &Numbers::default());
     late.ask_and_wait(PRIME, &body(false));
     let strong: Vec<_> = late.attempts().into_iter().filter(|(target, ..)| target == "strong").collect();
@@ -153,7 +154,7 @@ fn a_request_that_is_cut_is_told_once_and_settled() {
     }
 }
 
-/// A target that answers 200 and nothing else.
+/// A target that answers with status 200 and an empty body.
 struct Empty;
 
 impl Target for Empty {
@@ -193,9 +194,9 @@ fn an_answer_without_a_byte_costs_no_output() {
     }
 }
 
-/// A target with a mistake in it.
+/// A target with a bug: it panics.
 struct Mistaken {
-    /// Whether it shows only in the stream, behind the first content.
+    /// Whether it panics only in the stream, after the first content.
     in_stream: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A target that is full: who waits, for how long, and who is served next.
+//! A target at its concurrency limit: which requests queue, for how long, and which is served next.
 
 use crate::shop::{GUEST, Numbers, PRIME, Seen, Shop, body, callers, inbound};
 use crate::target::{Deed, ObedientTarget, pieces, whole};
@@ -22,13 +22,48 @@ fn shop(concurrency: u32, strong: Deed, fast: Deed) -> (Shop, Arc<ObedientTarget
 }
 
 #[test]
+fn one_caller_cannot_fill_the_line_for_everybody() {
+    const OTHER: &str = "sk-other-0000000002";
+    let world = World::new(11);
+    let (strong, fast) = [(); 2].map(|()| ObedientTarget::new(&world, &[], Deed::Answer)).into();
+    let models =
+        [("strong-model", 3_000_000_000, strong as Arc<_>), ("fast-model", 1_000_000_000, fast as _)];
+    let numbers = Numbers { concurrency: 1, targets: 1, ..Numbers::default() };
+    let known = callers(&[(PRIME, Tier::Prime), (OTHER, Tier::Prime)]);
+    let shop = Shop::made(&world, known, models, &numbers);
+    // There is room for one call and a queue of a thousand.
+    let flood: Vec<_> = (0..1_100).map(|_| shop.ask(PRIME, &body(false), None)).collect();
+    shop.world.run_until(Timestamp::ZERO + Duration::from_millis(1));
+    let refused = || {
+        let is_refused = |seen: &&Arc<std::sync::Mutex<Option<Seen>>>| {
+            let seen = seen.lock().unwrap();
+            let Some(Seen::Rejected(rejection)) = &*seen else { return false };
+            assert!(
+                matches!(rejection, Rejection::Unavailable { retry_after: Some(_), cause: "busy", .. }),
+                "{rejection:?}"
+            );
+            true
+        };
+        flood.iter().filter(is_refused).count()
+    };
+    assert_eq!(refused(), 99);
+    let others: Vec<_> = (0..3).map(|_| shop.ask(OTHER, &body(false), None)).collect();
+    shop.world.run_until(Timestamp::ZERO + Duration::from_millis(2));
+    assert_eq!(refused(), 102, "three of the flood had to make room, and are told at once when to come back");
+    shop.world.run_until(Timestamp::ZERO + Duration::from_secs(3));
+    assert!(others.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))));
+    shop.world.run();
+    assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
+}
+
+#[test]
 fn who_finds_no_place_waits_and_nobody_passes_the_limit() {
     let (shop, strong, fast) = shop(2, Deed::Answer, Deed::Answer);
     let seen: Vec<_> = (0..9).map(|_| shop.ask(PRIME, &body(false), None)).collect();
     shop.world.run();
     assert!(seen.iter().all(|seen| *seen.lock().unwrap() == Some(Seen::Whole(whole()))));
     assert_eq!((strong.calls(), fast.calls()), (9, 0), "nobody is sent to another model for want of a place");
-    // Each answer takes 300 ms, and two are under way at a time.
+    // Each answer takes 300 ms, and two are in flight at a time.
     let at = |call: usize| strong.diary.lock().unwrap().calls[call].0 - Timestamp::ZERO;
     assert_eq!([0, 1, 2, 3, 4, 8].map(|call| at(call).as_millis()), [0, 0, 300, 300, 600, 1_200]);
     assert_eq!((shop.books.open(), shop.day().held), (0, Money::ZERO));
@@ -66,7 +101,7 @@ fn higher_classes_go_first() {
 
 #[test]
 fn who_waits_in_vain_is_answered_by_the_next_target_or_told_so() {
-    // The strong model hangs; whoever waits behind it gives up with its start limit and asks the fast one.
+    // The strong model hangs; requests queued behind it reach their start timeout and fall back to the fast one.
     let (shop, strong, fast) = shop(1, Deed::Hang, Deed::Answer);
     let seen: Vec<_> = (0..2).map(|_| shop.ask(PRIME, &body(true), None)).collect();
     shop.world.run();
@@ -74,7 +109,7 @@ fn who_waits_in_vain_is_answered_by_the_next_target_or_told_so() {
     assert_eq!(fast.calls(), 2);
     assert!(strong.calls() <= 2);
 
-    // With both full for good, who waits is refused, and everything that was held is given back.
+    // With both permanently full, queued requests are refused, and everything that was held is released.
     let (shop, _, _) = self::shop(1, Deed::Hang, Deed::Hang);
     let seen: Vec<_> = (0..6).map(|_| shop.ask(PRIME, &body(false), None)).collect();
     shop.world.run();
@@ -101,7 +136,7 @@ fn who_goes_away_while_waiting_leaves_the_line_and_costs_nothing() {
         assert_eq!(*seen.lock().unwrap(), Some(Seen::Whole(whole())));
     }
     assert_eq!((strong.calls(), shop.books.open()), (2, 0));
-    // The third began when the first had ended.
+    // The third call began when the first had ended.
     let calls: Vec<_> = strong.diary.lock().unwrap().calls.iter().map(|call| call.0).collect();
     assert_eq!(calls[1] - calls[0], Duration::from_millis(300));
 }

@@ -1,4 +1,4 @@
-//! How a store that was away is found again, and what happens then.
+//! Detects that a store has recovered, and brings it up to date.
 
 use super::pending::MOST_HOMES;
 use super::report::SharedStore;
@@ -9,14 +9,15 @@ use seawall_core::handle::{Runtime, within};
 use seawall_core::time::{Now, Timestamp};
 use std::sync::Arc;
 
-/// Shards of the book that are swept at a time.
+/// The number of shards of the book that are swept at a time.
 const SHARDS_A_TIME: usize = 4;
-/// Reports that are sent in one go: all that can be waiting, and those that come meanwhile.
+/// The most reports that are sent in one tick: all that can be waiting, and those that are added meanwhile.
 const REPORTS_A_TIME: usize = 2 * MOST_HOMES;
 
 impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
-    /// Looks for the store, tells it what it has missed, and tidies up. Returns whether the store answered. Call it once a
-    /// second, and more often after it did not: a store that is back is asked again at the next call that finds it.
+    /// Checks whether the store responds, sends it the outstanding reports, and sweeps the book. Returns whether the
+    /// store responded. Call it once a second, and more often after a failure: the store is used again after the first
+    /// call that reaches it.
     pub async fn tick(&self, now: Now) -> bool {
         let found = within(&self.runtime, self.deadline(), self.store.life(now)).await;
         self.sweep(now);
@@ -33,7 +34,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
             state.store_life.replace(life).is_some_and(|before| before != life)
         };
         if emptied {
-            // Before anything is asked of it again.
+            // This must happen before any decision is taken by the store again.
             self.learn(now.monotonic, "it was emptied");
         }
         if !self.tell_all(now).await {
@@ -47,7 +48,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         true
     }
 
-    /// Sends what is to be told, one report after the other. Whether all of it has arrived.
+    /// Sends the outstanding reports one after the other. Returns whether all of them have arrived.
     async fn tell_all(&self, now: Now) -> bool {
         for _ in 0..REPORTS_A_TIME {
             let report = {
@@ -61,7 +62,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
             let Some(report) = report else { return true };
             match within(&self.runtime, self.deadline(), self.store.merge(&report, now)).await {
                 Some(Ok(())) => {}
-                // What makes no sense to the store makes none the next time either.
+                // A report that the store rejects as invalid would be rejected again, so it is dropped.
                 Some(Err(error)) if !error.may_pass() => {}
                 _ => return false,
             }
@@ -72,7 +73,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         lock(&self.state).pending.is_empty()
     }
 
-    /// The share judges, too, until nothing counts any more that was admitted before now.
+    /// Lets the share decide, too, until nothing that was admitted before now counts in any window.
     fn learn(&self, now: Timestamp, why: &str) {
         let mut state = lock(&self.state);
         state.learning_until = now + longest_window(&state.groups);
@@ -99,7 +100,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
             Standing::Here | Standing::Learning => {}
         }
         if state.standing == Standing::Here && state.share.nodes != state.fleet_size {
-            // What counts for one share does not count for another: the new book begins with nothing used.
+            // The counts of one share mean nothing in another, so the new book starts empty.
             if let Ok(share) = Share::new(&state.groups, state.fleet_size, self.options.seed) {
                 state.share = Arc::new(share);
             }

@@ -1,43 +1,43 @@
-//! How many nodes a fleet has, for shares of limits.
+//! Tracks the number of nodes in the fleet, by which limits are divided into shares.
 //!
-//! **What it does.** Follows the number of nodes on the board. A larger number counts at once; a smaller one only after it
-//! has stayed smaller for a minute.
+//! **What it does.** It follows the number of nodes on the board. A larger number takes effect at once; a smaller one
+//! only after the count has stayed smaller for a minute.
 //!
-//! **Why.** A node decides alone by limit ÷ size. A size that is too small lets the fleet admit too much, so that nodes which
-//! restart one after the other, or a board that has just been emptied, must not make every share larger.
+//! **Why.** Without the store, a node decides by limit ÷ size. A size that is too small lets the fleet admit too much.
+//! So nodes that restart one after the other, or a board that was just emptied, must not enlarge every share.
 //!
-//! **What it will not do.** It never goes below what settings say.
+//! **What it does not do.** The size never drops below the configured minimum.
 
 use seawall_core::time::Timestamp;
 use std::time::Duration;
 
-/// How long fewer nodes must have been counted.
+/// How long the count must have stayed smaller.
 const SMALLER_FOR: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The number of nodes to divide limits by: it grows at once and shrinks after a minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetSize {
     least: u32,
     nodes: u32,
-    /// Since when fewer have been counted, and the most of those counts.
+    /// Since when the count has been smaller, and the highest count since then.
     smaller: Option<(Timestamp, u32)>,
 }
 
 impl FleetSize {
-    /// `least` is what settings say, `remembered` the size that was in force when this node ended.
+    /// `least` is the configured minimum, `remembered` the size that was in force when this node last stopped.
     #[must_use]
     pub fn new(least: Option<u32>, remembered: Option<u32>) -> Self {
         let least = least.unwrap_or(1).max(1);
         Self { least, nodes: remembered.unwrap_or(1).max(least), smaller: None }
     }
 
-    /// The size to decide by.
+    /// The number of nodes to divide limits by.
     #[must_use]
     pub const fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// So many were counted. Returns the size from now on.
+    /// Records a count of nodes. Returns the size that is in force from now on.
     pub fn counted(&mut self, nodes: u32, now: Timestamp) -> u32 {
         let nodes = nodes.max(self.least);
         if nodes >= self.nodes {
@@ -80,7 +80,7 @@ mod tests {
         ) {
             let mut size = FleetSize::new(Some(least), None);
             let mut now = 0;
-            // A naive model: the size falls to the most of a run of smaller counts that has lasted a minute.
+            // A naive model: the size drops to the highest count of a run of smaller counts that has lasted a minute.
             let (mut expected, mut run): (u32, Vec<(u64, u32)>) = (least.max(1), Vec::new());
             for (wait, count) in counts {
                 now += wait;

@@ -1,18 +1,19 @@
-//! What happens while the store that a fleet shares is away.
+//! Fallback for the time in which the shared store is unreachable.
 //!
-//! **When it acts.** On every request, before and behind the shared store. An operation that takes too long or fails is
-//! decided here instead, at once. After several of those the store is not asked any more until it is seen to be back.
+//! **When it acts.** On every request, around the shared store. An operation that times out or fails is decided locally
+//! instead, at once. After several failures a circuit breaker opens, and the store is not used until it responds again.
 //!
-//! **How it decides without the store.** By a book of its own with this node's share of every limit, rounded up, and of
-//! every caller's money of the day; never by the whole limit, unless the fleet is this one node. The book is kept while
-//! the store is there, too, so that it does not begin empty.
+//! **How it decides without the store.** By a local book with this node's share of every limit, rounded up, and of
+//! every caller's daily budget; never by the whole limit, unless the fleet is this one node. The book is also kept
+//! while the store is reachable, so that it does not start empty.
 //!
-//! **On return.** What was admitted meanwhile is booked on the store, each report once however often it is sent, before
-//! anybody asks it again. A store that comes back empty is not believed alone for one window: the share judges, too.
+//! **On recovery.** What was admitted meanwhile is merged into the store before it decides again; each report counts
+//! once, however often it is sent. A store that comes back empty does not decide alone for one window: the share must
+//! admit, too.
 //!
-//! **What it will not do.** It returns no error because the store is away. It does not correct downwards on the store what
-//! is settled while that is away: it stays charged as reserved. It does not wait for anything but the store's answer, and
-//! for that no longer than its limit.
+//! **What it does not do.** It returns no error because the store is unreachable. A settlement during the outage does
+//! not lower what the store has charged: that stays charged as reserved. It waits for nothing but the store's response,
+//! and for that no longer than the configured limit.
 
 mod comeback;
 mod fleet_size;

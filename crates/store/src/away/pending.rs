@@ -1,4 +1,4 @@
-//! What was admitted without the store and is still to be told to it.
+//! What was admitted without the store and still has to be reported to it.
 
 use super::report::{Admitted, AwayReport, MOST_SCOPES};
 use arrayvec::ArrayVec;
@@ -9,14 +9,15 @@ use seawall_core::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Homes that are remembered. Beyond them the node goes on judging by its share when the store is back.
+/// The most homes that are remembered. Beyond that, the node goes on deciding by its share when the store is back.
 pub(super) const MOST_HOMES: usize = 8_192;
-/// Times that are kept apart for one home. Beyond them what was earlier counts as later, which is on the careful side.
+/// The most time stamps that are kept for one home. Beyond that, earlier admissions are merged into later ones, which
+/// is on the careful side.
 const MOST_TIMES: usize = 32;
-/// What was admitted so soon after another counts as if at the same time, the later one.
+/// Admissions within this time of each other are merged and count at the later time.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// Where a request's part is among what is still to be told.
+/// The position of a request's admission among the outstanding reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PendingId {
     home: u64,
@@ -33,7 +34,7 @@ struct Entry {
     last: Timestamp,
 }
 
-/// What is still to be told.
+/// The outstanding reports.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     homes: BTreeMap<u64, Vec<Entry>>,
@@ -95,7 +96,7 @@ impl Pending {
         Some(PendingId { home, serial })
     }
 
-    /// Puts the truth in the place of what was taken. False if that has been told already.
+    /// Replaces the reserved amounts with the actual ones. Returns false if they have been reported already.
     pub(super) fn correct(&mut self, id: PendingId, reserved: (Cost, Money), actual: (Cost, Money)) -> bool {
         let entries = self.homes.get_mut(&id.home);
         let Some(entry) = entries.and_then(|all| all.iter_mut().find(|entry| entry.serial == id.serial))
@@ -117,12 +118,12 @@ impl Pending {
         self.homes.len()
     }
 
-    /// Whether something was forgotten; asked once per return.
+    /// Whether an admission was forgotten. Reading it resets it, so that it is handled once per recovery.
     pub(super) fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.overflowed)
     }
 
-    /// The next report. It is out of here from now on: what is admitted meanwhile belongs to a later one.
+    /// Removes and returns the next report. What is admitted from now on belongs to a later one.
     pub(super) fn take_report(&mut self, node: NodeId, life: u64, now: Timestamp) -> Option<AwayReport> {
         let (home, entries) = self.homes.pop_first()?;
         self.sequence += 1;

@@ -1,4 +1,4 @@
-//! What a node tells a store that was away.
+//! Reports of what a node has admitted while the store was unreachable.
 
 use crate::{Quotas, StoreError};
 use arrayvec::ArrayVec;
@@ -9,43 +9,43 @@ use seawall_core::time::Now;
 use std::future::Future;
 use std::time::Duration;
 
-/// The most groups that a request touches.
+/// The most groups that one request may touch.
 pub(super) const MOST_SCOPES: usize = 4;
 
-/// What was admitted in one place at about one time.
+/// What was admitted for the same scopes at about the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Every group it counts in.
+    /// Every group that it counts in.
     pub scopes: ArrayVec<Scope, MOST_SCOPES>,
-    /// What it took.
+    /// The units that were taken.
     pub cost: Cost,
-    /// What it took of which caller's money of the day.
+    /// The caller and the amount taken from its daily budget, if any.
     pub money: Option<(u64, Money)>,
-    /// How long ago. Clocks of nodes differ; how long ago something was does not.
+    /// How long ago. This is an age and not a time stamp, because the clocks of nodes differ.
     pub ago: Duration,
 }
 
-/// What a node has admitted for one home while the store was away.
+/// What a node has admitted for one home while the store was unreachable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwayReport {
-    /// Which node.
+    /// The reporting node.
     pub node: NodeId,
-    /// Which life of the node: it counts its reports anew in each.
+    /// The incarnation of the node; its sequence numbers start anew in each.
     pub life: u64,
     /// Later reports of a node have a higher number.
     pub sequence: u64,
-    /// Whose requests.
+    /// The home (partition) of the requests.
     pub home: u64,
-    /// What was admitted.
+    /// The admissions to merge.
     pub admitted: Vec<Admitted>,
 }
 
-/// Quotas that a fleet shares, in a store that can go away, come back and come back empty.
+/// Quotas in a shared store that can become unreachable, recover, and recover empty.
 pub trait SharedStore: Quotas {
-    /// The life that the store is in. Another number than before means that it has been emptied.
+    /// The store's incarnation. A different number than before means that the store has been emptied.
     fn life(&self, now: Now) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Books what was admitted without the store, whether it fits or not; the same report again changes nothing. A node
-    /// sends its reports one after the other.
+    /// Merges what was admitted without the store, whether it fits the limits or not. The same report again changes
+    /// nothing. A node sends its reports one after the other.
     fn merge(&self, report: &AwayReport, now: Now) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

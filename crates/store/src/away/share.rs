@@ -1,4 +1,4 @@
-//! A node's share of limits that it cannot ask for.
+//! A node's share of the limits, by which it decides without the store.
 
 use crate::memory::{MemoryQuotas, MemoryReceipt};
 use crate::quotas::{AdmitDecision, MoneyAsk, QuotaAsk, Quotas, Spent};
@@ -10,7 +10,7 @@ use seawall_core::time::Now;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A node's own book.
+/// The node's local book, with its share of every limit.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) quotas: MemoryQuotas,
@@ -19,7 +19,8 @@ pub(super) struct Share {
     pub(super) nodes: u32,
 }
 
-/// A request larger than a node's share has to wait for the store. Nobody knows how long.
+/// The suggested wait for a request that is larger than the node's share. It needs the store, and when that will be
+/// back is unknown.
 const LARGER_THAN_SHARE: Duration = Duration::from_secs(1);
 
 impl Share {
@@ -28,7 +29,7 @@ impl Share {
         Ok(Self { quotas, wholes: Mutex::new(groups.to_vec()), nodes: nodes.max(1) })
     }
 
-    /// Other limits from now on; what was used of them stays used.
+    /// Changes the limits; what was used of them stays used.
     pub(super) fn change(&self, groups: &[QuotaGroup], now: Now) -> Result<(), SettingError> {
         self.quotas.change(shares(groups, self.nodes)?, now)?;
         *lock(&self.wholes) = groups.to_vec();
@@ -65,7 +66,8 @@ impl Share {
         })
     }
 
-    /// Charges what the store has granted, whether the share has room for it or not. Says whether it had not.
+    /// Charges what the store has granted, whether the share has room for it or not. Also returns whether it had no
+    /// room.
     pub(super) async fn charge(
         &self,
         ask: &QuotaAsk<'_>,
@@ -76,7 +78,7 @@ impl Share {
         if let AdmitDecision::Granted { receipt, .. } = self.quotas.reserve(&granted, now).await? {
             return Ok((Some(receipt), false));
         }
-        // What takes nothing always has room; settled with the truth it becomes debt.
+        // A request for nothing is always granted; settled with the actual cost, it becomes debt.
         let nothing = QuotaAsk { cost: Cost::NOTHING, money: None, claim: None, ..ask.clone() };
         if let AdmitDecision::Granted { receipt, .. } = self.quotas.reserve(&nothing, now).await? {
             self.quotas.settle(receipt, Spent { cost: ask.cost, ..Spent::default() }, now).await?;
@@ -89,7 +91,7 @@ impl Share {
     }
 }
 
-/// Limits of which `nodes` together admit no more than the whole, but for rounding up to one each.
+/// Divides limits so that `nodes` nodes together admit no more than the whole, apart from rounding up on each node.
 pub(super) fn shares(groups: &[QuotaGroup], nodes: u32) -> Result<Vec<QuotaGroup>, SettingError> {
     let share_of = |group: &QuotaGroup| {
         let quotas: Result<_, _> = group.quotas().iter().map(|quota| share(quota, nodes.max(1))).collect();
@@ -111,8 +113,8 @@ fn share(quota: &Quota, nodes: u32) -> Result<Quota, SettingError> {
     }
 }
 
-/// How long it takes until nothing counts any more that was admitted before. Days and months are not waited for: a store
-/// that comes back empty at the start of a month would be mistrusted until its end.
+/// How long it takes until nothing that was admitted before counts any more. Calendar days and months are ignored:
+/// otherwise a store that comes back empty at the start of a month would not be trusted until the end of it.
 pub(super) fn longest_window(groups: &[QuotaGroup]) -> Duration {
     let window = |quota: &Quota| match quota.kind() {
         QuotaKind::Rate { unit, burst } => unit.saturating_mul(burst),

@@ -1,4 +1,4 @@
-//! Quotas in a shared store, and the node's own share of them.
+//! Quotas in a shared store, with the node's own share as the fallback.
 
 use super::pending::{Pending, PendingId, Taken};
 use super::report::SharedStore;
@@ -18,53 +18,53 @@ use seawall_core::time::{Now, Timestamp};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How the shared store stands, as this node sees it.
+/// The state of the shared store, as this node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It decides.
+    /// The store is reachable and decides.
     Here,
-    /// It was emptied: it decides, and so does the share, until what was admitted before does not count any more.
+    /// The store was emptied. Store and share must both admit, until what was admitted before no longer counts.
     Learning,
-    /// It is not asked; the share decides.
+    /// The store is unreachable and not used; the share decides.
     Away,
 }
 
-/// Hears how the store stands: once per change, to be logged.
+/// Is notified of changes of the store's state, once per change, for logging.
 pub trait AwayObserver: Send + Sync {
-    /// The store stands otherwise than before.
+    /// The state of the store has changed.
     fn changed(&self, from: Standing, to: Standing, why: &str);
 }
 
-/// Settings as somebody wrote them; [`SharedQuotas::new`] makes them usable.
+/// Settings as configured; [`SharedQuotas::new`] validates them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwayOptions {
-    /// This node.
+    /// The id of this node.
     pub node: NodeId,
-    /// The longest wait for the store.
+    /// The timeout of one operation on the store.
     pub answer_within: Duration,
-    /// How many nodes there are, before anybody has counted them.
+    /// The number of nodes to assume before they have been counted.
     pub fleet_size: u32,
     /// Spreads callers over the shards of the book.
     pub seed: u64,
 }
 
-/// What has happened since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AwayCounts {
-    /// Changes of how the store stands.
+    /// Changes of the store's state.
     pub changes: u64,
     /// Requests that the share alone decided.
     pub decided_alone: u64,
-    /// Homes whose use was booked on the store afterwards.
+    /// Homes whose usage was merged into the store afterwards.
     pub merged: u64,
-    /// Settlements that did not reach the store: they stay charged as reserved.
+    /// Settlements that did not reach the store; they stay charged as reserved.
     pub unsettled: u64,
 }
 
 pub(super) struct State {
     pub(super) standing: Standing,
     pub(super) learning_until: Timestamp,
-    /// The store's life, once it was seen.
+    /// The store's incarnation, once it was read.
     pub(super) store_life: Option<u64>,
     pub(super) groups: Vec<QuotaGroup>,
     pub(super) share: Arc<Share>,
@@ -74,11 +74,11 @@ pub(super) struct State {
     pub(super) unconfirmed: Option<super::AwayReport>,
     pub(super) counts: AwayCounts,
     pub(super) next_shard: usize,
-    /// What the store, or the way to it, reported last; for whoever reads why it is away.
+    /// The last error of the store or of the connection to it, to explain why it is unreachable.
     pub(super) cause: Option<String>,
 }
 
-/// Quotas in a store that a fleet shares; see the [module](crate::away) for what happens while it is away.
+/// Quotas in a shared store; the [module](crate::away) describes what happens while it is unreachable.
 pub struct SharedQuotas<S, R> {
     pub(super) store: S,
     pub(super) runtime: R,
@@ -89,7 +89,7 @@ pub struct SharedQuotas<S, R> {
     pub(super) observer: Box<dyn AwayObserver>,
 }
 
-/// What was taken by one request, and where.
+/// What one request has taken, from the store and from the share.
 #[derive(Debug)]
 pub struct SharedReceipt<T> {
     store: Option<T>,
@@ -100,12 +100,12 @@ pub struct SharedReceipt<T> {
     scopes: ArrayVec<Scope, MOST_LIMITS>,
     cost: Cost,
     money: Option<(u64, Money)>,
-    /// Whether the share was charged without its room, so that only money and name are still to be settled there.
+    /// Whether the share was charged beyond its room; then only money and key are still to be settled there.
     is_charged: bool,
 }
 
 impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
-    /// Quotas in `store`, whose groups these are.
+    /// Quotas in `store`, with these groups.
     pub fn new(
         store: S,
         groups: Vec<QuotaGroup>,
@@ -135,31 +135,32 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         Ok(Self { store, runtime, options, life, breaker, state: Mutex::new(state), observer })
     }
 
-    /// The store itself.
+    /// The shared store.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// How the store stands.
+    /// The current state of the store.
     #[must_use]
     pub fn standing(&self) -> Standing {
         lock(&self.state).standing
     }
 
-    /// What has happened.
+    /// Counters since the start.
     #[must_use]
     pub fn counts(&self) -> AwayCounts {
         lock(&self.state).counts
     }
 
-    /// Homes whose use is still to be told to the store.
+    /// The number of homes whose usage still has to be merged into the store.
     #[must_use]
     pub fn waiting_to_merge(&self) -> usize {
         let state = lock(&self.state);
         state.pending.homes() + usize::from(state.unconfirmed.is_some())
     }
 
-    /// How many nodes there are, as the board says. Holds from the next tick on at which the store is here.
+    /// Sets the number of nodes, as counted on the board. It takes effect at the next tick at which the store is
+    /// reachable.
     pub fn set_fleet_size(&self, nodes: u32) {
         lock(&self.state).fleet_size = nodes.max(1);
     }
@@ -168,7 +169,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         Deadline::after(self.runtime.monotonic(), self.options.answer_within)
     }
 
-    /// A permit to ask the store, if it should be asked.
+    /// A permit of the breaker to use the store, unless the store is unreachable.
     fn permit(&self) -> Option<SharedPermit> {
         if self.standing() == Standing::Away {
             return None;
@@ -185,7 +186,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         permit.ok()
     }
 
-    /// The outcome of asking the store. None if it did not answer sensibly in time.
+    /// Runs an operation on the store and reports its outcome to the breaker. None if it failed or timed out.
     async fn ask<T>(
         &self,
         permit: SharedPermit,
@@ -213,7 +214,7 @@ impl<S: SharedStore, R: Runtime> SharedQuotas<S, R> {
         answer
     }
 
-    /// The share alone decides.
+    /// Decides by the share alone.
     async fn alone(
         &self,
         ask: &QuotaAsk<'_>,
@@ -292,7 +293,8 @@ impl<S: SharedStore, R: Runtime> Quotas for SharedQuotas<S, R> {
             let mut state = lock(&self.state);
             let reserved = (receipt.cost, worst);
             if !state.pending.correct(id, reserved, (spent.cost, spent.money)) {
-                // That has been told. What went beyond it is told as well; what was less stays charged.
+                // The admission has been reported. Usage beyond it is reported as well; if it was less, the rest stays
+                // charged.
                 let cost = Cost {
                     requests: spent.cost.requests.saturating_sub(receipt.cost.requests),
                     tokens: spent.cost.tokens.saturating_sub(receipt.cost.tokens),
@@ -355,7 +357,7 @@ fn failed(kind: FailureKind) -> Outcome {
     Outcome::Failed(Failure::of(kind))
 }
 
-/// A decision that grants nothing, whoever took it. A grant has a receipt and does not come here.
+/// Converts a decision that grants nothing. A grant has a receipt and is not passed in.
 fn refused<A, B>(decision: &AdmitDecision<A>) -> AdmitDecision<B> {
     match *decision {
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),

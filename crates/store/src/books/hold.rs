@@ -1,4 +1,4 @@
-//! Money that is held for one call.
+//! Money held for one call.
 
 use super::{Attempt, Books, JournalRecord, Noted, ReserveError};
 use crate::lock;
@@ -7,15 +7,15 @@ use seawall_core::budget::{Entry, Reservation};
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp, UtcTime};
 
-/// Money that is held for one call. Dropped without a word, it is charged at its worst: the call may have cost that, and
-/// nobody can say.
+/// Money held for one call. A hold that is dropped without being posted or voided is charged at its worst-case cost,
+/// because the call may have cost that much and its real cost is unknown.
 #[derive(Debug)]
 #[must_use = "dropping a hold charges it at its worst"]
 pub struct Hold {
     books: Books,
     reservation: Reservation,
     began: Timestamp,
-    /// None once it has ended.
+    /// None once the hold has ended.
     attempt: Option<Attempt>,
 }
 
@@ -29,18 +29,18 @@ impl Hold {
         Self { books, reservation, began, attempt: Some(attempt) }
     }
 
-    /// What is held.
+    /// The amount that is held.
     #[must_use]
     pub const fn amount(&self) -> Money {
         self.reservation.worst
     }
 
-    /// The call used and cost this. More than was held is booked all the same: it has been spent.
+    /// Posts the usage and cost of the call. A cost above the hold is posted all the same, because it has been spent.
     pub fn post(mut self, usage: Usage, cost: Money, certainty: Certainty, now: Now) {
         self.settle(usage, cost, certainty, Some(now));
     }
 
-    /// No call was made, or it cost nothing.
+    /// Releases the hold: no call was made, or it cost nothing.
     pub fn void(mut self) {
         if self.attempt.take().is_some() {
             let voided = JournalRecord::Entry(Entry::Voided(self.reservation.id));
@@ -70,8 +70,9 @@ impl Drop for Hold {
     }
 }
 
-/// Money that is held for one call, and not written down yet: the call must not be made. Several of them are written down
-/// at the cost of one, so whoever has one lets others have theirs before he has it written. Dropped, it is held no more.
+/// Money held for one call whose reservation is not journaled yet: the call must not be made before it is. One journal
+/// write covers several reservations (group commit), so callers should let others reserve before they write. Dropping
+/// it releases the money.
 #[derive(Debug)]
 #[must_use = "dropping it gives the money back"]
 pub struct Unwritten {
@@ -85,13 +86,13 @@ impl Unwritten {
         Self { hold: Some(hold), noted }
     }
 
-    /// Whether there is nothing left to be written, and so nothing to be gained by waiting for others.
+    /// Whether nothing is left to be written, so that waiting for others gains nothing.
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.noted == Noted::WRITTEN
     }
 
-    /// Has it written down. What cannot be written is not held.
+    /// Writes the reservation to the journal. If the write fails, the money is not held.
     pub fn write(mut self) -> Result<Hold, ReserveError> {
         let Some(hold) = self.hold.take() else { return Err(ReserveError::Journal(gone())) };
         if self.is_written() {
@@ -116,7 +117,7 @@ impl Drop for Unwritten {
     }
 }
 
-/// Cannot be: what was written or given back is gone with its value.
+/// Unreachable: writing or giving back consumes the value.
 fn gone() -> crate::StoreError {
     crate::StoreError::broken("book", "what was given back cannot be written")
 }

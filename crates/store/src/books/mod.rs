@@ -1,17 +1,19 @@
-//! The books of one node: money is held before a call and posted after it, without waiting for anybody.
+//! The books of one node: money is held before a call and posted after it, without waiting for another node.
 //!
-//! **When they act.** Before each call [`Books::reserve`] holds the most that it can cost, over all limits at once, and
-//! writes that down. Its [`Hold`] ends exactly once: posted with the truth, voided because no call was made, or dropped,
-//! which charges it at its worst. An end may reach the journal a few milliseconds late: a crash then charges that call at
-//! its worst. Calls that have ended wait in a spool for whoever carries them to the ledger, unless the journal does.
+//! **When they act.** Before each call [`Books::reserve`] holds its worst-case cost over all limits at once, and
+//! journals that. The [`Hold`] ends exactly once: posted with the actual cost, voided because no call was made, or
+//! dropped, which charges the worst case. An end may reach the journal a few milliseconds late; a crash then charges
+//! that call at its worst-case cost. Ended calls wait in a spool until they are carried to the ledger, unless the
+//! journal feeds the ledger.
 //!
-//! **When the journal cannot write.** Nothing new is reserved: who cannot write down what it is about to spend does not
-//! spend it. What has been spent changes the books in memory all the same, and the failure is counted.
+//! **When the journal cannot write.** No new reservation succeeds, because money must not be spent before the spending
+//! is journaled. What has been spent still changes the books in memory, and the failure is counted.
 //!
-//! **On a fleet.** The books of a node spend leases instead of caps, and tell the ledger in totals what became of them.
+//! **On a fleet.** The books of a node spend leases instead of caps, and report to the ledger what was spent, in
+//! totals.
 //!
-//! **What they will not do.** They move no message and start no task. A hold that is never dropped is charged at its worst
-//! when its time has passed; the call itself is told of when the hold ends.
+//! **What they do not do.** They send no messages and start no tasks. A hold that is never dropped is charged at its
+//! worst-case cost when it expires; the event of its call is emitted when the hold ends.
 
 mod counted;
 mod hold;
@@ -22,7 +24,7 @@ mod spool;
 mod tests;
 
 pub(crate) use counted::MOST_CHARGED;
-pub use counted::{Charge, CountMark, NameMark};
+pub use counted::{CountMark, LimitCharge, NameMark};
 pub use hold::{Hold, Unwritten};
 pub use journal::{Journal, NoJournal, Noted};
 pub use record::{JournalRecord, NoRecord};
@@ -36,8 +38,8 @@ use crate::ledger::Totals;
 use crate::usage::{CallId, UsageEvent};
 use crate::{StoreError, lock};
 use seawall_core::budget::{
-    Account, ApplyDecision, Ask, BudgetBook, BudgetLimits, BudgetRefusal, CorrectionRefusal, Entry,
-    HeldLease, Lease, LeaseReport, SessionTokens, SourceAlarm,
+    Account, ApplyDecision, Ask, BudgetBook, BudgetLimits, BudgetRefusal, Correction, CorrectionRefusal,
+    Entry, HeldLease, Lease, LeaseReport, SessionTokens, SourceAlarm,
 };
 use seawall_core::money::Money;
 use seawall_core::time::{Now, Timestamp, UtcTime};
@@ -47,20 +49,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How often a request looks for reservations that have passed their time, if nobody else does.
+/// How often a reservation also sweeps expired reservations, if nothing else does.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So many alarms wait to be read. One caller has one a day, so that more are a flood that says nothing new.
+/// The most alarms that wait to be read. A caller raises one a day, so that more than this add no information.
 const MOST_ALARMS: usize = 256;
-/// So long may the name of a model be, in bytes. It is kept with every call, and what could be reserved must be short
-/// enough to be posted, too.
+/// The longest name of a model, in bytes. The name is stored with every call, and a call that could be reserved must
+/// also be short enough to be posted.
 const MOST_IN_A_NAME: usize = 4_096;
-/// So many reservations that have passed their time are written down together: a journal bounds what it writes at once.
+/// The most expired reservations that are journaled together: a journal bounds the size of one write.
 const EXPIRED_TOGETHER: usize = 1_024;
 
 /// One call to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its name.
+    /// The id of the call.
     pub id: CallId,
     /// The vendor's name of the model.
     pub model: Arc<str>,
@@ -69,10 +71,10 @@ pub struct Attempt {
 /// Why nothing was reserved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
-    /// Some limit has no room.
+    /// A budget limit has no room.
     #[error(transparent)]
     Refused(BudgetRefusal),
-    /// It could not be written down.
+    /// The reservation could not be journaled.
     #[error(transparent)]
     Journal(StoreError),
 }
@@ -80,20 +82,20 @@ pub enum ReserveError {
 /// Why a posting was not corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorrectError {
-    /// The books do not have what is to be corrected.
+    /// The books do not contain the posting that is to be corrected.
     #[error(transparent)]
     Refused(CorrectionRefusal),
-    /// It could not be written down.
+    /// The correction could not be journaled.
     #[error(transparent)]
     Journal(StoreError),
 }
 
-/// What went wrong with the books since they were opened.
+/// Failures of the books since they were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BooksStats {
-    /// Writes that the journal has failed.
+    /// The number of journal writes that have failed.
     pub journal_failures: u64,
-    /// Calls that found the spool full. They are in the books, and nobody will be told of them one by one.
+    /// Calls that found the spool full. They are in the books, but their events never reach the ledger one by one.
     pub untold: Totals,
 }
 
@@ -129,7 +131,7 @@ pub struct BooksStats {
 #[derive(Clone)]
 pub struct Books(Arc<Mutex<Desk>>);
 
-/// All that lies behind the lock.
+/// The state behind the lock.
 struct Desk {
     book: BudgetBook,
     journal: Box<dyn Journal>,
@@ -138,27 +140,27 @@ struct Desk {
     journal_failures: u64,
     /// Why the last write failed, unless one has succeeded since.
     journal_error: Option<StoreError>,
-    /// The latest moment of the calendar that anybody has told: who drops a hold tells none.
+    /// The latest wall-clock time that was passed in, because dropping a hold passes none.
     heard: UtcTime,
     next_look: Timestamp,
-    /// How long calls that were posted have held their money: an average in which the last sixteen or so count.
+    /// How long posted calls have held their money: a moving average over about the last sixteen.
     typical_hold: Duration,
 }
 
 impl Books {
-    /// Empty books that may spend the caps.
+    /// Empty books that may spend up to the caps.
     #[must_use]
     pub fn new(limits: BudgetLimits, journal: impl Journal + 'static) -> Self {
         Self::with_book(BudgetBook::new(limits), journal)
     }
 
-    /// Empty books that may spend what is leased to this node, and nothing yet.
+    /// Empty books that may spend what is leased to this node; nothing is leased yet.
     #[must_use]
     pub fn on_leases(limits: BudgetLimits, node: u64, journal: impl Journal + 'static) -> Self {
         Self::with_book(BudgetBook::on_leases(limits, node), journal)
     }
 
-    /// Books that go on with what was read back.
+    /// Books that continue from a state that was read back.
     #[must_use]
     pub fn with_book(book: BudgetBook, journal: impl Journal + 'static) -> Self {
         Self(Arc::new(Mutex::new(Desk {
@@ -174,13 +176,13 @@ impl Books {
         })))
     }
 
-    /// Holds the most that a call can cost, if every limit has room for it and it can be written down.
+    /// Holds the worst-case cost of a call, if every limit has room for it and it can be journaled.
     pub fn reserve(&self, ask: &Ask, attempt: Attempt, now: Now) -> Result<Hold, ReserveError> {
         self.begin(ask, attempt, None, now)?.write()
     }
 
-    /// Holds the most that a call can cost, if every limit has room for it. It is still to be written down, and what its
-    /// request has taken of limits with it, where nobody has noted that.
+    /// Holds the worst-case cost of a call, if every limit has room for it. The reservation still has to be written to
+    /// the journal, together with what its request has taken from limits where that has not been noted yet.
     pub fn begin(
         &self,
         ask: &Ask,
@@ -204,7 +206,7 @@ impl Books {
                 "what was decided is no reservation",
             )));
         };
-        // With the name of the call: if it never ends, it is told of all the same.
+        // Includes the id of the call, so that a call that never ends can still be posted.
         let begun = JournalRecord::Begun { reservation, id: attempt.id, model: Arc::clone(&attempt.model) };
         let noted = match mark.and_then(CountMark::unnoted) {
             Some(counted) => desk.journal.note(&[counted, begun]),
@@ -220,26 +222,26 @@ impl Books {
         Ok(Unwritten::new(Hold::new(self.clone(), reservation, attempt, now.monotonic), noted))
     }
 
-    /// Charges what has passed its time at its worst. Requests do it now and then; where there are few, somebody should
-    /// every second or so. Returns how many there were.
+    /// Charges expired reservations at their worst-case cost. Reservations do this now and then; where requests are
+    /// few, call it about every second. Returns how many had expired.
     pub fn expire(&self, now: Now) -> usize {
         let mut desk = lock(&self.0);
         desk.hear(now);
         desk.expire(now.monotonic)
     }
 
-    /// Other limits from now on. What is posted and held stays.
+    /// Changes the limits. What is posted and held stays.
     pub fn set_limits(&self, limits: BudgetLimits) {
         lock(&self.0).book.set_limits(limits);
     }
 
-    /// The limits that hold.
+    /// The limits in force.
     #[must_use]
     pub fn limits(&self) -> BudgetLimits {
         lock(&self.0).book.limits().clone()
     }
 
-    /// What all have spent on a day, counted from 1970.
+    /// What all tiers have spent on a day, counted in days since 1970.
     #[must_use]
     pub fn day(&self, day: u64) -> Account {
         lock(&self.0).book.all(day)
@@ -251,32 +253,24 @@ impl Books {
         lock(&self.0).book.tier(day, tier)
     }
 
-    /// What a tier may spend on a day here: its cap, or what was leased.
+    /// What a tier may spend on a day on this node: its cap, or what was leased.
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
         lock(&self.0).book.tier_cap(day, tier)
     }
 
-    /// What calls of all tiers have cost on a day beyond what was reserved for them. It is part of what is posted.
+    /// What calls of all tiers have cost on a day beyond their reservations. It is included in what is posted.
     #[must_use]
     pub fn overrun(&self, day: u64) -> Money {
         let desk = lock(&self.0);
         Tier::ALL.into_iter().map(|tier| desk.book.overrun(day, tier)).sum()
     }
 
-    /// An operator has found out what a call cost: `cost` takes the place of the `charged` that was posted for it. It is
-    /// written down first, so that a restart does not bring the old amount back.
-    pub fn correct(
-        &self,
-        day: u64,
-        caller: u64,
-        tier: Tier,
-        charged: Money,
-        cost: Money,
-    ) -> Result<(), CorrectError> {
+    /// Corrects what was posted for a call. The correction is journaled first, so that a restart does not restore the
+    /// old amount.
+    pub fn correct(&self, correction: &Correction) -> Result<(), CorrectError> {
         let mut desk = lock(&self.0);
-        let entry =
-            desk.book.decide_correction(day, caller, tier, charged, cost).map_err(CorrectError::Refused)?;
+        let entry = desk.book.decide_correction(correction).map_err(CorrectError::Refused)?;
         desk.write(&[JournalRecord::Entry(entry)]).map_err(CorrectError::Journal)?;
         desk.apply(&entry);
         Ok(())
@@ -288,31 +282,39 @@ impl Books {
         lock(&self.0).book.caller(day, caller)
     }
 
-    /// What a conversation has used.
+    /// The most that a request of this caller could hold now.
+    #[must_use]
+    pub fn free(&self, caller: u64, tier: Tier, now: Now) -> Money {
+        lock(&self.0).book.free(caller, tier, now)
+    }
+
+    /// The tokens that a conversation has used.
     #[must_use]
     pub fn session(&self, session: u64) -> SessionTokens {
         lock(&self.0).book.session(session)
     }
 
-    /// How many calls are under way and have not passed their time.
+    /// The number of calls in flight that have not expired.
     #[must_use]
     pub fn open(&self) -> usize {
         lock(&self.0).book.open()
     }
 
-    /// How long a call holds its money, as calls have done lately: when money that is held now may be expected back.
+    /// How long calls have typically held their money lately, to estimate when money that is held now will be free
+    /// again.
     #[must_use]
     pub fn typical_hold(&self) -> Duration {
         lock(&self.0).typical_hold
     }
 
-    /// Why the journal cannot be written, while it cannot: nothing is reserved then.
+    /// Why the journal cannot be written, while that lasts. Nothing can be reserved meanwhile.
     #[must_use]
     pub fn journal_error(&self) -> Option<StoreError> {
         lock(&self.0).journal_error.clone()
     }
 
-    /// Tries a journal again that could not be written, for when nobody else does. Somebody should every second or so.
+    /// Retries a journal that could not be written. Call it about every second, because without requests nothing else
+    /// retries.
     pub fn retry_journal(&self) {
         let mut desk = lock(&self.0);
         if desk.journal_error.is_some() {
@@ -324,51 +326,51 @@ impl Books {
         }
     }
 
-    /// What went wrong so far.
+    /// Failures so far.
     #[must_use]
     pub fn stats(&self) -> BooksStats {
         let desk = lock(&self.0);
         BooksStats { journal_failures: desk.journal_failures, untold: desk.spool.untold() }
     }
 
-    /// Up to `most` calls that have ended, the oldest first. Whoever takes them carries them to the ledger. None where the
-    /// ledger [learns of them](Journal::feeds_ledger) from the journal.
+    /// Takes up to `most` ended calls, oldest first, to be posted to the ledger. Empty where the ledger [takes
+    /// them](Journal::feeds_ledger) from the journal.
     #[must_use]
     pub fn take_events(&self, most: usize) -> Vec<UsageEvent> {
         lock(&self.0).spool.take(most)
     }
 
-    /// Callers that stand out, each told once a day.
+    /// Takes the alarms about unusual callers; each caller raises one alarm a day.
     #[must_use]
     pub fn take_alarms(&self) -> Vec<SourceAlarm> {
         std::mem::take(&mut lock(&self.0).alarms)
     }
 
-    /// The authority has answered a question that was asked at `asked`. The lease lasts from then on, less a margin for
-    /// clocks that run at different speeds.
+    /// Applies the ledger's response to a lease request that was sent at `asked`. The lease runs from that moment, less
+    /// a margin for clocks that run at different speeds.
     pub fn set_lease(&self, lease: &Lease, asked: Timestamp, margin: Duration) {
         let mut desk = lock(&self.0);
         if let Some(entry) = desk.book.set_lease(lease, asked, margin) {
-            // Read back without it, the books would spend less than they may.
+            // If the write fails, books that are read back spend less than they may, which is safe.
             let _ = desk.write(&[JournalRecord::Entry(entry)]);
         }
     }
 
-    /// What to tell the authority about all leases of a day.
+    /// The reports to the ledger about all leases of a day.
     #[must_use]
     pub fn lease_reports(&self, day: u64) -> Vec<LeaseReport> {
         lock(&self.0).book.lease_reports(day)
     }
 
-    /// The lease from which a tier's calls of a day are paid. `None` where caps are spent.
+    /// The lease that pays for a tier's calls of a day. `None` where caps are spent.
     #[must_use]
     pub fn held_lease(&self, day: u64, tier: Tier) -> Option<HeldLease> {
         lock(&self.0).book.held_lease(day, tier)
     }
 
-    /// Gives back up to `total` of the present lease of a tier's day, counted from its beginning, as far as it is neither
-    /// posted nor held. It is written down first: read back without it, the books would spend what another has. Returns
-    /// what has been given back in all.
+    /// Gives back up to `total` of the current lease of a tier's day, counted from the start of the lease, as far as it
+    /// is neither posted nor held. It is journaled first: otherwise books that are read back would spend money that
+    /// another node has. Returns the total that has been given back.
     pub fn give_back(&self, day: u64, tier: Tier, total: Money) -> Result<Money, StoreError> {
         let mut desk = lock(&self.0);
         if let Some(entry) = desk.book.decide_return(day, tier, total) {
@@ -439,7 +441,7 @@ impl Desk {
         }
         for some in expired.chunks(EXPIRED_TOGETHER) {
             let records: Vec<_> = some.iter().map(|(entry, _)| JournalRecord::Entry(*entry)).collect();
-            // What is open when the books are read back is charged at its worst anyway.
+            // Reservations that are open when the books are read back are charged at their worst-case cost anyway.
             let _ = self.write(&records);
         }
         for (_, decision) in &expired {
@@ -450,7 +452,7 @@ impl Desk {
 
     /// Ends a reservation, in the journal and in the books.
     fn settle(&mut self, record: &JournalRecord) {
-        // What a journal lost is charged at its worst when it is read back.
+        // An end that the journal lost is charged at its worst-case cost when it is read back.
         let noted = self.journal.note(std::slice::from_ref(record));
         self.count(&noted);
         if let Some(entry) = record.entry() {
@@ -458,7 +460,7 @@ impl Desk {
         }
     }
 
-    /// Has somebody told of a call, unless the journal will.
+    /// Spools the event of an ended call, unless the journal feeds the ledger.
     fn tell(&mut self, event: impl FnOnce() -> UsageEvent) {
         if !self.journal.feeds_ledger() {
             self.spool.put(event());

@@ -1,22 +1,30 @@
-//! What a journal holds, as bytes.
+//! The encoding of journal records.
 //!
-//! One byte for the version of the encoding (1), one for the kind, then the fields in their order. Numbers take seven bits
-//! a byte, the lowest first; texts stand behind their length; what may be missing is one byte, 0 or 1, before it. There
-//! is one way to write a record and no other. What is of an unknown version or kind, cut short or too long, is refused:
-//! nothing is read that was not written.
+//! One byte for the version of the encoding (1), one for the kind, then the fields in order. Numbers are varints of
+//! seven bits a byte, the lowest first; texts are prefixed with their length; an optional field is preceded by one
+//! byte, 0 or 1. Every record has exactly one encoding. Bytes of an unknown version or kind, truncated bytes and
+//! trailing bytes are rejected: nothing is decoded that was not written.
 
+mod parts;
 #[cfg(test)]
 mod tests;
 
-use super::counted::{Charge, NameMark};
+pub(crate) use parts::{
+    certainty_byte, put_call, put_usage, read_call, read_certainty, read_hash, read_money, read_tier,
+    read_usage, tier_byte,
+};
+
+use super::counted::{LimitCharge, NameMark};
 use crate::encoding::{Reader, put_number, put_text};
 use crate::usage::{CallId, Certainty, UsageEvent};
-use arrayvec::ArrayVec;
-use seawall_core::budget::{Correction, Entry, LeaseId, Reservation, ReservationId};
+use parts::{
+    put_charge, put_cost, put_event, put_lease, put_name, put_reservation, read_charge, read_cost,
+    read_event, read_lease, read_name, read_reservation,
+};
+use seawall_core::budget::{Correction, Entry, Reservation, ReservationId};
 use seawall_core::money::{Money, Usage};
 use seawall_core::quota::Cost;
-use seawall_core::time::{Timestamp, UtcTime};
-use seawall_core::vocabulary::Tier;
+use seawall_core::time::UtcTime;
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
@@ -36,73 +44,74 @@ const RECOUNTED: u8 = 21;
 const DONE: u8 = 22;
 const RELEASED: u8 = 23;
 
-/// One line of a journal.
+/// One record of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalRecord {
     /// A change of the books.
     Entry(Entry),
     /// A call that has ended.
     Event(UsageEvent),
-    /// What a reservation is for, written together with it: after a crash, what is charged at its worst still has a name.
+    /// The call that a reservation pays for, written together with it. After a crash, a call that is charged at its
+    /// worst-case cost can so still be identified.
     Attempt {
-        /// Which reservation.
+        /// The reservation that is annotated.
         reservation: ReservationId,
         /// The call that it pays for.
         id: CallId,
         /// The vendor's name of the model.
         model: Arc<str>,
     },
-    /// A reservation together with what it is for: what books write before a call.
+    /// A reservation and the call it pays for: the record that is written before a call.
     Begun {
-        /// What is held.
+        /// The amount that is held and its owner.
         reservation: Reservation,
         /// The call that it pays for.
         id: CallId,
         /// The vendor's name of the model.
         model: Arc<str>,
     },
-    /// A call has ended: what books write after it. Whose it was, the beginning says.
+    /// The end of a call: the record that is written after it. The owner is in the record of the beginning.
     Ended {
-        /// Which reservation.
+        /// The reservation that has ended.
         reservation: ReservationId,
-        /// When.
+        /// When the call ended.
         at: UtcTime,
-        /// What it used.
+        /// The usage of the call.
         usage: Usage,
-        /// What that cost.
+        /// The cost of that usage.
         cost: Money,
-        /// How sure that is.
+        /// How reliable usage and cost are.
         certainty: Certainty,
     },
-    /// A request was let in: what it has taken of limits, and the name it has.
+    /// A request was admitted: what it has taken from limits, and its idempotency key.
     Counted {
-        /// Of limits.
-        charge: Charge,
-        /// The name, where its caller gave it one.
+        /// The charge to the limits.
+        charge: LimitCharge,
+        /// The idempotency key, where the caller sent one.
         name: Option<NameMark>,
     },
-    /// A request has truly taken something else than it was charged.
-    Corrected {
-        /// What was charged.
-        charge: Charge,
-        /// When it was put right.
+    /// The actual usage of a request differs from what was charged.
+    Recounted {
+        /// The original charge.
+        charge: LimitCharge,
+        /// When it was corrected.
         at: UtcTime,
-        /// What it has taken.
+        /// The actual usage.
         actual: Cost,
     },
-    /// A request of this name has been answered.
+    /// The request with this idempotency key has been answered.
     Done(NameMark),
-    /// A request of this name was not answered: the name is free.
+    /// The request with this idempotency key was not answered, which frees the key.
     Released([u8; 32]),
 }
 
-/// Bytes that are no record.
+/// Bytes that are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are no record of a journal that this version writes")]
 pub struct NoRecord;
 
 impl JournalRecord {
-    /// The change of the books that this stands for, if it is one.
+    /// The change of the books that this record contains, if any.
     #[must_use]
     pub const fn entry(&self) -> Option<Entry> {
         match self {
@@ -114,13 +123,13 @@ impl JournalRecord {
             Self::Event(_)
             | Self::Attempt { .. }
             | Self::Counted { .. }
-            | Self::Corrected { .. }
+            | Self::Recounted { .. }
             | Self::Done(_)
             | Self::Released(_) => None,
         }
     }
 
-    /// As bytes, behind those that are there.
+    /// Appends the encoded record to `bytes`.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(VERSION);
         match self {
@@ -142,7 +151,8 @@ impl JournalRecord {
                 bytes.push(EXPIRED);
                 put_number(bytes, id.0);
             }
-            Self::Entry(Entry::Corrected(Correction { id, day, caller, tier, charged, cost })) => {
+            Self::Entry(Entry::Corrected { id, correction }) => {
+                let Correction { day, caller, tier, charged, cost } = correction;
                 bytes.push(CORRECTED);
                 put_number(bytes, id.0);
                 put_number(bytes, *day);
@@ -191,7 +201,7 @@ impl JournalRecord {
                     put_name(bytes, name);
                 }
             }
-            Self::Corrected { charge, at, actual } => {
+            Self::Recounted { charge, at, actual } => {
                 bytes.push(RECOUNTED);
                 put_charge(bytes, charge);
                 put_number(bytes, at.as_nanos());
@@ -208,13 +218,14 @@ impl JournalRecord {
         }
     }
 
-    /// The way back, of exactly these bytes.
+    /// Decodes exactly these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoRecord> {
         let (mut reader, mut name) = (Reader::new(bytes), Arc::default());
         read(&mut reader, &mut name).ok_or(NoRecord)
     }
 
-    /// The same, behind a record with this model. One name is kept for all records in a row that have it.
+    /// Decodes a record that follows one with this model. Consecutive records of the same model share one allocation of
+    /// its name.
     #[cfg(feature = "embedded")]
     pub(crate) fn decode_after(bytes: &[u8], last_model: &mut Arc<str>) -> Result<Self, NoRecord> {
         read(&mut Reader::new(bytes), last_model).ok_or(NoRecord)
@@ -249,7 +260,7 @@ fn read(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<JournalRec
             charge: read_charge(reader)?,
             name: if reader.flag()? { Some(read_name(reader)?) } else { None },
         },
-        RECOUNTED => JournalRecord::Corrected {
+        RECOUNTED => JournalRecord::Recounted {
             charge: read_charge(reader)?,
             at: UtcTime::from_nanos(reader.number()?),
             actual: read_cost(reader)?,
@@ -262,7 +273,7 @@ fn read(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<JournalRec
     Some(record)
 }
 
-/// The name of a model, which most records share with the one before.
+/// Reads the name of a model, which most records share with the previous one.
 fn read_model(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<Arc<str>> {
     let model = reader.text()?;
     if **last_model != *model {
@@ -281,14 +292,16 @@ fn read_entry(kind: u8, reader: &mut Reader<'_>) -> Option<Entry> {
         },
         VOIDED => Entry::Voided(ReservationId(reader.number()?)),
         EXPIRED => Entry::Expired(ReservationId(reader.number()?)),
-        CORRECTED => Entry::Corrected(Correction {
+        CORRECTED => Entry::Corrected {
             id: ReservationId(reader.number()?),
-            day: reader.number()?,
-            caller: read_hash(reader)?,
-            tier: read_tier(reader)?,
-            charged: read_money(reader)?,
-            cost: read_money(reader)?,
-        }),
+            correction: Correction {
+                day: reader.number()?,
+                caller: read_hash(reader)?,
+                tier: read_tier(reader)?,
+                charged: read_money(reader)?,
+                cost: read_money(reader)?,
+            },
+        },
         LEASED => Entry::Leased {
             lease: read_lease(reader)?,
             granted: read_money(reader)?,
@@ -297,185 +310,4 @@ fn read_entry(kind: u8, reader: &mut Reader<'_>) -> Option<Entry> {
         RETURNED => Entry::Returned { lease: read_lease(reader)?, total: read_money(reader)? },
         _ => return None,
     })
-}
-
-fn put_reservation(bytes: &mut Vec<u8>, reservation: &Reservation) {
-    let Reservation { id, day, caller, tier, generation, session, input, output, worst, expires } =
-        *reservation;
-    put_number(bytes, id.0);
-    put_number(bytes, day);
-    bytes.extend_from_slice(&caller.to_le_bytes());
-    bytes.push(tier_byte(tier));
-    put_number(bytes, generation);
-    bytes.push(u8::from(session.is_some()));
-    if let Some(session) = session {
-        bytes.extend_from_slice(&session.to_le_bytes());
-    }
-    for number in [input, output, worst.as_nanos(), expires.as_nanos()] {
-        put_number(bytes, number);
-    }
-}
-
-fn read_reservation(reader: &mut Reader<'_>) -> Option<Reservation> {
-    Some(Reservation {
-        id: ReservationId(reader.number()?),
-        day: reader.number()?,
-        caller: read_hash(reader)?,
-        tier: read_tier(reader)?,
-        generation: reader.number()?,
-        session: if reader.flag()? { Some(read_hash(reader)?) } else { None },
-        input: reader.number()?,
-        output: reader.number()?,
-        worst: read_money(reader)?,
-        expires: Timestamp::from_nanos(reader.number()?),
-    })
-}
-
-fn put_charge(bytes: &mut Vec<u8>, Charge { at, cost, scopes }: &Charge) {
-    put_number(bytes, at.as_nanos());
-    put_cost(bytes, *cost);
-    put_number(bytes, scopes.len() as u64);
-    for (tag, key) in scopes {
-        bytes.extend_from_slice(&tag.to_le_bytes());
-        // What belongs to everybody has no key.
-        bytes.push(u8::from(*key != 0));
-        if *key != 0 {
-            bytes.extend_from_slice(&key.to_le_bytes());
-        }
-    }
-}
-
-fn read_charge(reader: &mut Reader<'_>) -> Option<Charge> {
-    let (at, cost) = (UtcTime::from_nanos(reader.number()?), read_cost(reader)?);
-    let mut scopes = ArrayVec::new();
-    for _ in 0..reader.number()? {
-        let tag = read_hash(reader)?;
-        let key = if reader.flag()? { read_hash(reader).filter(|key| *key != 0)? } else { 0 };
-        scopes.try_push((tag, key)).ok()?;
-    }
-    Some(Charge { at, cost, scopes })
-}
-
-fn put_cost(bytes: &mut Vec<u8>, Cost { requests, tokens }: Cost) {
-    put_number(bytes, requests.into());
-    put_number(bytes, tokens.into());
-}
-
-fn read_cost(reader: &mut Reader<'_>) -> Option<Cost> {
-    let mut number = || u32::try_from(reader.number()?).ok();
-    Some(Cost { requests: number()?, tokens: number()? })
-}
-
-fn put_name(bytes: &mut Vec<u8>, NameMark { name, fingerprint, until }: &NameMark) {
-    bytes.extend_from_slice(name);
-    bytes.extend_from_slice(&fingerprint.to_le_bytes());
-    put_number(bytes, until.as_nanos());
-}
-
-fn read_name(reader: &mut Reader<'_>) -> Option<NameMark> {
-    let (name, fingerprint) = (reader.array()?, read_hash(reader)?);
-    Some(NameMark { name, fingerprint, until: UtcTime::from_nanos(reader.number()?) })
-}
-
-fn put_event(bytes: &mut Vec<u8>, event: &UsageEvent) {
-    let UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty } = event;
-    bytes.push(EVENT);
-    put_call(bytes, *id);
-    put_number(bytes, at.as_nanos());
-    put_number(bytes, *day);
-    bytes.extend_from_slice(&caller.to_le_bytes());
-    bytes.push(tier_byte(*tier));
-    put_text(bytes, model);
-    put_usage(bytes, usage);
-    put_number(bytes, cost.as_nanos());
-    bytes.push(certainty_byte(*certainty));
-}
-
-fn read_event(reader: &mut Reader<'_>, last_model: &mut Arc<str>) -> Option<UsageEvent> {
-    Some(UsageEvent {
-        id: read_call(reader)?,
-        at: UtcTime::from_nanos(reader.number()?),
-        day: reader.number()?,
-        caller: read_hash(reader)?,
-        tier: read_tier(reader)?,
-        model: read_model(reader, last_model)?,
-        usage: read_usage(reader)?,
-        cost: read_money(reader)?,
-        certainty: read_certainty(reader)?,
-    })
-}
-
-pub(crate) fn put_call(bytes: &mut Vec<u8>, id: CallId) {
-    bytes.extend_from_slice(&id.request.to_le_bytes());
-    put_number(bytes, id.attempt.into());
-}
-
-pub(crate) fn read_call(reader: &mut Reader<'_>) -> Option<CallId> {
-    let request = u128::from_le_bytes(reader.array()?);
-    Some(CallId { request, attempt: u32::try_from(reader.number()?).ok()? })
-}
-
-fn put_lease(bytes: &mut Vec<u8>, lease: &LeaseId) {
-    put_number(bytes, lease.day);
-    bytes.push(tier_byte(lease.tier));
-    bytes.extend_from_slice(&lease.node.to_le_bytes());
-    put_number(bytes, lease.generation);
-}
-
-fn read_lease(reader: &mut Reader<'_>) -> Option<LeaseId> {
-    Some(LeaseId {
-        day: reader.number()?,
-        tier: read_tier(reader)?,
-        node: read_hash(reader)?,
-        generation: reader.number()?,
-    })
-}
-
-pub(crate) fn put_usage(bytes: &mut Vec<u8>, usage: &Usage) {
-    for number in [usage.input, usage.cache_read, usage.cache_write, usage.output] {
-        put_number(bytes, number);
-    }
-}
-
-pub(crate) fn read_usage(reader: &mut Reader<'_>) -> Option<Usage> {
-    Some(Usage {
-        input: reader.number()?,
-        cache_read: reader.number()?,
-        cache_write: reader.number()?,
-        output: reader.number()?,
-        ..Usage::default()
-    })
-}
-
-pub(crate) fn read_money(reader: &mut Reader<'_>) -> Option<Money> {
-    reader.number().map(Money::from_nanos)
-}
-
-/// A number that is spread over all that there are, for which seven bits a byte would take more room.
-pub(crate) fn read_hash(reader: &mut Reader<'_>) -> Option<u64> {
-    reader.array().map(u64::from_le_bytes)
-}
-
-pub(crate) const fn certainty_byte(certainty: Certainty) -> u8 {
-    match certainty {
-        Certainty::Told => 0,
-        Certainty::Counted => 1,
-        Certainty::Worst => 2,
-    }
-}
-
-pub(crate) fn read_certainty(reader: &mut Reader<'_>) -> Option<Certainty> {
-    Certainty::ALL.get(usize::from(reader.byte()?)).copied()
-}
-
-pub(crate) const fn tier_byte(tier: Tier) -> u8 {
-    match tier {
-        Tier::Prime => 0,
-        Tier::Standard => 1,
-        Tier::Guest => 2,
-    }
-}
-
-pub(crate) fn read_tier(reader: &mut Reader<'_>) -> Option<Tier> {
-    Tier::ALL.get(usize::from(reader.byte()?)).copied()
 }

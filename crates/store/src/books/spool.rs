@@ -1,13 +1,14 @@
-//! Calls that have ended and of which the ledger has not been told.
+//! The spool of ended calls that have not been posted to the ledger.
 
 use crate::ledger::Totals;
 use crate::usage::UsageEvent;
 use std::collections::VecDeque;
 
-/// So many wait: some seconds of a busy node, a few megabytes.
+/// The capacity of the spool: some seconds of a busy node, a few megabytes.
 pub(super) const MOST_EVENTS: usize = 16_384;
 
-/// Events in the order in which they came. When it is full the oldest stay: what happened first explains the rest.
+/// Events in the order of their arrival. When the spool is full, the oldest stay and new ones are dropped, because the
+/// first events explain the rest.
 #[derive(Debug, Default)]
 pub(super) struct Spool {
     events: VecDeque<UsageEvent>,
@@ -28,7 +29,7 @@ impl Spool {
         self.events.drain(..most).collect()
     }
 
-    /// What found no place here comes to.
+    /// The totals of the events that were dropped because the spool was full.
     pub(super) const fn untold(&self) -> Totals {
         self.untold
     }

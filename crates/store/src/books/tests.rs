@@ -1,4 +1,4 @@
-//! The books before threads, crashes and journals that fail.
+//! Tests of the books under concurrency, crashes and journals that fail.
 
 use super::spool::MOST_EVENTS;
 use super::{Attempt, Books, Hold, Journal, JournalRecord, NoJournal, ReserveError};
@@ -28,7 +28,7 @@ fn now() -> Now {
     Now::new(Timestamp::ZERO + SECOND * 1_000, UtcTime::start_of_day(DAY))
 }
 
-/// Half of the day is the first tier's.
+/// The first tier has half of the day's budget.
 fn limits(day: u64) -> BudgetLimits {
     let options = BudgetOptions { day: nanos(day), caller_day: nanos(day), ..BudgetOptions::default() };
     BudgetOptions { single_source: 100.0, ..options }.check().unwrap()
@@ -59,7 +59,7 @@ fn account(posted: u64, held: u64) -> Account {
     Account { posted: nanos(posted), held: nanos(held) }
 }
 
-/// Keeps every write, unless it has been told to fail.
+/// A journal that keeps every write in memory, or fails when set to.
 #[derive(Clone, Default)]
 struct Kept {
     writes: Arc<Mutex<Vec<Vec<JournalRecord>>>>,
@@ -75,7 +75,7 @@ impl Kept {
         self.fails.store(fails, Ordering::Relaxed);
     }
 
-    /// The books as they are read back.
+    /// The books that recovery would read back.
     fn read_back(&self, mut book: BudgetBook) -> BudgetBook {
         for record in self.writes().into_iter().flatten() {
             let mut bytes = Vec::new();
@@ -151,7 +151,7 @@ fn a_hold_ends_once_however_it_ends_and_whether_or_not_its_time_has_passed() {
                 Vec::from_iter(certainty.map(|certainty| (nanos(posted), certainty, at))),
                 "{end}"
             );
-            // What is read back is the same.
+            // Recovery gives the same state.
             let book = journal.read_back(BudgetBook::new(limits(100)));
             assert_eq!((book.all(DAY), book.open()), (account(posted, 0), 0));
         }
@@ -163,7 +163,7 @@ fn an_event_says_whose_money_it_was_and_one_record_writes_it_down_with_the_entry
     let journal = Kept::default();
     let books = Books::new(limits(100), journal.clone());
     let hold = books.reserve(&ask(4), attempt(8), now()).unwrap();
-    // It ends on the next day, and is of the day it began on.
+    // A call that ends on the next day still belongs to the day it began on.
     hold.post(usage(), nanos(2), Certainty::Told, now() + SECOND * 86_400);
     let events = books.take_events(usize::MAX);
     let [event] = events.as_slice() else { panic!("{events:?}") };
@@ -196,7 +196,7 @@ fn a_journal_that_cannot_write_stops_new_calls_and_loses_no_old_ones() {
     drop(holds);
     assert_eq!((books.day(DAY), books.open()), (account(5, 0), 0));
     assert_eq!((books.stats().journal_failures, books.take_events(9).len()), (4, 2));
-    // What the journal never heard of is charged at its worst when it is read back.
+    // Ends that the journal never received are charged at their worst-case cost on recovery.
     let mut book = journal.read_back(BudgetBook::new(limits(100)));
     assert_eq!(book.recover().len(), 3);
     assert_eq!(book.all(DAY), account(12, 0));
@@ -333,7 +333,7 @@ proptest! {
         let journal = Kept::default();
         let books = Books::new(limits(200), journal.clone());
         let mut clock = now();
-        // What each hold took, and when it is given up.
+        // Each open hold, and when it expires.
         let mut open: Vec<(Hold, Timestamp)> = Vec::new();
         let (mut posted, mut told) = (0_u64, 0_usize);
         for (request, (step, amount, which, passes)) in steps.into_iter().enumerate() {

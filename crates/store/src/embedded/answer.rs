@@ -1,7 +1,7 @@
-//! An answer that comes from another thread.
+//! A oneshot channel for a result from another thread.
 //!
-//! One side promises, the other waits, as a future or by blocking. It needs no runtime. A promise that is dropped is an
-//! answer, too: whoever waits hears that nobody will come.
+//! The receiver can be awaited as a future or by blocking the thread. It needs no async runtime. A sender that is
+//! dropped without a result makes the receiver fail instead of wait for ever.
 
 use super::codec::STORE;
 use crate::{StoreError, lock};
@@ -18,15 +18,15 @@ struct Place<T> {
     waker: Option<Waker>,
 }
 
-/// The side that waits.
+/// The receiving side.
 #[derive(Debug)]
 pub(super) struct Answer<T>(Arc<Mutex<Place<T>>>);
 
-/// The side that promises.
+/// The sending side.
 #[derive(Debug)]
 pub(super) struct Promise<T>(Option<Arc<Mutex<Place<T>>>>);
 
-/// Both sides.
+/// Creates both sides.
 pub(super) fn promise<T>() -> (Promise<T>, Answer<T>) {
     let place = Arc::new(Mutex::new(Place { outcome: None, waker: None }));
     (Promise(Some(Arc::clone(&place))), Answer(place))
@@ -44,7 +44,7 @@ impl<T> Promise<T> {
             place.outcome = Some(outcome);
             place.waker.take()
         };
-        // Outside the lock: whoever wakes up at once would only wait for it.
+        // Outside the lock, because a receiver that runs at once would only wait for it.
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -1,8 +1,7 @@
-//! The file under the books.
+//! The storage backend of the database: a file whose changes can be held back.
 //!
-//! Until the file has been found to be good, nothing that is written reaches it: changes are kept in memory, and thrown away
-//! with the database if the file is refused. So a file that is refused is never changed, whatever the database does to
-//! repair it or to close it.
+//! Until the file has been validated, no write reaches it: changes are kept in memory, and discarded with the database
+//! if the file is refused. So a refused file is never modified, whatever the database does to repair or to close it.
 
 use crate::lock;
 use redb::StorageBackend;
@@ -12,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A file as the database sees one.
+/// A plain file as a storage backend.
 #[derive(Debug)]
 struct Plain(File);
 
@@ -38,7 +37,7 @@ impl StorageBackend for Plain {
     }
 }
 
-/// Something that was to be done to the file.
+/// A change of the file.
 #[derive(Debug)]
 enum Deed {
     Write(u64, Vec<u8>),
@@ -46,13 +45,13 @@ enum Deed {
     Sync,
 }
 
-/// What a file would be like.
+/// The file with the changes that are held back.
 #[derive(Debug)]
 struct Draft {
     length: u64,
-    /// How much of the file itself is still in it; what is cut off and added again is empty.
+    /// How much of the original file is still part of it. A range that was cut off and added again reads as zeros.
     kept: u64,
-    /// All that was done, in its order: done to the file in another, it could be cut short where nothing can be read.
+    /// All changes in order. In another order, the file could be truncated where it is not consistent.
     deeds: Vec<Deed>,
 }
 
@@ -60,7 +59,7 @@ struct Draft {
 enum Stage {
     Held(Draft),
     Released,
-    /// Something of what was held back is missing in the file. Whatever came on top of it would be damage.
+    /// Applying the changes failed midway. Further writes would corrupt the file.
     Failed,
 }
 
@@ -71,7 +70,7 @@ struct Shared {
     is_released: AtomicBool,
 }
 
-/// A file that is changed only once it has been approved of. Cloning it gives another handle to the same.
+/// A file that is modified only after [`release`](Self::release). Cloning it gives another handle to the same file.
 #[derive(Clone, Debug)]
 pub(super) struct GuardedFile(Arc<Shared>);
 
@@ -86,7 +85,7 @@ impl GuardedFile {
         Ok(Self(Arc::new(Shared { file: Box::new(file), stage, is_released: AtomicBool::new(false) })))
     }
 
-    /// The file is good: what was held back is done, and from now on everything is.
+    /// Applies the changes that were held back; later changes go to the file directly.
     pub(super) fn release(&self) -> io::Result<()> {
         let mut stage = lock(&self.0.stage);
         match std::mem::replace(&mut *stage, Stage::Failed) {
@@ -108,7 +107,7 @@ impl GuardedFile {
         Ok(())
     }
 
-    /// Does the first with what is held back, or the second with the file.
+    /// Runs the first closure while changes are held back, and the second one after that.
     fn work<T>(
         &self,
         held: impl FnOnce(&mut Draft, &dyn StorageBackend) -> io::Result<T>,
@@ -147,7 +146,7 @@ impl Draft {
         for deed in &self.deeds {
             let (start, bytes) = match deed {
                 Deed::Write(start, bytes) => (*start, Some(bytes)),
-                // What is behind the end is empty when the file becomes longer again.
+                // A range beyond the end reads as zeros when the file grows again.
                 Deed::SetLength(length) => (*length, None),
                 Deed::Sync => continue,
             };
@@ -172,7 +171,7 @@ impl StorageBackend for GuardedFile {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
-        // Only one of the two is called; the bytes are handed to whichever it is.
+        // Only one of the two closures is called, and both need the buffer.
         let out = std::cell::RefCell::new(out);
         self.work(
             |draft, file| draft.read(file, offset, *out.borrow_mut()),

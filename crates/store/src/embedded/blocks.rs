@@ -1,11 +1,11 @@
-//! Calls that came through the journal, some hundreds in a row.
+//! Calls from the journal, stored as blocks of some hundred calls per row.
 //!
-//! A row for each call would cost more than all the rest of keeping it. So calls that ended in the same second lie together,
-//! in the order of their time and name. A row's key is the time of its first call and a number that no other row has; rows
-//! may overlap, but none reaches into the next second. Whoever looks for a time therefore begins at its second, and puts
-//! each second in order.
+//! One row per call would cost more than everything else about storing it. So calls that ended in the same second share
+//! rows, sorted by time and call id. The key of a row is the time of its first call and a unique number. Rows may
+//! overlap, but no row extends into the next second. A query for a time range therefore starts at the beginning of its
+//! first second, and sorts the calls of each second.
 //!
-//! **What it will not do.** There is no way from a call's name to its row but through its time.
+//! **What it does not do.** There is no index from a call id to its row; a call can only be found by its time.
 
 use super::codec::{Input, Output};
 use super::rows::{Kind, Row, Rows};
@@ -22,12 +22,12 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
-/// From which length on a row is followed by the next: a little less than four pages of the database.
+/// A row that has reached this length is closed: a little less than four pages of the database.
 const FULL: usize = 15_000;
-/// So many rows are read at once.
+/// The number of rows that are read at a time.
 const AT_ONCE: usize = 64;
 
-/// When a call ended, and which it is: what calls are in the order of.
+/// The sort key of calls: when a call ended, and its id.
 pub(super) type Name = (UtcTime, CallId);
 
 pub(super) const fn name(event: &UsageEvent) -> Name {
@@ -38,20 +38,20 @@ const fn second(at: UtcTime) -> u64 {
     at.as_nanos() / SECOND
 }
 
-/// Where the rows of a second begin; of one behind the last, none do.
+/// The key at which the rows of a second begin. A second beyond the representable range has no rows.
 fn beginning(second: u64) -> Vec<u8> {
     Output::default().number(second.saturating_mul(SECOND)).key()
 }
 
-/// Rows in the making.
+/// A builder of rows.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// The segment of the journal up to which the calls are taken in: no two rows have this and a place in common.
+    /// The journal segment up to which calls are included. Together with the index of a row it is unique.
     number: u64,
     rows: Vec<Row>,
     calls: Vec<u8>,
     models: Vec<Arc<str>>,
-    /// Of the row that is open, when its first and its last call ended.
+    /// When the first and the last call of the open row ended.
     open: Option<(UtcTime, UtcTime)>,
 }
 
@@ -60,7 +60,7 @@ impl Blocks {
         Self { number, rows: Vec::new(), calls: Vec::new(), models: Vec::new(), open: None }
     }
 
-    /// Puts calls into rows.
+    /// Adds calls to rows.
     pub(super) fn add(&mut self, events: &mut [UsageEvent]) {
         events.sort_unstable_by_key(name);
         for event in &*events {
@@ -112,7 +112,7 @@ impl Blocks {
     }
 }
 
-/// The calls of a row. None of them if all ended before `from`.
+/// Decodes the calls of a row; none if all of them ended before `from`.
 fn read(key: &[u8], row: &[u8], from: UtcTime) -> Result<Vec<UsageEvent>, StoreError> {
     let first = Input::key("blocks", key).moment()?;
     let mut input = Input::row("blocks", row)?;
@@ -146,7 +146,8 @@ fn read_calls(first: UtcTime, mut reader: Reader<'_>) -> Option<Vec<UsageEvent>>
     Some(events)
 }
 
-/// The calls that ended in this time, from a name on if there is one: at least the first `most` of them, in order.
+/// Returns the calls that ended in this time range, starting at the cursor `from` if there is one: at least the first
+/// `most` of them, in order.
 pub(super) fn calls_in(
     rows: &mut impl Rows,
     time: Range<UtcTime>,
@@ -177,10 +178,10 @@ pub(super) fn calls_in(
     }
 }
 
-/// Which of these calls are there.
+/// Returns which of these calls are stored.
 pub(super) fn known(rows: &mut impl Rows, events: &[UsageEvent]) -> Result<BTreeSet<Name>, StoreError> {
     let mut known = BTreeSet::new();
-    // Where nobody has a journal there are none.
+    // Without a journal there are no blocks.
     if rows.beginning(Kind::Blocks, &[], 1)?.is_empty() {
         return Ok(known);
     }

@@ -1,29 +1,29 @@
-//! The thread that looks after the end of the journal.
+//! The flusher: a thread that writes and syncs the end of the journal.
 //!
-//! Every few milliseconds it has written what was noted, and at every fourth look it has the journal made durable. As long as
-//! there is something to look after it looks by itself; then it waits to be called. It works beside the writer, whose
-//! transactions take as long as they take.
+//! Every few milliseconds it writes what was noted, and at every fourth pass it syncs the journal to disk. It repeats
+//! this as long as there is something to write; then it sleeps until it is called. It runs beside the writer, whose
+//! transactions may take long.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long what was noted waits at most until it is written.
+/// The longest time that a noted record waits until it is written.
 const LOOK_AFTER: Duration = Duration::from_millis(10);
-/// At which look in a row the journal is made durable, which costs a hundred times as much as writing to it.
+/// At which pass in a row the journal is synced. A sync costs a hundred times as much as a write.
 const SYNC_AT: u32 = 4;
 
-/// The thread. Dropped, it looks once more and ends.
+/// The flusher thread. When it is dropped, it makes one more pass and ends.
 #[derive(Debug)]
 pub(super) struct Caretaker {
-    /// None once it is to end.
+    /// None once the thread is to end.
     calls: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Caretaker {
-    /// Has this done now and then: it writes what was noted, makes it durable if it is told so, and says whether to look
-    /// again.
+    /// Starts the thread. `look` writes what was noted, syncs it if its argument is true, and returns whether another
+    /// pass is needed.
     #[expect(
         clippy::disallowed_methods,
         reason = "the journal owns this thread, and joins it when it is dropped"
@@ -34,10 +34,10 @@ impl Caretaker {
         Self { calls: Some(calls), thread: Some(thread) }
     }
 
-    /// There is something to look after.
+    /// Wakes the thread, because there is something to write.
     pub(super) fn call(&self) {
         if let Some(calls) = &self.calls {
-            // Without the thread the journal is as durable as a killed process needs it to be.
+            // Without the thread, the journal still survives a killed process, though not a power cut.
             let _ = calls.send(());
         }
     }
@@ -57,7 +57,7 @@ fn run(called: &Receiver<()>, look: impl Fn(bool) -> bool) {
         let mut looks = 0;
         loop {
             match called.recv_timeout(LOOK_AFTER) {
-                // Called while it is looking: it has looked too early, and looks again.
+                // A call during the wait restarts the wait, because that pass would be too early.
                 Ok(()) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     looks += 1;

@@ -1,8 +1,9 @@
-//! From the journal into the books.
+//! Checkpoints: applies the journal to the database.
 //!
-//! A checkpoint reads full segments, posts their calls, brings the snapshot up to them, and says in the same transaction
-//! from which segment on the journal is to be read. Before that is durable nothing is deleted; afterwards what is left over
-//! is deleted whenever it is found. Opening a folder is a checkpoint, too, after which nothing is open.
+//! A checkpoint reads full segments, posts their calls, brings the snapshot up to date, and records in the same
+//! transaction from which segment on the journal has to be replayed. No segment is deleted before that is durable;
+//! afterwards, leftovers are deleted whenever they are found. Opening a data directory is a checkpoint, too, after
+//! which no reservation is open.
 
 use super::counts::Counts;
 use super::folder::{Folder, FoundBooks, put_header};
@@ -23,11 +24,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// So many calls are put in order together.
+/// The number of calls that are sorted together.
 const TOGETHER: usize = 4_096;
 
-/// Has the writer take every segment before this one into the books, and delete it then.
+/// Orders a checkpoint of every segment before this one, which are then deleted.
 pub(super) fn order(shared: &Shared, next: u64) {
+    shared.ordered.store(next, Ordering::Release);
+    order_counted(shared, next, 1);
+}
+
+/// Repeats a checkpoint that failed. The segments were already counted as pending.
+pub(super) fn order_again(shared: &Shared) {
+    order_counted(shared, shared.ordered.load(Ordering::Acquire), 0);
+}
+
+fn order_counted(shared: &Shared, next: u64, segments: u64) {
     let folder = shared.folder.path().to_path_buf();
     let gone = folder.clone();
     let options = EmbeddedOptions { groups: lock(&shared.groups).clone(), ..shared.options.clone() };
@@ -37,8 +48,8 @@ pub(super) fn order(shared: &Shared, next: u64) {
             untaken.store(0, Ordering::Release);
             delete_before(&gone, next);
         } else {
-            // The segments are still there. They are read with the next, or when the folder is opened.
-            untaken.fetch_add(1, Ordering::AcqRel);
+            // The segments are still there. They are read by the next checkpoint, or when the directory is opened.
+            untaken.fetch_add(segments, Ordering::AcqRel);
         }
     };
     shared.writer.write_then(move |batch, _| take_in(batch, &folder, &options, next), reply);
@@ -71,7 +82,7 @@ fn take_in(
     shadow.save(batch, next, None)
 }
 
-/// Deletes segments that have been taken into the books. One that stays is deleted the next time.
+/// Deletes segments that a checkpoint has covered. If that fails, the next checkpoint deletes them.
 pub(super) fn delete_before(folder: &Path, next: u64) {
     for number in segment::list(folder).unwrap_or_default() {
         if number < next {
@@ -80,7 +91,7 @@ pub(super) fn delete_before(folder: &Path, next: u64) {
     }
 }
 
-/// What a folder held when it was opened.
+/// The state of a data directory when it was opened.
 #[derive(Debug)]
 pub(super) struct Recovery {
     shadow: Shadow,
@@ -91,7 +102,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// Reads the snapshot and all that was written after it. Changes nothing.
+    /// Reads the snapshot and replays the journal after it. Modifies nothing.
     pub(super) fn read(
         folder: &Folder,
         books: &FoundBooks,
@@ -103,7 +114,7 @@ impl Recovery {
         let first = shadow.first_segment();
         let last = segments.last().copied();
         let mut recovery = Self { shadow, events: Vec::new(), last, replayed: 0, cut: None };
-        // No segment is ever missing: the first is made before the books speak of it.
+        // No segment can be missing, because a segment is created before the database refers to it.
         let end =
             last.map_or(first, |last| last.saturating_add(1)).max(first.saturating_add(u64::from(first > 0)));
         for number in first.max(1)..end {
@@ -128,8 +139,8 @@ impl Recovery {
         Ok(recovery)
     }
 
-    /// Reads segments, the last first: only behind the last record there is may something be cut short. There can be empty
-    /// segments behind that one, of processes that were stopped while they opened the folder.
+    /// Reads segments, the last first: only the end of the last written segment may be truncated. Empty segments may
+    /// follow it, left by processes that were stopped while they opened the directory.
     fn texts(
         &self,
         folder: &Folder,
@@ -140,7 +151,7 @@ impl Recovery {
         for number in numbers.rev() {
             let path = segment_path(folder.path(), number);
             let text = segment::read(&path, number, is_last)?;
-            // The segment that the books go on with was whole before they spoke of it.
+            // The segment from which replay starts was complete before the database referred to it.
             if number == self.shadow.first_segment() && !text.has_header() {
                 let reason = "the books go on with this segment of the journal, and it has been emptied: what was \
                               reserved since they were last brought up to date is lost";
@@ -153,20 +164,20 @@ impl Recovery {
         Ok(texts)
     }
 
-    /// Charges what was under way at its worst.
+    /// Charges the calls that were in flight at their worst-case cost.
     pub(super) fn charge_open(&mut self, now: UtcTime) -> Vec<UsageEvent> {
         let charged = self.shadow.charge_open(now);
         self.events.extend(charged.iter().cloned());
         charged
     }
 
-    /// The number of the segment to begin.
+    /// The number of the segment to create.
     pub(super) fn next_segment(&self) -> u64 {
         self.last.map_or(0, |last| last.max(self.shadow.first_segment())).saturating_add(1)
     }
 
-    /// Makes all of it durable. Before that, opening the folder again comes to the same; after it, there is nothing left
-    /// to do.
+    /// Makes the recovery durable. It is idempotent: opening the directory again before the commit gives the same
+    /// result, and after the commit nothing is left to do.
     pub(super) fn commit(&mut self, database: &Database, next: u64, now: UtcTime) -> Result<(), StoreError> {
         let transaction = begin(database)?;
         let mut batch = Batch::new(&transaction);

@@ -1,7 +1,8 @@
-//! Who is at work on a request, and what has been done.
+//! Idempotency keys.
 //!
-//! Claims are written down with a time of the calendar, because they must outlive the process: what was done is not done
-//! again after a restart. A claim of a process that died lasts as long as it would have, too; its call may have been made.
+//! Claims are stored with wall-clock times because they must survive the process: a request that was done is not
+//! repeated after a restart. The claim of a process that died also stays until its expiry, because its call may have
+//! been made.
 
 use super::EmbeddedStore;
 use super::codec::{Input, Output, name_hash};
@@ -13,10 +14,10 @@ use seawall_core::time::{Now, UtcTime};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// How many claims are forgotten with each new one: more than are made, so that they do not pile up.
+/// The most expired claims that are removed with each new one: more than are added, so that they do not accumulate.
 const FORGOTTEN_AT_ONCE: usize = 4;
 
-/// The right to work on a request.
+/// The right to process a request.
 #[derive(Debug)]
 pub struct EmbeddedClaim {
     name: [u8; 32],
@@ -59,7 +60,7 @@ fn remove(batch: &mut Batch<'_>, name: &[u8], claim: &Claim) -> Result<(), Store
 }
 
 fn forget_some(batch: &mut Batch<'_>, now: UtcTime) -> Result<(), StoreError> {
-    // A claim has lasted at the very moment of its end.
+    // A claim expires exactly at its end, not after it.
     let end = end_key(now + Duration::from_nanos(1), &[]);
     let bounds = (Bound::Unbounded, Bound::Excluded(end.as_slice()));
     for (key, _) in batch.range(Kind::ClaimEnds, bounds, FORGOTTEN_AT_ONCE)? {
@@ -95,7 +96,7 @@ fn claim(
     Ok(ClaimDecision::Yours(EmbeddedClaim { name, number, keep }))
 }
 
-/// The claim as it was made, unless it has been lost.
+/// The claim as stored, unless it has been lost.
 fn held(batch: &mut Batch<'_>, claim: &EmbeddedClaim, now: UtcTime) -> Result<Option<Claim>, StoreError> {
     let kept = read(batch, &claim.name)?;
     Ok(kept.filter(|kept| kept.number == claim.number && !kept.is_done && kept.until > now))

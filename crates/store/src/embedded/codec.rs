@@ -1,8 +1,8 @@
-//! Plain values as bytes, and back.
+//! The encoding of keys and values.
 //!
-//! Numbers are big-endian, so that rows lie in the order of what their keys say. A row's value ends with a checksum: what a
-//! disk has turned over in the meantime is refused instead of believed. Reading never panics and never guesses: bytes that
-//! are missing, left over or of an unknown kind are an error.
+//! Numbers are big-endian, so that rows sort by the values in their keys. A row's value ends with a checksum, so that
+//! bit rot is detected instead of believed. Decoding never panics and never guesses: missing bytes, trailing bytes and
+//! unknown kinds are errors.
 
 use crate::StoreError;
 use seawall_core::money::{Money, Usage};
@@ -14,12 +14,12 @@ use std::time::Duration;
 /// The name of this store in errors.
 pub(super) const STORE: &str = "embedded";
 
-/// Bytes in the making.
+/// An encoder.
 #[derive(Debug, Default)]
 pub(super) struct Output(Vec<u8>);
 
 impl Output {
-    /// With room for so much and a checksum: who keeps many rows for a while keeps no more than they are.
+    /// Preallocates this length plus the checksum, because rows may be kept for a while and should not waste memory.
     pub(super) fn with_room(length: usize) -> Self {
         Self(Vec::with_capacity(length.saturating_add(4)))
     }
@@ -49,7 +49,7 @@ impl Output {
         self
     }
 
-    /// With its length in front. Nothing that is kept here comes near the four thousand million bytes that fit.
+    /// Writes a text, prefixed with its length. No stored text comes near the limit of 4 GiB.
     pub(super) fn text(self, text: &str) -> Self {
         let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
         self.short(length).fixed(text.as_bytes())
@@ -86,24 +86,24 @@ impl Output {
         self.place(value.map_or(0, |ceiling| ceiling.index() + 1))
     }
 
-    /// The place of a word in its list.
+    /// Writes the index of a value in its list.
     pub(super) fn place(self, place: usize) -> Self {
         self.byte(u8::try_from(place).unwrap_or(u8::MAX))
     }
 
-    /// What was written, as a key.
+    /// The encoded bytes as a key.
     pub(super) fn key(self) -> Vec<u8> {
         self.0
     }
 
-    /// What was written, as a value: with its checksum.
+    /// The encoded bytes as a value, with its checksum.
     pub(super) fn row(self) -> Vec<u8> {
         let sum = crc32fast::hash(&self.0);
         self.short(sum).0
     }
 }
 
-/// Bytes that are read.
+/// A decoder.
 #[derive(Debug)]
 pub(super) struct Input<'a> {
     rest: &'a [u8],
@@ -111,12 +111,12 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// A key of what is named.
+    /// Decodes a key of the named table.
     pub(super) fn key(what: &'static str, bytes: &'a [u8]) -> Self {
         Self { rest: bytes, what }
     }
 
-    /// A value of what is named, if its checksum is right.
+    /// Decodes a value of the named table, after verifying its checksum.
     pub(super) fn row(what: &'static str, bytes: &'a [u8]) -> Result<Self, StoreError> {
         let wrong = || StoreError::broken(STORE, format_args!("a row of {what} is damaged"));
         let (rest, sum) = bytes.split_last_chunk::<4>().ok_or_else(wrong)?;
@@ -126,7 +126,7 @@ impl<'a> Input<'a> {
         Ok(Self { rest, what })
     }
 
-    /// What was read cannot be.
+    /// The error for content that is not valid.
     pub(super) fn wrong(&self) -> StoreError {
         StoreError::broken(STORE, format_args!("a row of {} makes no sense", self.what))
     }
@@ -186,7 +186,7 @@ impl<'a> Input<'a> {
         Ok(Usage { input, cache_read, cache_write, output, ..Usage::default() })
     }
 
-    /// A word of this list.
+    /// Reads a value by its index in this list.
     pub(super) fn word<T: Copy>(&mut self, all: &[T]) -> Result<T, StoreError> {
         let place = usize::from(self.byte()?);
         all.get(place).copied().ok_or_else(|| self.wrong())
@@ -212,14 +212,14 @@ impl<'a> Input<'a> {
         self.rest.is_empty()
     }
 
-    /// Refuses what is left over.
+    /// Fails if anything is left.
     pub(super) fn end<T>(self, value: T) -> Result<T, StoreError> {
         if self.rest.is_empty() { Ok(value) } else { Err(self.wrong()) }
     }
 }
 
-/// What a caller called something, so that nobody can read it in a stolen file. The caller is part of it: the same name of
-/// two callers means two things.
+/// Hashes a name that a caller chose, so that it cannot be read from a stolen file. The caller is part of the hash: the
+/// same name of two callers gives two keys.
 pub(super) fn name_hash(kind: &str, caller: u64, name: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(Output::default().text(kind).number(caller).text(name).key());

@@ -1,18 +1,18 @@
-//! What requests have taken of limits and names, as the journal tells it.
+//! Rate-limit counts and idempotency keys as recorded in the journal.
 //!
-//! The counts in use are in memory and belong to requests. Here is what a crash would leave of them: the last snapshot and
-//! all records since. Its clock is the calendar, because that is what two processes share.
+//! The live counts are in memory and change with every request. This is the copy that a crash would leave: the last
+//! snapshot and all records since. Its clock is the wall clock, because that is the only one two processes share.
 //!
-//! **Size.** A snapshot has only who has something left in some window, some thirty bytes each, in rows of some thousands. It
-//! is written anew with every checkpoint: callers who are idle cost nothing.
+//! **Size.** A snapshot contains only keys that still count in some window, about thirty bytes each, in rows of some
+//! thousand. It is rewritten with every checkpoint; idle callers cost nothing.
 //!
-//! **Limits that change.** A snapshot says by which limits it counts. They are carried over to the present ones as on a
-//! reload; records of the journal are counted by the present ones from the start.
+//! **Changed limits.** A snapshot records the limits it was counted by. Its counts are carried over to the current
+//! limits as on a reload; journal records are counted by the current limits from the start.
 
 use super::codec::{Input, Output, STORE};
 use super::rows::{Batch, Kind, Rows};
 use crate::StoreError;
-use crate::books::{Charge, JournalRecord, NameMark};
+use crate::books::{JournalRecord, LimitCharge, NameMark};
 use crate::encoding::{Reader, put_number};
 use crate::memory::MemoryQuotas;
 use seawall_core::quota::{Cost, QuotaBook, QuotaGroup, QuotaKey, SavedGroup, SavedQuota, Scope, Unit};
@@ -21,13 +21,13 @@ use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::collections::BTreeMap;
 
 const HEADER_KEY: &[u8] = b"header";
-/// Rows of callers and of names begin so; then come the place of the group, and a number.
+/// The first byte of rows with callers and of rows with idempotency keys. The index of the group and a number follow.
 const CALLERS: u8 = 1;
 const NAMES: u8 = 2;
-/// So much is kept in one row, in bytes.
+/// The size of one row, in bytes.
 const ROW: usize = 1 << 16;
 
-/// A name, and whether its request has been answered. If not, it was under way.
+/// An idempotency key, and whether its request has been answered. If not, it was in flight.
 #[derive(Clone, Copy, Debug)]
 struct SavedName {
     fingerprint: u64,
@@ -35,18 +35,18 @@ struct SavedName {
     until: UtcTime,
 }
 
-/// Counts as the journal tells them.
+/// The counts as recorded in the journal.
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// None in a folder that has never kept any.
+    /// None in a directory that has never stored counts.
     book: Option<QuotaBook>,
     groups: Vec<QuotaGroup>,
     names: BTreeMap<[u8; 32], SavedName>,
-    /// The latest moment that anything was heard of.
+    /// The latest time in any record.
     heard: UtcTime,
 }
 
-/// The calendar is the clock.
+/// Uses the wall clock for both clocks.
 const fn at(utc: UtcTime) -> Now {
     Now::new(Timestamp::from_nanos(utc.as_nanos()), utc)
 }
@@ -56,7 +56,7 @@ fn broken(error: SettingError) -> StoreError {
 }
 
 impl Counts {
-    /// The last snapshot, counted by these limits from now on; by its own where there are none.
+    /// Loads the last snapshot and converts it to these limits; without any, it keeps its own limits.
     pub(super) fn load(rows: &mut impl Rows, wanted: Option<&[QuotaGroup]>) -> Result<Self, StoreError> {
         let mut counts = Self {
             book: None,
@@ -95,7 +95,7 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Applies a record, if it is about counts.
+    /// Applies a record, if it concerns counts.
     pub(super) fn apply(&mut self, record: &JournalRecord) {
         match record {
             JournalRecord::Counted { charge, name } => {
@@ -105,7 +105,7 @@ impl Counts {
                     self.put_name(name, false);
                 }
             }
-            JournalRecord::Corrected { charge, at: now, actual } => {
+            JournalRecord::Recounted { charge, at: now, actual } => {
                 self.heard = self.heard.max(*now);
                 let change: (Cost, Cost) = (charge.cost, *actual);
                 self.each_scope(charge, |book, scope| book.correct(scope, at(charge.at), change, at(*now)));
@@ -118,10 +118,10 @@ impl Counts {
         }
     }
 
-    fn each_scope(&self, charge: &Charge, each: impl Fn(&QuotaBook, Scope)) {
+    fn each_scope(&self, charge: &LimitCharge, each: impl Fn(&QuotaBook, Scope)) {
         let Some(book) = &self.book else { return };
         for (tag, key) in &charge.scopes {
-            // A group that is gone counts nothing any more.
+            // A group that was removed no longer counts anything.
             if let Some(group) = book.tagged(*tag) {
                 each(book, Scope { group, key: QuotaKey(*key) });
             }
@@ -133,7 +133,7 @@ impl Counts {
         self.names.insert(name, SavedName { fingerprint, is_done, until });
     }
 
-    /// Writes a snapshot in the place of the last, as of this moment or the latest that was heard of.
+    /// Replaces the snapshot, as of this time or of the latest time in any record.
     pub(super) fn save(&mut self, batch: &mut Batch<'_>, now: Option<UtcTime>) -> Result<(), StoreError> {
         let Some(book) = &self.book else { return Ok(()) };
         let now = now.unwrap_or(self.heard);
@@ -159,7 +159,7 @@ impl Counts {
         chunks.write(batch)
     }
 
-    /// The counts to go on with, by a process whose clock shows this.
+    /// The live counts to continue with, in a process whose clock shows `now`.
     pub(super) fn into_quotas(self, seed: u64, now: Now) -> Result<Option<MemoryQuotas>, StoreError> {
         let Self { book: Some(book), groups, names, .. } = self else { return Ok(None) };
         let quotas = MemoryQuotas::new(groups.clone(), seed).map_err(broken)?;
@@ -213,12 +213,12 @@ fn read_header(row: &[u8]) -> Result<(UtcTime, Vec<SavedGroup>), StoreError> {
     input.end((saved_at, groups))
 }
 
-/// The place of the group that a row of callers is of.
+/// The index of the group of a row with callers.
 fn group_of(key: &[u8]) -> Option<u16> {
     key.get(1..3)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// Rows in the making.
+/// A builder of rows.
 struct Chunks {
     kind: u8,
     group: u16,
@@ -230,7 +230,7 @@ impl Chunks {
         Self { kind, group, rows: Vec::new() }
     }
 
-    /// An entry: words that are spread over all numbers, how many small numbers there are, and those.
+    /// Adds an entry: fixed-width hashes, the number of small integers, and those integers.
     fn put(&mut self, words: &[u64], numbers: &[u64]) {
         if self.rows.last().is_none_or(|row| row.len() >= ROW) {
             self.rows.push(Vec::new());
@@ -251,7 +251,7 @@ impl Chunks {
     }
 }
 
-/// Reads the entries of a row, each of which has so many words.
+/// Decodes the entries of a row, each of which has `WORDS` fixed-width hashes.
 fn read_entries<const WORDS: usize>(
     row: &[u8],
     mut each: impl FnMut([u64; WORDS], &[u64]) -> bool,

@@ -1,4 +1,4 @@
-//! The callers we know, by credential.
+//! The directory of known callers, by credential.
 
 use super::EmbeddedStore;
 use super::codec::{Input, Output};
@@ -32,7 +32,7 @@ fn find(rows: &mut impl Rows, credential: &CredentialHash) -> Result<Option<Call
     rows.get(Kind::Callers, &credential.0)?.map(|row| read_row(&row)).transpose()
 }
 
-/// Changes a caller that is known.
+/// Changes a caller, if it is known.
 fn change(
     batch: &mut Batch<'_>,
     credential: &CredentialHash,

@@ -1,7 +1,8 @@
-//! The folder: who has it, and whether its books are ours and whole.
+//! The data directory: its lock, and whether its database is ours and intact.
 //!
-//! Nothing in it is changed before everything in it has been found to be good. Books are made under another name first and
-//! get theirs when they are whole, so that books that are empty or cut short are always damage, never a beginning.
+//! Nothing in it is modified before everything in it has been validated. A new database is created under another name
+//! and renamed when it is complete, so that an empty or truncated database always means damage and never an interrupted
+//! creation.
 
 use super::backend::GuardedFile;
 use super::codec::{Input, Output};
@@ -10,27 +11,34 @@ use super::rows::{Batch, Kind, Rows, View};
 use super::sums::rank_spenders;
 use super::writer::begin;
 use redb::{Builder, Database, DatabaseError, StorageError};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// The books.
+/// The database.
 pub(super) const BOOKS: &str = "books.redb";
-/// Books in the making.
+/// A database that is being created.
 const NEW_BOOKS: &str = "books.redb.new";
-/// Held by the process that works here.
+/// Locked by the process that uses the directory.
 const LOCK: &str = "lock";
-/// The format that this program writes, and the newest that it reads. Since 2 there are blocks of calls and ranks of callers.
+/// These files contain hashes of credentials, spending and the master secret, so only their owner may read them.
+const PRIVATE_DIRECTORY: u32 = 0o700;
+pub(super) const PRIVATE_FILE: u32 = 0o600;
+/// The permission bits of group and others.
+const OTHERS: u32 = 0o077;
+/// The format that this program writes, and the newest that it reads. Version 2 added blocks of calls and ranks of
+/// callers.
 pub(super) const FORMAT: u32 = 2;
-/// What every file of the database begins with.
+/// The first bytes of every redb file.
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 const HEADER_KEY: &[u8] = b"format";
 const HEADER_WORD: &str = "seawall";
-/// Books up to this size are read in full when they are opened. Larger ones are looked at as they are used.
+/// Databases up to this size are verified in full when they are opened. Larger ones are verified as they are read.
 const CHECKED_UP_TO: u64 = 32 << 20;
 
-/// The folder, while this process has it.
+/// The data directory, locked by this process.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -38,7 +46,7 @@ pub(super) struct Folder {
     _lock: File,
 }
 
-/// Books that have been found to be good, and are not changed before they are released.
+/// A database that has been validated, and is not modified before it is released.
 #[derive(Debug)]
 pub(super) struct FoundBooks {
     pub(super) database: Database,
@@ -48,27 +56,35 @@ pub(super) struct FoundBooks {
 }
 
 impl Folder {
-    /// Takes the folder, and makes it where there is none.
+    /// Locks the directory, and creates it if it is missing.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        fs::create_dir_all(path).map_err(|error| OpenError::unusable(path, &error))?;
+        create_private_dir(path).map_err(|error| OpenError::unusable(path, &error))?;
         let lock_path = path.join(LOCK);
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE);
+        let opened = options.open(&lock_path);
         let lock = opened.map_err(|error| OpenError::unusable(&lock_path, &error))?;
         take_lock(&lock, &lock_path)?;
+        tighten(path);
         Ok(Self { path: path.into(), _lock: lock })
+    }
+
+    /// Whether other users may access the directory.
+    pub(super) fn is_open_to_others(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|about| about.mode() & OTHERS != 0)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes names in the folder durable.
+    /// Syncs the directory, which makes the names in it durable.
     pub(super) fn sync(&self) -> Result<(), OpenError> {
         let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
         synced.map_err(|error| OpenError::unusable(&self.path, &error))
     }
 
-    /// Finds the books, or makes them if there is nothing here yet.
+    /// Opens the database, or creates one if the directory is new.
     pub(super) fn books(&self, cache: usize, has_journal: bool) -> Result<FoundBooks, OpenError> {
         let path = self.path.join(BOOKS);
         let is_there = path.try_exists().map_err(|error| OpenError::unusable(&path, &error))?;
@@ -78,23 +94,19 @@ impl Folder {
             }
             self.make_books(&path)?;
         }
-        check_beginning(&path)?;
-        let (database, file) = open(&path, cache)?;
-        let mut found = FoundBooks { database, file, path, created: !is_there };
-        found.check_header()?;
-        found.check_whole()?;
-        Ok(found)
+        Ok(FoundBooks { created: !is_there, ..FoundBooks::at(path, cache)? })
     }
 
     fn make_books(&self, path: &Path) -> Result<(), OpenError> {
         let new = self.path.join(NEW_BOOKS);
         let unusable = |error: &std::io::Error| OpenError::unusable(&new, error);
-        // Whoever was stopped here before has told nobody that anything was kept.
+        // A leftover of an interrupted creation holds nothing that was acknowledged.
         match fs::remove_file(&new) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(&error)),
             _ => {}
         }
-        let made = OpenOptions::new().read(true).write(true).create_new(true).open(&new);
+        let mut options = OpenOptions::new();
+        let made = options.read(true).write(true).create_new(true).mode(PRIVATE_FILE).open(&new);
         let file =
             GuardedFile::new(made.map_err(|error| unusable(&error))?).map_err(|error| unusable(&error))?;
         file.release().map_err(|error| unusable(&error))?;
@@ -112,7 +124,30 @@ impl Folder {
     }
 }
 
-/// Brings the books into the present format, if they are not, and says that they are.
+/// Creates a directory and its missing parents, accessible to this user only. An existing one stays as it is.
+pub fn create_private_dir(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(path)
+}
+
+/// Removes the access of other users to our own files, which older versions or a copy may have left open. The directory
+/// itself may be one that others need, so it is only reported ([`Folder::is_open_to_others`]).
+fn tighten(path: &Path) {
+    let is_ours = |name: &str| {
+        [LOCK, BOOKS, NEW_BOOKS, "master-secret"].contains(&name)
+            || (name.starts_with("journal-") && name.ends_with(".log"))
+    };
+    let Ok(entries) = fs::read_dir(path) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_ours)) {
+        let is_wide = |about: &fs::Metadata| about.is_file() && about.mode() & OTHERS != 0;
+        // Symbolic links are not followed, because their targets are not ours to change.
+        if fs::symlink_metadata(entry.path()).is_ok_and(|about| is_wide(&about)) {
+            // A file of another user stays as it is; it may be unusable anyway.
+            let _ = fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE_FILE));
+        }
+    }
+}
+
+/// Migrates the database to the current format if necessary, and records that format.
 pub(super) fn put_header(batch: &mut Batch<'_>) -> Result<(), crate::StoreError> {
     let header = Output::default().text(HEADER_WORD).short(FORMAT).row();
     if batch.get(Kind::Header, HEADER_KEY)?.is_some_and(|before| before == header) {
@@ -122,7 +157,13 @@ pub(super) fn put_header(batch: &mut Batch<'_>) -> Result<(), crate::StoreError>
     batch.put(Kind::Header, HEADER_KEY, &header)
 }
 
-/// Takes a file for this process, until it is closed.
+/// Rewrites the header, to test whether the database can be written.
+pub(super) fn put_header_again(batch: &mut Batch<'_>) -> Result<(), crate::StoreError> {
+    let header = Output::default().text(HEADER_WORD).short(FORMAT).row();
+    batch.put(Kind::Header, HEADER_KEY, &header)
+}
+
+/// Locks a file for this process, until the file is closed.
 fn take_lock(file: &File, path: &Path) -> Result<(), OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -131,7 +172,7 @@ fn take_lock(file: &File, path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether it is a file of the database's at all.
+/// Checks that the file is a redb database.
 fn check_beginning(path: &Path) -> Result<(), OpenError> {
     let unusable = |error: &std::io::Error| OpenError::unusable(path, error);
     let about = fs::metadata(path).map_err(|error| unusable(&error))?;
@@ -156,14 +197,15 @@ fn check_beginning(path: &Path) -> Result<(), OpenError> {
 fn open(path: &Path, cache: usize) -> Result<(Database, GuardedFile), OpenError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let file = opened.map_err(|error| OpenError::unusable(path, &error))?;
-    // Somebody may have deleted the lock of a process that still runs.
+    // The lock file of a process that still runs may have been deleted.
     take_lock(&file, path)?;
     let file = GuardedFile::new(file).map_err(|error| OpenError::unusable(path, &error))?;
     let guarded = file.clone();
     let database = catch_unwind(AssertUnwindSafe(|| {
         let mut builder = Builder::new();
         builder.set_cache_size(cache);
-        // Every transaction of ours leaves a file that needs no repair. One that does was not written so.
+        // Every transaction of ours leaves a file that needs no repair, so a file that does was not written by us
+        // alone.
         builder.set_repair_callback(redb::RepairSession::abort);
         builder.create_with_backend(guarded)
     }));
@@ -177,7 +219,7 @@ fn open(path: &Path, cache: usize) -> Result<(Database, GuardedFile), OpenError>
 fn refusal(path: &Path, error: DatabaseError) -> OpenError {
     match error {
         DatabaseError::Storage(StorageError::Io(error)) => match error.kind() {
-            // The database reads where its header says that something is, or says that it has read nonsense.
+            // The database reads at the offsets in its header, or reports invalid data.
             ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::InvalidInput => {
                 OpenError::damaged(path, "the file is cut short, or its header is wrong")
             }
@@ -191,6 +233,16 @@ fn refusal(path: &Path, error: DatabaseError) -> OpenError {
 }
 
 impl FoundBooks {
+    /// Opens an existing database.
+    pub(super) fn at(path: PathBuf, cache: usize) -> Result<Self, OpenError> {
+        check_beginning(&path)?;
+        let (database, file) = open(&path, cache)?;
+        let mut found = Self { database, file, path, created: false };
+        found.check_header()?;
+        found.check_whole()?;
+        Ok(found)
+    }
+
     fn check_header(&self) -> Result<(), OpenError> {
         let read = catch_unwind(AssertUnwindSafe(|| {
             View::new(&self.database).and_then(|mut view| view.get(Kind::Header, HEADER_KEY))
@@ -221,7 +273,7 @@ impl FoundBooks {
         if about.len() > CHECKED_UP_TO {
             return Ok(());
         }
-        // Whether it had to tidy up is its business; what it checks first is that every page is as it was written.
+        // Whether it had to clean up does not matter; it verifies the checksum of every page first.
         match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(refusal(&self.path, error)),

@@ -1,10 +1,10 @@
-//! Calls from the journal on their way into the ledger.
+//! Posts the calls of the journal to the ledger.
 //!
-//! They are put into blocks and added to the sums in memory. What the sums were before is read when all calls are there, and
-//! only then is anything written, so that what cannot be read has changed nothing.
+//! Calls are collected into blocks and sums in memory. The previous sums are read when all calls have been collected,
+//! and only then is anything written, so that a failed read has changed nothing.
 //!
-//! **What it will not do.** It does not ask whether a call came through the journal before: what the journal says is taken in
-//! once, because the same transaction says from where on it is to be read.
+//! **What it does not do.** It does not check whether a call came through the journal before: each segment is applied
+//! once, because the same transaction records from where on the journal has to be replayed.
 
 use super::blocks::Blocks;
 use super::ledger::call_key;
@@ -13,23 +13,23 @@ use super::sums::Sums;
 use crate::StoreError;
 use crate::usage::UsageEvent;
 
-/// Calls from the journal on their way into the ledger.
+/// Calls of the journal that are being posted to the ledger.
 #[derive(Debug)]
 pub(super) struct Intake {
     blocks: Blocks,
     sums: Sums,
-    /// Whether calls were posted by their names; then each is looked for.
+    /// Whether calls were also posted by id; if so, each call is looked up.
     has_posts: bool,
 }
 
 impl Intake {
-    /// For the calls of the journal up to this segment.
+    /// Collects the calls of the journal before this segment.
     pub(super) fn new(rows: &mut impl Rows, next: u64) -> Result<Self, StoreError> {
         let has_posts = !rows.beginning(Kind::Calls, &[], 1)?.is_empty();
         Ok(Self { blocks: Blocks::new(next), sums: Sums::default(), has_posts })
     }
 
-    /// Takes these calls, and leaves none behind. Nothing is written yet.
+    /// Collects these calls and clears the list. Nothing is written yet.
     pub(super) fn add(
         &mut self,
         rows: &mut impl Rows,
@@ -52,7 +52,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Writes what has come together.
+    /// Writes what was collected.
     pub(super) fn write(self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let sums = self.sums.on_top_of(batch)?;
         for (key, row) in self.blocks.into_rows() {

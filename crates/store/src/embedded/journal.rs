@@ -1,74 +1,80 @@
-//! The journal of this node's books.
+//! The write-ahead journal of this node's books.
 //!
-//! What is written is with the system when [`write`](Journal::write) returns, so that it survives the end of this process,
-//! however sudden. It is made durable, against the end of the machine, some milliseconds later for all that was written
-//! meanwhile.
+//! When [`write`](Journal::write) returns, the records are with the operating system, so that they survive the end of
+//! this process, however sudden. They are synced some milliseconds later, together with all that was written meanwhile;
+//! only then do they survive a power cut.
 //!
-//! What is noted waits for the next write and goes with it, in one call to the system; if none comes, the caretaker writes
-//! it down. Whoever drops the journal has all of it written and made durable.
+//! Noted records wait for the next write and are written with it, in one system call; if none comes, the flusher writes
+//! them. Dropping the journal writes and syncs everything.
 //!
-//! When a segment is full, the next is begun and the writer takes the full ones into the books: their calls into the ledger,
-//! their changes into the snapshot. Only when that is durable are they deleted. Whoever reserves does not wait for it.
+//! When a segment is full, the next one is created, and the writer applies the full ones to the database: their calls
+//! to the ledger, their changes to the snapshot. They are deleted only when that is durable. Reservations do not wait
+//! for it.
 //!
-//! **When a write fails.** What was written in part is cut off again, because it would hide what comes after it; so a disk
-//! that is full for a while is written to again when it has room. What was noted waits on, as far as a frame has room.
+//! **When a write fails.** A partial write is truncated, because it would hide what comes after it; so a disk that was
+//! full for a while is used again when it has room. Noted records stay buffered, as far as a frame has room.
 //!
-//! **What it will not do.** It does not write behind what it could not cut off, or could not make durable: a system says
-//! that once and forgets it. Nor does it grow for ever while the books cannot take it in. Everything is then refused until
-//! the folder is opened again.
+//! **What it does not do.** It does not write after a partial write that could not be truncated, or after a failed
+//! sync: an operating system reports a failed sync once and then forgets it. Nor does it grow without bound while the
+//! database cannot be written. Every write then fails until the directory is opened again.
 
 use super::Shared;
 use super::caretaker::Caretaker;
 use super::checkpoint;
 use super::codec::STORE;
-use super::folder::Folder;
+use super::folder::{Folder, PRIVATE_FILE};
 use super::segment::{HEADER, close_frame, header, open_frame, segment_path};
 use crate::books::{Journal, JournalRecord, Noted};
 use crate::{StoreError, lock};
 use seawall_core::budget::BudgetSource;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Arc, Mutex};
 
-/// So many segments in a row may fail to be taken into the books before nothing more is written.
+/// The most segments in a row whose checkpoint may fail before the journal stops accepting writes.
 const MOST_UNTAKEN: u64 = 16;
+/// How much free space there must be after a failed write before further writes are tried.
+const ROOM: [u8; 1 << 14] = [0; 1 << 14];
 const TOO_MUCH: &str = "so much cannot be written to the journal at once";
 
-/// Begins the file of a segment.
+/// Creates the file of a segment.
 pub(super) fn create_segment(folder: &Folder, number: u64) -> io::Result<File> {
     let path = segment_path(folder.path(), number);
-    let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+    let mut file = OpenOptions::new().append(true).create_new(true).mode(PRIVATE_FILE).open(&path)?;
     let mut begin = || {
         file.write_all(&header(number))?;
         file.sync_all()?;
         File::open(folder.path())?.sync_all()
     };
     if let Err(error) = begin() {
-        // Nobody speaks of it yet, and it must not be in the way of the next try.
+        // Nothing refers to it yet, and it must not block the next attempt.
         let _ = fs::remove_file(&path);
         return Err(error);
     }
     Ok(file)
 }
 
-/// The end of the journal, where those who write and its caretaker meet.
+/// The end of the journal, which the writing threads and the flusher share.
 #[derive(Debug)]
 struct Tail {
     file: Arc<File>,
     length: u64,
-    /// A frame that is open: what was noted and has not been written.
+    /// The open frame: records that were noted and not written.
     frame: Vec<u8>,
-    /// How long a frame is that holds nothing.
+    /// The length of an empty frame.
     empty: usize,
-    /// How much was noted so far, and how much of that was written.
+    /// How many records were noted so far, and how many of them were written.
     noted: u64,
     written: u64,
     failed: Option<StoreError>,
-    /// Something was written that a power cut would take back.
+    /// The last write failed, and its partial data could be truncated.
+    is_refused: bool,
+    /// Something was written that a power cut would lose.
     is_unsynced: bool,
-    /// Something that was written could not be made durable, in this segment or one before it.
+    /// A sync failed, in this segment or an earlier one.
     is_lost: bool,
-    /// The caretaker looks here every few milliseconds.
+    /// The flusher is making passes.
     is_watched: bool,
 }
 
@@ -86,13 +92,14 @@ impl Tail {
             noted: 0,
             written: 0,
             failed: None,
+            is_refused: false,
             is_unsynced: false,
             is_lost: false,
             is_watched: false,
         }
     }
 
-    /// Whether anything may be written.
+    /// Fails if nothing may be written any more.
     fn check(&self) -> Result<(), StoreError> {
         match &self.failed {
             Some(error) => Err(error.clone()),
@@ -105,13 +112,13 @@ impl Tail {
         self.frame.len() > self.empty
     }
 
-    /// Nothing is written from now on.
+    /// Refuses all writes from now on.
     fn fail(&mut self, error: StoreError) -> StoreError {
         self.failed = Some(error.clone());
         error
     }
 
-    /// Puts records into the open frame. Whether they fit; if not, nothing has changed.
+    /// Adds records to the open frame. Returns whether they fit; if not, nothing has changed.
     fn put(&mut self, records: &[JournalRecord]) -> bool {
         let before = self.frame.len();
         for record in records {
@@ -130,8 +137,8 @@ impl Tail {
         fits
     }
 
-    /// Puts records into the open frame, behind what was noted. Where there is no room for both, that is written first. Returns
-    /// how long what was noted is.
+    /// Adds records to the open frame, after those that were noted. If both do not fit, the noted ones are written
+    /// first. Returns the length of the noted records in the frame.
     fn put_after_notes(&mut self, records: &[JournalRecord]) -> Result<usize, StoreError> {
         let noted = self.frame.len();
         if self.put(records) {
@@ -144,7 +151,7 @@ impl Tail {
         if is_put { Ok(self.empty) } else { Err(StoreError::broken(STORE, TOO_MUCH)) }
     }
 
-    /// Writes the open frame with one call. Of one that cannot be written, the first `kept` bytes wait on.
+    /// Writes the open frame with one system call. If that fails, its first `kept` bytes stay buffered.
     fn flush(&mut self, kept: usize) -> Result<(), StoreError> {
         if !close_frame(&mut self.frame, 0) {
             self.frame.truncate(kept);
@@ -152,10 +159,12 @@ impl Tail {
         }
         if let Err(error) = (&*self.file).write_all(&self.frame) {
             self.frame.truncate(kept);
+            self.is_refused = true;
             let error = away(&error);
             let is_whole = self.file.set_len(self.length).is_ok();
             return Err(if is_whole { error } else { self.fail(error) });
         }
+        self.is_refused = false;
         self.length = self.length.saturating_add(self.frame.len() as u64);
         self.frame.truncate(self.empty);
         self.written = self.noted;
@@ -163,7 +172,20 @@ impl Tail {
         Ok(())
     }
 
-    /// Writes what was noted. What cannot be written waits for the next who tries; in the end it is charged at its worst.
+    /// Tests whether the disk has room again: writes zeros and truncates them. If the process ends in between, recovery
+    /// truncates them, too.
+    fn look_for_room(&mut self) -> Result<(), StoreError> {
+        let written = (&*self.file).write_all(&ROOM);
+        if let Err(error) = self.file.set_len(self.length) {
+            return Err(self.fail(away(&error)));
+        }
+        written.map_err(|error| away(&error))?;
+        self.is_refused = false;
+        Ok(())
+    }
+
+    /// Writes the noted records. If that fails, they wait for the next attempt; calls whose end is never written are
+    /// charged at their worst-case cost.
     fn flush_notes(&mut self) {
         if self.has_notes() && self.check().is_ok() {
             let _ = self.flush(self.frame.len());
@@ -171,7 +193,7 @@ impl Tail {
     }
 }
 
-/// The journal of this node's books. There is one for a folder.
+/// The journal of this node's books. A data directory has exactly one.
 #[derive(Debug)]
 pub struct EmbeddedJournal {
     tail: Arc<Mutex<Tail>>,
@@ -188,20 +210,20 @@ impl EmbeddedJournal {
         Self { tail, number, caretaker, shared: Arc::clone(shared) }
     }
 
-    /// Whether something was noted or written that a power cut would take back.
+    /// Whether something was noted or written that a power cut would lose.
     #[cfg(test)]
     pub(super) fn is_unsynced(&self) -> bool {
         let tail = lock(&self.tail);
         tail.is_unsynced || tail.has_notes()
     }
 
-    /// Nobody looks after the end of the journal from now on.
+    /// Stops the flusher.
     #[cfg(test)]
     pub(super) fn dismiss_caretaker(&mut self) {
         self.caretaker = Caretaker::start(|_| false);
     }
 
-    /// Goes on with this file in the place of the present segment.
+    /// Replaces the file of the current segment.
     #[cfg(test)]
     pub(super) fn put_segment(&mut self, file: File) {
         let mut tail = lock(&self.tail);
@@ -209,7 +231,7 @@ impl EmbeddedJournal {
         tail.length = HEADER as u64;
     }
 
-    /// Has the caretaker look at the end of the journal, if it does not.
+    /// Wakes the flusher, unless it is making passes.
     fn watch(&self, tail: &mut Tail) {
         if !tail.is_watched {
             tail.is_watched = true;
@@ -217,12 +239,12 @@ impl EmbeddedJournal {
         }
     }
 
-    /// Begins the next segment and has the writer take the full ones into the books.
+    /// Starts the next segment and orders a checkpoint of the full ones.
     fn rotate(shared: &Shared, number: &mut u64, tail: &mut Tail) -> Result<(), StoreError> {
         if shared.untaken.load(std::sync::atomic::Ordering::Acquire) >= MOST_UNTAKEN {
             return Err(StoreError::away(STORE, "the journal is full: the books cannot take it in"));
         }
-        // The end of a segment that has a successor must be whole. Asked again, the system would say that it is.
+        // A segment with a successor must be complete. If the sync were retried, the system would report success.
         if let Err(error) = tail.file.sync_data() {
             return Err(tail.fail(away(&error)));
         }
@@ -236,8 +258,8 @@ impl EmbeddedJournal {
     }
 }
 
-/// Writes what was noted and, if that is due, makes all of it durable. Whether there is or was anything; if not, nobody need
-/// look again before he is called.
+/// One pass of the flusher: writes the noted records and, if due, syncs. Returns whether anything was written since the
+/// last sync; if not, no further pass is needed before the next call.
 fn look(tail: &Mutex<Tail>, is_due: bool) -> bool {
     let mut end = lock(tail);
     end.flush_notes();
@@ -246,7 +268,7 @@ fn look(tail: &Mutex<Tail>, is_due: bool) -> bool {
         return false;
     }
     if is_due {
-        // First the mark, then the work: what is written during the work is marked again.
+        // The flag is cleared before the sync, so that writes during the sync set it again.
         end.is_unsynced = false;
         let file = Arc::clone(&end.file);
         drop(end);
@@ -309,6 +331,9 @@ impl Journal for EmbeddedJournal {
             let kept = tail.frame.len();
             tail.flush(kept)?;
             self.watch(&mut tail);
+        } else if tail.is_refused {
+            // With nothing to write, the journal would appear to work until the next reservation.
+            tail.look_for_room()?;
         }
         Ok(())
     }
@@ -317,7 +342,7 @@ impl Journal for EmbeddedJournal {
         self.shared.options.groups.is_some()
     }
 
-    /// The calls of a node that is alone come into this folder's ledger. A fleet has its ledger elsewhere.
+    /// The calls of a single node go to the ledger in this directory. A fleet has its ledger elsewhere.
     fn feeds_ledger(&self) -> bool {
         self.shared.options.source == BudgetSource::Caps
     }
@@ -325,7 +350,7 @@ impl Journal for EmbeddedJournal {
 
 impl Drop for EmbeddedJournal {
     fn drop(&mut self) {
-        // The caretaker, who ends with it, makes it durable.
+        // The flusher, which is dropped with the journal, syncs it.
         lock(&self.tail).flush_notes();
     }
 }

@@ -1,9 +1,11 @@
 //! The ledger: leases, calls and sums.
 //!
-//! Sums are rows that every call is added to in its own transaction, so that no question about a day reads its calls.
+//! Sums are rows that every call is added to in its own transaction, so that no query about a day has to read its
+//! calls.
 //!
-//! A call that is posted is a row of its own, and its name leads to its time: told again, it is known. Calls from the journal
-//! lie in blocks. One of those is known by its name and time: who posts it as well tells of the same end.
+//! A posted call is a row of its own, and an index leads from its id to its time, so that a duplicate is recognised.
+//! Calls from the journal are stored in blocks. A duplicate of one of those is recognised by its id and time, because a
+//! post of the same call has the same end.
 
 use super::EmbeddedStore;
 use super::blocks;
@@ -58,9 +60,9 @@ fn read_event(key: &[u8], row: &[u8]) -> Result<UsageEvent, StoreError> {
     input.end(UsageEvent { id, at, day, caller, tier, model, usage, cost, certainty })
 }
 
-/// Takes calls into the books.
+/// Posts calls to the ledger.
 pub(super) fn post(batch: &mut Batch<'_>, events: &[UsageEvent]) -> Result<Posted, StoreError> {
-    // Everything is read before anything is written, so that what cannot be read has changed nothing.
+    // Everything is read before anything is written, so that a failed read has changed nothing.
     let mut new: BTreeMap<CallId, &UsageEvent> = BTreeMap::new();
     let mut sums = Sums::default();
     let in_blocks = blocks::known(batch, events)?;

@@ -1,69 +1,69 @@
-//! Why a folder was not opened, and what to do about it.
+//! Why a data directory was not opened, and what to do about it.
 //!
-//! Every refusal names the file. A file that is refused is left exactly as it was found.
+//! Every error names the file. A refused file is left exactly as it was found.
 
 use seawall_core::budget::BudgetSource;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a folder was not opened.
+/// Why a data directory was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Another process works with it.
+    /// Another process has it open.
     #[error("{}: another process has this store open; stop it, or give this one a folder of its own", path.display())]
     InUse {
-        /// The file that says so.
+        /// The file that is locked.
         path: PathBuf,
     },
     /// It cannot be read or written.
     #[error("{}: {reason}; check that it is there, that this user may read and write it and that the disk has room", path.display())]
     Unusable {
-        /// Which file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         reason: Box<str>,
     },
-    /// Somebody else's file has our name.
+    /// A file that is not ours has the name of ours.
     #[error("{}: this is not a file of Seawall's ({reason}); choose another folder or move it away", path.display())]
     Foreign {
-        /// Which file.
+        /// The foreign file.
         path: PathBuf,
-        /// What it looks like instead.
+        /// What it is instead.
         reason: Box<str>,
     },
-    /// A newer Seawall wrote it.
+    /// A newer version of Seawall wrote it.
     #[error("{}: written in format {found} and this program reads up to {known}; use the newer program", path.display())]
     Newer {
-        /// Which file.
+        /// The file in the newer format.
         path: PathBuf,
         /// The format it has.
         found: u32,
-        /// The newest that is known.
+        /// The newest format that this version reads.
         known: u32,
     },
-    /// It is ours and whole, and was written with another setting.
+    /// It is ours and intact, but was written with another setting.
     #[error(
         "{}: these books spend {found}, and this process is set to spend {wanted}; set it as it was, or give it a \
          folder of its own", path.display()
     )]
     OtherSource {
-        /// Which file.
+        /// The database.
         path: PathBuf,
-        /// Where its money comes from.
+        /// The source of money that it was written with.
         found: Box<str>,
-        /// Where it should.
+        /// The configured source of money.
         wanted: Box<str>,
     },
-    /// It is ours, and broken.
+    /// It is ours, but damaged.
     #[error(
         "{}: damaged ({reason}); restore the folder from a backup, or move it away to begin with empty books, \
          which forgets what was spent today", path.display()
     )]
     Damaged {
-        /// Which file.
+        /// The damaged file.
         path: PathBuf,
-        /// What was seen.
+        /// The damage that was found.
         reason: Box<str>,
     },
 }
@@ -89,7 +89,7 @@ impl OpenError {
         Self::Damaged { path: path.into(), reason: reason.to_string().into() }
     }
 
-    /// The file or folder that it is about.
+    /// The file or directory that the error is about.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {

@@ -1,7 +1,7 @@
-//! The rows of the books: one table for each kind, keys and values as bytes.
+//! The tables of the database; keys and values are bytes.
 //!
-//! A [`View`] reads what has been committed. A [`Batch`] also reads what it has written itself; the writer commits it as a
-//! whole. Both are [`Rows`], so that what is worked out from rows is written once.
+//! A [`View`] reads what has been committed. A [`Batch`] also reads its own writes; the writer commits it as a whole.
+//! Both implement [`Rows`], so that code that reads rows is written once.
 
 use super::codec::STORE;
 use crate::StoreError;
@@ -12,48 +12,48 @@ use redb::{
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The tables.
+/// The tables, each with its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What wrote this file: one row.
+    /// A single row that identifies the program and the format.
     Header,
-    /// Day, tier, node, generation: a lease.
+    /// Day, tier, node, generation -> a lease.
     Leases,
-    /// Time and name of a call: what it used and cost.
+    /// Time and id of a call -> its usage and cost.
     Events,
-    /// Name of a call: its time.
+    /// Id of a call -> its time.
     Calls,
-    /// Day and what is counted: sums.
+    /// Day and what is counted -> sums.
     Totals,
-    /// Day, cost (the highest first), caller: nothing. Only in books of the first format.
+    /// Day, cost (highest first), caller -> nothing. Only in databases of the first format.
     Spenders,
-    /// Hash of a conversation: what it used.
+    /// Hash of a conversation -> its usage.
     Sessions,
-    /// Hash of a conversation, number: a turn.
+    /// Hash of a conversation, number -> a turn.
     Turns,
-    /// Hash of a conversation, request: its number.
+    /// Hash of a conversation, request -> its number.
     Requests,
-    /// Hash of a conversation, number: a request.
+    /// Hash of a conversation, number -> a request.
     RequestOrder,
-    /// When a conversation ends, its hash: nothing.
+    /// Expiry of a conversation, its hash -> nothing.
     SessionEnds,
-    /// Credential: a caller.
+    /// Credential -> a caller.
     Callers,
-    /// How everything is switched: one row.
+    /// A single row: the state of all switches.
     Switches,
-    /// Number: what was ordered.
+    /// Number -> an audit record.
     Trail,
-    /// Hash of a request's name: who is at work on it.
+    /// Hash of an idempotency key -> its claim.
     Claims,
-    /// When a claim ends, its hash: nothing.
+    /// Expiry of a claim, its hash -> nothing.
     ClaimEnds,
-    /// The books of this node: one row, and where the journal goes on.
+    /// The snapshot of this node's books, with the segment from which the journal is replayed: one row.
     Books,
-    /// Time of the first, a number: some calls that came through the journal.
+    /// Time of the first call, a number -> a block of calls from the journal.
     Blocks,
-    /// Day, rank of the cost (the highest first), caller: nothing.
+    /// Day, rank of the cost (highest first), caller -> nothing.
     Ranks,
-    /// What requests have taken of limits and names.
+    /// Rate-limit counts and idempotency keys.
     Counts,
 }
 
@@ -111,7 +111,7 @@ impl Kind {
     }
 }
 
-/// What the database says, in our words. A disk that is full or gone may pass; the rest does not.
+/// Converts an error of the database. A disk that is full or gone may pass; everything else does not.
 pub(super) fn failure(error: impl Into<redb::Error>) -> StoreError {
     match error.into() {
         error @ (redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed) => {
@@ -121,7 +121,7 @@ pub(super) fn failure(error: impl Into<redb::Error>) -> StoreError {
     }
 }
 
-/// Does some work, and turns a panic of the database into an error: a page that was damaged on the disk can make it stumble.
+/// Runs the work and converts a panic of the database into an error, because a damaged page can make it panic.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(StoreError::broken(STORE, "the books on disk cannot be read")))
@@ -130,12 +130,12 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result
 /// A key and its value.
 pub(super) type Row = (Vec<u8>, Vec<u8>);
 
-/// Rows that can be read.
+/// Read access to rows.
 pub(super) trait Rows {
-    /// The value at a key.
+    /// The value of a key.
     fn get(&mut self, kind: Kind, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Up to `most` rows from the first bound to the second, in order.
+    /// Up to `most` rows between the bounds, in order.
     fn range(
         &mut self,
         kind: Kind,
@@ -143,7 +143,7 @@ pub(super) trait Rows {
         most: usize,
     ) -> Result<Vec<Row>, StoreError>;
 
-    /// Up to `most` rows whose keys begin so, in order.
+    /// Up to `most` rows whose keys have this prefix, in order.
     fn beginning(&mut self, kind: Kind, prefix: &[u8], most: usize) -> Result<Vec<Row>, StoreError> {
         let end = after(prefix);
         let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -151,7 +151,7 @@ pub(super) trait Rows {
     }
 }
 
-/// The first key that does not begin so.
+/// The first key after all keys with this prefix.
 fn after(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -168,7 +168,7 @@ fn read_range(
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
     most: usize,
 ) -> Result<Vec<Row>, StoreError> {
-    // The database takes a range that runs backwards for a mistake in the program.
+    // The database treats a range with reversed bounds as a programming error.
     if let (Bound::Included(first) | Bound::Excluded(first), Bound::Included(last) | Bound::Excluded(last)) =
         bounds
         && first > last
@@ -185,7 +185,7 @@ fn read_range(
 
 type OpenTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// What has been committed.
+/// A read transaction: what has been committed.
 pub(super) struct View(ReadTransaction);
 
 impl View {
@@ -231,7 +231,7 @@ impl<'t> Batch<'t> {
         Self { transaction, tables: Kind::ALL.map(|_| None), changes: 0 }
     }
 
-    /// How many rows were changed.
+    /// The number of rows that were changed.
     pub(super) const fn changes(&self) -> u64 {
         self.changes
     }

@@ -1,12 +1,13 @@
-//! The files of the journal.
+//! The segment files of the journal.
 //!
-//! A segment begins with a header that says what it is and which it is; then come frames. A frame is the length of what it
-//! carries, a checksum over both, and what it carries. It is written with one call to the system, so that a process that is
-//! killed leaves whole frames or, at the very end, the beginning of one.
+//! A segment begins with a header that identifies the file and its number; frames follow. A frame is the length of its
+//! payload, a checksum over both, and the payload. It is written with one system call, so that a killed process leaves
+//! whole frames or, at the very end, the beginning of one.
 //!
-//! **Reading.** The beginning of a frame at the end of the last segment is what a kill or a power cut leaves of a write that
-//! nobody was told of, and is cut. So are zeros there: a file that had been made longer, and not yet written. Anything else
-//! that is not a frame is damage, and refused: behind it are reservations that would be forgotten.
+//! **Recovery.** An incomplete frame at the end of the last segment is what a kill or a power cut leaves of a write
+//! that was never acknowledged, and is truncated. So are zeros there, which come from a file that was extended but not
+//! yet written. Anything else that is not a frame is damage and refused, because the reservations behind it would be
+//! lost.
 
 use super::refusal::OpenError;
 use std::fs::{self, File};
@@ -14,20 +15,20 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"SEAWALLJ";
-/// The format that this program writes, and the newest that it reads. Since 2 there are records of whole calls, since 3 of
-/// what requests take of limits and names.
+/// The format that this program writes, and the newest that it reads. Version 2 added records of whole calls, version 3
+/// added rate-limit counts and idempotency keys.
 const FORMAT: u32 = 3;
 /// Magic, format, number, checksum.
 pub(super) const HEADER: usize = 24;
-/// Length and checksum of a frame.
+/// The length and checksum of a frame.
 const FRAME_HEAD: usize = 8;
-/// What a frame carries at most. A length that is larger is no length. It is also what a write that was cut short leaves
-/// at most, and all of that is searched for frames.
+/// The largest payload of a frame. A larger length is invalid. It also bounds what an interrupted write can leave, all
+/// of which is searched for frames.
 pub(super) const MOST_IN_A_FRAME: usize = 1 << 16;
-/// How much of a segment is read at once.
+/// How much of a segment is read at a time.
 const READ_AT_ONCE: usize = 1 << 17;
 
-/// The name of a segment.
+/// The path of a segment.
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("journal-{number:020}.log"))
 }
@@ -37,7 +38,7 @@ fn segment_number(name: &str) -> Option<u64> {
     (digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
-/// The numbers of all segments in a folder, in order.
+/// The numbers of all segments in a directory, in order.
 pub(super) fn list(folder: &Path) -> Result<Vec<u64>, OpenError> {
     let unusable = |error: &io::Error| OpenError::unusable(folder, error);
     let mut numbers = Vec::new();
@@ -49,7 +50,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<u64>, OpenError> {
     Ok(numbers)
 }
 
-/// What a segment begins with.
+/// The header of a segment.
 pub(super) fn header(number: u64) -> [u8; HEADER] {
     header_in(FORMAT, number)
 }
@@ -64,14 +65,14 @@ fn header_in(format: u32, number: u64) -> [u8; HEADER] {
     header
 }
 
-/// Opens a frame at the end of `bytes`, which is closed by [`close_frame`].
+/// Opens a frame at the end of `bytes`, to be closed with [`close_frame`].
 pub(super) fn open_frame(bytes: &mut Vec<u8>) -> usize {
     let start = bytes.len();
     bytes.extend([0; FRAME_HEAD]);
     start
 }
 
-/// Closes a frame. Whether what it carries fits.
+/// Closes a frame. Returns whether the payload fits.
 pub(super) fn close_frame(bytes: &mut [u8], start: usize) -> bool {
     let Some((head, carried)) = bytes[start..].split_at_mut_checked(FRAME_HEAD) else { return false };
     let Ok(length) = u32::try_from(carried.len()) else { return false };
@@ -87,32 +88,32 @@ fn checksum(length: u32, carried: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// What was read of a segment.
+/// The content of a segment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SegmentText {
     bytes: Vec<u8>,
-    /// Where what each frame carries begins and ends.
+    /// The start and end of each frame's payload.
     frames: Vec<(usize, usize)>,
-    /// How many bytes at the end were left of a write that never ended.
+    /// The number of bytes at the end that were left of an interrupted write.
     pub(super) cut: u64,
 }
 
 impl SegmentText {
-    /// Whether it is more than the beginning of a segment that was being made.
+    /// Whether the header is complete; if not, the segment was still being created.
     pub(super) const fn has_header(&self) -> bool {
         self.bytes.len() >= HEADER
     }
 
-    /// What the frames carry, in order.
+    /// The payloads of the frames, in order.
     pub(super) fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().map(|&(start, end)| &self.bytes[start..end])
     }
 }
 
 enum Frame {
-    /// Up to there.
+    /// A valid frame that ends at this offset.
     Whole(usize),
-    /// It says that it ends behind the end of the file, or ends there and is not what it should be.
+    /// A frame that extends beyond the end of the file, or ends there and has a wrong checksum.
     Incomplete,
     Wrong,
 }
@@ -134,7 +135,7 @@ fn frame_at(bytes: &[u8], start: usize) -> Frame {
     }
 }
 
-/// Reads a segment. Only the last may have an end that is cut.
+/// Reads a segment. Only the last one may have a truncated end.
 pub(super) fn read(path: &Path, number: u64, is_last: bool) -> Result<SegmentText, OpenError> {
     let bytes = fs::read(path).map_err(|error| OpenError::unusable(path, &error))?;
     let is_begun = |bytes: &[u8]| (1..=FORMAT).any(|format| header_in(format, number).starts_with(bytes));
@@ -159,8 +160,8 @@ pub(super) fn read(path: &Path, number: u64, is_last: bool) -> Result<SegmentTex
     Ok(SegmentText { bytes, frames, cut })
 }
 
-/// Hands over what each frame of a segment carries, in order, without having all of it in memory. The segment has a
-/// successor, so that its end must be whole.
+/// Passes each payload of a segment to `take`, in order, without loading the whole file. The segment has a successor,
+/// so its end must be complete.
 pub(super) fn each_frame(
     path: &Path,
     number: u64,
@@ -169,7 +170,7 @@ pub(super) fn each_frame(
     let unusable = |error: &io::Error| OpenError::unusable(path, error);
     let mut file = File::open(path).map_err(|error| unusable(&error))?;
     let mut bytes = Vec::with_capacity(READ_AT_ONCE + FRAME_HEAD + MOST_IN_A_FRAME);
-    // Where in the file `bytes` begins, and how much of them has been handed over.
+    // The file offset at which `bytes` begins, and how many of them have been consumed.
     let (mut base, mut start, mut is_begun) = (0, 0, false);
     loop {
         bytes.drain(..start);
@@ -200,7 +201,7 @@ pub(super) fn each_frame(
     }
 }
 
-/// Whether a whole frame begins somewhere behind: then what is before it is no end.
+/// Whether a complete frame begins anywhere after `from`; then what precedes it is damage and not a truncated end.
 fn holds_a_frame(bytes: &[u8], from: usize) -> bool {
     (from..bytes.len()).any(|start| matches!(frame_at(bytes, start), Frame::Whole(_)))
 }

@@ -1,7 +1,7 @@
 //! Conversations: their last turns, their tokens, and which requests were added.
 //!
-//! A conversation is forgotten a fixed time after something was last added to it, by the calendar, because it must outlive
-//! the process. Those that are over are taken out a few at a time, with whatever is added next.
+//! A conversation expires a fixed time after its last addition, by the wall clock, because it must survive the process.
+//! Expired ones are removed a few at a time, with later additions.
 
 use super::EmbeddedStore;
 use super::codec::{Input, Output, name_hash};
@@ -14,13 +14,14 @@ use seawall_core::time::{Now, UtcTime};
 use std::ops::{Bound, Range};
 use std::time::Duration;
 
-/// How many conversations are forgotten with each addition: more than can begin with it, so that they do not pile up.
+/// The most expired conversations that are removed with each addition: more than can begin with it, so that they do not
+/// accumulate.
 const FORGOTTEN_AT_ONCE: usize = 2;
 const ROLES: [Role; 2] = [Role::User, Role::Assistant];
 
 type Name = [u8; 32];
 
-/// What is known of a conversation. Turns and requests are numbered; those in the ranges are kept.
+/// The state of a conversation. Turns and requests are numbered; the ranges are those that are kept.
 #[derive(Clone, Debug, Default)]
 struct Session {
     used: SessionUse,
@@ -41,7 +42,7 @@ fn read_row(row: &[u8]) -> Result<Session, StoreError> {
     let turns = input.number()?..input.number()?;
     let requests = input.number()?..input.number()?;
     let ends = input.moment()?;
-    // Both are walked through when the conversation is forgotten.
+    // Both ranges are iterated when the conversation is removed, so a damaged length must not pass.
     let is_kept = |numbers: &Range<u64>| {
         numbers.end.checked_sub(numbers.start).is_some_and(|length| length <= MOST_TURNS as u64)
     };
@@ -55,7 +56,7 @@ fn read(rows: &mut impl Rows, name: &Name) -> Result<Option<Session>, StoreError
     rows.get(Kind::Sessions, name)?.map(|row| read_row(&row)).transpose()
 }
 
-/// A conversation that is still remembered.
+/// A conversation that has not expired.
 fn living(rows: &mut impl Rows, name: &Name, now: UtcTime) -> Result<Option<Session>, StoreError> {
     Ok(read(rows, name)?.filter(|session| session.ends > now))
 }
@@ -105,7 +106,7 @@ fn remove(batch: &mut Batch<'_>, name: &Name, session: &Session) -> Result<(), S
 }
 
 fn forget_some(batch: &mut Batch<'_>, now: UtcTime) -> Result<(), StoreError> {
-    // A conversation is over at the very moment of its end.
+    // A conversation expires exactly at its end, not after it.
     let end = end_key(now + Duration::from_nanos(1), &[]);
     let bounds = (Bound::Unbounded, Bound::Excluded(end.as_slice()));
     for (key, _) in batch.range(Kind::SessionEnds, bounds, FORGOTTEN_AT_ONCE)? {
@@ -119,7 +120,7 @@ fn forget_some(batch: &mut Batch<'_>, now: UtcTime) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What is added for one request.
+/// What one request adds.
 struct Addition {
     request: u128,
     turns: Vec<StoredTurn>,

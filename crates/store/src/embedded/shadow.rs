@@ -1,11 +1,11 @@
-//! The books as the journal tells them.
+//! The books as recorded in the journal.
 //!
-//! The node's own books are in use all the time and cannot be asked to hold still while they are written down. So the writer
-//! has books of its own: the last snapshot, and all the entries since. They come to the same, because books are what their
-//! entries make of them, and they are what a crash would leave.
+//! The node's own books change all the time and cannot be paused for a snapshot. So the writer maintains a replica: the
+//! last snapshot and all entries since. Both have the same state, because books are the result of their entries; it is
+//! also the state that a crash would leave.
 //!
-//! **What it forgets.** The node's books forget by a clock that is not written down. Here the days go that were not among
-//! the last few to be used, and conversations with them, unless something of theirs is still to be told.
+//! **What it forgets.** The node's books forget by a clock that is not journaled. The replica drops days that are not
+//! among the last few that were used, and their conversations, unless they have calls that still have to be posted.
 
 use super::EmbeddedOptions;
 use super::codec::STORE;
@@ -26,44 +26,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The name of a call, and of its model.
+/// The id of a call, and the name of its model.
 type CallName = (CallId, Arc<str>);
 
 const SNAPSHOT_KEY: &[u8] = b"snapshot";
-/// How many days are kept: today, yesterday, and some that a calendar which was set wrong for a while has used.
+/// How many days are kept: today, yesterday, and some that a wrongly set calendar may have used for a while.
 const DAYS_KEPT: usize = 4;
-/// So many purses are kept apart from the book at most.
+/// The most purses that are aggregated before they are entered into the book.
 const MOST_PURSES: usize = 16_384;
-/// The model of a call whose name was not written down.
+/// The model of a call whose name was not recorded.
 const UNNAMED: &str = "unknown";
 
-/// The books as the journal tells them.
+/// The books as recorded in the journal.
 #[derive(Debug)]
 pub(super) struct Shadow {
     book: BudgetBook,
-    /// Where the money of these books comes from. Books of another source say other things with the same entries.
+    /// Where the money comes from. The same entries mean something else for another source.
     source: BudgetSource,
-    /// Whether anything has been written to them.
+    /// Whether anything has been recorded.
     is_used: bool,
     first_segment: u64,
-    /// Reservations whose calls have not been told of, and what they are for. One that has passed its time is among them:
-    /// it is charged already, and its call is told of when somebody lets go of it.
+    /// Reservations whose calls have not been posted, and the calls they pay for. This includes expired ones: they have
+    /// been charged, and their calls are posted when their holds end.
     untold: Table<ReservationId, (Reservation, Option<CallName>)>,
-    /// The days, the one that was used last at the end.
+    /// The days, the most recently used last.
     days: Vec<u64>,
     /// The last day of each conversation.
     sessions: BTreeMap<u64, u64>,
     last_model: Arc<str>,
-    /// Reservations from this number on are not in the book yet.
+    /// Reservations from this number on have not been entered into the book.
     first_fresh: u64,
-    /// The number behind the last reservation.
+    /// The number after the last reservation.
     next: u64,
-    /// What those of them that have ended come to.
+    /// The sums of those that have ended, by purse.
     spent: Table<Purse, Spent>,
     counts: Counts,
 }
 
-/// Whose money it was: calls that have all of this in common are one to the books.
+/// The account that pays for a call. Calls that share all of this can be entered into the books as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Purse {
     day: u64,
@@ -74,7 +74,7 @@ struct Purse {
 }
 
 impl Purse {
-    /// One reservation in place of several that have ended, for which `worst` was held.
+    /// One reservation that stands for several ended ones, with `worst` as the amount held.
     const fn reservation(self, id: ReservationId, worst: Money) -> Reservation {
         let Self { day, caller, tier, generation, session } = self;
         let expires = Timestamp::NEVER;
@@ -82,18 +82,18 @@ impl Purse {
     }
 }
 
-/// What calls of one purse come to.
+/// The sums of the calls of one purse.
 #[derive(Debug)]
 struct Spent {
-    /// The number of the last of them.
+    /// The number of the last reservation among them.
     last: ReservationId,
     totals: Totals,
-    /// What they cost beyond what was reserved for them.
+    /// What they cost beyond their reservations.
     overrun: Money,
 }
 
 impl Shadow {
-    /// The last snapshot, or empty books.
+    /// Loads the last snapshot, or starts with empty books.
     pub(super) fn load(rows: &mut impl Rows, options: &EmbeddedOptions) -> Result<Self, StoreError> {
         let saved = match rows.get(Kind::Books, SNAPSHOT_KEY)? {
             Some(row) => Saved::read(&row)?,
@@ -127,8 +127,8 @@ impl Shadow {
         })
     }
 
-    /// Has the books go on with the money of this source. Those of another can only if they are empty; otherwise it is
-    /// told which they have.
+    /// Switches the books to this source of money. That is possible only while they are empty; otherwise their present
+    /// source is returned as the error.
     pub(super) fn take_source(
         &mut self,
         options: &EmbeddedOptions,
@@ -149,7 +149,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// From which segment on the journal has not been taken into the books.
+    /// The first journal segment that no checkpoint has covered.
     pub(super) const fn first_segment(&self) -> u64 {
         self.first_segment
     }
@@ -159,7 +159,7 @@ impl Shadow {
         (self.book, self.counts)
     }
 
-    /// Applies what a frame of the journal says, and collects its calls. Returns how many records it has.
+    /// Applies the records of a frame and collects its calls. Returns the number of records.
     pub(super) fn replay(
         &mut self,
         path: &Path,
@@ -199,13 +199,13 @@ impl Shadow {
             JournalRecord::Event(event) => events.push(event),
             JournalRecord::Entry(_)
             | JournalRecord::Counted { .. }
-            | JournalRecord::Corrected { .. }
+            | JournalRecord::Recounted { .. }
             | JournalRecord::Done(_)
             | JournalRecord::Released(_) => {}
         }
     }
 
-    /// Changes the books. Returns the call that has ended thereby, if it is one that nobody has told of.
+    /// Applies an entry. Returns the reservation that it ended, if its call has not been posted.
     fn enter(&mut self, entry: &Entry) -> Option<(Reservation, Option<CallName>)> {
         match *entry {
             Entry::Reserved(reservation) => {
@@ -215,16 +215,16 @@ impl Shadow {
             Entry::Posted { id, usage, cost } => self.end(id, usage, cost),
             Entry::Voided(id) => self.end(id, Usage::default(), Money::ZERO),
             Entry::Expired(id) => {
-                // It is not over, and nothing that is said of it later can be left out.
+                // An expired reservation is still open, so that its later entries have to be applied, too.
                 self.settle_up();
                 let _ = self.book.apply(&Entry::Expired(id));
                 None
             }
-            Entry::Corrected(correction) => {
-                // It has a number of its own, behind those of all that it may be about.
+            Entry::Corrected { id, correction } => {
+                // A correction has a number of its own, after those of all reservations it may refer to.
                 self.settle_up();
                 let _ = self.book.apply(entry);
-                let next = correction.id.0.saturating_add(1).max(self.next);
+                let next = id.0.saturating_add(1).max(self.next);
                 (self.next, self.first_fresh) = (next, next);
                 self.use_day(correction.day);
                 None
@@ -262,16 +262,16 @@ impl Shadow {
         ended
     }
 
-    /// Brings the book up to the journal. A call that began and ended since it last was changes it only by what it cost, so
-    /// that those of one purse are entered as one, which held what they cost but for what was beyond their reservations; the
-    /// rest are entered as they are.
+    /// Brings the book up to date with the journal. A call that began and ended since the last time changes the book
+    /// only by its cost. So the calls of one purse are entered as one, which held their cost without the overruns;
+    /// reservations that are still open are entered as they are.
     fn settle_up(&mut self) {
         let spent = self.spent.drain();
         let mut fresh: Vec<(ReservationId, Option<(Purse, Spent)>)> =
             spent.map(|(purse, spent)| (spent.last, Some((purse, spent)))).collect();
         let is_fresh = |id: &&ReservationId| id.0 >= self.first_fresh;
         fresh.extend(self.untold.keys().filter(is_fresh).map(|id| (*id, None)));
-        // The book takes numbers in their order.
+        // The book accepts numbers only in ascending order.
         fresh.sort_unstable_by_key(|(id, _)| *id);
         for (id, spent) in fresh {
             if let Some((purse, Spent { totals: Totals { usage, cost, .. }, overrun, .. })) = spent {
@@ -286,7 +286,7 @@ impl Shadow {
     }
 
     fn note(&mut self, reservation: &Reservation) {
-        // A number that has been used is known.
+        // A number that has been used before is a duplicate.
         let Some(next) = reservation.id.0.checked_add(1).filter(|next| *next > self.next) else { return };
         self.next = next;
         self.untold.insert(reservation.id, (*reservation, None));
@@ -303,7 +303,7 @@ impl Shadow {
         }
     }
 
-    /// Charges everything that is open at its worst. Returns every call that nobody has told of.
+    /// Charges everything that is open at its worst-case cost. Returns every call that has not been posted.
     pub(super) fn charge_open(&mut self, now: UtcTime) -> Vec<UsageEvent> {
         self.settle_up();
         let _ = self.book.recover();
@@ -312,7 +312,8 @@ impl Shadow {
         untold.into_iter().map(|(reservation, name)| worst(&reservation, name, now)).collect()
     }
 
-    /// Writes a snapshot: the journal is to be read from `next` on. Who has no clock is at the last moment of the journal.
+    /// Writes a snapshot, after which the journal is replayed from `next` on. Without `now`, counts are saved as of the
+    /// latest time in the journal.
     pub(super) fn save(
         &mut self,
         batch: &mut Batch<'_>,
@@ -352,14 +353,15 @@ impl Shadow {
         let is_used = |day: u64| untold().any(|reservation| reservation.day == day);
         let over: Vec<u64> = self.days[..old].iter().copied().filter(|day| !is_used(*day)).collect();
         self.days.retain(|day| !over.contains(day));
-        // A conversation may hold something on another day than its last: a calendar can be set back meanwhile.
+        // A conversation may have open reservations on another day than its last one, if the calendar was set back
+        // meanwhile.
         let talking: BTreeSet<u64> = untold().filter_map(|reservation| reservation.session).collect();
         self.sessions.retain(|session, day| !over.contains(day) || talking.contains(session));
     }
 }
 
-/// The first record of a frame, which stands behind its length, and what comes after it. The name of its model is that of the
-/// last record if it is the same, as it mostly is.
+/// Decodes the first record of a frame, which is prefixed with its length, and returns the rest. The allocation of the
+/// model's name is reused from the previous record if it is the same, which is the usual case.
 fn first_record<'a>(bytes: &'a [u8], last_model: &mut Arc<str>) -> Option<(JournalRecord, &'a [u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (record, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
@@ -368,7 +370,7 @@ fn first_record<'a>(bytes: &'a [u8], last_model: &mut Arc<str>) -> Option<(Journ
 
 fn worst(reservation: &Reservation, name: Option<CallName>, now: UtcTime) -> UsageEvent {
     let Reservation { id, day, caller, tier, input, output, worst, .. } = *reservation;
-    // No request has this number: those who name requests draw them, and no book counts so far.
+    // No real request has this id: request ids are random, and no reservation number comes near this range.
     let unnamed = || (CallId { request: u128::MAX - u128::from(id.0), attempt: u32::MAX }, UNNAMED.into());
     let (call, model) = name.unwrap_or_else(unnamed);
     UsageEvent {

@@ -1,7 +1,7 @@
-//! What the writer keeps in memory: the leases.
+//! The leases, which the writer keeps in memory.
 //!
-//! They are decided by `core`'s book, which is rebuilt from its rows when the folder is opened. A lease that ran then gets a
-//! fresh term of its usual length: its node could not renew it while nobody was here.
+//! `core`'s lease book decides; it is rebuilt from its rows when the directory is opened. A lease that was running then
+//! gets a fresh term of its usual length, because its node could not renew it meanwhile.
 
 use super::codec::{Input, Output, STORE};
 use super::rows::{Batch, Kind, Rows};
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 const STATES: [LeaseState; 3] = [LeaseState::Running, LeaseState::WrittenOff, LeaseState::Closed];
 
-/// Leases, and what is written of each. Also the number of the next claim.
-#[derive(Debug)]
+/// The leases with the last row written for each, and the number of the next claim.
+#[derive(Clone, Debug)]
 pub(super) struct Shelf {
     pub(super) leases: LeaseBook,
     written: BTreeMap<LeaseId, Vec<u8>>,
@@ -24,7 +24,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// Reads the leases back.
+    /// Loads the leases.
     pub(super) fn load(
         rows: &mut impl Rows,
         limits: BudgetLimits,
@@ -44,7 +44,14 @@ impl Shelf {
         Ok(Self { leases, written, next_claim: 0 })
     }
 
-    /// Writes down how a lease stands, if that is news.
+    /// Whether these rows are what was last written for the leases.
+    pub(super) fn is_written_in(&self, rows: &mut impl Rows) -> Result<bool, StoreError> {
+        let kept = rows.beginning(Kind::Leases, &[], usize::MAX)?;
+        let written = self.written.iter().map(|(id, row)| (lease_key(*id), row.clone()));
+        Ok(kept.into_iter().eq(written))
+    }
+
+    /// Writes a lease, if it has changed.
     pub(super) fn keep(&mut self, batch: &mut Batch<'_>, id: LeaseId) -> Result<(), StoreError> {
         let Some(lease) = self.leases.lease(id) else { return Ok(()) };
         let row = lease_row(lease);
@@ -55,7 +62,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Takes out what the book has forgotten.
+    /// Removes the leases that the book has forgotten.
     pub(super) fn forget(&mut self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let is_gone = |id: &&LeaseId| self.leases.lease(**id).is_none();
         let gone: Vec<LeaseId> = self.written.keys().filter(is_gone).copied().collect();
@@ -66,7 +73,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// A number for a claim that no other of this process has.
+    /// A number for a claim, unique in this process.
     pub(super) fn claim_number(&mut self) -> u64 {
         self.next_claim = self.next_claim.wrapping_add(1);
         self.next_claim

@@ -1,4 +1,4 @@
-//! A snapshot of this node's books as bytes.
+//! The encoding of a snapshot of this node's books.
 
 use super::codec::{Input, Output};
 use crate::StoreError;
@@ -12,19 +12,19 @@ use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Tier;
 use std::sync::Arc;
 
-/// A reservation whose call has not been told of, and the names of the call and its model.
+/// A reservation whose call has not been posted, with the id of the call and its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SavedCall {
     pub(super) reservation: ReservationId,
     pub(super) name: Option<(CallId, Arc<str>)>,
 }
 
-/// All that a checkpoint writes down.
+/// Everything that a checkpoint stores about the books.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Saved {
     /// Where the money of these books comes from.
     pub(super) source: BudgetSource,
-    /// From where on the journal is to be read.
+    /// The segment from which the journal has to be replayed.
     pub(super) first_segment: u64,
     pub(super) calls: Vec<SavedCall>,
     pub(super) days: Vec<u64>,
@@ -55,7 +55,7 @@ fn read_list<T>(
     read: impl Fn(&mut Input<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
     let length = input.number()?;
-    // Not with a capacity: a length that is wrong would take all the memory there is.
+    // Without a preallocated capacity: a damaged length would allocate all memory.
     (0..length).map(|_| read(input)).collect()
 }
 
@@ -125,8 +125,8 @@ fn read_day(input: &mut Input<'_>) -> Result<SavedDay, StoreError> {
     Ok(SavedDay { day, used, tiers, overrun: [Money::ZERO; 3], callers, leases })
 }
 
-/// What calls cost beyond their reservations, for the days that have such calls. Rows of before there was such a thing, and
-/// all that have none, end without.
+/// Writes what calls cost beyond their reservations, for the days that have such calls. Rows from before this field
+/// existed, and rows without overruns, end before it.
 fn put_overruns(output: Output, days: &[SavedDay]) -> Output {
     let has_overrun = |day: &&SavedDay| day.overrun != [Money::ZERO; 3];
     days.iter().filter(has_overrun).fold(output, |output, day| {

@@ -1,8 +1,8 @@
-//! What the calls of a day come to: by tier, by model, by caller, and who has spent most.
+//! The sums of a day's calls: by tier, by model, by caller, and the top spenders.
 //!
-//! A row's key is the day, one byte for what is counted, and which. Callers also lie in the order of the rank of what they
-//! have spent, the highest first, so that the first rows of a day lead to the answer. Eight ranks double an amount: a caller
-//! changes its row then and when, and not with every call.
+//! A row's key is the day, one byte for what is counted, and the item. Callers are also indexed by the rank of their
+//! spending, highest first, so that the first rows of a day give the top spenders. There are eight ranks per doubling
+//! of the amount, so that a caller's index row changes now and then, and not with every call.
 
 use super::codec::{Input, Output};
 use super::rows::{Batch, Kind, Rows};
@@ -31,12 +31,12 @@ fn caller_key(day: u64, caller: u64) -> Vec<u8> {
     key(day, CALLER).number(caller).key()
 }
 
-/// How many ranks there are from one amount to its double.
+/// The number of ranks from an amount to its double.
 const RANKS: u64 = 8;
-/// So many rows of ranks are read at once.
+/// The number of rank rows that are read at a time.
 const AT_ONCE: usize = 256;
 
-/// The rank of an amount; a higher amount has no lower one. The highest four bits say it.
+/// The rank of an amount, which is monotonic. It is determined by the highest four bits.
 fn rank(cost: Money) -> u64 {
     let nanos = cost.as_nanos();
     match nanos.checked_ilog2().and_then(|highest| highest.checked_sub(RANKS.ilog2())) {
@@ -49,14 +49,14 @@ fn rank_key(day: u64, rank: u64, caller: u64) -> Vec<u8> {
     Output::default().number(day).number(!rank).number(caller).key()
 }
 
-/// Day, rank and caller of a row.
+/// The day, rank and caller of a row.
 fn read_rank(key: &[u8]) -> Result<(u64, u64, u64), StoreError> {
     let mut input = Input::key("ranks", key);
     let (day, rank, caller) = (input.number()?, !input.number()?, input.number()?);
     input.end((day, rank, caller))
 }
 
-/// Books of the format before have their callers in the order of amounts.
+/// Migrates databases of the previous format, which index callers by their exact amounts.
 pub(super) fn rank_spenders(batch: &mut Batch<'_>) -> Result<(), StoreError> {
     for (key, _) in batch.beginning(Kind::Spenders, &[], usize::MAX)? {
         let (day, nanos, caller) = read_rank(&key)?;
@@ -87,10 +87,10 @@ fn callers_of(rows: &mut impl Rows, day: u64) -> Result<u64, StoreError> {
     input.end(callers)
 }
 
-/// What calls come to that are to be added to the sums.
+/// The sums of calls that are to be added to the stored sums.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    /// Of the calls of a tier to a model on a day. They are few, and the last is mostly the one that is looked for.
+    /// By day, tier and model. There are few combinations, and the last one is the most likely match.
     ways: Vec<(u64, Tier, Arc<str>, Totals)>,
     callers: Table<(u64, u64), Totals>,
 }
@@ -113,7 +113,7 @@ impl Sums {
         self.callers.entry((*day, *caller)).or_default().add(event);
     }
 
-    /// The sums as they are to be written, with what they were before.
+    /// Adds these sums to the stored ones, to be written later.
     pub(super) fn on_top_of(self, rows: &mut impl Rows) -> Result<NewSums, StoreError> {
         let mut new = NewSums::default();
         let mut ways: BTreeMap<Vec<u8>, Totals> = BTreeMap::new();
@@ -125,7 +125,7 @@ impl Sums {
             sum.join(&totals_at(rows, &key)?.unwrap_or_default());
             new.rows.push((key, sum));
         }
-        // In the order of their rows, which is how a tree of pages is quickest to change.
+        // In key order, which is the fastest way to update a B-tree.
         let mut callers: Vec<_> = self.callers.into_iter().collect();
         callers.sort_unstable_by_key(|(caller, _)| *caller);
         for ((day, caller), mut sum) in callers {
@@ -146,13 +146,13 @@ impl Sums {
     }
 }
 
-/// Sums as they are to be written.
+/// The new sums, ready to be written.
 #[derive(Debug, Default)]
 pub(super) struct NewSums {
     rows: Vec<(Vec<u8>, Totals)>,
-    /// Day, caller, what it had spent before if there was such a caller, and what it has spent now.
+    /// Day, caller, previous spending (if the caller is known on that day), and new spending.
     spenders: Vec<(u64, u64, Option<Money>, Money)>,
-    /// How many callers a day has that got new ones.
+    /// The new number of callers, for the days that have new ones.
     days: BTreeMap<u64, u64>,
 }
 
@@ -178,7 +178,7 @@ impl NewSums {
     }
 }
 
-/// The books of a day.
+/// Returns the ledger of a day.
 pub(super) fn day_totals(
     rows: &mut impl Rows,
     day: u64,
@@ -197,12 +197,12 @@ pub(super) fn day_totals(
     Ok(DayTotals { tiers, models, lent, callers: callers_of(rows, day)? })
 }
 
-/// What one caller has spent on a day.
+/// Returns what one caller has spent on a day.
 pub(super) fn totals_of_caller(rows: &mut impl Rows, day: u64, caller: u64) -> Result<Totals, StoreError> {
     Ok(totals_at(rows, &caller_key(day, caller))?.unwrap_or_default())
 }
 
-/// Who has spent most on a day.
+/// Returns the callers that spent most on a day.
 pub(super) fn spenders(
     rows: &mut impl Rows,
     day: u64,
@@ -219,7 +219,7 @@ pub(super) fn spenders(
         next = Bound::Excluded(last.clone());
         for (key, _) in some {
             let (_, rank, caller) = read_rank(&key)?;
-            // Within a rank the first row may be of any of its callers.
+            // Rows within a rank are not sorted by amount, so a rank must be read to its end.
             if spenders.len() >= how_many && last_rank != Some(rank) {
                 break 'rows;
             }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        /// However names are kept: each call here has its own copy of its model's.
+        /// Model names are compared by value: each call here has its own copy of the name.
         #[test]
         fn calls_are_summed_by_what_they_have_in_common(
             calls in vec((0_u64..2, 0_u64..3, 0_usize..3, 0_usize..2, 0_u64..9), 0..60),

@@ -1,4 +1,4 @@
-//! What operators have switched, and the chain of what they have ordered.
+//! The operator's switches, and the hash chain of their audit trail.
 
 use super::EmbeddedStore;
 use super::codec::{Input, Output, STORE};
@@ -11,10 +11,10 @@ use std::ops::Bound;
 
 const STATE_KEY: &[u8] = b"state";
 
-/// How everything is switched, and how many records the trail has.
+/// Encodes the state of the switches and the number of audit records.
 fn state_row(state: &SwitchState, records: u64) -> Vec<u8> {
     let mut output = Output::default().number(records).number(state.version).ceiling(state.ceiling);
-    // With every switch on, what each protection would do shows.
+    // A switch that is off masks the mode of its protection, so the modes are read with every switch on.
     let mut all_on = state.protections;
     for switch in Switch::ALL {
         output = output.byte(u8::from(state.protections.is_on(switch)));

@@ -1,8 +1,8 @@
-//! Maps for what is looked up with every call and shown to nobody as it lies.
+//! Hash maps for hot lookups whose order is never visible.
 
 use foldhash::fast::FixedState;
 
-/// Finds a key at once, and has no order. Whoever goes through one puts what he finds in order.
+/// An unordered map with fast lookup. Code that iterates over one must sort the result.
 #[expect(
     clippy::disallowed_types,
     reason = "the hasher is fixed, and what is taken out of a table is put in order"

@@ -1,14 +1,17 @@
-//! The one thread that writes.
+//! The writer: the one thread that modifies the database.
 //!
-//! Requests arrive in a channel. Whatever has arrived is worked off in one transaction, which is then made durable once for
-//! all of them; only then is anybody answered. So the more are waiting, the less each of them costs, and an answer means
-//! that a power cut takes nothing back.
+//! Requests arrive through a channel. Everything that has arrived is run in one transaction, which is synced once for
+//! all of them; replies are sent only after that (group commit). So the cost per request falls with the load, and a
+//! reply means that a power cut loses nothing.
 //!
-//! **What it will not do.** It does not go on after a transaction that failed: what is on disk is then behind what is in
-//! memory. Every later request is told so until the folder is opened again.
+//! **When a transaction fails.** The memory is then ahead of the disk. After a disk error, which may pass, the database
+//! is reopened before the next request, and the state in memory is reset to that on disk. After any other error, every
+//! later request fails until the directory is opened again.
 
 use super::answer::{Answer, promise};
-use super::rows::{Batch, failure, guarded};
+use super::codec::STORE;
+use super::open_books::OpenBooks;
+use super::rows::{Batch, View, failure};
 use super::shelf::Shelf;
 use crate::{StoreError, lock};
 use redb::{Database, WriteTransaction};
@@ -18,16 +21,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// So many requests at most share a transaction: the first of them must not wait for ever.
+/// The most requests in one transaction, because the first of them must not wait too long.
 const MOST_TOGETHER: usize = 4_096;
-/// Tells whoever asked what became of it.
+/// Sends the outcome to the requester.
 type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// What came of a task.
+/// The outcome of a task.
 enum Outcome {
-    /// To be told when it is durable.
+    /// To be replied to when the transaction is durable.
     Done(Reply),
-    /// If it has changed nothing yet, the others go on without it.
+    /// If the task has changed nothing, the transaction continues without it.
     Failed(Reply, StoreError),
 }
 
@@ -70,7 +73,7 @@ enum Order {
     Stop,
 }
 
-/// The writing thread. Dropped, it works off what has arrived and ends.
+/// The writer thread. When it is dropped, it finishes what has arrived and ends.
 #[derive(Debug)]
 pub(super) struct Writer {
     orders: Sender<Order>,
@@ -82,13 +85,18 @@ impl Writer {
         clippy::disallowed_methods,
         reason = "the store owns this thread, and joins it when it is dropped"
     )]
-    pub(super) fn start(database: Arc<Database>, shelf: Arc<Mutex<Shelf>>) -> Self {
+    pub(super) fn start(
+        books: Arc<OpenBooks>,
+        shelf: Arc<Mutex<Shelf>>,
+        write_error: Arc<Mutex<Option<StoreError>>>,
+    ) -> Self {
         let (orders, arriving) = channel();
-        let thread = std::thread::spawn(move || Desk { database, shelf, failed: None }.run(&arriving));
+        let desk = Desk { books, shelf, failed: None, write_error };
+        let thread = std::thread::spawn(move || desk.run(&arriving));
         Self { orders, thread: Mutex::new(Some(thread)) }
     }
 
-    /// Has this done inside a transaction. What it returns is told when that is durable.
+    /// Runs the work inside a transaction. The future completes when that is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Batch<'_>, &mut Shelf) -> Result<T, StoreError> + Send + 'static,
@@ -98,7 +106,7 @@ impl Writer {
         answer
     }
 
-    /// Has this done inside a transaction, and the second when that is durable. A writer that is gone does neither.
+    /// Runs the work inside a transaction, and `reply` when that is durable. If the thread has ended, neither runs.
     pub(super) fn write_then<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Batch<'_>, &mut Shelf) -> Result<T, StoreError> + Send + 'static,
@@ -112,7 +120,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.orders.send(Order::Stop);
         if let Some(thread) = lock(&self.thread).take()
-            // Whoever was woken may have let go of the store on this very thread, which cannot wait for itself.
+            // A woken task may have dropped the last handle on this very thread, which cannot join itself.
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
@@ -121,9 +129,12 @@ impl Drop for Writer {
 }
 
 struct Desk {
-    database: Arc<Database>,
+    books: Arc<OpenBooks>,
     shelf: Arc<Mutex<Shelf>>,
+    /// Why nothing can be written before the database is reopened.
     failed: Option<StoreError>,
+    /// The same error for readers outside this thread, until a write has succeeded.
+    write_error: Arc<Mutex<Option<StoreError>>>,
 }
 
 impl Desk {
@@ -147,29 +158,64 @@ impl Desk {
     }
 
     fn work_off(&mut self, tasks: Vec<Box<dyn Task>>) {
-        if let Some(error) = &self.failed {
+        if let Err(error) = self.mend() {
             for task in tasks {
                 task.refuse(error.clone());
             }
             return;
         }
+        let before = lock(&self.shelf).clone();
         let mut replies = Vec::new();
-        let committed = guarded(|| commit(&self.database, &self.shelf, tasks, &mut replies));
-        self.failed = committed.clone().err();
+        let committed = self.books.with(|database| commit(database, &self.shelf, tasks, &mut replies));
+        match &committed {
+            Ok(true) => *lock(&self.write_error) = None,
+            // A transaction without changes does not show whether writing works.
+            Ok(false) => {}
+            Err(error) => {
+                *lock(&self.shelf) = before;
+                self.failed = Some(error.clone());
+                *lock(&self.write_error) = Some(error.clone());
+            }
+        }
+        let committed = committed.map(|_| ());
         for reply in replies {
-            // Whoever is woken may run at once, here. What goes wrong there is not to end this thread: without it nothing
-            // would be written any more.
+            // A reply may run the woken task right here. A panic in it must not end this thread, because nothing could
+            // be written any more.
             let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.clone())));
+        }
+    }
+
+    /// Reopens the database after a disk error. The error is why nothing can be written.
+    fn mend(&mut self) -> Result<(), StoreError> {
+        let Some(error) = self.failed.take() else { return Ok(()) };
+        let mended = if error.may_pass() { self.reopen() } else { Err(error) };
+        if let Err(error) = &mended {
+            self.failed = Some(error.clone());
+            *lock(&self.write_error) = Some(error.clone());
+        }
+        mended
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.books.reopen()?;
+        let is_same =
+            self.books.with(|database| lock(&self.shelf).is_written_in(&mut View::new(database)?))?;
+        // The disk may have reported a failure and still have written the data.
+        if is_same {
+            Ok(())
+        } else {
+            Err(StoreError::broken(STORE, "leases that were refused are in the books"))
         }
     }
 }
 
+/// Runs the tasks in one transaction. Returns whether anything was changed, which is then durable.
 fn commit(
     database: &Database,
     shelf: &Mutex<Shelf>,
     tasks: Vec<Box<dyn Task>>,
     replies: &mut Vec<Reply>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let transaction = begin(database)?;
     let mut batch = Batch::new(&transaction);
     let mut shelf = lock(shelf);
@@ -187,11 +233,16 @@ fn commit(
     drop(shelf);
     let has_changed = batch.changes() > 0;
     drop(batch);
-    // What changed nothing need not be made durable.
-    if has_changed { transaction.commit().map_err(failure) } else { transaction.abort().map_err(failure) }
+    // A transaction without changes needs no sync.
+    if has_changed {
+        transaction.commit().map_err(failure)?;
+    } else {
+        transaction.abort().map_err(failure)?;
+    }
+    Ok(has_changed)
 }
 
-/// A transaction after which the file can be opened at once, however the process ends.
+/// A transaction after which the file can be opened without repair, however the process ends.
 pub(super) fn begin(database: &Database) -> Result<WriteTransaction, StoreError> {
     let mut transaction = database.begin_write().map_err(failure)?;
     transaction.set_quick_repair(true);

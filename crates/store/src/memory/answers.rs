@@ -1,4 +1,4 @@
-//! Answers in memory.
+//! The answer cache in memory.
 
 use crate::answers::{Answers, StoredAnswer};
 use crate::{StoreError, lock};
@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 type Key = [u8; 32];
 
-/// Answers in the memory of one process: a bounded number of them, of which the oldest goes first.
+/// The answer cache in the memory of one process: a bounded number of answers, of which the oldest is evicted first.
 #[derive(Debug)]
 pub struct MemoryAnswers {
     ages: CacheAges,
@@ -24,14 +24,14 @@ pub struct MemoryAnswers {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// With the place in the order in which they were stored.
+    /// Each answer with its position in the order of storing.
     answers: BTreeMap<Key, (u64, StoredAnswer)>,
     order: BTreeMap<u64, Key>,
     next: u64,
 }
 
 impl MemoryAnswers {
-    /// Keeps up to `most` answers by these rules.
+    /// A cache of up to `most` answers with these settings.
     pub fn new(ages: CacheAges, options: StoreOptions, most: usize) -> Result<Self, SettingError> {
         if most == 0 {
             return Err(SettingError::new("most", "must be at least 1"));
@@ -39,7 +39,7 @@ impl MemoryAnswers {
         Ok(Self::of_rule(ages, options.check(ages)?, most))
     }
 
-    /// Keeps up to `most` answers, but at least one, by a rule that was checked.
+    /// A cache of up to `most` answers, but at least one, with a rule that has been validated.
     #[must_use]
     pub fn of_rule(ages: CacheAges, rule: StoreRule, most: usize) -> Self {
         Self { ages, rule, most: most.max(1), kept: Mutex::default() }
@@ -61,7 +61,7 @@ impl Kept {
     }
 }
 
-/// All keys are of one length, whatever was asked.
+/// Hashes the key, so that all keys have the same length however long the question is.
 fn hash(key: &CacheKey) -> Key {
     Sha256::digest(key.as_bytes()).into()
 }

@@ -1,4 +1,4 @@
-//! The board and the fleet's probes in memory.
+//! The status board and the fleet's probe leases in memory.
 
 use super::fading::Fading;
 use crate::board::{Board, Fleet, NodeView, ProbeAsk, Probes};
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A target that nobody has probed for this long is forgotten, and its latest stage with it.
+/// A target that was not probed for this long is forgotten, and its latest stage with it.
 const TARGET_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
-/// A board in the memory of one process.
+/// A status board in the memory of one process.
 #[derive(Debug)]
 pub struct MemoryBoard(Mutex<Fading<NodeId, NodeView>>);
 
 impl MemoryBoard {
-    /// Nobody has told anything.
+    /// A board without nodes.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(Fading::new()))
@@ -58,7 +58,7 @@ impl Board for MemoryBoard {
     }
 }
 
-/// The latest stage of a target, and who has how many of its probes until when.
+/// The latest stage of a target, and the probe leases of each node with their expiry.
 #[derive(Debug, Default)]
 struct Stage {
     episode: u64,
@@ -66,12 +66,12 @@ struct Stage {
     shares: BTreeMap<NodeId, (u32, Timestamp)>,
 }
 
-/// Probes in the memory of one process.
+/// Probe leases in the memory of one process.
 #[derive(Debug)]
 pub struct MemoryProbes(Mutex<Fading<Box<str>, Stage>>);
 
 impl MemoryProbes {
-    /// Nobody probes.
+    /// A store without leases.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(Fading::new()))

@@ -1,4 +1,4 @@
-//! Claims in memory.
+//! Idempotency keys in memory.
 
 use super::fading::Fading;
 use crate::books::NameMark;
@@ -9,15 +9,19 @@ use sha2::{Digest, Sha256};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A caller's name for a request, hashed: names come from outside and may say what nobody should read.
+/// A hashed idempotency key. Keys come from clients and may contain confidential text.
 type Name = [u8; 32];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Somebody is at work; by the number of the claim.
+    /// A request with this claim number is in progress.
     Taken(u64),
     Done,
-    /// A process that has ended was at work; nobody knows what became of it.
+    /// A process that has ended was processing the request; the outcome is unknown.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        allow(dead_code, reason = "only state in a folder outlives a process")
+    )]
     Unknown,
 }
 
@@ -27,7 +31,7 @@ struct Entry {
     state: State,
 }
 
-/// The right to work on a request.
+/// The right to process a request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a claim that is neither finished nor given up holds others up"]
 pub struct MemoryClaim {
@@ -37,7 +41,7 @@ pub struct MemoryClaim {
     keep: Duration,
 }
 
-/// Who is at work on what, without a lock of its own.
+/// The table of claims. It needs an external lock.
 #[derive(Debug)]
 pub(super) struct ClaimTable {
     entries: Fading<Name, Entry>,
@@ -49,7 +53,7 @@ impl ClaimTable {
         Self { entries: Fading::new(), next: 0 }
     }
 
-    /// How a request of this name stands, if there is one. Changes nothing.
+    /// Returns the state of this key, if it is known. Changes nothing.
     pub(super) fn look(
         &self,
         name: &Name,
@@ -65,7 +69,7 @@ impl ClaimTable {
         })
     }
 
-    /// Takes a name that is free.
+    /// Claims a key that is free.
     pub(super) fn take(&mut self, name: Name, ask: &ClaimAsk<'_>, now: Timestamp) -> MemoryClaim {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
@@ -74,7 +78,11 @@ impl ClaimTable {
         MemoryClaim { name, number, fingerprint, keep }
     }
 
-    /// Remembers a name of a process that has ended.
+    /// Restores a key that a process which has ended had claimed.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        allow(dead_code, reason = "only state in a folder outlives a process")
+    )]
     pub(super) fn restore(&mut self, name: Name, fingerprint: u64, is_done: bool, dies: Timestamp) {
         let state = if is_done { State::Done } else { State::Unknown };
         self.entries.insert(name, Entry { fingerprint, state }, dies);
@@ -107,23 +115,23 @@ impl MemoryClaim {
         self.keep
     }
 
-    /// What is to be remembered of it.
+    /// The record to journal for this claim.
     pub(super) const fn mark(&self, until: UtcTime) -> NameMark {
         NameMark { name: self.name, fingerprint: self.fingerprint, until }
     }
 }
 
-/// The caller is part of it, so that nobody can find out what another calls its requests.
+/// Hashes a key together with its caller, so that no caller can find out the keys of another.
 pub(super) fn hash_name(caller: u64, name: &str) -> Name {
     Sha256::new().chain_update(caller.to_be_bytes()).chain_update(name).finalize().into()
 }
 
-/// Claims in the memory of one process.
+/// Idempotency keys in the memory of one process.
 #[derive(Debug)]
 pub struct MemoryClaims(Mutex<ClaimTable>);
 
 impl MemoryClaims {
-    /// Nobody is at work on anything.
+    /// A store without claims.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(ClaimTable::new()))

@@ -1,4 +1,4 @@
-//! The callers we know, in memory.
+//! The caller directory in memory.
 
 use crate::directory::{AddDecision, CallerRecord, CredentialHash, Directory};
 use crate::{StoreError, lock};
@@ -9,12 +9,12 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::sync::Mutex;
 
-/// A directory in the memory of one process. Operators fill it, so that it has no bound of its own.
+/// A directory in the memory of one process. It is unbounded, because only operators add to it.
 #[derive(Debug, Default)]
 pub struct MemoryDirectory(Mutex<BTreeMap<CredentialHash, CallerRecord>>);
 
 impl MemoryDirectory {
-    /// Nobody is known.
+    /// An empty directory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,12 +1,12 @@
-//! A map whose entries have a life.
+//! A map whose entries expire.
 
 use seawall_core::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many are forgotten in one go, so that no call pays for all that have died since the last one.
+/// The most expired entries that one call removes, so that no single call pays for all that expired since the last one.
 const SLICE: usize = 8;
 
-/// An ordered map whose entries die. What has died is not there, whether it has been cleared away yet or not.
+/// An ordered map whose entries expire. An expired entry is never visible, whether it has been removed yet or not.
 #[derive(Debug)]
 pub(super) struct Fading<K, V> {
     all: BTreeMap<K, (V, Timestamp)>,
@@ -22,12 +22,12 @@ impl<K: Ord + Clone, V> Fading<K, V> {
         self.all.get(key).filter(|(_, dies)| now < *dies).map(|(value, _)| value)
     }
 
-    /// To change a value without changing its life.
+    /// Returns a value to be changed; its expiry stays.
     pub(super) fn get_mut(&mut self, key: &K, now: Timestamp) -> Option<&mut V> {
         self.all.get_mut(key).filter(|(_, dies)| now < *dies).map(|(value, _)| value)
     }
 
-    /// Puts an entry in the place of whatever is there.
+    /// Inserts an entry, or replaces the present one.
     pub(super) fn insert(&mut self, key: K, value: V, dies: Timestamp) {
         if let Some((_, before)) = self.all.insert(key.clone(), (value, dies)) {
             self.by_death.remove(&(before, key.clone()));
@@ -35,14 +35,14 @@ impl<K: Ord + Clone, V> Fading<K, V> {
         self.by_death.insert((dies, key));
     }
 
-    /// Takes an entry out, unless it has died.
+    /// Removes an entry and returns it, unless it has expired.
     pub(super) fn remove(&mut self, key: &K, now: Timestamp) -> Option<V> {
         let (value, dies) = self.all.remove(key)?;
         self.by_death.remove(&(dies, key.clone()));
         (now < dies).then_some(value)
     }
 
-    /// Clears away a few that have died.
+    /// Removes a few expired entries.
     pub(super) fn forget(&mut self, now: Timestamp) {
         for _ in 0..SLICE {
             match self.by_death.first() {
@@ -55,12 +55,12 @@ impl<K: Ord + Clone, V> Fading<K, V> {
         }
     }
 
-    /// All that live, in the order of their keys.
+    /// All entries that have not expired, in the order of their keys.
     pub(super) fn iter(&self, now: Timestamp) -> impl Iterator<Item = (&K, &V)> {
         self.all.iter().filter(move |(_, (_, dies))| now < *dies).map(|(key, (value, _))| (key, value))
     }
 
-    /// How many are in memory, dead ones that have not been cleared away included.
+    /// The number of entries in memory, including expired ones that have not been removed.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         assert_eq!(self.all.len(), self.by_death.len());

@@ -1,4 +1,4 @@
-//! The authority over money, in memory.
+//! The ledger in memory.
 
 use crate::ledger::{DayTotals, EventPage, LeaseAsk, Ledger, Posted, Totals};
 use crate::usage::{CallId, UsageEvent};
@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// A day to which nothing was posted for this long is forgotten, its calls included.
 const DAY_LIFE: Duration = Duration::from_secs(48 * 3_600);
-/// How many calls are forgotten in one go, so that nobody who posts pays for all of a day.
+/// The most calls that are forgotten at a time, so that no posting pays for a whole day.
 const SLICE: usize = 64;
 
-/// The ledger of a fleet that is one process. Everything is gone with it.
+/// The ledger of a fleet that is a single process. Its contents are lost when the process ends.
 #[derive(Debug)]
 pub struct MemoryLedger(Mutex<Authority>);
 
@@ -29,11 +29,11 @@ struct Authority {
     leases: LeaseBook,
     days: BTreeMap<u64, Day>,
     events: BTreeMap<(UtcTime, CallId), UsageEvent>,
-    /// When each call ended, and so where it is.
+    /// When each call ended, which is the first part of its key among the events.
     calls: BTreeMap<CallId, UtcTime>,
-    /// Calls of days that are forgotten, as far as they have not been cleared away.
+    /// Calls of forgotten days that have not been removed yet.
     leaving: Vec<BTreeSet<CallId>>,
-    /// The first moment that anybody has told, and the time since then. Posting tells none.
+    /// The first time stamp that was passed in, and the time since then. Posting passes none.
     began: Option<Timestamp>,
     passed: Duration,
 }
@@ -48,7 +48,7 @@ struct Day {
 }
 
 impl MemoryLedger {
-    /// Empty books with these caps.
+    /// An empty ledger with these caps.
     #[must_use]
     pub fn new(limits: BudgetLimits) -> Self {
         Self(Mutex::new(Authority {
@@ -79,7 +79,7 @@ impl Authority {
         true
     }
 
-    /// Time passes: days that are over go at once, their calls a few at a time.
+    /// Advances the clock: days that are over are forgotten at once, their calls a few at a time.
     fn hear(&mut self, now: Timestamp) {
         let began = *self.began.get_or_insert(now);
         self.passed = self.passed.max(now - began);
@@ -220,7 +220,7 @@ mod tests {
         for request in 0..=SLICE as u128 {
             assert!(authority.post(&event(request, 3)));
         }
-        // A clock may begin anywhere: nothing is as old as the clock.
+        // A clock may start anywhere: an entry's age must not be measured from zero.
         let start = Timestamp::ZERO + DAY_LIFE * 10;
         authority.hear(start);
         assert!(authority.post(&event(1_000, 4)));

@@ -1,4 +1,4 @@
-//! The line of one process.
+//! The wait queue of one process.
 
 use crate::line::Line;
 use crate::lock;
@@ -9,12 +9,12 @@ use seawall_core::time::Timestamp;
 use seawall_core::vocabulary::Grade;
 use std::sync::Mutex;
 
-/// A [`Queue`] for many threads.
+/// A [`Queue`] that many threads share.
 #[derive(Debug)]
 pub struct MemoryLine(Mutex<Queue>);
 
 impl MemoryLine {
-    /// Nobody waits.
+    /// An empty queue.
     #[must_use]
     pub fn new(settings: QueueSettings) -> Self {
         Self(Mutex::new(Queue::new(settings)))

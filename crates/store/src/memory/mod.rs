@@ -1,8 +1,8 @@
-//! Everything in the memory of one process: the reference that other stores are measured against.
+//! Stores in the memory of one process: the reference that other stores are tested against.
 //!
-//! Time is what callers say it is, maps are ordered and nothing is drawn, so that the same calls in the same order have the
-//! same answers. Every call does its work behind one short lock and has its answer when it is first polled. What dies is
-//! cleared away a few at a time, by the calls that come later. Nothing here survives the process.
+//! Time is passed in, maps are ordered and nothing is random, so that the same calls in the same order give the same
+//! results. Every operation holds one short lock and completes when it is first polled. Expired entries are removed a
+//! few at a time, by later calls. Nothing survives the process.
 
 mod answers;
 mod board;

@@ -1,8 +1,8 @@
-//! Limits, claims and callers' money of the day in memory.
+//! Rate limits, idempotency keys and callers' daily budgets in memory.
 
 use super::claims::{ClaimTable, MemoryClaim, hash_name};
 use super::fading::Fading;
-use crate::books::{Charge, CountMark, MOST_CHARGED};
+use crate::books::{CountMark, LimitCharge, MOST_CHARGED};
 use crate::claims::ClaimDecision;
 use crate::quotas::{AdmitDecision, MOST_LIMITS, MoneyAsk, QuotaAsk, Quotas, Spent};
 use crate::{StoreError, lock};
@@ -15,27 +15,28 @@ use seawall_core::time::{Now, Timestamp, UtcTime};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What a caller has spent on a day is remembered for so long after it last changed: today, and some more for what is
-/// settled late.
+/// How long a caller's daily spending is kept after its last change: today, and some more for late settlements.
 const DAY_LIFE: Duration = Duration::from_secs(48 * 3_600);
 
 /// Quotas in the memory of one process.
 ///
-/// What asks for neither a name nor money costs what the [`QuotaBook`] costs. What does is decided behind one lock.
+/// A request without an idempotency key and without money costs no more than the [`QuotaBook`] itself, which is
+/// sharded. Requests with either are decided behind one lock.
 #[derive(Debug)]
 pub struct MemoryQuotas {
     book: QuotaBook,
     named: Mutex<Named>,
 }
 
-/// What only some requests touch.
+/// State that only requests with an idempotency key or with money touch.
 #[derive(Debug)]
 struct Named {
     claims: ClaimTable,
     days: CallerDays,
 }
 
-/// What was taken by one request. Dropped, it stays charged, and its name stays claimed for as long as that lasts.
+/// What one request has taken. A receipt that is dropped stays charged, and its idempotency key stays claimed until the
+/// claim expires.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what was granted is to be settled"]
 pub struct MemoryReceipt {
@@ -44,7 +45,7 @@ pub struct MemoryReceipt {
     claim: Option<MemoryClaim>,
 }
 
-/// Money that was taken of a caller's day.
+/// Money taken from a caller's daily budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taken {
     day: u64,
@@ -52,8 +53,8 @@ struct Taken {
     worst: Money,
 }
 
-/// What callers have spent and may still spend on a day. Both count the same until the truth is known, so that nothing needs
-/// to happen when a request has passed its time: it is charged at its worst from the beginning.
+/// What callers have spent on a day. A reservation is counted at its worst-case cost from the beginning, so that
+/// nothing has to happen when it expires.
 #[derive(Debug)]
 struct CallerDays(Fading<(u64, u64), Account>);
 
@@ -62,7 +63,7 @@ impl CallerDays {
         self.0.get(&(day, caller), now).copied().unwrap_or_default()
     }
 
-    /// Why the day has no room for this, if it has none.
+    /// Why the caller's daily budget has no room for this request, if it has none.
     fn shortage(&self, ask: &MoneyAsk, now: Now) -> Option<DayShortage> {
         let day = now.utc.day();
         let account = self.account(day, ask.caller, now.monotonic);
@@ -79,8 +80,7 @@ impl CallerDays {
         taken
     }
 
-    /// Puts the truth in the place of the worst. Of a day that is forgotten nothing is left to correct, but what was
-    /// spent has been spent.
+    /// Replaces the worst-case cost with the actual cost. If the day has been forgotten, only the actual cost is added.
     fn settle(&mut self, taken: Taken, spent: Money, now: Timestamp) {
         let mut account = self.account(taken.day, taken.caller, now);
         account.held = account.held.saturating_sub(taken.worst);
@@ -89,7 +89,8 @@ impl CallerDays {
     }
 
     fn set(&mut self, Taken { day, caller, .. }: Taken, account: Account, now: Timestamp) {
-        // Names come from outside. Who spent nothing leaves nothing behind.
+        // Accounts that are back at zero are removed, because caller numbers come from outside and would fill the
+        // memory.
         if account == Account::default() {
             self.0.remove(&(day, caller), now);
         } else {
@@ -99,31 +100,31 @@ impl CallerDays {
 }
 
 impl MemoryQuotas {
-    /// Nothing is used. The seed spreads callers over the book's shards.
+    /// Unused limits. The seed spreads callers over the shards of the book.
     pub fn new(groups: Vec<QuotaGroup>, seed: u64) -> Result<Self, SettingError> {
         let named = Named { claims: ClaimTable::new(), days: CallerDays(Fading::new()) };
         Ok(Self { book: QuotaBook::new(groups, seed)?, named: Mutex::new(named) })
     }
 
-    /// The book, to look up a group or the name of a limit.
+    /// The quota book, to look up a group or the name of a limit.
     #[must_use]
     pub const fn book(&self) -> &QuotaBook {
         &self.book
     }
 
-    /// What is to be written down of a grant, so that it outlives the process. Nobody can be at work on the request for
-    /// longer than it lasts.
+    /// The mark to journal for a grant, so that it survives the process. `lasts` is the longest time for which the
+    /// request can be in progress.
     #[must_use]
     pub fn mark(&self, receipt: &MemoryReceipt, lasts: Duration, now: Now) -> CountMark {
         let scope = |scope: Scope| Some((self.book.tag(scope.group)?, scope.key.0));
         let scopes = receipt.limits.scopes().filter_map(scope).take(MOST_CHARGED).collect();
-        let charge = Charge { at: now.utc, cost: receipt.limits.cost(), scopes };
+        let charge = LimitCharge { at: now.utc, cost: receipt.limits.cost(), scopes };
         let keep = receipt.claim.as_ref().map(MemoryClaim::keep).unwrap_or_default();
         let name = receipt.claim.as_ref().map(|claim| claim.mark(now.utc + lasts + keep));
         CountMark::new(charge, name, keep)
     }
 
-    /// Remembers a name of a process that has ended, until this moment.
+    /// Restores an idempotency key that a process which has ended had claimed, until the given expiry.
     #[cfg(feature = "embedded")]
     pub(crate) fn restore_name(&self, name: [u8; 32], fingerprint: u64, is_done: bool, dies: Timestamp) {
         lock(&self.named).claims.restore(name, fingerprint, is_done, dies);
@@ -145,7 +146,7 @@ impl MemoryQuotas {
         })
     }
 
-    /// With a name or money: all of it behind one lock, so that no two requests take the same.
+    /// Decides over a request with a key or with money, behind one lock, so that no two requests take the same.
     fn reserve_named(
         &self,
         ask: &QuotaAsk<'_>,
@@ -179,7 +180,7 @@ impl MemoryQuotas {
 }
 
 impl MemoryQuotas {
-    /// [`Quotas::reserve`] at once: nothing in memory is waited for.
+    /// [`Quotas::reserve`] without a future: nothing in memory has to be waited for.
     pub fn reserve_now(
         &self,
         ask: &QuotaAsk<'_>,
@@ -192,7 +193,7 @@ impl MemoryQuotas {
         }
     }
 
-    /// [`Quotas::settle`] at once.
+    /// [`Quotas::settle`] without a future.
     pub fn settle_now(&self, receipt: MemoryReceipt, spent: Spent, now: Now) {
         let MemoryReceipt { limits, money, claim } = receipt;
         self.book.settle(limits, spent.cost, now);

@@ -21,7 +21,7 @@ struct Session {
 pub struct MemorySessions(Mutex<Fading<[u8; 32], Session>>);
 
 impl MemorySessions {
-    /// Nobody has said anything.
+    /// A store without conversations.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(Fading::new()))
@@ -38,7 +38,7 @@ fn name(session: &SessionKey) -> [u8; 32] {
     hash_name(session.caller, &session.name)
 }
 
-/// Leaves the last `most`.
+/// Drops all but the last `most` items.
 fn keep_last<T>(all: &mut VecDeque<T>, most: usize) {
     all.drain(..all.len().saturating_sub(most));
 }

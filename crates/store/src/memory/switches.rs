@@ -1,14 +1,14 @@
-//! What operators have switched, in memory.
+//! The operator's switches in memory.
 
 use crate::switches::{AuditRecord, ChangeDecision, ChangeOrder, SwitchState, Switches};
 use crate::{StoreError, lock};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// So many of the last records are kept; somebody who is refused again and again must not fill the memory.
+/// The most audit records that are kept, so that repeated refused orders cannot fill the memory.
 const MOST_RECORDS: usize = 16_384;
 
-/// Switches in the memory of one process, with the last records of the trail.
+/// Switches in the memory of one process, with the last records of the audit trail.
 #[derive(Debug, Default)]
 pub struct MemorySwitches(Mutex<Switched>);
 
@@ -19,7 +19,7 @@ struct Switched {
 }
 
 impl MemorySwitches {
-    /// Everything is on and enforced.
+    /// All switches on and all protections enforced.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

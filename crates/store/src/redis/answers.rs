@@ -1,7 +1,7 @@
-//! Answers that a fleet keeps to give them again.
+//! The answer cache that a fleet shares.
 //!
-//! Ages are measured on the calendar that is handed in, as everywhere; the server only forgets what nobody could serve any
-//! more.
+//! Ages are measured by the wall-clock time that is passed in, as everywhere. The server's own expiry only removes
+//! entries that can no longer be served.
 
 use super::key;
 use super::link::{RedisLink, STORE, numbers};
@@ -19,16 +19,16 @@ use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::Grade;
 use std::time::Duration;
 
-/// Nobody's answer is longer than what is kept; somebody else's value may be.
+/// Refuses values that are longer than any answer we store, because a foreign value under the key may be.
 const LOAD: &str = "
 if redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) then return { 9, 'longer than any answer' } end
 return redis.call('GET', KEYS[1])";
 
-/// Before the text: grade, and when it was stored.
+/// The header before the text: the grade, and when the answer was stored.
 const HEAD: usize = 11;
 const SECOND: u64 = 1_000_000_000;
 
-/// Answers that a fleet shares.
+/// The answer cache in Redis.
 pub struct RedisAnswers<R> {
     link: RedisLink<R>,
     load: StoreScript,
@@ -39,7 +39,7 @@ pub struct RedisAnswers<R> {
 }
 
 impl<R: Runtime> RedisAnswers<R> {
-    /// Keeps answers by these rules.
+    /// A cache with these settings.
     pub fn new(link: RedisLink<R>, ages: CacheAges, storing: StoreOptions) -> Result<Self, SettingError> {
         let rule = storing.check(ages)?;
         let (load, store) = (StoreScript::new(LOAD), StoreScript::new(include_str!("lua/answer.lua")));
@@ -78,7 +78,7 @@ impl<R: Runtime> Answers for RedisAnswers<R> {
         let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let moment = now.as_nanos();
         packing.number(answer.grade.index() as u64);
-        // One that was stored at zero is alive for as long as nothing can be older than it.
+        // Before `keep_for` has passed since the epoch, no answer can have expired.
         let (dead, is_any_dead) =
             moment.checked_sub(nanos(options.keep_for)).map_or((0, false), |dead| (dead, true));
         let newest = moment.saturating_add(nanos(options.clock_skew));

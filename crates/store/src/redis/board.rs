@@ -1,4 +1,4 @@
-//! Where the nodes of a fleet tell each other how they stand.
+//! The status board that the nodes of a fleet share.
 
 use super::key;
 use super::link::{RedisLink, STORE, numbers};
@@ -17,12 +17,12 @@ const PUBLISH: u64 = 1;
 const LEAVE: u64 = 2;
 const READ: u64 = 3;
 
-/// The most that one node may tell, in bytes.
+/// The most bytes that one node may publish.
 const MOST_BYTES: usize = 64 * 1_024;
 /// The most nodes on a board.
 const MOST_NODES: u64 = 512;
 
-/// A board that a fleet shares.
+/// The status board in Redis.
 pub struct RedisBoard<R> {
     link: RedisLink<R>,
     script: StoreScript,
@@ -36,7 +36,7 @@ impl<R: Runtime> RedisBoard<R> {
         Self { link, script: StoreScript::timed(include_str!("lua/board.lua")), stepped: false }
     }
 
-    /// Takes the time that is handed in for the server's, for tests.
+    /// Uses the time that is passed in instead of the server's. For tests.
     #[must_use]
     pub fn stepped(self) -> Self {
         Self { stepped: true, ..self }
@@ -84,7 +84,7 @@ impl<R: Runtime> Board for RedisBoard<R> {
         if matches!(items.first(), Some(Value::Int(_))) {
             numbers(&answer)?;
         }
-        // A node that nobody understands, perhaps of a later version, is still a node of the fleet.
+        // A node whose view cannot be decoded, perhaps of a later version, still counts as a node of the fleet.
         let nodes = items.chunks_exact(2).filter_map(|pair| match pair {
             [Value::BulkString(node), Value::BulkString(view)] => {
                 Some((node_of(node)?, read(view).unwrap_or_default()))
@@ -99,7 +99,7 @@ fn node_of(text: &[u8]) -> Option<NodeId> {
     u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok().map(NodeId)
 }
 
-/// The parts of a view: each a topic and its bytes, behind their lengths.
+/// Encodes the parts of a view: for each its topic and its bytes, prefixed with their lengths.
 fn written(view: &NodeView) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (topic, part) in &view.parts {
@@ -121,7 +121,7 @@ fn read(bytes: &[u8]) -> Option<NodeView> {
     Some(view)
 }
 
-/// Bytes behind their length.
+/// Reads bytes that are prefixed with their length.
 fn taken<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let mut reader = Reader::new(rest);
     let length = usize::try_from(reader.number()?).ok()?;

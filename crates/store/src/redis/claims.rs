@@ -1,4 +1,4 @@
-//! Who is already at work on a request, for the whole fleet.
+//! Idempotency keys that a fleet shares.
 
 use super::key;
 use super::link::{RedisLink, STORE, numbers};
@@ -14,7 +14,7 @@ const CLAIM: u64 = 1;
 const FINISH: u64 = 2;
 const GIVE_UP: u64 = 3;
 
-/// Claims that a fleet shares. They are the same as those that [`RedisQuotas`](super::RedisQuotas) takes for a caller who
+/// Idempotency keys in Redis. The keys are the same as those of [`RedisQuotas`](super::RedisQuotas) for a caller that
 /// is its own home.
 pub struct RedisClaims<R> {
     link: RedisLink<R>,
@@ -22,7 +22,7 @@ pub struct RedisClaims<R> {
     stepped: bool,
 }
 
-/// The right to work on a request.
+/// The right to process a request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a claim that is neither finished nor given up holds others up"]
 pub struct RedisClaim {
@@ -39,7 +39,7 @@ impl<R: Runtime> RedisClaims<R> {
         Self { link, script: StoreScript::timed(include_str!("lua/claim.lua")), stepped: false }
     }
 
-    /// Takes the time that is handed in for the server's, for tests.
+    /// Uses the time that is passed in instead of the server's. For tests.
     #[must_use]
     pub fn stepped(self) -> Self {
         Self { stepped: true, ..self }

@@ -1,15 +1,16 @@
-//! The names of keys.
+//! The names of Redis keys.
 //!
-//! Every key begins with the version of the layout. What must be decided together has the same hash tag, the part in
-//! braces. Names that come from outside are only ever hashed, so that nobody can write a key's name.
+//! Every key begins with the version of the layout. Keys that one script touches have the same hash tag, the part in
+//! braces. Names that come from outside are always hashed, so that no client can choose the name of a Redis key.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The first part of every key: the version of what is kept and how.
+/// The first part of every key: the version of the data layout.
 pub(super) const VERSION: &str = "sw1";
 
-/// SHA-256, cut to 128 bits, in hexadecimal. Each part is behind its length, so that no part can pretend to be another.
+/// SHA-256, truncated to 128 bits, in hexadecimal. Each part is prefixed with its length, so that parts cannot be
+/// confused.
 pub(super) fn hashed(parts: &[&[u8]]) -> String {
     let mut text = String::with_capacity(32);
     for byte in &digest(parts)[..16] {
@@ -18,7 +19,7 @@ pub(super) fn hashed(parts: &[&[u8]]) -> String {
     text
 }
 
-/// The same, cut to the 48 bits that a script can count with; never zero.
+/// The same hash, truncated to the 48 bits that a script can compute with exactly; never zero.
 pub(super) fn number(parts: &[&[u8]]) -> u64 {
     let digest = digest(parts);
     let number = digest[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -34,7 +35,7 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// What somebody at home here has used.
+/// The usage record of a key in this home.
 pub(super) fn record(home: u64, key: u64) -> String {
     if key == home {
         format!("{VERSION}:q:{{{home:x}}}")
@@ -43,18 +44,18 @@ pub(super) fn record(home: u64, key: u64) -> String {
     }
 }
 
-/// A request by its caller's name for it.
+/// The claim of a request with this idempotency key.
 pub(super) fn claim(home: u64, caller: u64, name: &str) -> String {
     let name = hashed(&[&caller.to_be_bytes(), name.as_bytes()]);
     format!("{VERSION}:c:{{{home:x}}}:{name}")
 }
 
-/// What a node has told of a home last.
+/// The last outage report of a node for this home.
 pub(super) fn told(home: u64, node: u64) -> String {
     format!("{VERSION}:m:{{{home:x}}}:{node:x}")
 }
 
-/// What the whole fleet has used of a group that belongs to everybody.
+/// The fleet-wide usage record of a group that all callers share.
 pub(super) fn fleet(group: &str, key: u64) -> String {
     format!("{VERSION}:f:{{{}}}", hashed(&[group.as_bytes(), &key.to_be_bytes()]))
 }

@@ -1,12 +1,12 @@
-//! The way to the server, to the servers of a cluster, or to the one that sentinels say is master.
+//! The connection to a server, to a cluster, or to the master that sentinels report.
 //!
-//! **What it does.** Sends one script or command at a time over one connection that everybody shares, and waits no
-//! longer than its limit for the answer. A connection that broke is made anew in the background. One that only went
-//! silent, without a reset, is closed and replaced by [`RedisLink::mend`]. A script that the server has forgotten (it was
-//! restarted, flushed, or another took over) is sent again in full.
+//! **What it does.** It sends each script or command over one shared, multiplexed connection, and waits for the
+//! response no longer than the timeout. A broken connection is re-established in the background. A connection that has
+//! only gone silent, without a reset, is closed and replaced by [`RedisLink::mend`]. A script that the server no longer
+//! has in its cache (after a restart, a flush or a failover) is sent again in full.
 //!
-//! **What it will not do.** It never waits for the first connection: whoever asks before there is one is told that the
-//! store is away. It tries nothing again but what the server says it has not done.
+//! **What it does not do.** It never waits for the first connection: an operation before that fails with
+//! [`StoreError::Away`]. It retries nothing except what the server reports as not executed.
 
 use super::script::StoreScript;
 use super::sentinel::Sentinels;
@@ -29,41 +29,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The name in errors.
+/// The name of this store in errors.
 pub(super) const STORE: &str = "redis";
 
-/// An operation without an answer may mean a slow server. After this many operation limits without any answer, and at
-/// least [`LEAST_SILENCE`], the connection itself is the suspect.
+/// One operation without a response may mean a slow server. After this many operation timeouts without any response,
+/// and at least [`LEAST_SILENCE`], the connection itself is suspected.
 const SILENT_OPERATIONS: u32 = 8;
 const LEAST_SILENCE: Duration = Duration::from_millis(200);
-/// Data that nobody has acknowledged for so long breaks the connection (`TCP_USER_TIMEOUT`).
+/// Data that is not acknowledged for this long breaks the connection (`TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(2);
-/// A connection without traffic is probed by the kernel, so that a dead one is gone before the next request needs it.
+/// TCP keep-alive of an idle connection, so that a dead one is detected before the next request needs it.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// Settings as somebody wrote them; [`RedisLink::new`] makes them usable.
+/// Settings as configured; [`RedisLink::new`] validates them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// Addresses such as `redis://127.0.0.1:6379`, or `rediss://` for TLS; of a cluster, some of its servers.
+    /// URLs such as `redis://127.0.0.1:6379`, or `rediss://` for TLS; of a cluster, some of its servers.
     pub servers: Vec<String>,
-    /// The authorities that may vouch for servers by TLS, in PEM; without them those of the machine.
+    /// The CA certificates that may sign servers' TLS certificates, in PEM; without them, those of the system.
     pub ca_certificates: Option<Vec<u8>>,
-    /// Whether they are a cluster.
+    /// Whether the servers are a Redis cluster.
     pub cluster: bool,
-    /// The name of a master that sentinels watch; then the addresses are those of its sentinels, and a user and password
-    /// in them hold for the master, too.
+    /// The name of a master that sentinels watch. The URLs are then those of its sentinels, and a user and password in
+    /// them are used for the master, too.
     pub sentinel_master: Option<String>,
-    /// What every key begins with, so that two fleets can share a server; empty for nothing.
+    /// The prefix of every key, so that two fleets can share a server. May be empty.
     pub prefix: String,
-    /// The longest wait for one answer.
+    /// The timeout of one operation.
     pub answer_within: Duration,
-    /// The longest wait for a connection, in the background.
+    /// The connect timeout. Connecting happens in the background.
     pub connect_within: Duration,
 }
 
 impl Default for RedisOptions {
-    /// One server on this machine, 25 ms for an answer.
+    /// One server on this machine, with an operation timeout of 25 ms.
     fn default() -> Self {
         Self {
             servers: vec!["redis://127.0.0.1:6379".into()],
@@ -83,21 +83,22 @@ enum Wire {
     Watched(Arc<Sentinels>),
 }
 
-/// The connection in use, and how another one is made.
+/// The connection in use, and how to open a new one.
 struct Connection {
     wire: ArcSwap<Wire>,
-    /// Begins to connect anew. It cannot fail once it has worked: everything that settings could get wrong is in the
-    /// clients already.
+    /// Starts a new connection. It cannot fail once it has worked, because everything that depends on the settings is
+    /// already in the clients.
     open: Box<dyn Fn() -> RedisResult<Wire> + Send + Sync>,
     silence: Silence,
     is_lost: AtomicBool,
-    /// When the connection in use was begun, in nanoseconds: it has its time to connect before it can be lost.
+    /// When the connection in use was started, in nanoseconds: it is not suspected before its connect timeout has
+    /// passed.
     begun: AtomicU64,
     connect_within: Duration,
 }
 
 impl Connection {
-    /// It was of no use just now. Where sentinels watch, another one is master, perhaps.
+    /// Marks the connection as suspect after a failure. Behind sentinels, another server may have become master.
     fn doubt(&self) {
         if let Wire::Watched(sentinels) = &**self.wire.load() {
             sentinels.doubt();
@@ -105,7 +106,7 @@ impl Connection {
     }
 }
 
-/// A connection that everybody shares. Cloning it gives another handle to it.
+/// A connection that all operations share. Cloning it gives another handle to it.
 #[derive(Clone)]
 pub struct RedisLink<R> {
     connection: Arc<Connection>,
@@ -115,12 +116,12 @@ pub struct RedisLink<R> {
 }
 
 impl<R: Runtime> RedisLink<R> {
-    /// Begins to connect. Must be called inside of a Tokio runtime, which also runs the connection's tasks.
+    /// Starts connecting. Must be called inside a Tokio runtime, which also runs the connection's tasks.
     pub fn new(options: &RedisOptions, runtime: R) -> Result<Self, SettingError> {
         let answer_within = positive("answer_within", options.answer_within)?;
         let connect_within = positive("connect_within", options.connect_within)?;
         let prefix = options.prefix.as_str();
-        // What is in braces decides where a key lies in a cluster.
+        // The part in braces is the hash tag, which decides about the slot of a key in a cluster.
         if prefix.contains(['{', '}']) || prefix.chars().any(char::is_control) {
             return Err(SettingError::new("prefix", "must hold no braces and no control characters"));
         }
@@ -143,8 +144,8 @@ impl<R: Runtime> RedisLink<R> {
         &self.runtime
     }
 
-    /// Closes a connection that has gone silent and begins to connect anew. To be called about once a second, inside of
-    /// the Tokio runtime that is to run the connection's tasks.
+    /// Closes a connection that has gone silent, and starts a new one. Call it about once a second, inside the Tokio
+    /// runtime that is to run the connection's tasks.
     pub fn mend(&self) {
         let Connection { wire, open, silence, is_lost, begun, connect_within } = &*self.connection;
         let now = self.runtime.monotonic();
@@ -156,7 +157,7 @@ impl<R: Runtime> RedisLink<R> {
         silence.reset();
         match &**wire.load() {
             Wire::Watched(sentinels) => sentinels.forget(),
-            // What waits on the old connection holds on to it until its time is over; then it is closed.
+            // Operations in flight keep the old connection open until they time out; then it is closed.
             Wire::One(_) | Wire::Cluster(_) => {
                 if let Ok(new) = open() {
                     wire.store(Arc::new(new));
@@ -165,7 +166,7 @@ impl<R: Runtime> RedisLink<R> {
         }
     }
 
-    /// Runs a script. All keys have one hash tag.
+    /// Runs a script. All keys must have the same hash tag.
     pub(super) async fn run(
         &self,
         script: &StoreScript,
@@ -185,7 +186,8 @@ impl<R: Runtime> RedisLink<R> {
             }
         });
         let outcome = outcome.await.and_then(|answer| answer.map_err(|error| seen(&error)));
-        // Whatever the server says, it says something. Who finds the connection broken does not wait for it either.
+        // Any other response shows that the connection works. An error that arrives at once, such as a broken
+        // connection, is ignored again on drop, because nothing was waited for.
         sent.is_answered = !matches!(outcome, Err(StoreError::Away { .. }));
         if !sent.is_answered {
             self.connection.doubt();
@@ -226,7 +228,8 @@ impl<R: Runtime> RedisLink<R> {
     }
 }
 
-/// An operation under way. Who waits for it may have a shorter limit than ours and drop it, so that silence is noticed here.
+/// An operation in flight. The code that awaits it may have a shorter timeout than ours and drop it, so the silence of
+/// the connection is detected on drop.
 struct Sent<'a, R: Runtime> {
     link: &'a RedisLink<R>,
     part: usize,
@@ -241,7 +244,7 @@ impl<R: Runtime> Drop for Sent<'_, R> {
             return connection.silence.answered(self.part);
         }
         let now = runtime.monotonic();
-        // A caller who went away at once has not waited for an answer.
+        // An operation that was dropped early shows nothing, because it has not waited for a response.
         if now - self.at < *answer_within / 2 {
             return;
         }
@@ -252,13 +255,13 @@ impl<R: Runtime> Drop for Sent<'_, R> {
     }
 }
 
-/// How to connect as the options say.
+/// Builds the function that connects with these options.
 fn opening(options: &RedisOptions) -> Result<Box<dyn Fn() -> RedisResult<Wire> + Send + Sync>, SettingError> {
     let wrong = |problem: String| SettingError::new("servers", problem);
     let refused = |error: RedisError| wrong(error.to_string());
     let connect_within = options.connect_within;
-    // An attempt that fails is not repeated by the manager: whoever asks next begins a new one, and nobody waits
-    // behind a pause.
+    // The manager does not retry a failed attempt: the next operation starts a new one, so that no operation waits
+    // behind a backoff.
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)
         .set_connection_timeout(Some(connect_within))
@@ -268,7 +271,7 @@ fn opening(options: &RedisOptions) -> Result<Box<dyn Fn() -> RedisResult<Wire> +
         .clone()
         .map(|root| TlsCertificates { client_tls: None, root_cert: Some(root) });
     if options.servers.iter().any(|server| server.starts_with("rediss://")) {
-        // One cryptography library for the whole program. Whoever was first has chosen the same.
+        // The whole program uses one cryptography provider. If another one was installed first, it is the same.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     }
     let client = |server: &String| {
@@ -291,7 +294,7 @@ fn opening(options: &RedisOptions) -> Result<Box<dyn Fn() -> RedisResult<Wire> +
         (None, true, servers) => {
             let mut builder = ClusterClientBuilder::new(servers.iter().map(String::as_str))
                 .connection_timeout(connect_within)
-                // Ours is shorter; this one clears away what nobody waits for any more.
+                // Our own timeout is shorter; this one cleans up operations that are no longer awaited.
                 .response_timeout(connect_within)
                 .tcp_settings(tcp_settings());
             if let Some(certificates) =
@@ -317,7 +320,7 @@ fn opening(options: &RedisOptions) -> Result<Box<dyn Fn() -> RedisResult<Wire> +
 fn tcp_settings() -> TcpSettings {
     let keep_alive =
         TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_EVERY).with_retries(2);
-    // Operations are small and somebody waits for each: none is held back to be sent with the next.
+    // Operations are small and latency-critical, so Nagle's algorithm is off.
     TcpSettings::default().set_nodelay(true).set_keepalive(keep_alive).set_user_timeout(USER_TIMEOUT)
 }
 
@@ -328,19 +331,19 @@ fn positive(setting: &'static str, span: Duration) -> Result<Duration, SettingEr
     Ok(span)
 }
 
-/// What an error says about the store.
+/// Classifies an error of the server or of the connection.
 fn seen(error: &RedisError) -> StoreError {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
     let passes = match error.kind() {
         ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain) => true,
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => true,
-        // A server that is full, or that is busy with somebody's script, may be neither in a moment.
+        // A server that is out of memory, or busy with a long script, may recover soon.
         _ => matches!(error.code(), Some("OOM" | "BUSY")) || error.is_unrecoverable_error(),
     };
     if passes { StoreError::away(STORE, error) } else { StoreError::broken(STORE, error) }
 }
 
-/// The whole numbers of an answer.
+/// The integers of a response.
 pub(super) fn numbers(answer: &Value) -> Result<Vec<i64>, StoreError> {
     let strange = || StoreError::broken(STORE, format!("an answer of another shape: {answer:?}"));
     let Value::Array(items) = answer else { return Err(strange()) };

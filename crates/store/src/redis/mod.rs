@@ -1,15 +1,15 @@
-//! State that a fleet shares, in Redis.
+//! State that a fleet shares, in Redis or Valkey.
 //!
-//! **What it does.** Every operation is one script on one hash tag, so that it happens in one step wherever its keys lie.
-//! Time is the server's: no node's clock decides anything. Every key that is written has a time after which it is gone.
+//! **What it does.** Every operation is one Lua script on one hash tag, so that it is atomic wherever its keys are.
+//! Time is the server's: no node's clock decides anything. Every key is written with an expiry.
 //!
-//! **When it acts.** On each call, with one round trip. A server that has forgotten its scripts gets them again within
-//! the same call.
+//! **When it acts.** On each call, with one round trip. A server that has lost its script cache gets the script again
+//! within the same call.
 //!
-//! **What it will not do.** It is no authority over money of the whole day: that is the ledger's, which is elsewhere. It
-//! does not go on without the server: who asks is told that the store is away, and
-//! [`SharedQuotas`](crate::SharedQuotas) knows what to do then. What keys mean and how long they live is in
-//! `docs/storage.md`.
+//! **What it does not do.** It is not the authority over the daily budget of all callers: that is the ledger, which is
+//! stored elsewhere. It does not work without the server: operations then fail with
+//! [`StoreError::Away`](crate::StoreError::Away), and [`SharedQuotas`](crate::SharedQuotas) provides the fallback. The
+//! keys and their expiry are documented in `docs/storage.md`.
 
 mod answers;
 mod board;

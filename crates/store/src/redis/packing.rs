@@ -1,11 +1,11 @@
-//! Writes the arguments of scripts: one flat array in MessagePack, which the server unpacks in one step.
+//! Encodes the arguments of scripts: one flat array in MessagePack, which the server unpacks in one step.
 //!
-//! Only what scripts need is here: whole numbers below 2^53, where a Lua number is exact, and bytes.
+//! It implements only what the scripts need: integers below 2^53, where a Lua number is exact, and bytes.
 
 use seawall_core::time::Now;
 use std::time::Duration;
 
-/// The largest number that a script can count with.
+/// The largest integer that a script can compute with exactly.
 pub(super) const MOST: u64 = (1 << 53) - 1;
 
 /// An array under construction.
@@ -17,11 +17,11 @@ pub(super) struct Packing {
 
 impl Packing {
     pub(super) fn new() -> Self {
-        // A head of fixed width, so that the count can be put in at the end.
+        // The header has a fixed width, so that the count can be filled in at the end.
         Self { bytes: vec![0xdd, 0, 0, 0, 0], items: 0 }
     }
 
-    /// A number; what is too large to be exact becomes the largest that is.
+    /// An integer; values too large to be exact are clamped to the largest that is.
     pub(super) fn number(&mut self, number: u64) -> &mut Self {
         self.items += 1;
         let number = number.min(MOST);
@@ -39,14 +39,14 @@ impl Packing {
         self
     }
 
-    /// Minus one: "none of these".
+    /// -1, which stands for "none".
     pub(super) fn none(&mut self) -> &mut Self {
         self.items += 1;
         self.bytes.push(0xff);
         self
     }
 
-    /// Bytes as they are.
+    /// Raw bytes.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.items += 1;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -56,7 +56,7 @@ impl Packing {
         self
     }
 
-    /// The moment on both clocks, where it is not the server that tells it.
+    /// The time on both clocks in microseconds, or none where the server's clock is used.
     pub(super) fn time(&mut self, given: Option<Now>) -> &mut Self {
         match given {
             Some(now) => self.number(now.monotonic.as_nanos() / 1_000).number(now.utc.as_nanos() / 1_000),
@@ -64,12 +64,12 @@ impl Packing {
         }
     }
 
-    /// A number that may be too large to be exact, as its two halves.
+    /// A number that may be too large to be exact, as its two 32-bit halves.
     pub(super) fn halves(&mut self, number: u64) -> &mut Self {
         self.number(number >> 32).number(number & u64::from(u32::MAX))
     }
 
-    /// A span of time, rounded up.
+    /// A time span in microseconds, rounded up.
     pub(super) fn span(&mut self, span: Duration) -> &mut Self {
         self.number(micros(span))
     }
@@ -80,12 +80,12 @@ impl Packing {
     }
 }
 
-/// Numbers of fixed width, one behind the other: what a script unpacks quickest.
+/// A sequence of fixed-width integers, which is the fastest encoding for a script to unpack.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<u8>);
 
 impl Fields {
-    /// A number in so many bytes, at most seven; what does not fit becomes the largest that does.
+    /// An integer in this many bytes, at most seven; values that do not fit are clamped to the largest that does.
     pub(super) fn put<const BYTES: usize>(&mut self, number: u64) -> &mut Self {
         let most = (1_u64 << (8 * BYTES)) - 1;
         let bytes = number.min(most).min(MOST).to_be_bytes();
@@ -103,7 +103,7 @@ impl Fields {
     }
 }
 
-/// Whole microseconds, rounded up: a limit that is rounded is never generous.
+/// Whole microseconds, rounded up, so that rounding never makes a limit more generous.
 pub(super) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).min(MOST)
 }

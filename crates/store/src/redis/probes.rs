@@ -1,4 +1,4 @@
-//! The probes of the fleet, shared out by the server.
+//! Leases of half-open probes that a fleet shares.
 
 use super::key;
 use super::link::{RedisLink, STORE, numbers};
@@ -13,7 +13,7 @@ use seawall_core::time::Now;
 const LEASE: u64 = 1;
 const GIVE_BACK: u64 = 2;
 
-/// Probes that a fleet shares.
+/// Probe leases in Redis.
 pub struct RedisProbes<R> {
     link: RedisLink<R>,
     script: StoreScript,
@@ -21,13 +21,13 @@ pub struct RedisProbes<R> {
 }
 
 impl<R: Runtime> RedisProbes<R> {
-    /// Probes over this connection.
+    /// Probe leases over this connection.
     #[must_use]
     pub fn new(link: RedisLink<R>) -> Self {
         Self { link, script: StoreScript::timed(include_str!("lua/probe.lua")), stepped: false }
     }
 
-    /// Takes the time that is handed in for the server's, for tests.
+    /// Uses the time that is passed in instead of the server's. For tests.
     #[must_use]
     pub fn stepped(self) -> Self {
         Self { stepped: true, ..self }

@@ -1,8 +1,8 @@
-//! Scripts that the server runs in one step.
+//! Lua scripts that the server runs atomically.
 
 use redis::Script;
 
-/// A script, by the hash under which servers know it.
+/// A script, and the SHA-1 hash under which servers cache it.
 #[derive(Debug)]
 pub(super) struct StoreScript {
     pub(super) text: String,
@@ -15,13 +15,13 @@ impl StoreScript {
         Self { text: text.to_owned(), hash }
     }
 
-    /// A script over the records of a home: the common part and the guard are put where it says so.
+    /// A script over the records of a home; the shared code and the guard are inserted at their markers.
     pub(super) fn over_records(text: &str, guard: &str) -> Self {
         let text = text.replacen("--COMMON\n", include_str!("lua/common.lua"), 1);
         Self::new(&text.replacen("--GUARD\n", guard, 1))
     }
 
-    /// A script that asks what time it is.
+    /// A script that needs the current time.
     pub(super) fn timed(text: &str) -> Self {
         Self::new(&text.replacen("--TIME\n", include_str!("lua/time.lua"), 1))
     }

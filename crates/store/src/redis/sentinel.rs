@@ -1,13 +1,14 @@
-//! Who of several servers is the master, as their sentinels say.
+//! Finds the master among several servers by asking their sentinels.
 //!
-//! **What it does.** Asks one sentinel after the other where the master is, and keeps the connection to it.
+//! **What it does.** It asks one sentinel after the other for the address of the master, and keeps the connection to
+//! it.
 //!
-//! **When it acts.** Before the first use, and before the next one after the master did not answer or said that it is none.
-//! Whoever asks then waits for the sentinels, no longer than for any answer; the search goes on where it was when the
-//! next one asks.
+//! **When it acts.** Before the first use, and before the next use after the master did not respond or reported that it
+//! is not a master. That operation waits for the sentinels, no longer than its own timeout. If it times out, the search
+//! continues where it was when the next operation starts.
 //!
-//! **What it will not do.** It does not judge who should be master. A master that is cut off from its sentinels and still
-//! answers is asked until it does not.
+//! **What it does not do.** It does not decide which server should be master. A master that is cut off from its
+//! sentinels and still responds is used until it stops responding.
 
 use crate::lock;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -21,12 +22,12 @@ type Search = Pin<Box<dyn Future<Output = RedisResult<Address>> + Send>>;
 
 pub(super) struct Sentinels {
     clients: Vec<Client>,
-    /// The name under which they know the master.
+    /// The name under which the sentinels know the master.
     name: String,
     config: ConnectionManagerConfig,
     connect_within: Duration,
     found: Mutex<Found>,
-    /// Survives who waits for it: what has been found out so far is not lost.
+    /// Survives a cancelled operation, so that the progress of a search is not lost.
     search: tokio::sync::Mutex<Option<Search>>,
 }
 
@@ -34,7 +35,8 @@ pub(super) struct Sentinels {
 struct Found {
     master: Option<(Address, ConnectionManager)>,
     is_doubted: bool,
-    /// Searches begun. Each begins with another sentinel, since the first may be dead or the last to know.
+    /// The number of searches. Each starts with another sentinel, because the first may be down or have stale
+    /// information.
     searches: usize,
 }
 
@@ -49,12 +51,12 @@ impl Sentinels {
         Self { clients, name, config, connect_within, found, search }
     }
 
-    /// The master did not do what a master does.
+    /// Marks the master as suspect: it failed, or reported that it is not a master.
     pub(super) fn doubt(&self) {
         lock(&self.found).is_doubted = true;
     }
 
-    /// The connection to the master is lost: the next use finds the master and connects anew, even to the same one.
+    /// Drops the connection to the master: the next use looks the master up and reconnects, even to the same one.
     pub(super) fn forget(&self) {
         lock(&self.found).master = None;
     }
@@ -65,13 +67,13 @@ impl Sentinels {
         Some(manager.clone())
     }
 
-    /// A connection to the master.
+    /// Returns a connection to the master.
     pub(super) async fn master(&self) -> RedisResult<ConnectionManager> {
         if let Some(manager) = self.undoubted() {
             return Ok(manager);
         }
         let mut search = self.search.lock().await;
-        // Somebody may have found it meanwhile.
+        // Another operation may have found it meanwhile.
         if let Some(manager) = self.undoubted() {
             return Ok(manager);
         }
@@ -92,7 +94,7 @@ impl Sentinels {
         Box::pin(look(clients, self.name.clone(), self.connect_within))
     }
 
-    /// Connects, unless it is the same that we know.
+    /// Connects to the address, unless it is the current master.
     fn take(&self, address: Address) -> RedisResult<ConnectionManager> {
         let mut found = lock(&self.found);
         found.is_doubted = false;
@@ -103,7 +105,7 @@ impl Sentinels {
         }
         let first = self.clients.first().ok_or_else(nobody)?;
         let (host, port) = address.clone();
-        // User, password and encryption are those of the sentinels.
+        // User, password and TLS settings are those of the sentinels.
         let to = match first.get_connection_info().addr().clone() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 ConnectionAddr::TcpTls { host, port, insecure, tls_params }
@@ -117,7 +119,7 @@ impl Sentinels {
     }
 }
 
-/// The first answer of a sentinel that knows the master.
+/// The first response of a sentinel that knows the master.
 async fn look(sentinels: Vec<Client>, name: String, within: Duration) -> RedisResult<Address> {
     let mut last = nobody();
     let config =

@@ -1,4 +1,4 @@
-//! Conversations that any node of a fleet can go on with.
+//! Conversations that a fleet shares, so that any node can continue them.
 
 use super::key;
 use super::link::{RedisLink, STORE, numbers};
@@ -17,7 +17,7 @@ const ADD: u64 = 1;
 const READ: u64 = 2;
 const COUNT: u64 = 3;
 
-/// Conversations that a fleet shares.
+/// Conversations in Redis.
 pub struct RedisSessions<R> {
     link: RedisLink<R>,
     script: StoreScript,
@@ -31,7 +31,7 @@ impl<R: Runtime> RedisSessions<R> {
         Self { link, script: StoreScript::timed(include_str!("lua/session.lua")), stepped: false }
     }
 
-    /// Takes the time that is handed in for the server's, for tests.
+    /// Uses the time that is passed in instead of the server's. For tests.
     #[must_use]
     pub fn stepped(self) -> Self {
         Self { stepped: true, ..self }

@@ -1,26 +1,27 @@
-//! When a connection counts as lost.
+//! Decides when a connection counts as lost.
 //!
-//! **What it does.** Remembers since when operations have been sent without any answer. A connection that died without a
-//! reset (a firewall that forgot it, a peer that lost power) reports no error: the only sign is that nothing comes back.
+//! **What it does.** It tracks since when operations have been sent without any response. A connection that died
+//! without a reset (a firewall that dropped its state, a peer that lost power) reports no error: the only sign is the
+//! missing response.
 //!
-//! **When it acts.** After every operation. In a cluster every 64th part of the slots is watched on its own, because one
-//! server may be silent while the others answer.
+//! **When it acts.** After every operation. In a cluster, each 64th of the slots is tracked on its own, because one
+//! server may be silent while the others respond.
 //!
-//! **What it will not do.** An idle connection is not lost, and neither is one on which only some operations are slow: any
-//! answer ends the silence.
+//! **What it does not do.** An idle connection does not count as lost, and neither does one on which only some
+//! operations are slow: any response ends the silence.
 
 use seawall_core::time::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Parts of a cluster's slots that are watched on their own.
+/// The number of parts of a cluster's slots that are tracked separately.
 const PARTS: usize = 64;
 const SLOTS: usize = 16_384;
 
-/// Since when there has been no answer.
+/// Since when there has been no response.
 #[derive(Debug)]
 pub(super) struct Silence {
-    /// By part: when the first operation was sent that has had no answer, as nanoseconds plus one. 0: all were answered.
+    /// Per part: when the first unanswered operation was sent, as nanoseconds plus one. 0 if all were answered.
     since: Box<[AtomicU64]>,
     lost_after: Duration,
 }
@@ -39,14 +40,15 @@ impl Silence {
 
     pub(super) fn answered(&self, part: usize) {
         if let Some(since) = self.since.get(part) {
-            // Most answers follow an answer: no write then, so that cores do not take the cache line from each other.
+            // Most responses follow a response. Writing only on a change avoids contention between cores for the cache
+            // line.
             if since.load(Ordering::Relaxed) != 0 {
                 since.store(0, Ordering::Relaxed);
             }
         }
     }
 
-    /// An operation that was sent at this time has had no answer. Whether the connection is lost.
+    /// Records an operation, sent at `sent`, that got no response. Returns whether the connection counts as lost.
     pub(super) fn unanswered(&self, part: usize, sent: Timestamp, now: Timestamp) -> bool {
         let Some(since) = self.since.get(part) else { return false };
         let sent = sent.as_nanos().saturating_add(1);
@@ -57,13 +59,13 @@ impl Silence {
         u128::from(now.as_nanos().saturating_sub(first.saturating_sub(1))) >= self.lost_after.as_nanos()
     }
 
-    /// Another connection has taken its place.
+    /// Starts over with a new connection.
     pub(super) fn reset(&self) {
         self.since.iter().for_each(|since| since.store(0, Ordering::Relaxed));
     }
 }
 
-/// The slot of a key in a cluster: CRC-16/XMODEM of its hash tag.
+/// The cluster slot of a key: CRC-16/XMODEM of its hash tag.
 fn slot(key: &[u8]) -> u16 {
     let tag = || {
         let open = key.iter().position(|byte| *byte == b'{')? + 1;
@@ -98,7 +100,7 @@ mod tests {
         assert!(!silence.unanswered(0, at(700_000), at(700_025)));
         silence.reset();
         assert!(!silence.unanswered(0, at(700_190), at(700_215)));
-        // The first operation of a connection may be sent at the very beginning of time.
+        // The first operation of a connection may be sent at time zero.
         silence.reset();
         assert!(!silence.unanswered(0, at(0), at(25)));
         assert!(silence.unanswered(0, at(180), at(205)));
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_the_cluster_specification() {
-        // As `CLUSTER KEYSLOT` says.
+        // The output of `CLUSTER KEYSLOT`.
         assert_eq!([slot(b"foo"), slot(b"123456789"), slot(b"")], [12_182, 12_739, 0]);
         assert_eq!((slot(b"a{foo}b"), slot(b"{}foo")), (12_182, slot(b"{}foo")));
         assert_ne!(slot(b"{}foo"), 12_182);

@@ -1,4 +1,4 @@
-//! What a child does until it is killed.
+//! What a child process does until it is killed.
 
 use crate::support::{FOLDER, MARK, Numbers, ROLE, ROUND, moment, options, wait};
 use seawall_core::budget::Ask;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
-/// Not a test: what the program does when it is started as a child.
+/// Not a test: the entry point of the program when it is started as a child.
 #[test]
 fn plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -35,7 +35,7 @@ fn plays_its_role() {
     }
 }
 
-/// Writes a line at once.
+/// Writes a line and flushes it.
 pub(crate) fn tell(what: impl fmt::Display) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{MARK}{what}\n").as_bytes()).unwrap();
@@ -55,7 +55,7 @@ fn spend(folder: &Path, round: u64) {
     });
 }
 
-/// Numbers of calls are used once, over all rounds and threads.
+/// Numbers of calls are unique over all rounds and threads.
 fn number_of(round: u64, thread: u64, count: u64) -> u64 {
     round * 100_000_000 + thread * 10_000_000 + count
 }
@@ -75,7 +75,7 @@ fn call_models(books: &Books, thread: u64, round: u64) {
         };
         tell(format_args!("reserve {number} {worst}"));
         match numbers.below(8) {
-            // Calls that take longer than others, and some that are under way when the end comes.
+            // Calls that take longer than others; some are in flight when the process is killed.
             0 => kept.push((number, worst, hold)),
             1 => {
                 tell(format_args!("void? {number} 0"));
@@ -119,7 +119,7 @@ pub(crate) fn ask(number: u64, worst: u64) -> Ask {
     }
 }
 
-/// The credential, the conversation and the reason of something with this number.
+/// The credential that belongs to this number.
 pub(crate) fn credential(number: u64) -> CredentialHash {
     let mut hash = [7; 32];
     hash[..8].copy_from_slice(&number.to_be_bytes());

@@ -1,4 +1,4 @@
-//! A process that spends is killed again and again; what it has told of is there, and nothing else.
+//! Kills a process that spends, again and again: what it has reported is stored, and nothing else.
 
 use crate::child::{call_id, credential, session};
 use crate::support::{CAP, Numbers, Running, Scratch, command, moment, options, wait};
@@ -10,17 +10,17 @@ use seawall_store::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many processes are killed; more with this variable.
+/// The number of processes to kill, unless [`ROUNDS_VARIABLE`] says otherwise.
 const ROUNDS: u64 = 30;
-/// So many ends at most wait to be written when a process is killed. Its three threads end one or two calls each before they
-/// reserve again, unless the day's money is spent: then what they end waits for the next look.
+/// The most ended calls whose end is not yet written when a process is killed. Its three threads end one or two calls
+/// each before they reserve again, unless the day's budget is spent: then the ends wait for the next flush.
 const UNWRITTEN: usize = 40;
 const ROUNDS_VARIABLE: &str = "SEAWALL_KILL_ROUNDS";
 
-/// What is known of a call, from what was told last.
+/// The expected state of a call, from the last report about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// Whether there was a reservation, nobody knows.
+    /// Whether it was reserved is unknown.
     Asked {
         worst: u64,
     },
@@ -28,7 +28,7 @@ enum Known {
     Reserved {
         worst: u64,
     },
-    /// It was to end so. Whether it did, nobody knows.
+    /// It was about to end like this. Whether it did is unknown.
     Ending {
         worst: u64,
         cost: u64,
@@ -44,7 +44,7 @@ enum Known {
     Voided {
         worst: u64,
     },
-    /// A process that came later has found it so: nothing changes it any more.
+    /// A later process has found it like this: nothing changes it any more.
     Settled(Option<(u64, Certainty)>),
 }
 
@@ -59,8 +59,8 @@ impl Known {
         }
     }
 
-    /// What may be in the ledger of it after a crash: amounts, and whether there may be nothing. An end that was told may
-    /// not have been written yet; then the call is charged at its worst.
+    /// Whether the ledger may contain this after a crash. An end that was reported may not have been written yet; then
+    /// the call is charged at its worst-case cost.
     fn allows(self, found: Option<&UsageEvent>) -> bool {
         let found = found.map(|event| (event.cost.as_nanos(), event.certainty));
         let at_worst = |worst| found == Some((worst, Certainty::Worst));
@@ -77,11 +77,11 @@ impl Known {
     }
 }
 
-/// All that children have told of.
+/// Everything that the children have reported.
 #[derive(Default)]
 struct Told {
     calls: BTreeMap<u64, Known>,
-    /// By round: what was to be kept, and what was.
+    /// By round: what was about to be stored, and what was.
     wanted: BTreeSet<u64>,
     kept: BTreeSet<u64>,
     kept_in_round: u64,
@@ -134,8 +134,8 @@ fn all_events(store: &EmbeddedStore) -> Vec<UsageEvent> {
     }
 }
 
-/// Compares what is there with what was told. What was found of a call is what it is from now on. Returns how many ends
-/// that were told had not been written.
+/// Compares the stored state with the reports. What was found of a call is its expected state from now on. Returns how
+/// many reported ends had not been written.
 fn check(opened: &Opened, told: &mut Told, round: u64) -> usize {
     let (store, now) = (&opened.store, moment(round));
     let events = all_events(store);
@@ -155,7 +155,7 @@ fn check(opened: &Opened, told: &mut Told, round: u64) -> usize {
         let number = u64::try_from(id.request).unwrap();
         assert!(told.calls.contains_key(&number), "nobody has asked for {id:?}");
     }
-    // The sums that are kept beside the calls are what the calls come to, and so are the node's books.
+    // The stored sums must match the calls, and so must the node's books.
     let mut sum = Totals::default();
     for event in events.iter().filter(|event| event.day == now.utc.day()) {
         sum.calls += 1;
@@ -209,7 +209,7 @@ fn what_was_told_survives_being_killed_at_any_moment() {
         let told_of = count(|known| matches!(known, Known::Ended { .. } | Known::Voided { .. }));
         ended += told_of;
         let unwritten = check(&opened, &mut told, round);
-        // They wait for the next reservation: of each thread's one or two, and of those that are kept.
+        // They wait for the next reservation: one or two of each thread, and those whose holds are kept.
         assert!(unwritten <= UNWRITTEN, "round {round}: {unwritten} of {told_of}");
     }
     assert!(ended > 1_000 && charged > 100, "{ended}, {charged}");

@@ -1,4 +1,4 @@
-//! Books with a million calls.
+//! A database with a million calls.
 
 use crate::child::tell;
 use crate::support::{Running, Scratch, command, moment, options, wait};
@@ -29,7 +29,7 @@ fn event(number: u64) -> UsageEvent {
     }
 }
 
-/// The child: makes the million, says so, and goes on until it is killed.
+/// The child: posts the million, reports it, and continues until it is killed.
 pub(crate) fn fill(folder: &Path) {
     let store = EmbeddedStore::open(folder, options(), moment(0)).unwrap().store;
     for first in (0..MANY).step_by(usize::try_from(TOGETHER).unwrap()) {
@@ -43,7 +43,7 @@ pub(crate) fn fill(folder: &Path) {
     }
 }
 
-/// Takes long in a program that is built to be debugged, and measures the wrong thing there.
+/// Slow in debug builds, where it would measure the wrong thing.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "how long opening takes is what is tested")]
 fn a_million_calls_are_opened_within_a_second_after_a_kill_and_after_a_clean_end() {

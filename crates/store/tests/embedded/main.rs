@@ -1,7 +1,7 @@
-//! The store in a folder, with processes that end in every way.
+//! The embedded store with processes that end in every way.
 //!
-//! A child is this program again, with a variable that says what it should do. It tells of everything on its standard
-//! output, line by line, before it does it and after that has been answered.
+//! A child is this program again, with an environment variable for its role. It writes a line to its standard output
+//! before each operation and after it has been acknowledged.
 
 #[cfg(test)]
 mod child;

@@ -1,4 +1,4 @@
-//! What parent and child have in common.
+//! Shared code of parent and child.
 
 use seawall_core::budget::BudgetOptions;
 use seawall_core::money::Money;
@@ -16,18 +16,18 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// What a child should do.
+/// The variable with the child's role.
 pub(crate) const ROLE: &str = "SEAWALL_CHILD_ROLE";
-/// The folder it should do it in.
+/// The variable with the child's data directory.
 pub(crate) const FOLDER: &str = "SEAWALL_CHILD_FOLDER";
-/// How many processes have worked there before it.
+/// The variable with the number of processes that ran there before.
 pub(crate) const ROUND: &str = "SEAWALL_CHILD_ROUND";
-/// What begins a line that a child has written, and not the test program around it.
+/// The prefix of lines that a child itself has written, as opposed to the test harness.
 pub(crate) const MARK: &str = "@ ";
 
-/// What all may spend on a day: little enough to run out.
+/// The daily cap: little enough to run out.
 pub(crate) const CAP: u64 = 400_000;
-/// So many rounds share a day.
+/// The number of rounds that share a day.
 pub(crate) const ROUNDS_A_DAY: u64 = 8;
 
 struct Unpark(Thread);
@@ -38,7 +38,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread.
+/// Blocks this thread on a future.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut work = pin!(work);
@@ -50,7 +50,7 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// A folder that is gone when the test ends.
+/// A directory that is removed when the test ends.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -74,7 +74,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Numbers that look random and are the same each time.
+/// A deterministic pseudo-random generator.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -87,7 +87,7 @@ impl Numbers {
     }
 }
 
-/// The moment at which a round takes place.
+/// The time at which a round takes place.
 pub(crate) fn moment(round: u64) -> Now {
     let day = UtcTime::from_civil(2026, 11, 15).day() + round / ROUNDS_A_DAY;
     let utc = UtcTime::start_of_day(day) + Duration::from_secs(3_600);
@@ -104,11 +104,11 @@ pub(crate) fn options() -> EmbeddedOptions {
         session_output: u64::MAX,
         ..BudgetOptions::default()
     };
-    // So small that the journal is taken into the books all the time.
+    // So small that checkpoints run all the time.
     EmbeddedOptions { segment: 20_000, ..EmbeddedOptions::new(limits.check().unwrap()) }
 }
 
-/// This program again, in a role.
+/// Starts this program again, in a role.
 pub(crate) fn command(role: &str, folder: &Path, round: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child::plays_its_role", "--nocapture"]);
@@ -117,7 +117,7 @@ pub(crate) fn command(role: &str, folder: &Path, round: u64) -> Command {
     command
 }
 
-/// A process that ends with the test, however that ends.
+/// A child process that is killed at the end of the test, also on a panic.
 pub(crate) struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -133,7 +133,7 @@ impl Running {
     /// The next line that the child itself has written; none when it has ended.
     pub(crate) fn line(&mut self) -> Option<String> {
         let mut line = String::new();
-        // A line that was cut short has told nobody anything.
+        // A truncated line does not count as a report.
         while self.lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
             if let Some(own) = line.split_once(MARK).map(|(_, own)| own.trim_end()) {
                 return Some(own.to_owned());
@@ -143,7 +143,7 @@ impl Running {
         None
     }
 
-    /// Ends it at once, with no chance to say or settle anything. Returns what it had still told.
+    /// Kills it with SIGKILL, so that it cannot settle anything. Returns what it had still written.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

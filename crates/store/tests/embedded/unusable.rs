@@ -1,4 +1,4 @@
-//! Folders that cannot be written, and disks that are full.
+//! Directories that cannot be written, and disks that are full.
 
 use crate::child::{ask, call_id, tell};
 use crate::support::{Running, Scratch, command, moment, options, wait};
@@ -10,10 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Somebody who may do nothing special.
+/// The id of an unprivileged user.
 const NOBODY: u32 = 65_534;
 
-/// What a child that is not the administrator says to a folder.
+/// The output of an unprivileged child that opens the directory.
 fn opened_by_nobody(folder: &Path) -> String {
     let mut command = command("open", folder, 0);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -26,7 +26,7 @@ fn with_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A folder whose owner is whoever the child runs as.
+/// A directory that belongs to the user that the child runs as.
 fn folder_of_nobody() -> Scratch {
     let scratch = Scratch::new();
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -60,7 +60,7 @@ fn a_folder_or_file_that_may_not_be_written_is_refused_by_name() {
     assert!(said.contains("inside: Permission denied"), "{said}");
 }
 
-/// The child: keeps callers until that fails, and tells of each.
+/// The child: adds callers until that fails, and reports each.
 pub(crate) fn fill_the_disk(folder: &Path) {
     let opened = match EmbeddedStore::open(folder, options(), moment(0)) {
         Ok(opened) => opened,
@@ -89,8 +89,8 @@ pub(crate) fn fill_the_disk(folder: &Path) {
     }
 }
 
-/// The child under a limit on the length of its files, in blocks of 512 or 1,024 bytes, as a disk that is full. The signal
-/// that comes with it is ignored, so that writing fails as it does there.
+/// Runs the child under a limit on the size of its files, in blocks of 512 or 1,024 bytes, to simulate a full disk. The
+/// signal that comes with the limit is ignored, so that writes fail as they do on a full disk.
 fn with_small_files(role: &str, scratch: &Scratch, blocks: u32) -> Vec<String> {
     let child = command(role, scratch.path(), 0);
     let mut shell = Command::new("sh");
@@ -124,7 +124,7 @@ fn a_disk_without_room_for_empty_books_is_refused_and_later_usable() {
     assert!(EmbeddedStore::open(scratch.path(), options(), moment(0)).unwrap().report.created);
 }
 
-/// The child: reserves until the journal is full, has room made, and reserves once more.
+/// The child: reserves until the journal is full, gets room, and reserves once more.
 pub(crate) fn fill_the_journal(folder: &Path) {
     let long = EmbeddedOptions { segment: u64::MAX, ..options() };
     let opened = EmbeddedStore::open(folder, long, moment(0)).unwrap();
@@ -146,7 +146,7 @@ pub(crate) fn fill_the_journal(folder: &Path) {
     assert!(made.success());
     holds.push(reserve(1_000_001).unwrap());
     tell(format_args!("{} {error}", holds.len()));
-    // Killed, and nothing of it settled.
+    // Killed, with nothing settled.
     let _ = Command::new("kill").args(["-9", &own]).status();
 }
 

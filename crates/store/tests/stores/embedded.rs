@@ -1,4 +1,4 @@
-//! The store in a folder, before the judge.
+//! The embedded store in the conformance suite.
 
 use crate::conformance::{self, Effort, Parked};
 use seawall_core::budget::{BudgetLimits, BudgetOptions};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Every store that a test makes, in a folder that is gone when the test ends. In memory where there is such a place: what
-/// a disk does has tests of its own.
+/// The stores that a test creates, in a directory that is removed when the test ends. On a RAM disk where there is one,
+/// because the behaviour of disks has its own tests.
 struct Stores {
     root: PathBuf,
     made: Cell<u64>,
@@ -29,12 +29,13 @@ impl Stores {
     }
 
     fn with_limits(&self, limits: BudgetLimits) -> EmbeddedStore {
-        // The one before has been dropped: it is not needed any more.
+        // The previous store has been dropped and is not needed any more.
         let before = self.root.join(self.made.get().to_string());
         let _ = fs::remove_dir_all(before);
         self.made.set(self.made.get() + 1);
         let folder = self.root.join(self.made.get().to_string());
-        // Shortly before the judge begins: a ledger that has been open for days forgets the first of them.
+        // Shortly before the start of the suite's clock: a ledger that has been open for days forgets the first of
+        // them.
         let now = Now::new(Timestamp::ZERO + Duration::from_secs(999_999), UtcTime::from_civil(2026, 11, 15));
         EmbeddedStore::open(&folder, EmbeddedOptions::new(limits), now).unwrap().store
     }
@@ -50,7 +51,7 @@ impl Drop for Stores {
     }
 }
 
-/// Files take longer than memory.
+/// Files take longer than memory, so fewer cases are run.
 fn effort() -> Effort {
     let effort = Effort::default();
     Effort { cases: effort.cases.div_ceil(4), ..effort }

@@ -1,6 +1,6 @@
-//! One suite for every store: what one of them promises, all of them do.
+//! One conformance suite for every store, so that all of them keep the same promises.
 //!
-//! [`conformance`] judges; the other modules bring stores before it, and among them some that are broken on purpose.
+//! [`conformance`] is the suite; the other modules run stores through it, including some that are broken on purpose.
 
 #[cfg(test)]
 mod broken;

@@ -1,4 +1,4 @@
-//! The stores in memory, before the judge.
+//! The memory stores in the conformance suite.
 
 use crate::conformance::{self, Effort, Parked};
 use seawall_store::{

@@ -1,16 +1,18 @@
-//! A whole answer, read for another dialect to tell.
+//! Parses a whole answer for conversion to another dialect.
 
-use super::answer::{UsageFields, Word, finish_of};
+use super::answer::{Word, finish_of};
+use super::usage::UsageFields;
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage};
 use crate::fields::object_of;
+use crate::reported::Reported;
 use crate::request::DEEPEST_INPUT;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Reads an answer into what all dialects have in common. Blocks other than text and calls (thinking, results of the
-/// vendor's tools, what is new) are left out, and so are texts without words.
+/// Parses an answer into the dialect-neutral form. Blocks other than text and tool calls (thinking, results of the
+/// vendor's tools, unknown types) are dropped, and so are empty texts.
 pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
     let answer: Body<'_> =
         serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
@@ -26,7 +28,7 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
             .filter_map(|block| block.read().transpose())
             .collect::<Result<_, _>>()?,
         finish: answer.stop_reason.map_or(FinishReason::Other, |Word(name)| finish_of(&name)),
-        usage: answer.usage.unwrap_or_default().over(Usage::default()),
+        usage: answer.usage.told().map(|usage| usage.over(Usage::default())).unwrap_or_default(),
     })
 }
 
@@ -42,10 +44,11 @@ struct Body<'a> {
     content: Vec<Block<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Word<'a>>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
-/// A block of an answer, whole or as a stream opens it.
+/// A content block of an answer: complete, or as a stream opens it.
 #[derive(Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(rename = "type", borrow)]

@@ -1,19 +1,21 @@
-//! A stream, read for another dialect to tell.
+//! Parses a stream for conversion to another dialect.
 
-use super::answer::{UsageFields, Word, finish_of};
+use super::answer::{Word, finish_of};
 use super::chat_answer::Block;
 use super::error::read_error_body;
+use super::usage::UsageFields;
 use crate::answer_error::StreamError;
 use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::reported::Reported;
 use crate::sse::{SseEvent, SseLimits, SseReader};
 use crate::stream::{feed_events, parse, unreadable};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Reads a stream into what all dialects have in common.
+/// Parses a stream into dialect-neutral events.
 ///
-/// Blocks other than text and calls are left out, as in a whole answer; so are pieces without anything in them. The end is
-/// told when the vendor has said that the answer is complete; what comes behind that, or behind a failure, is not read.
+/// Blocks other than text, thinking and tool calls are dropped; so are empty deltas. `Finished` is emitted when the
+/// vendor has marked the answer as complete; anything after that, or after a failure, is ignored.
 ///
 /// ```
 /// use seawall_wire::anthropic::ChatReader;
@@ -43,26 +45,27 @@ struct State {
     is_over: bool,
     usage: Usage,
     finish: Option<FinishReason>,
-    /// The block that pieces belong to now.
+    /// The index and type of the block to which deltas now belong.
     block: Option<(u64, Kind)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Text,
+    Thinking,
     Call,
     Other,
 }
 
 impl ChatReader {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self { sse: SseReader::new(limits).wanting_data_of(matters), failed: None, state: State::default() }
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call fails in
-    /// the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(ChatEvent)) -> Result<(), StreamError> {
         let state = &mut self.state;
         feed_events(&mut self.sse, &mut self.failed, bytes, |event| {
@@ -73,7 +76,7 @@ impl ChatReader {
         })
     }
 
-    /// Whether the answer is complete or has failed. A stream that ends otherwise was cut.
+    /// Whether the answer is complete or has failed. A stream that ends in any other state was truncated.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.state.is_over
@@ -102,7 +105,7 @@ impl State {
                 if let Some(Word(name)) = delta.delta.stop_reason {
                     self.finish = Some(finish_of(&name));
                 }
-                Ok(delta.usage.map(|usage| {
+                Ok(delta.usage.told().map(|usage| {
                     self.usage = usage.over(self.usage);
                     ChatEvent::Usage(self.usage)
                 }))
@@ -114,7 +117,7 @@ impl State {
             }
             b"error" => {
                 self.is_over = true;
-                // The status that the stream began with, which says nothing any more.
+                // 200 is the status that the stream began with; the failure is classified by the error type alone.
                 let (failure, message) = read_error_body(200, event.data);
                 Ok(Some(ChatEvent::Failed { failure, message }))
             }
@@ -131,7 +134,8 @@ impl State {
             return Err(unreadable("message_start", "the message has begun already"));
         }
         self.has_begun = true;
-        self.usage = start.message.usage.unwrap_or_default().over(Usage::default());
+        let usage = start.message.usage.told();
+        self.usage = usage.map(|usage| usage.over(Usage::default())).unwrap_or_default();
         let (id, model) = (start.message.id.into_owned(), start.message.model.into_owned());
         Ok(ChatEvent::Started { id, model, usage: self.usage })
     }
@@ -144,6 +148,7 @@ impl State {
                 let words = block.text.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
                 (Kind::Text, words.map(ChatEvent::Text))
             }
+            ("thinking", _, _) => (Kind::Thinking, None),
             ("tool_use", Some(Word(id)), Some(Word(name))) => {
                 let event = ChatEvent::ToolCallStarted { id: id.into_owned(), name: name.into_owned() };
                 (Kind::Call, Some(event))
@@ -165,6 +170,7 @@ impl State {
             |word: Option<Word<'_>>| word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
         Ok(match (kind, &*piece.delta.kind) {
             (Kind::Text, "text_delta") => words(piece.delta.text).map(ChatEvent::Text),
+            (Kind::Thinking, "thinking_delta") => words(piece.delta.thinking).map(ChatEvent::Thinking),
             (Kind::Call, "input_json_delta") => words(piece.delta.partial_json).map(ChatEvent::ToolInput),
             _ => None,
         })
@@ -183,7 +189,8 @@ struct Started<'a> {
     id: Cow<'a, str>,
     #[serde(borrow)]
     model: Cow<'a, str>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -207,6 +214,8 @@ struct Piece<'a> {
     #[serde(borrow)]
     text: Option<Word<'a>>,
     #[serde(borrow)]
+    thinking: Option<Word<'a>>,
+    #[serde(borrow)]
     partial_json: Option<Word<'a>>,
 }
 
@@ -214,7 +223,8 @@ struct Piece<'a> {
 struct MessageDelta<'a> {
     #[serde(borrow)]
     delta: Ending<'a>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]

@@ -1,31 +1,33 @@
-//! A request, read whole for another dialect to tell.
+//! Parses a whole request for conversion to another dialect.
 
 use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolCall, ToolChoice, ToolDefinition};
 use crate::fields::{Fields, each, is_string, object_text, string_of};
-use crate::request::{RequestLimits, check_text, read_max_output, read_model};
+use crate::request::{RequestLimits, check_text, read_max_output_or_zero, read_model};
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
 
-/// Reads a request into what all dialects have in common.
+/// Parses a request into the dialect-neutral form.
 ///
-/// What has no place there is left out where the answer stays the same sort of answer, and refused where the model would
-/// not see what it was meant to see:
+/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and refused if
+/// the model would miss content that it was meant to see:
 ///
-/// - In the model's own turns, blocks other than text and calls (thinking, results of the vendor's tools, what is new) are
-///   left out: they are its work, and another model could not use it.
-/// - In the caller's turns, blocks other than text, pictures and results of tools (documents, search results, what is new)
-///   are refused; so are pictures that lie with the vendor, and tools that the vendor runs itself.
-/// - Fields of the request and of blocks that are not named here (`top_k`, `thinking`, `metadata`, `cache_control`, …) are
-///   left out.
-/// - Texts without words are nothing, and turns without parts are none. Turns of one side that follow each other are one.
+/// - In assistant turns, blocks other than text and tool calls (thinking, results of the vendor's tools, unknown types)
+///   are dropped: they are the model's own work, and another model could not use them.
+/// - In user turns, blocks other than text, images and tool results (documents, search results, unknown types) are
+///   refused; so are images stored at the vendor, and tools that the vendor runs itself.
+/// - Fields of the request and of blocks that are not named here (`top_k`, `thinking`, `metadata`, `cache_control`, …)
+///   are dropped.
+/// - System instructions inside the conversation (`role: "system"`) are appended to the system prompt in order, because
+///   not every dialect allows them in between.
+/// - Empty texts and turns without parts are dropped. Consecutive turns of one role are merged.
 ///
-/// A stream always tells its usage in this dialect.
+/// `stream_usage` is always set, because streams of this dialect always report usage.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
     let fields = Fields::of_body(check_text(body, limits)?, limits)?;
     let stream = fields.boolean("stream")?;
     let mut request = ChatRequest {
         model: read_model(fields.need("model")?)?,
-        max_output: Some(read_max_output("max_tokens", fields.need("max_tokens")?)?),
+        max_output: Some(read_max_output_or_zero("max_tokens", fields.need("max_tokens")?)?),
         system: read_system(&fields, limits)?,
         tools: fields.each("tools", limits, |raw| read_tool(raw, limits))?,
         tool_choice: read_tool_choice(&fields, limits)?,
@@ -37,8 +39,11 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
         turns: Vec::new(),
     };
     fields.need("messages")?;
-    for (role, parts) in fields.each("messages", limits, |raw| read_turn(raw, limits))? {
-        request.say(role, parts);
+    for message in fields.each("messages", limits, |raw| read_message(raw, limits))? {
+        match message {
+            Message::Instructions(texts) => request.system.extend(texts),
+            Message::Turn(role, parts) => request.say(role, parts),
+        }
     }
     if request.turns.is_empty() {
         return Err(RequestError::wrong("messages", "must not be empty"));
@@ -47,11 +52,19 @@ pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequ
 }
 
 fn read_system(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
-    let Some(raw) = fields.get("system") else { return Ok(Vec::new()) };
-    let blocks = if is_string(raw) {
-        vec![fields.need_string("system")?]
+    if fields.get("system").is_none() { Ok(Vec::new()) } else { read_texts(fields, "system", limits) }
+}
+
+/// A field that holds a string, or a list of text blocks only.
+fn read_texts(
+    fields: &Fields<'_>,
+    field: &'static str,
+    limits: &RequestLimits,
+) -> Result<Vec<String>, RequestError> {
+    let blocks = if is_string(fields.need(field)?) {
+        vec![fields.need_string(field)?]
     } else {
-        fields.each("system", limits, |raw| {
+        fields.each(field, limits, |raw| {
             let block = Fields::of_value(raw, limits)?;
             match block.need_string("type")?.as_str() {
                 "text" => block.need_string("text"),
@@ -86,15 +99,22 @@ fn read_tool_choice(fields: &Fields<'_>, limits: &RequestLimits) -> Result<ToolC
     }
 }
 
-fn read_turn(raw: &RawValue, limits: &RequestLimits) -> Result<(Role, Vec<Part>), RequestError> {
-    let turn = Fields::of_value(raw, limits)?;
-    let role = match turn.need_string("role")?.as_str() {
+/// One entry of `messages`.
+enum Message {
+    Instructions(Vec<String>),
+    Turn(Role, Vec<Part>),
+}
+
+fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Message, RequestError> {
+    let message = Fields::of_value(raw, limits)?;
+    let role = match message.need_string("role")?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
-        _ => return Err(RequestError::wrong("role", "must be user or assistant")),
+        "system" => return read_texts(&message, "content", limits).map(Message::Instructions),
+        _ => return Err(RequestError::wrong("role", "must be user, assistant or system")),
     };
-    let parts = read_parts(turn.need("content")?, limits, |raw| read_block(role, raw, limits));
-    Ok((role, parts.map_err(|error| error.within("content"))?))
+    let parts = read_parts(message.need("content")?, limits, |raw| read_block(role, raw, limits));
+    Ok(Message::Turn(role, parts.map_err(|error| error.within("content"))?))
 }
 
 fn read_parts<'a>(

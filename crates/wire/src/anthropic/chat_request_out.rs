@@ -1,4 +1,4 @@
-//! A request, written from what all dialects have in common.
+//! Writes a request from the dialect-neutral form.
 
 use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
 use crate::json_out::put_json;
@@ -6,23 +6,23 @@ use crate::request_error::RequestError;
 use bytes::BytesMut;
 use serde::Serialize;
 
-/// The most tokens of an answer for which the caller named no limit. The vendor demands one.
+/// The output limit written for a caller that set none, because the vendor requires one.
 pub const USUAL_MAX_OUTPUT: u32 = 4_096;
-/// The vendor's scale ends here; others go on to 2.
+/// The vendor's scale ends at 1; other vendors allow up to 2.
 const HIGHEST_TEMPERATURE: f64 = 1.0;
 
 /// Appends a request in this dialect.
 ///
-/// - Without a limit of output it is [`USUAL_MAX_OUTPUT`].
-/// - A temperature above 1 is written as 1, and a number that JSON cannot hold is left out.
-/// - Texts without words and turns without parts are left out, and without tools there is no choice of them.
-/// - Pictures in the model's turns, calls in the caller's, and anything but text and pictures in the result of a tool are
+/// - Without an output limit, it writes [`USUAL_MAX_OUTPUT`].
+/// - A temperature above 1 is clamped to 1, and a number that JSON cannot represent is dropped.
+/// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools.
+/// - Images in assistant turns, tool calls in user turns, and anything but text and images in a tool result are
 ///   refused.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model)
 }
 
-/// The same for another model than the one the caller named.
+/// Like [`write_chat_request`], but for another model than the one the caller named.
 pub fn write_chat_request_for(
     out: &mut BytesMut,
     request: &ChatRequest,
@@ -144,7 +144,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Where a part stands, which says what it may be.
+/// The context of a part, which decides what types it may have.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Turn(Role),
@@ -175,7 +175,7 @@ enum Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Nothing for a text without words.
+    /// `None` for an empty text.
     fn of(part: &'a Part, place: Place) -> Option<Result<Self, &'static str>> {
         Some(match (part, place) {
             (Part::Text(text), _) if text.is_empty() => return None,

@@ -1,48 +1,59 @@
-//! A stream, written from what all dialects have in common.
+//! Writes a stream from dialect-neutral events.
 
 use super::refusal::ErrorReply;
 use super::write::{
     AnswerStart, write_block_start, write_block_stop, write_error_event, write_input_delta,
-    write_message_delta, write_message_start, write_message_stop, write_text_delta, write_tool_start,
+    write_message_delta, write_message_start, write_message_stop, write_text_delta, write_thinking_delta,
+    write_thinking_start, write_tool_start,
 };
+use crate::Dialect;
 use crate::chat::{ChatEvent, Usage};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, client_message};
 use bytes::BytesMut;
 
 /// Writes a stream in this dialect, event by event.
 ///
-/// Usage is told at the start and at the end, as the vendor does; what is told in between is kept for the end. Pieces
-/// without anything in them write nothing, and so does input without a call. A failure is told by how the request ends for
-/// the caller, so that a fault of ours does not look like the caller's.
+/// Usage is written at the start and at the end, as the vendor does; reports in between are kept for the end. Empty
+/// deltas and tool input outside a tool call write nothing. A failure is written as the refusal that the caller
+/// receives for it, so that an error of the gateway does not look like an error of the caller.
 #[derive(Debug, Default)]
 pub struct ChatWriter {
     usage: Usage,
-    /// The number of the next block.
+    /// The index of the next block.
     next: usize,
     open: Option<Open>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Open {
+    Thinking,
     Text,
     Call,
 }
 
 impl ChatWriter {
-    /// A stream of which nothing is written.
+    /// Creates a writer at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends what says so.
+    /// Appends the server-sent events for this event.
     pub fn write(&mut self, out: &mut BytesMut, event: &ChatEvent) {
         match event {
             ChatEvent::Started { id, model, usage } => {
                 self.usage = *usage;
                 write_message_start(out, &AnswerStart { id, model, usage: *usage });
             }
-            ChatEvent::Text(text) if text.is_empty() => {}
+            ChatEvent::Thinking(text) | ChatEvent::Text(text) if text.is_empty() => {}
+            ChatEvent::Thinking(text) => {
+                if self.open != Some(Open::Thinking) {
+                    self.close(out);
+                    write_thinking_start(out, self.next);
+                    self.open(Open::Thinking);
+                }
+                write_thinking_delta(out, self.index(), text);
+            }
             ChatEvent::Text(text) => {
                 if self.open != Some(Open::Text) {
                     self.close(out);
@@ -68,7 +79,9 @@ impl ChatWriter {
                 write_message_stop(out);
             }
             ChatEvent::Failed { failure, message } => {
-                write_error_event(out, &ErrorReply::new(Refusal::of_failure(failure.kind), message, None));
+                let refusal = Refusal::of_failure(failure.kind);
+                let message = client_message(Dialect::Anthropic, refusal, message);
+                write_error_event(out, &ErrorReply::new(refusal, &message, None));
             }
         }
     }
@@ -78,7 +91,7 @@ impl ChatWriter {
         self.next += 1;
     }
 
-    /// The number of the block that is open.
+    /// The index of the open block.
     const fn index(&self) -> usize {
         self.next.saturating_sub(1)
     }

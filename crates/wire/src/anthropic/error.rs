@@ -1,15 +1,14 @@
-//! The vendor's errors, read into failures.
+//! Classifies the vendor's errors.
 
 use crate::headers::retry_hint;
-use seawall_core::failure::{ANTHROPIC, Failure};
+use seawall_core::failure::{ANTHROPIC, Failure, FailureKind};
 use serde_json::Value;
 
-/// Reads the failure out of an answer that is no success: its status, its headers (asked for by lower-case
-/// name) and its body.
+/// Classifies an error response from its status, headers (looked up by lower-case name) and body.
 ///
-/// The error's code decides where it is known, then its type, then the status. A body that cannot be read leaves
-/// the status. Of the two headers that say when to try again the one in milliseconds is the more exact; what is
-/// not a plain number of at least 0, such as a date, is ignored.
+/// A known error code decides first, then the error type, then the status. If the body cannot be parsed, the status
+/// alone decides. The retry header in milliseconds takes precedence over the one in seconds, because it is more
+/// precise; a value that is not a plain non-negative number, such as a date, is ignored.
 ///
 /// ```
 /// use seawall_core::failure::FailureKind;
@@ -30,19 +29,24 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     }
 }
 
-/// The vendor's words about an error; empty when there are none.
+/// The vendor's error message; empty if there is none.
 #[must_use]
 pub fn read_error_message(body: &[u8]) -> String {
     read_error_body(400, body).1
 }
 
-/// The failure and the vendor's words.
+/// The classified failure and the vendor's message.
 pub(super) fn read_error_body(status: u16, body: &[u8]) -> (Failure, String) {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let error = &body["error"];
     let code = error["details"]["error_code"].as_str().filter(|code| is_known(code));
-    let failure = ANTHROPIC.classify(status, code.or_else(|| error["type"].as_str()));
-    (failure, error["message"].as_str().unwrap_or_default().to_owned())
+    let message = error["message"].as_str().unwrap_or_default();
+    let mut failure = ANTHROPIC.classify(status, code.or_else(|| error["type"].as_str()));
+    // The vendor has no error type for an exceeded context window, but clients of other dialects look for theirs.
+    if failure.kind == FailureKind::BadRequest && message.contains("prompt is too long") {
+        failure = Failure { not_executed: failure.not_executed, ..Failure::of(FailureKind::TooLong) };
+    }
+    (failure, message.to_owned())
 }
 
 fn is_known(code: &str) -> bool {

@@ -1,16 +1,15 @@
-//! Anthropic Messages.
+//! The Anthropic Messages dialect.
 //!
-//! A request is read only as far as decisions need it ([`read_request`]) and passed on as the bytes that came;
-//! another model is spliced in ([`with_model`]). Answers, streams and errors are read for their usage, their end
-//! and their failure. What Seawall says itself in this dialect, and what a simulated model says, is written
-//! here too.
+//! A request is parsed only as far as decisions need it ([`read_request`]) and forwarded as the original bytes; a
+//! different model name is spliced in ([`with_model`]). Answers, streams and errors are read for usage, finish reason
+//! and failure. The writers for the gateway's own responses and for the simulated models are here too.
 //!
-//! Where the model speaks another dialect, requests and answers are read whole into [`chat`](crate::chat)
+//! If the model speaks another dialect, requests and answers are parsed completely into [`chat`](crate::chat)
 //! ([`read_chat_request`], [`read_chat_answer`], [`ChatReader`]) and written from it ([`write_chat_request`],
-//! [`write_chat_answer`], [`ChatWriter`]). Each says what does not survive that.
+//! [`write_chat_answer`], [`ChatWriter`]). Each documents what is lost in the conversion.
 //!
-//! It does not check what the vendor checks (blocks, tools, roles in turn), so that it need not follow each new
-//! field. Clients drop stream events without a name and pass unknown names on to their users, so every event
+//! It does not validate what the vendor validates (blocks, tools, alternating roles), so that it need not track each
+//! new field. Clients drop stream events without a name and pass unknown names on to their users, so every event
 //! written here has one of the vendor's names.
 
 mod answer;
@@ -26,6 +25,7 @@ mod request;
 mod stream;
 mod text;
 mod turns;
+mod usage;
 mod write;
 
 #[cfg(test)]

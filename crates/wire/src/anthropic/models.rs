@@ -1,4 +1,4 @@
-//! What else callers of this dialect ask for: how many tokens a request has, and which models there are.
+//! The other endpoints of this dialect: token counting and the model list.
 
 use crate::fields::{Fields, each};
 use crate::json_out::put_json;
@@ -8,19 +8,19 @@ use bytes::BytesMut;
 use serde::Serialize;
 use std::ops::Range;
 
-/// What decisions need of a request to count tokens.
+/// The fields of a token-counting request that decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountHead {
-    /// The model whose tokens are to be counted.
+    /// The model whose tokenizer applies.
     pub model: String,
-    /// How many turns the conversation has.
+    /// The number of turns.
     pub turns: usize,
-    /// Where the body holds the model's name, with its quotes.
+    /// The range of the model name in the body, quotes included.
     pub model_span: Range<usize>,
 }
 
-/// Reads a request to count tokens: a request without a limit of output. [`read_text`](super::read_text) reads what is to be
-/// counted.
+/// Reads a token-counting request, which is a request without an output limit. [`read_text`](super::read_text) extracts
+/// the text to count.
 pub fn read_count_request(body: &[u8], limits: &RequestLimits) -> Result<CountHead, RequestError> {
     let text = check_text(body, limits)?;
     let fields = Fields::of_body(text, limits)?;
@@ -33,7 +33,7 @@ pub fn read_count_request(body: &[u8], limits: &RequestLimits) -> Result<CountHe
     Ok(CountHead { model: read_model(model)?, turns, model_span: span_of(model.get(), text) })
 }
 
-/// Appends the answer to a request to count tokens.
+/// Appends the response of the token-counting endpoint.
 pub fn write_count_answer(out: &mut BytesMut, input_tokens: u64) {
     #[derive(Serialize)]
     struct Count {
@@ -42,14 +42,14 @@ pub fn write_count_answer(out: &mut BytesMut, input_tokens: u64) {
     put_json(out, &Count { input_tokens });
 }
 
-/// A model as callers see it in the list.
+/// An entry of the model list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelEntry<'a> {
-    /// The name to ask for it by.
+    /// The name to use in requests.
     pub id: &'a str,
-    /// Its name for people.
+    /// The name for display.
     pub display_name: &'a str,
-    /// Since when it exists, such as `2026-01-31T00:00:00Z`.
+    /// The creation time, such as `2026-01-31T00:00:00Z`.
     pub created_at: &'a str,
 }
 
@@ -74,7 +74,7 @@ pub fn write_model(out: &mut BytesMut, model: &ModelEntry<'_>) {
     put_json(out, &Model::from(model));
 }
 
-/// Appends the list of models, as one page.
+/// Appends the model list as a single page.
 pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
     #[derive(Serialize)]
     struct Page<'a> {

@@ -1,15 +1,15 @@
-//! What Seawall refuses itself, in the vendor's words.
+//! Maps the gateway's own refusals to the vendor's error format.
 
 use crate::refusal::Refusal;
 
-/// The HTTP status.
+/// The HTTP status of a refusal.
 #[must_use]
 pub const fn status_of(refusal: Refusal) -> u16 {
     match refusal {
-        Refusal::Malformed => 400,
+        Refusal::Malformed | Refusal::ContextLength => 400,
         Refusal::Unauthenticated => 401,
         Refusal::Forbidden => 403,
-        Refusal::NotFound => 404,
+        Refusal::NotFound | Refusal::UnknownPath => 404,
         Refusal::Conflict | Refusal::OutcomeUnknown => 409,
         Refusal::TooLarge | Refusal::ExceedsBudget => 413,
         Refusal::Throttled | Refusal::OutOfBudget | Refusal::BudgetHeld => 429,
@@ -20,14 +20,16 @@ pub const fn status_of(refusal: Refusal) -> u16 {
     }
 }
 
-/// The error's type.
+/// The vendor's error type for a refusal.
 #[must_use]
 pub const fn error_type_of(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed | Refusal::Conflict | Refusal::OutcomeUnknown => "invalid_request_error",
+        Refusal::Malformed | Refusal::ContextLength | Refusal::Conflict | Refusal::OutcomeUnknown => {
+            "invalid_request_error"
+        }
         Refusal::Unauthenticated => "authentication_error",
         Refusal::Forbidden => "permission_error",
-        Refusal::NotFound => "not_found_error",
+        Refusal::NotFound | Refusal::UnknownPath => "not_found_error",
         Refusal::TooLarge | Refusal::ExceedsBudget => "request_too_large",
         Refusal::Throttled | Refusal::OutOfBudget | Refusal::BudgetHeld => "rate_limit_error",
         Refusal::SwitchedOff | Refusal::Internal => "api_error",
@@ -36,9 +38,9 @@ pub const fn error_type_of(refusal: Refusal) -> &'static str {
     }
 }
 
-/// The error's code. The vendor uses the one for spent money for its own organisations' limits; it is used
-/// again here because clients raise an error of its own for it, and because a Seawall behind another then
-/// knows that waiting does not help.
+/// The vendor's error code for a refusal. The code for an exhausted budget is the one that the vendor uses for the
+/// spend limits of its organisations: clients raise a dedicated error for it, and another Seawall in front of this one
+/// recognises that waiting does not help.
 #[must_use]
 pub const fn error_code_of(refusal: Refusal) -> Option<&'static str> {
     match refusal {
@@ -50,21 +52,21 @@ pub const fn error_code_of(refusal: Refusal) -> Option<&'static str> {
     }
 }
 
-/// An error as it is written into a body or a stream.
+/// The fields of an error in a response body or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorReply<'a> {
-    /// The error's type.
+    /// The vendor's error type.
     pub error_type: &'a str,
-    /// The error's code.
+    /// The vendor's error code, if it has one.
     pub error_code: Option<&'a str>,
-    /// Words for a person.
+    /// The message for people.
     pub message: &'a str,
-    /// What the request is called in the logs.
+    /// The request id, as it appears in the logs.
     pub request_id: Option<&'a str>,
 }
 
 impl<'a> ErrorReply<'a> {
-    /// The error that says so.
+    /// The error for a refusal.
     #[must_use]
     pub const fn new(refusal: Refusal, message: &'a str, request_id: Option<&'a str>) -> Self {
         Self { error_type: error_type_of(refusal), error_code: error_code_of(refusal), message, request_id }

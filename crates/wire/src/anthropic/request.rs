@@ -1,10 +1,12 @@
-//! A request, read as far as decisions need it.
+//! Reads the fields of a request that decisions need.
 
 use super::turns::count_turns;
 use crate::request::{
-    Name, RequestLimits, check_text, read_max_output, read_model, read_stream, repeated, span_of, spliced,
+    Name, RequestLimits, check_text, read_max_output_or_zero, read_model, read_stream, repeated, span_of,
+    spliced,
 };
 use crate::request_error::RequestError;
+use crate::thinking::turns_on;
 use bytes::Bytes;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
@@ -12,22 +14,24 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::ops::Range;
 
-/// What decisions need of a request.
+/// The fields of a request that decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// The model that is asked for.
+    /// The requested model.
     pub model: String,
-    /// The most tokens that the answer may have.
+    /// The maximum number of output tokens; 0 only writes the prompt to the vendor's cache and generates no answer.
     pub max_output: u32,
-    /// Whether the answer is wanted as a stream.
+    /// Whether the caller requested a streamed answer.
     pub stream: bool,
-    /// How many turns the conversation has.
+    /// The number of turns.
     pub turns: usize,
-    /// Where the body holds the model's name, with its quotes.
+    /// Whether the request enables thinking, which is billed but not always shown.
+    pub thinks: bool,
+    /// The range of the model name in the body, quotes included.
     pub model_span: Range<usize>,
 }
 
-/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not looked into.
+/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not parsed.
 ///
 /// ```
 /// use seawall_wire::RequestLimits;
@@ -55,15 +59,16 @@ pub fn read_request(body: &[u8], limits: &RequestLimits) -> Result<RequestHead, 
     let messages = fields.messages.ok_or_else(|| RequestError::missing("messages"))?;
     Ok(RequestHead {
         model: read_model(model)?,
-        max_output: read_max_output("max_tokens", max_tokens)?,
+        max_output: read_max_output_or_zero("max_tokens", max_tokens)?,
         stream: fields.stream.map_or(Ok(false), read_stream)?,
         turns: count_turns(messages)?,
+        thinks: fields.thinking.is_some_and(turns_on),
         model_span: span_of(model.get(), text),
     })
 }
 
-/// The request for another model. Nothing else in the body changes, and nothing at all when it already asks for
-/// that model. `head` must be the head of this body.
+/// Replaces the model name in the body. Nothing else changes, and the body is returned as it is if it already names
+/// that model. `head` must have been read from this body.
 #[must_use]
 pub fn with_model(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
     if head.model == model {
@@ -73,7 +78,7 @@ pub fn with_model(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
     spliced(body, &[(head.model_span.clone(), &name)])
 }
 
-/// The fields at the top of the body.
+/// The top-level fields of the body.
 #[derive(Default)]
 struct Fields<'a> {
     names: Vec<Name<'a>>,
@@ -81,6 +86,7 @@ struct Fields<'a> {
     max_tokens: Option<&'a RawValue>,
     messages: Option<&'a RawValue>,
     stream: Option<&'a RawValue>,
+    thinking: Option<&'a RawValue>,
 }
 
 impl<'a> Fields<'a> {
@@ -95,7 +101,7 @@ impl<'a> Fields<'a> {
 }
 
 struct FieldsVisitor {
-    /// How many fields there may be; the name of one more is kept, to show that there are too many.
+    /// Maximum number of fields; the name of one more is kept to detect the excess.
     most: usize,
 }
 
@@ -114,6 +120,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
                 "max_tokens" => Some(&mut fields.max_tokens),
                 "messages" => Some(&mut fields.messages),
                 "stream" => Some(&mut fields.stream),
+                "thinking" => Some(&mut fields.thinking),
                 _ => None,
             };
             match place {

@@ -1,19 +1,21 @@
-//! A stream, read for its usage and its end while it passes through.
+//! Observes a stream that passes through, for its usage and its end.
 
-use super::answer::{UsageFields, Word, finish_of};
+use super::answer::{Word, finish_of};
 use super::error::read_error_body;
+use super::usage::UsageFields;
 use super::write::{write_block_stop, write_message_delta, write_message_stop};
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
+use crate::reported::Reported;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{parse, unreadable};
 use bytes::BytesMut;
 use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
 
-/// Reads a stream of messages. Only the events that carry usage or an error are parsed; content is recognised by
-/// its event's name alone, and its text is counted as it stands.
+/// Observes a message stream. Only events that carry usage or an error are parsed; content events are recognised by
+/// their name, and the length of their text is counted without parsing.
 ///
 /// ```
 /// use seawall_wire::anthropic::AnthropicStream;
@@ -33,7 +35,7 @@ pub struct AnthropicStream {
     account: EventAccount,
 }
 
-/// What events have told of the answer so far, in whatever they came.
+/// Accumulated state of the answer, independent of the framing (SSE or Bedrock frames).
 #[derive(Debug, Default)]
 pub(crate) struct EventAccount {
     usage: Usage,
@@ -42,15 +44,15 @@ pub(crate) struct EventAccount {
     failed: Option<StreamError>,
     checks_content: bool,
     meter: OutputMeter,
-    /// Whether the vendor has told how much output there is, as it does towards the end.
+    /// Whether the vendor has reported the output tokens, which it does near the end.
     has_output: bool,
-    /// Blocks of content that have begun, and that have ended.
+    /// Number of content blocks that have started, and that have ended.
     begun: usize,
     ended: usize,
 }
 
 impl AnthropicStream {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self {
@@ -59,8 +61,8 @@ impl AnthropicStream {
         }
     }
 
-    /// The same, which also looks whether content can be an object at all: a piece that is something else, or only the
-    /// beginning of one, breaks the stream. That costs two looks per event and no parsing.
+    /// Also checks that the data of content events looks like a complete JSON object; if it does not, the stream fails.
+    /// This inspects the first and last byte of each event and does not parse it.
     #[must_use]
     pub fn checking_content(mut self) -> Self {
         self.sse = self.sse.wanting_data_of(carries_account_or_content);
@@ -68,8 +70,8 @@ impl AnthropicStream {
         self
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
-    /// fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(StreamEvent)) -> Result<(), StreamError> {
         let account = &mut self.account;
         let outcome = self.sse.feed(bytes, |event| {
@@ -87,50 +89,49 @@ impl AnthropicStream {
         Ok(outcome?)
     }
 
-    /// The answer's usage as far as the vendor has told it.
+    /// The usage that the vendor has reported so far.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.account.usage
     }
 
-    /// The same, with whether that is all of it.
+    /// The usage so far, and whether it includes the final output count.
     #[must_use]
     pub const fn report(&self) -> UsageReport {
         self.account.report()
     }
 
-    /// What has arrived of the answer. Of streams whose content is not [checked](Self::checking_content) only the events
-    /// are counted.
+    /// What has arrived of the answer. If content is not [checked](Self::checking_content), only events are counted.
     #[must_use]
     pub const fn meter(&self) -> &OutputMeter {
         &self.account.meter
     }
 
-    /// Appends what ends the stream here, as the vendor does at a limit of output.
+    /// Appends the events that end the stream here, in the form that the vendor uses at the output limit.
     pub fn write_end(&self, out: &mut BytesMut, usage: Usage) {
         self.account.write_end(out, usage);
     }
 
-    /// Why the model stopped, once it has.
+    /// The finish reason, once known.
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
         self.account.finish
     }
 
-    /// Whether the vendor has said that the answer is complete. A stream that ends otherwise was cut, even when
-    /// its connection was closed in good order.
+    /// Whether the vendor has marked the answer as complete. A stream that ends without that was truncated, even if its
+    /// connection was closed cleanly.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.account.is_complete
     }
 
-    /// How many bytes of an unfinished event have come, about.
+    /// Approximate size in bytes of the incomplete event received so far.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.sse.unfinished()
     }
 
-    /// Whether the bytes so far end between two events. Only there can something be written behind them.
+    /// Whether the bytes so far end at an event boundary. Only there may other events be inserted.
     #[must_use]
     pub fn is_between_events(&self) -> bool {
         self.sse.finish() == SseEnding::Clean
@@ -155,7 +156,7 @@ fn looks_like_object(data: &[u8]) -> bool {
 }
 
 impl EventAccount {
-    /// The answer's usage as far as the vendor has told it.
+    /// The usage that the vendor has reported so far.
     pub(crate) const fn usage(&self) -> Usage {
         self.usage
     }
@@ -168,9 +169,9 @@ impl EventAccount {
         &self.meter
     }
 
-    /// Appends the events that end the answer here, as the vendor does at a limit of output.
+    /// Appends the events that end the answer here, in the form that the vendor uses at the output limit.
     pub(crate) fn write_end(&self, out: &mut BytesMut, usage: Usage) {
-        // Blocks are numbered in their order, and one begins when the one before it has ended.
+        // Blocks are numbered in order, and each starts after the previous one has ended.
         if self.begun > self.ended {
             write_block_stop(out, self.begun - 1);
         }
@@ -178,17 +179,17 @@ impl EventAccount {
         write_message_stop(out);
     }
 
-    /// Why the model stopped, once it has.
+    /// The finish reason, once known.
     pub(crate) const fn finish_reason(&self) -> Option<FinishReason> {
         self.finish
     }
 
-    /// Whether the vendor has said that the answer is complete.
+    /// Whether the vendor has marked the answer as complete.
     pub(crate) const fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Takes an event by its name and its data.
+    /// Processes one event, given its name and data.
     pub(crate) fn read(&mut self, name: &[u8], data: &[u8]) -> Result<StreamEvent, StreamError> {
         Ok(match name {
             name if self.checks_content && is_content(name) && !looks_like_object(data) => {
@@ -196,8 +197,7 @@ impl EventAccount {
             }
             b"content_block_delta" => {
                 self.meter.note_event();
-                content::add_delta(&mut self.meter, data);
-                StreamEvent::Content
+                content::add_delta(&mut self.meter, data)
             }
             b"content_block_start" => {
                 self.begun = self.begun.saturating_add(1);
@@ -210,12 +210,13 @@ impl EventAccount {
             }
             b"message_start" => {
                 let start: MessageStart = parse("message_start", data)?;
-                self.usage = start.message.usage.unwrap_or_default().over(Usage::default());
+                let usage = start.message.usage.told();
+                self.usage = usage.map(|usage| usage.over(Usage::default())).unwrap_or_default();
                 StreamEvent::Started(self.usage)
             }
             b"message_delta" => {
                 let delta: MessageDelta<'_> = parse("message_delta", data)?;
-                if let Some(usage) = delta.usage {
+                if let Some(usage) = delta.usage.told() {
                     self.usage = usage.over(self.usage);
                     if usage.has_output() {
                         self.has_output = true;
@@ -232,7 +233,7 @@ impl EventAccount {
                 StreamEvent::Finished
             }
             b"error" => {
-                // The status that the stream began with, which says nothing any more.
+                // 200 is the status that the stream began with; the failure is classified by the error type alone.
                 let (failure, message) = read_error_body(200, data);
                 StreamEvent::Failed { failure, message }
             }
@@ -248,14 +249,16 @@ struct MessageStart {
 
 #[derive(Deserialize)]
 struct StartedMessage {
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]
 struct MessageDelta<'a> {
     #[serde(borrow)]
     delta: Delta<'a>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]

@@ -1,43 +1,42 @@
-//! The text of a request, for who answers it or counts it.
+//! Extracts the text of a request, to answer it or to count its tokens.
 //!
-//! Every value is built in memory; the path of a request that only passes through does without.
+//! All values are built in memory; requests that only pass through do not use this.
 
 use crate::request_error::RequestError;
 use serde_json::Value;
 
-/// The text that a model is given.
+/// The text that the model receives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestText {
-    /// The system prompt; empty without one.
+    /// The system prompt; empty if there is none.
     pub system: String,
-    /// The conversation so far.
+    /// The conversation, oldest turn first.
     pub turns: Vec<TurnText>,
 }
 
 /// The text of one turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnText {
-    /// Whether the user said it; otherwise the model did.
+    /// Whether the user wrote the turn; otherwise the model did.
     pub is_user: bool,
-    /// What was said. Text blocks and results of tools are joined by line feeds; images and documents have no
-    /// text.
+    /// The text of the turn. Text blocks and tool results are joined by line feeds; images and documents have no text.
     pub text: String,
 }
 
 impl RequestText {
-    /// What the user said last; empty when the user has said nothing.
+    /// The text of the last user turn; empty if there is none.
     #[must_use]
     pub fn last_user_text(&self) -> &str {
         self.turns.iter().rev().find(|turn| turn.is_user).map_or("", |turn| &turn.text)
     }
 
-    /// Everything the model reads: the system prompt, then each turn.
+    /// All text that the model reads: the system prompt, then each turn.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         [self.system.as_str()].into_iter().chain(self.turns.iter().map(|turn| turn.text.as_str()))
     }
 }
 
-/// Reads the text out of a request that [`read_request`](super::read_request) accepts.
+/// Reads the text of a request that [`read_request`](super::read_request) accepts.
 pub fn read_text(body: &[u8]) -> Result<RequestText, RequestError> {
     let body: Value =
         serde_json::from_slice(body).map_err(|error| RequestError::not_json(error.to_string()))?;

@@ -1,31 +1,32 @@
-//! Answers, streams and errors, written as the vendor writes them.
+//! Writes answers, streams and errors in the vendor's format.
 
-use super::answer::{UsageFields, name_of};
+use super::answer::name_of;
 use super::refusal::ErrorReply;
+use super::usage::UsageFields;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, Usage};
 use crate::json_out::put_json;
 use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 
-/// How an answer begins.
+/// The fields at the start of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerStart<'a> {
-    /// What the answer is called.
+    /// The id of the answer.
     pub id: &'a str,
     /// The model that answers.
     pub model: &'a str,
-    /// Usage as known at this moment.
+    /// The usage known at this point.
     pub usage: Usage,
 }
 
-/// A whole answer of one block of text.
+/// A whole answer with one text block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// Its name, its model and all of its usage.
+    /// Its id, its model and its total usage.
     pub start: AnswerStart<'a>,
-    /// What the model says.
+    /// The text of the answer.
     pub text: &'a str,
-    /// Why it stopped.
+    /// The finish reason.
     pub finish: FinishReason,
 }
 
@@ -35,7 +36,7 @@ pub fn write_answer(out: &mut BytesMut, answer: &Answer<'_>) {
     put_json(out, &Message::new(&answer.start, &content, Some(name_of(answer.finish))));
 }
 
-/// Appends a whole answer in this dialect. Parts without words are left out, because the vendor has none such.
+/// Appends a whole answer in this dialect. Empty parts are dropped, because the vendor never sends any.
 pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer) {
     let content = answer.parts.iter().filter_map(|part| match part {
         AnswerPart::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
@@ -48,32 +49,44 @@ pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer) {
     put_json(out, &Message::new(&start, &content, Some(name_of(answer.finish))));
 }
 
-/// Appends the event that begins a stream.
+/// Appends the `message_start` event.
 pub fn write_message_start(out: &mut BytesMut, start: &AnswerStart<'_>) {
     put_event(out, "message_start", &Event::MessageStart { message: Message::new(start, &[], None) });
 }
 
-/// Appends the event that begins a block of text.
+/// Appends the event that starts a text block.
 pub fn write_block_start(out: &mut BytesMut, index: usize) {
     let content_block = Block::Text { text: "" };
     put_event(out, "content_block_start", &Event::ContentBlockStart { index, content_block });
 }
 
-/// Appends the event that begins a call of a tool.
+/// Appends the event that starts a thinking block. It has no signature, because only the vendor can sign.
+pub(super) fn write_thinking_start(out: &mut BytesMut, index: usize) {
+    let content_block = Block::Thinking { thinking: "", signature: "" };
+    put_event(out, "content_block_start", &Event::ContentBlockStart { index, content_block });
+}
+
+/// Appends a thinking delta.
+pub(super) fn write_thinking_delta(out: &mut BytesMut, index: usize, thinking: &str) {
+    let delta = BlockDelta::Thinking { thinking };
+    put_event(out, "content_block_delta", &Event::ContentBlockDelta { index, delta });
+}
+
+/// Appends the event that starts a tool call.
 pub(super) fn write_tool_start(out: &mut BytesMut, index: usize, id: &str, name: &str) {
     let content_block = Block::ToolUse { id, name, input: &JsonText::empty_object() };
     put_event(out, "content_block_start", &Event::ContentBlockStart { index, content_block });
 }
 
-/// Appends a piece of a call's input.
+/// Appends a delta of a tool call's input.
 pub(super) fn write_input_delta(out: &mut BytesMut, index: usize, partial_json: &str) {
-    let delta = BlockDelta::InputJsonDelta { partial_json };
+    let delta = BlockDelta::InputJson { partial_json };
     put_event(out, "content_block_delta", &Event::ContentBlockDelta { index, delta });
 }
 
-/// Appends a piece of text.
+/// Appends a text delta.
 pub fn write_text_delta(out: &mut BytesMut, index: usize, text: &str) {
-    let delta = BlockDelta::TextDelta { text };
+    let delta = BlockDelta::Text { text };
     put_event(out, "content_block_delta", &Event::ContentBlockDelta { index, delta });
 }
 
@@ -82,28 +95,28 @@ pub fn write_block_stop(out: &mut BytesMut, index: usize) {
     put_event(out, "content_block_stop", &Event::ContentBlockStop { index });
 }
 
-/// Appends the event that says why the model stopped and what it used in all.
+/// Appends the `message_delta` event with the finish reason and the total usage.
 pub fn write_message_delta(out: &mut BytesMut, finish: FinishReason, usage: Usage) {
     let delta = MessageEnd { stop_reason: name_of(finish), stop_sequence: None };
     put_event(out, "message_delta", &Event::MessageDelta { delta, usage: usage.into() });
 }
 
-/// Appends the event that ends a complete stream.
+/// Appends the `message_stop` event, which ends a complete stream.
 pub fn write_message_stop(out: &mut BytesMut) {
     put_event(out, "message_stop", &Event::MessageStop);
 }
 
-/// Appends an event that means nothing and keeps a connection alive.
+/// Appends a `ping` event, which only keeps the connection alive.
 pub fn write_ping(out: &mut BytesMut) {
     put_event(out, "ping", &Event::Ping);
 }
 
-/// Appends the body of an error.
+/// Appends the body of an error response.
 pub fn write_error(out: &mut BytesMut, reply: &ErrorReply<'_>) {
     put_json(out, &Event::from(reply));
 }
 
-/// Appends the event that ends a stream which cannot be completed. It must not stand inside another event.
+/// Appends the error event that ends a stream that cannot be completed. It must be written at an event boundary.
 pub fn write_error_event(out: &mut BytesMut, reply: &ErrorReply<'_>) {
     put_event(out, "error", &Event::from(reply));
 }
@@ -112,7 +125,7 @@ fn put_event(out: &mut BytesMut, name: &str, event: &Event<'_>) {
     out.put_slice(b"event: ");
     out.put_slice(name.as_bytes());
     out.put_slice(b"\ndata: ");
-    // JSON is written without line breaks, so it is one line of data.
+    // The JSON has no line breaks, so one data line is enough.
     put_json(out, event);
     out.put_slice(b"\n\n");
 }
@@ -162,14 +175,19 @@ impl<'a> Message<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
     Text { text: &'a str },
+    Thinking { thinking: &'a str, signature: &'a str },
     ToolUse { id: &'a str, name: &'a str, input: &'a JsonText },
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum BlockDelta<'a> {
-    TextDelta { text: &'a str },
-    InputJsonDelta { partial_json: &'a str },
+    #[serde(rename = "text_delta")]
+    Text { text: &'a str },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: &'a str },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: &'a str },
 }
 
 #[derive(Serialize)]

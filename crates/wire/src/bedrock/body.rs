@@ -1,10 +1,10 @@
-//! What the readers of this dialect share.
+//! Common to the body readers of this dialect.
 
 use crate::RequestError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// An object read into `T`. A list of its values in order is no object, though the reader behind would take it.
+/// Parses an object into `T`. A JSON array is refused, although serde would accept one with the values in field order.
 pub(super) fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
 }

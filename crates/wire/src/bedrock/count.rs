@@ -1,4 +1,4 @@
-//! CountTokens: how many tokens a request has.
+//! The CountTokens operation.
 
 use super::body::{missing, read_object, wrong};
 use super::converse::read_chat_request;
@@ -15,18 +15,37 @@ use serde_json::value::RawValue;
 /// The request whose tokens are to be counted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CountRequest {
-    /// The body of an InvokeModel; nothing of it was read.
+    /// The body of an InvokeModel request, not parsed.
     Invoke(Vec<u8>),
-    /// A Converse.
+    /// A parsed Converse request.
     Converse(ChatRequest),
 }
 
-/// Reads what is to be counted.
+/// Parses the request to count.
 pub fn read_count_request(
     call: &BedrockCall,
     body: &[u8],
     limits: &RequestLimits,
 ) -> Result<CountRequest, RequestError> {
+    match read_count_input(body, limits)? {
+        CountInput::Invoke(body) => Ok(CountRequest::Invoke(body)),
+        CountInput::Converse(body) => {
+            read_chat_request(call, body.as_bytes(), limits).map(CountRequest::Converse)
+        }
+    }
+}
+
+/// The request whose tokens are to be counted, not parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CountInput<'a> {
+    /// The body of an InvokeModel request.
+    Invoke(Vec<u8>),
+    /// The body of a Converse request.
+    Converse(&'a str),
+}
+
+/// Extracts the request to count without parsing it.
+pub fn read_count_input<'a>(body: &'a [u8], limits: &RequestLimits) -> Result<CountInput<'a>, RequestError> {
     let fields = Fields::read(body, limits)?;
     let raw = fields.get("input").ok_or_else(|| missing("input"))?;
     let problem = "must hold invokeModel with a body, or converse";
@@ -34,16 +53,14 @@ pub fn read_count_request(
     match input {
         Some(InputFields { invoke_model: Some(invoke), .. }) => BASE64
             .decode_to_vec(invoke.body)
-            .map(CountRequest::Invoke)
+            .map(CountInput::Invoke)
             .map_err(|_| wrong("input.invokeModel.body", "must be base64")),
-        Some(InputFields { converse: Some(converse), .. }) => {
-            read_chat_request(call, converse.get().as_bytes(), limits).map(CountRequest::Converse)
-        }
+        Some(InputFields { converse: Some(converse), .. }) => Ok(CountInput::Converse(converse.get())),
         _ => Err(wrong("input", problem)),
     }
 }
 
-/// The body of the answer.
+/// Writes the body of the response.
 #[must_use]
 pub fn write_count(input: u64) -> Bytes {
     json(&Count { input_tokens: input })

@@ -1,15 +1,14 @@
-//! The service's errors, read into failures.
+//! Classifies the service's errors.
 
 use crate::retry_hint;
-use seawall_core::failure::{BEDROCK, Failure};
+use seawall_core::failure::{BEDROCK, Failure, FailureKind};
 use serde_json::Value;
 
-/// Reads the failure out of an answer that is no success: its status, its headers (asked for by lower-case
-/// name) and its body.
+/// Classifies an error response from its status, headers (looked up by lower-case name) and body.
 ///
-/// The name in the header decides where it is known, then a name in the body, then the status. A body that cannot be
-/// read leaves the others. Of the two headers that say when to try again the vendor's own, in milliseconds, comes
-/// first; what is not a plain number of at least 0 is ignored.
+/// A known exception name in the header decides first, then a name in the body, then the status. If the body cannot be
+/// parsed, the others decide. The vendor's own retry header, in milliseconds, takes precedence over `retry-after`; a
+/// value that is not a plain non-negative number is ignored.
 ///
 /// ```
 /// use seawall_core::failure::FailureKind;
@@ -24,21 +23,31 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     let fields: Value = serde_json::from_slice(body).unwrap_or_default();
     let in_header = header("x-amzn-errortype").filter(|name| is_known(name));
     let in_body = ["__type", "code"].iter().find_map(|field| fields[*field].as_str());
-    let failure = BEDROCK.classify(status, in_header.or(in_body));
+    let mut failure = BEDROCK.classify(status, in_header.or(in_body));
+    // The service has no exception for an exceeded context window, but clients of other dialects look for theirs.
+    if failure.kind == FailureKind::BadRequest && is_too_long(&read_error_message(body)) {
+        failure = Failure { not_executed: failure.not_executed, ..Failure::of(FailureKind::TooLong) };
+    }
     match retry_hint(header) {
         Some(wait) => failure.with_retry_after(wait),
         None => failure,
     }
 }
 
-/// The vendor's words about an error; empty when there are none.
+/// The vendor's error message; empty if there is none.
 #[must_use]
 pub fn read_error_message(body: &[u8]) -> String {
     let fields: Value = serde_json::from_slice(body).unwrap_or_default();
     ["message", "Message"].iter().find_map(|field| fields[*field].as_str()).unwrap_or_default().to_owned()
 }
 
-/// A failure inside of a stream. The status that the stream began with says nothing any more.
+fn is_too_long(message: &str) -> bool {
+    ["Input is too long", "prompt is too long", "too many input tokens"]
+        .iter()
+        .any(|phrase| message.contains(phrase))
+}
+
+/// Classifies a failure inside a stream by its name; the status that the stream began with has no meaning any more.
 pub(super) fn failure_in_stream(name: &str) -> Failure {
     BEDROCK.classify(200, Some(name))
 }

@@ -1,23 +1,23 @@
-//! The paths of the service, which hold the model's name.
+//! The service's URL paths, which contain the model name.
 
 use crate::Refusal;
 
-/// The service takes no longer name.
+/// The service's maximum length of a model name.
 const LONGEST_MODEL: usize = 2048;
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// What a caller wants of a model.
+/// The operations of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BedrockOperation {
-    /// An answer in the model's own dialect.
+    /// InvokeModel: an answer in the model's own dialect.
     Invoke,
-    /// The same as a stream.
+    /// InvokeModelWithResponseStream: the same, streamed.
     InvokeStream,
-    /// An answer in the dialect that all models have in common.
+    /// Converse: an answer in the model-independent dialect.
     Converse,
-    /// The same as a stream.
+    /// ConverseStream: the same, streamed.
     ConverseStream,
-    /// How many tokens a request has.
+    /// CountTokens: the number of input tokens of a request.
     CountTokens,
 }
 
@@ -26,7 +26,7 @@ impl BedrockOperation {
     pub const ALL: [Self; 5] =
         [Self::Invoke, Self::InvokeStream, Self::Converse, Self::ConverseStream, Self::CountTokens];
 
-    /// The last part of its path.
+    /// The last segment of its path.
     #[must_use]
     pub const fn path_name(self) -> &'static str {
         match self {
@@ -45,42 +45,42 @@ impl BedrockOperation {
     }
 }
 
-/// What a path asks for.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BedrockCall {
-    /// What is wanted.
+    /// The requested operation.
     pub operation: BedrockOperation,
-    /// Of whom: a model's id, or the ARN of one.
+    /// The model id or its ARN.
     pub model: String,
 }
 
-/// A path that asks for nothing that can be given.
+/// A path that is not a valid call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It is none of the service's paths.
+    /// The path is none of the service's operations.
     #[error("there is no such path")]
     Unknown,
-    /// The model's name cannot be one.
+    /// The model name is invalid.
     #[error("model: {problem}")]
     Model {
-        /// What it must be.
+        /// What the name must be.
         problem: &'static str,
     },
 }
 
 impl PathError {
-    /// How to refuse such a request.
+    /// The refusal to return for this error.
     #[must_use]
     pub const fn refusal(&self) -> Refusal {
         match self {
-            Self::Unknown => Refusal::NotFound,
+            Self::Unknown => Refusal::UnknownPath,
             Self::Model { .. } => Refusal::Malformed,
         }
     }
 }
 
-/// Reads a path, without its query. It is split first and decoded then, so that a slash inside a name stays there;
-/// and it is decoded once, so that a name cannot hide anything.
+/// Reads a path, without its query. It is split before it is decoded, so that an encoded slash stays inside the model
+/// name; and it is decoded once, so that double encoding cannot hide anything.
 ///
 /// ```
 /// use seawall_wire::bedrock::{BedrockOperation, read_path};
@@ -98,7 +98,7 @@ pub fn read_path(path: &str) -> Result<BedrockCall, PathError> {
     Ok(BedrockCall { operation, model: read_model(model)? })
 }
 
-/// The path of a call.
+/// Writes the path of a call.
 ///
 /// ```
 /// use seawall_wire::bedrock::{BedrockOperation, write_path};
@@ -145,7 +145,7 @@ fn read_model(encoded: &str) -> Result<String, PathError> {
     String::from_utf8(model).map_err(|_| wrong("must be text"))
 }
 
-/// What a part of a path stands for, decoded once; nothing if a percent sign has no two digits behind it.
+/// Percent-decodes a path segment once; `None` if a percent sign is not followed by two hex digits.
 #[must_use]
 pub fn decode(encoded: &str) -> Option<Vec<u8>> {
     let mut bytes = encoded.bytes();

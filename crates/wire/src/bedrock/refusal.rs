@@ -1,11 +1,14 @@
-//! What Seawall says itself when it refuses or fails, in the service's words.
+//! Maps the gateway's own refusals and failures to the service's exceptions.
 //!
-//! The vendor's clients try again by status (429, 500, 503) and by name (what sounds like throttling). A refusal that
-//! a wait cannot cure therefore has a status and a name that none of them acts on, where the dialect has one. An
-//! operator's switch has none: it is a 503, which clients try twice more, without a word on when.
+//! The vendor's clients retry by status (429, 500, 503) and by exception name (those that indicate throttling). A
+//! refusal that waiting cannot cure therefore gets a status and a name that no client retries, if the dialect has one.
+//! An operator's kill switch has none: it is a 503 without a delay, which clients retry twice.
 //!
-//! Other vendors' clients can be told in a header not to come back. These read none that says so, and have to be told by
-//! status and name as well: see [`final_refusal`].
+//! Clients of other vendors honour a header that tells them not to retry; the clients of this service have no such
+//! header. Throttling and outages keep their names all the same, because programs react to those names: a client
+//! retries them as often as it would against the service itself, two or four times, and meets a refusal that costs
+//! nothing or an open breaker. Only for a model that fails at this particular request is there a name that prevents
+//! retries: see [`final_refusal`].
 
 use super::frame::write_exception_frame;
 use crate::Refusal;
@@ -19,16 +22,16 @@ use std::time::Duration;
 #[must_use]
 pub const fn refusal_status(refusal: Refusal) -> u16 {
     match refusal {
-        // The service says of a body that is too large that it is not valid, and of a spent quota that it is the
-        // caller's fault.
+        // The service reports a body that is too large as a validation error, and an exhausted quota as a client error.
         Refusal::Malformed
         | Refusal::TooLarge
+        | Refusal::ContextLength
         | Refusal::ExceedsBudget
         | Refusal::Conflict
         | Refusal::OutcomeUnknown
         | Refusal::OutOfBudget => 400,
         Refusal::Unauthenticated | Refusal::Forbidden => 403,
-        Refusal::NotFound => 404,
+        Refusal::NotFound | Refusal::UnknownPath => 404,
         Refusal::TimedOut => 408,
         Refusal::Throttled | Refusal::BudgetHeld => 429,
         Refusal::Internal => 500,
@@ -36,14 +39,17 @@ pub const fn refusal_status(refusal: Refusal) -> u16 {
     }
 }
 
-/// The name of the exception that a client raises for a refusal.
+/// The exception name of a refusal.
 #[must_use]
 pub const fn refusal_name(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed | Refusal::TooLarge | Refusal::ExceedsBudget => "ValidationException",
+        Refusal::Malformed | Refusal::TooLarge | Refusal::ContextLength | Refusal::ExceedsBudget => {
+            "ValidationException"
+        }
         Refusal::Unauthenticated => "UnrecognizedClientException",
         Refusal::Forbidden => "AccessDeniedException",
         Refusal::NotFound => "ResourceNotFoundException",
+        Refusal::UnknownPath => "UnknownOperationException",
         Refusal::Conflict | Refusal::OutcomeUnknown => "ConflictException",
         Refusal::Throttled | Refusal::BudgetHeld => "ThrottlingException",
         Refusal::OutOfBudget => "ServiceQuotaExceededException",
@@ -53,20 +59,25 @@ pub const fn refusal_name(refusal: Refusal) -> &'static str {
     }
 }
 
-/// Status and name of a refusal that nobody is to come back for, such as after all tries of our own: a client that tried
-/// again would multiply them.
+/// The exception name for a path that is not an operation of the service; its status is 404.
+pub const UNKNOWN_OPERATION: &str = "UnknownOperationException";
+
+/// Status and exception name for a model that is not ready, which the service distinguishes from a throttled one.
+pub const NOT_READY: (u16, &str) = (429, "ModelNotReadyException");
+
+/// Status and exception name of a refusal that must not be retried, for example after the gateway's own retries: a
+/// client that retried would multiply them. If the service has one name for both cases, it is that name.
 #[must_use]
 pub const fn final_refusal(refusal: Refusal) -> (u16, &'static str) {
     match refusal {
-        Refusal::Throttled | Refusal::BudgetHeld => final_refusal(Refusal::OutOfBudget),
-        Refusal::Overloaded | Refusal::Internal => (424, "ModelErrorException"),
+        Refusal::Internal => (424, "ModelErrorException"),
         _ => (refusal_status(refusal), refusal_name(refusal)),
     }
 }
 
-/// The headers of a refusal: what clients read the exception's name and the request's id from, and, where a wait
-/// can help, how long it should be. Both ways to say that are used: two of the vendor's clients read only their own,
-/// in milliseconds, and proxies between know only the other, in whole seconds.
+/// The headers of a refusal: the exception name, the request id and, if waiting can help, the retry delay. The delay is
+/// sent in two headers: two of the vendor's clients read only their own, in milliseconds, and intermediate proxies
+/// understand only `retry-after`, in whole seconds.
 #[must_use]
 pub fn refusal_headers(
     refusal: Refusal,
@@ -86,29 +97,29 @@ pub fn refusal_headers(
     headers
 }
 
-/// Appends the body of an error.
+/// Appends the body of an error response.
 pub fn write_error(out: &mut BytesMut, message: &str) {
     out.put_slice(&payload(message));
 }
 
-/// Which of the two streams an exception is written into. Their descriptions do not list the same exceptions, and a
-/// client gives one that is not listed no type of its own.
+/// The stream into which an exception is written. The API models of the two streams list different exceptions, and a
+/// client has no typed error for one that is not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
-    /// Of InvokeModelWithResponseStream.
+    /// InvokeModelWithResponseStream.
     Invoke,
-    /// Of ConverseStream.
+    /// ConverseStream.
     Converse,
 }
 
-/// Appends the frame that ends a stream which cannot be completed. It must not stand inside another frame.
+/// Appends the exception frame that ends a stream that cannot be completed. It must be written at a frame boundary.
 pub fn write_failure_frame(out: &mut BytesMut, stream: StreamKind, kind: FailureKind, message: &str) {
     write_exception_frame(out, exception_of(stream, kind), payload(message));
 }
 
 const fn exception_of(stream: StreamKind, kind: FailureKind) -> &'static str {
     match kind {
-        // A stream has no word for a spent quota.
+        // Streams have no exception for an exhausted quota.
         FailureKind::Throttled | FailureKind::QuotaExhausted => "throttlingException",
         FailureKind::Overloaded | FailureKind::NotReady | FailureKind::Unreachable => {
             "serviceUnavailableException"
@@ -133,11 +144,11 @@ fn payload(message: &str) -> Bytes {
     json(&ErrorBody { message })
 }
 
-/// A value as JSON.
+/// Serializes a value to JSON.
 pub(super) fn json(value: &impl Serialize) -> Bytes {
     let mut out = Vec::with_capacity(USUAL);
     let outcome = serde_json::to_writer(&mut out, value);
-    // Text and numbers have no value that JSON lacks, and memory takes what it is given.
+    // Serialization cannot fail: the types have no value that JSON lacks, and writing to memory always succeeds.
     debug_assert!(outcome.is_ok(), "{outcome:?}");
     out.into()
 }

@@ -1,4 +1,4 @@
-//! What the two streams have in common.
+//! Common to InvokeModel and Converse streams.
 
 use super::error::{failure_in_stream, read_error_message};
 use super::frame::{Frame, FrameError, FrameKind};
@@ -6,18 +6,18 @@ use seawall_core::failure::Failure;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A stream that cannot be understood any further.
+/// A stream that cannot be parsed any further; the reader fails with the same error from then on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BedrockStreamError {
-    /// It is no stream of frames within the limits.
+    /// The bytes are not valid frames, or exceed the limits.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// An event that matters is not what it must be.
+    /// The payload of an event that carries content, usage or the ending does not have the expected shape.
     #[error("{event} cannot be read: {problem}")]
     Unreadable {
-        /// The event's name.
+        /// The event type.
         event: &'static str,
-        /// What is wrong, and where.
+        /// The parse error, with its position.
         problem: String,
     },
 }
@@ -25,13 +25,13 @@ pub enum BedrockStreamError {
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnding {
-    /// The model had stopped, and no frame was cut.
+    /// The finish reason had arrived and no frame was truncated.
     Complete,
-    /// Something is missing.
+    /// The stream was truncated.
     Interrupted,
 }
 
-/// What a frame that is no event says.
+/// The failure that an exception or error frame reports; `None` for an event frame.
 pub(super) fn failure_of(frame: &Frame<'_>) -> Option<(Failure, String)> {
     match frame.kind {
         FrameKind::Event(_) => None,
@@ -40,7 +40,7 @@ pub(super) fn failure_of(frame: &Frame<'_>) -> Option<(Failure, String)> {
     }
 }
 
-/// The service's words, or those of the model behind it.
+/// The error message of the service, or of the model behind it.
 fn words_of(payload: &[u8]) -> String {
     let message = read_error_message(payload);
     if !message.is_empty() {

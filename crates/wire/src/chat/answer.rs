@@ -1,67 +1,70 @@
-//! An answer as every dialect understands it, whole or piece by piece.
+//! The dialect-neutral answer: whole, or as stream events.
 
 use super::{FinishReason, ToolCall, Usage};
 use seawall_core::failure::Failure;
 
-/// A whole answer.
+/// A complete answer, read from one dialect and written in another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatAnswer {
-    /// What the vendor calls it.
+    /// The vendor's id of the answer.
     pub id: String,
-    /// The model that answered.
+    /// The model that answered, by the vendor's name.
     pub model: String,
-    /// What it said, in order.
+    /// The content, in order.
     pub parts: Vec<AnswerPart>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub finish: FinishReason,
-    /// The tokens it used.
+    /// The token usage that the vendor reported.
     pub usage: Usage,
 }
 
-/// One piece of an answer.
+/// One content block of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerPart {
-    /// Words.
+    /// Plain text.
     Text(String),
-    /// A call that the model wants made.
+    /// A tool call that the model requests.
     ToolCall(ToolCall),
 }
 
-/// What happens in a stream, with all that another dialect needs to tell it again.
+/// One stream event, with everything that another dialect needs to write the same event.
 ///
-/// A well-formed stream is `Started`, then pieces of parts one part after another (a part is over when the next begins),
-/// then `Finished`; `Usage` may come anywhere after the start and tells the whole use so far. `Failed` ends it at any point.
+/// A well-formed stream is `Started`, then the deltas of one part after another (a part ends when the next begins),
+/// then `Finished`. `Usage` may come anywhere after the start and carries the cumulative usage. `Failed` ends the
+/// stream at any point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChatEvent {
     /// The answer has begun.
     Started {
-        /// What the vendor calls it.
+        /// The vendor's id of the answer.
         id: String,
         /// The model that answers.
         model: String,
-        /// The usage as known so far.
+        /// The usage known so far.
         usage: Usage,
     },
-    /// More words.
+    /// A thinking delta. Signatures and encrypted thinking of the vendor are not kept.
+    Thinking(String),
+    /// A text delta.
     Text(String),
-    /// The model begins a call; the pieces that follow are its input.
+    /// A tool call begins; the `ToolInput` deltas that follow are its input.
     ToolCallStarted {
-        /// The call's name for the result to refer to.
+        /// The id to which the tool result refers.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
-    /// More of the input of the call that began last: a piece of JSON text, cut anywhere.
+    /// A delta of the input of the most recent tool call: a fragment of JSON text, split anywhere.
     ToolInput(String),
-    /// The whole use so far.
+    /// The cumulative usage so far.
     Usage(Usage),
-    /// The answer is complete, and why the model stopped.
+    /// The answer is complete; carries the finish reason.
     Finished(FinishReason),
-    /// The vendor says inside the stream that it failed.
+    /// The vendor reported an error inside the stream.
     Failed {
-        /// What decisions need to know of it.
+        /// The failure, classified for breaker, retry and fallback decisions.
         failure: Failure,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
     },
 }

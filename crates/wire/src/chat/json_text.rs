@@ -1,9 +1,9 @@
-//! JSON that is carried and not looked into.
+//! JSON that is passed through without being parsed into a value.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// One JSON value as text. It is valid when it exists; nobody reads it here.
+/// One JSON value as text. It is validated on construction and never parsed into a tree here.
 ///
 /// ```
 /// use seawall_wire::chat::JsonText;
@@ -15,19 +15,19 @@ use serde_json::value::RawValue;
 pub struct JsonText(Box<RawValue>);
 
 impl JsonText {
-    /// The text, unless it is not one JSON value.
+    /// Wraps the text. Returns `None` unless it is exactly one JSON value.
     #[must_use]
     pub fn new(text: String) -> Option<Self> {
         RawValue::from_string(text).ok().map(Self)
     }
 
-    /// `{}`.
+    /// The empty object, `{}`.
     #[must_use]
     pub fn empty_object() -> Self {
         Self(RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// The text as it came.
+    /// The JSON text as received.
     #[must_use]
     pub fn get(&self) -> &str {
         self.0.get()
@@ -35,7 +35,7 @@ impl JsonText {
 }
 
 impl PartialEq for JsonText {
-    /// The same text; what only means the same is another one.
+    /// Compares the text, byte for byte. Values that are only semantically equal (whitespace, key order) differ.
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }

@@ -1,8 +1,9 @@
-//! What every dialect is read into and written from.
+//! Dialect-neutral chat types: every dialect is read into them and written from them.
 //!
-//! There are two ways to read. Where caller and model speak the same dialect, an answer passes through as bytes and is
-//! only watched: [`StreamEvent`] has its ends and its usage, which is what decisions and accounts need. Where they do not,
-//! it is read whole: [`ChatRequest`], [`ChatAnswer`] and [`ChatEvent`] hold what all dialects have in common.
+//! There are two ways to read an answer. If the caller and the model speak the same dialect, the answer passes through
+//! as bytes and is only observed: [`StreamEvent`] carries the start, the end and the usage, which is all that decisions
+//! and accounting need. If the dialects differ, the answer is parsed completely: [`ChatRequest`], [`ChatAnswer`] and
+//! [`ChatEvent`] hold what all dialects have in common.
 
 mod answer;
 mod json_text;
@@ -15,59 +16,61 @@ pub use seawall_core::money::Usage;
 
 use seawall_core::failure::Failure;
 
-/// Why a model stopped.
+/// Why the model stopped generating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It had said what it had to say.
+    /// The model ended its turn.
     EndTurn,
     /// The output limit of the request was reached.
     MaxTokens,
-    /// One of the request's stop sequences came up.
+    /// The model produced one of the request's stop sequences.
     StopSequence,
-    /// It wants a tool to be called.
+    /// The model requests a tool call.
     ToolUse,
-    /// The vendor paused a long turn; sending it back continues it.
+    /// The vendor paused a long turn; sending the answer back continues it.
     PauseTurn,
-    /// It declined to answer.
+    /// The model declined to answer.
     Refusal,
-    /// Input and output together filled the model's window.
+    /// Input and output together filled the model's context window.
     ContextWindowExceeded,
-    /// A reason that this version does not know.
+    /// A reason unknown to this version.
     Other,
 }
 
-/// What a vendor has told of an answer's use.
+/// The usage section of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageReport {
-    /// The tokens; nothing where it did not tell.
+    /// The token counts; zero where the vendor did not report one.
     pub usage: Usage,
-    /// Whether it told how much output there was. An answer of which it did not is an answer all the same.
+    /// Whether the vendor reported the number of output tokens. An answer without that figure is still valid.
     pub has_output: bool,
 }
 
-/// What happened in a stream.
+/// One event of an observed stream (same dialect on both sides).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// The answer has begun; usage as known so far.
+    /// The answer has begun; carries the usage known so far.
     Started(Usage),
-    /// A piece of content arrived: from here on the caller has seen something.
+    /// A content delta: from here on the caller has received part of the answer.
     Content,
-    /// The answer's usage so far (the whole of it, not what was added), and why it stops if it does.
+    /// A thinking delta. API callers receive it; a chat user does not see it.
+    Thinking,
+    /// The cumulative usage so far (not the increment), and the finish reason if the model has stopped.
     Progress {
-        /// Everything used so far.
+        /// The cumulative usage so far.
         usage: Usage,
-        /// Why the model stops.
+        /// The finish reason, once known.
         finish: Option<FinishReason>,
     },
     /// The answer is complete.
     Finished,
-    /// The vendor says inside the stream that it failed.
+    /// The vendor reported an error inside the stream.
     Failed {
-        /// What decisions need to know of it.
+        /// The failure, classified for breaker, retry and fallback decisions.
         failure: Failure,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
     },
-    /// Something that neither decisions nor accounts need.
+    /// An event that neither decisions nor accounting need.
     Other,
 }

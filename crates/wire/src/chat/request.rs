@@ -1,40 +1,53 @@
-//! A request as every dialect understands it.
+//! The dialect-neutral request.
 
 use super::JsonText;
 use crate::RequestError;
 pub use seawall_core::history::Role;
 
-/// What is asked of a model. What a dialect has beyond this is not kept: a request that stays in its dialect is passed on
-/// as the bytes it came in, and only one that changes dialects goes through here.
+/// A chat request, reduced to what all dialects have in common. Vendor-specific fields are dropped: a request that
+/// stays in its dialect is forwarded as the original bytes, and only one that changes dialects is converted through
+/// this type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatRequest {
-    /// The model, by the name the caller used.
+    /// The model or route name that the caller used.
     pub model: String,
-    /// What the model is told before the conversation, block by block.
+    /// The system prompt, one entry per block.
     pub system: Vec<String>,
-    /// The conversation, the oldest turn first.
+    /// The conversation, oldest turn first.
     pub turns: Vec<Turn>,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub tools: Vec<ToolDefinition>,
-    /// Whether it must.
+    /// Whether the model may, must or must not call a tool.
     pub tool_choice: ToolChoice,
-    /// The most tokens that the answer may have.
+    /// The maximum number of output tokens.
     pub max_output: Option<u32>,
-    /// How free the answer is.
+    /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// From how much of the likely the answer is chosen.
+    /// Nucleus sampling: the probability mass from which tokens are chosen.
     pub top_p: Option<f64>,
-    /// Texts that end the answer.
+    /// Stop sequences.
     pub stop: Vec<String>,
-    /// Whether the answer is wanted as a stream.
+    /// Whether the caller requested a streamed answer.
     pub stream: bool,
-    /// Whether the caller wants usage at the end of a stream, where its dialect leaves that open.
+    /// Whether the caller requested usage at the end of the stream, in dialects where that is optional.
     pub stream_usage: bool,
 }
 
 impl ChatRequest {
-    /// Adds what one side says. It belongs to the turn before when the same side had spoken last, and it is nothing when it
-    /// has no parts.
+    /// The output limit for dialects that have no meaning for 0. In Anthropic's dialect, 0 only fills the vendor's
+    /// prompt cache and produces no answer.
+    pub(crate) fn positive_max_output(&self) -> Result<Option<u32>, RequestError> {
+        match self.max_output {
+            Some(0) => Err(RequestError::untranslatable(
+                "max_tokens",
+                "is 0, which only fills a cache of Anthropic's",
+            )),
+            limit => Ok(limit),
+        }
+    }
+
+    /// Appends content of one role. It is merged into the last turn if that has the same role; an empty list of parts
+    /// adds nothing.
     pub(crate) fn say(&mut self, role: Role, mut parts: Vec<Part>) {
         match self.turns.last_mut() {
             Some(turn) if turn.role == role => turn.parts.append(&mut parts),
@@ -44,52 +57,52 @@ impl ChatRequest {
     }
 }
 
-/// What one side said before the other did.
+/// Consecutive content of one role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// Who.
+    /// The role that wrote the content.
     pub role: Role,
-    /// What.
+    /// The content blocks, in order.
     pub parts: Vec<Part>,
 }
 
-/// One piece of a turn.
+/// One content block of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Words.
+    /// Plain text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// The model wants a tool to be called.
+    /// A tool call that the model requested.
     ToolCall(ToolCall),
-    /// What a tool gave back.
+    /// The result of a tool call.
     ToolResult {
-        /// Which call it answers.
+        /// The id of the tool call that it answers.
         call: String,
-        /// The result.
+        /// The content of the result.
         parts: Vec<Self>,
-        /// Whether the tool failed.
+        /// Whether the tool reported an error.
         is_error: bool,
     },
 }
 
-/// A picture, by reference.
+/// An image, as a link or inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// Where it is.
+    /// The URL of the image.
     Url(String),
-    /// It is here, in base64, which nobody decodes.
+    /// The image inline, as base64 that is not decoded here.
     Base64 {
-        /// What it is, such as `image/png`.
+        /// The MIME type, such as `image/png`.
         media_type: String,
-        /// The picture.
+        /// The base64 text.
         content: String,
     },
 }
 
 impl Image {
-    /// The picture at this address, which may be the picture itself. Refused where that is not in base64: no other dialect
-    /// could carry it.
+    /// Reads an image URL, including `data:` URLs with inline content. A `data:` URL that is not base64 is refused,
+    /// because no other dialect could carry it.
     pub(crate) fn at(url: String) -> Result<Self, RequestError> {
         let Some(data) = url.strip_prefix("data:") else { return Ok(Self::Url(url)) };
         match data.split_once(";base64,") {
@@ -101,38 +114,38 @@ impl Image {
     }
 }
 
-/// A call that the model wants made.
+/// A tool call that the model requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// Its name for the result to refer to.
+    /// The id to which the tool result refers.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// What the tool is given: an object.
+    /// The arguments: a JSON object.
     pub input: JsonText,
 }
 
-/// A tool that the model may have called.
+/// A tool that the model may call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {
-    /// Its name.
+    /// The name by which the model calls it.
     pub name: String,
-    /// What it is for.
+    /// What the tool does, as shown to the model.
     pub description: Option<String>,
     /// The JSON Schema of its input.
     pub schema: JsonText,
 }
 
-/// Whether the model must call a tool.
+/// Whether the model may, must or must not call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// It must not.
+    /// The model must not call a tool.
     None,
-    /// It must call one.
+    /// The model must call some tool.
     Any,
-    /// It must call this one.
+    /// The model must call the tool of this name.
     Named(String),
 }

@@ -1,17 +1,17 @@
-//! What a request asks for that its bytes do not bound, and what changes its price.
+//! Finds request features that affect cost: input whose size the body does not bound, and price options.
 //!
-//! Most requests have nothing of the sort. [`may_have_features`] finds that out with one look at the names of fields, without
-//! parsing; only a body in which a name or a type stands out is read by [`read_features`]. The look may be wrong in one
-//! direction only: it never misses one. Names with escapes stand out.
+//! Most requests have none. [`may_have_features`] establishes that with one scan over field names and types, without
+//! parsing; only a body with a suspicious name or type is parsed by [`read_features`]. The scan may report false
+//! positives but never false negatives. A field name with escapes counts as suspicious.
 //!
-//! [`read_features`] goes by names and not by places, in all dialects alike, so that a document is found in a message, in the
-//! result of a tool or wherever else a vendor reads one. What is only data to a vendor (schemas, arguments of tools) is left
-//! out. A body that cannot be walked counts as one that names a document.
+//! [`read_features`] matches names, not positions, in all dialects alike, so that it finds a document in a message, in
+//! a tool result or wherever else a vendor reads one. Values that are plain data to a vendor (schemas, tool arguments)
+//! are skipped. A body that cannot be walked counts as one that references a document.
 
 mod source;
 mod text;
 
-pub(crate) use text::{Served, Text};
+pub(crate) use text::{Served, Text, served_as};
 
 use crate::fields::Fields;
 use crate::request::{READ_BEFORE, RequestLimits};
@@ -24,16 +24,16 @@ use source::Source;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What stands out of an ordinary request.
+/// The features of a request that affect its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFeatures {
-    /// Input that its bytes do not bound.
+    /// Input whose token count is not bounded by the size of the body.
     pub untracked: UntrackedInput,
-    /// What changes the price.
+    /// Options that change the price.
     pub pricing: AskedPricing,
 }
 
-/// Whether a field of this name stands out, wherever it is.
+/// Whether a field of this name may be such a feature, at any position.
 fn stands_out(name: &[u8]) -> bool {
     matches!(
         name,
@@ -73,7 +73,7 @@ fn stands_out(name: &[u8]) -> bool {
     ) || name.contains(&b'\\')
 }
 
-/// Whether a thing of this type is wholly in the request.
+/// Whether content of this type is entirely contained in the request, so that its bytes bound it.
 fn is_inline(kind: &[u8]) -> bool {
     matches!(
         kind,
@@ -109,7 +109,8 @@ fn is_inline(kind: &[u8]) -> bool {
     )
 }
 
-/// Whether a body of JSON may have features that count. One that has some always does.
+/// Whether a JSON body may have cost features. May return true for a body without any, never false for one that has
+/// some.
 #[must_use]
 pub fn may_have_features(json: &[u8]) -> bool {
     let mut at = 0;
@@ -131,7 +132,7 @@ pub fn may_have_features(json: &[u8]) -> bool {
     false
 }
 
-/// The content of the string that begins here, and the place behind its quote.
+/// The content of the string that begins here, and the offset after its closing quote.
 fn string_at(json: &[u8], start: usize) -> Option<(&[u8], usize)> {
     let mut at = start;
     loop {
@@ -143,7 +144,7 @@ fn string_at(json: &[u8], start: usize) -> Option<(&[u8], usize)> {
     }
 }
 
-/// Where the value of a field begins, if what ends here is its name.
+/// The offset of a field's value, if the string that ends here is a field name.
 fn value_behind(json: &[u8], at: usize) -> Option<usize> {
     let skip = |at: usize| {
         let blank = json.get(at..)?.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -156,7 +157,7 @@ fn value_behind(json: &[u8], at: usize) -> Option<usize> {
     skip(colon + 1)
 }
 
-/// Reads the features of a body, in whatever dialect it is.
+/// Reads the cost features of a body of any dialect.
 pub fn read_features(body: &[u8], limits: &RequestLimits) -> Result<RequestFeatures, RequestError> {
     let mut features = RequestFeatures::default();
     read_top(&Fields::read(body, limits)?, &mut features)?;
@@ -166,7 +167,9 @@ pub fn read_features(body: &[u8], limits: &RequestLimits) -> Result<RequestFeatu
 fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), RequestError> {
     let RequestFeatures { untracked, pricing } = features;
     let has = |names: &[&str]| names.iter().any(|name| fields.has(name));
-    untracked.continues |= has(&["previous_response_id", "conversation", "thread", "prompt"]);
+    untracked.continues |= has(&["previous_response_id", "conversation", "thread"]);
+    // An object references a prompt stored at the vendor; a string is the prompt itself.
+    untracked.continues |= fields.get("prompt").is_some_and(|raw| raw.get().starts_with('{'));
     untracked.cached_context |= has(&["cached_content", "cachedContent"]);
     for connector in
         ["mcp_servers", "container", "web_search_options", "search_parameters", "data_sources", "plugins"]
@@ -175,7 +178,7 @@ fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), R
             add_uses(untracked, USUAL_TOOL_USES);
         }
     }
-    // Compaction is one more pass over everything.
+    // Compaction makes the vendor process the whole conversation once more.
     if fields.get("context_management").is_some_and(|raw| raw.get().contains("compact")) {
         add_uses(untracked, 1);
     }
@@ -205,7 +208,8 @@ fn read_top(fields: &Fields<'_>, features: &mut RequestFeatures) -> Result<(), R
     Ok(())
 }
 
-fn ask_for(pricing: &mut AskedPricing, dimension: PriceDimension, value: &str) {
+/// Records that the request asks for a service option that has its own price.
+pub(crate) fn ask_for(pricing: &mut AskedPricing, dimension: PriceDimension, value: &str) {
     match (is_base_price(value), Surcharge::parse(value)) {
         (true, _) => pricing.service = pricing.service.with(dimension, None),
         (false, Ok(surcharge)) => pricing.service = pricing.service.with(dimension, Some(surcharge)),
@@ -216,7 +220,7 @@ fn ask_for(pricing: &mut AskedPricing, dimension: PriceDimension, value: &str) {
     }
 }
 
-/// Whether a value leads to the base price.
+/// Whether this value of a service option is billed at the base price.
 pub(crate) fn is_base_price(value: &str) -> bool {
     matches!(
         value,
@@ -224,7 +228,7 @@ pub(crate) fn is_base_price(value: &str) -> bool {
     )
 }
 
-/// Whether a field of this name is only data to a vendor.
+/// Whether a field of this name holds plain data that the vendor does not interpret, such as a schema.
 fn is_data(name: &str) -> bool {
     matches!(
         name,
@@ -263,7 +267,7 @@ fn add_uses(untracked: &mut UntrackedInput, uses: u64) {
     untracked.tool_uses = Some(untracked.tool_uses.unwrap_or(0).saturating_add(uses));
 }
 
-/// Any value, under the field of this name.
+/// Walks any value; carries the name of the field that holds it.
 struct Value<'f, 'n> {
     name: &'n str,
     is_tool: bool,
@@ -336,7 +340,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
                 "source" | "image_url" | "file" => {
                     let source = map.next_value::<Source<'de>>()?;
                     let is_image = key == "image_url";
-                    // A search result has the name of its page in the place of a source.
+                    // In a search result, `source` is a string with the name of its page, not a reference.
                     if is_image || !source.is_text {
                         thing.sources.push((is_image, source));
                     }
@@ -358,7 +362,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 }
 
-/// An object that may be a picture, a document or a tool.
+/// An object that may be an image, a document or a tool.
 #[derive(Default)]
 struct Thing<'a, 'n> {
     name: &'n str,

@@ -1,4 +1,4 @@
-//! Where pictures and documents of a request come from, and what their bytes say of their size.
+//! The sources of images and documents in a request, and the size that their bytes reveal.
 
 use super::text::Text;
 use base64_simd::STANDARD as BASE64;
@@ -9,15 +9,15 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Where a picture or a document comes from.
+/// The source of an image or document.
 #[derive(Default)]
 pub(super) struct Source<'a> {
-    /// Bytes in base64 that are in the request.
+    /// Inline content in base64.
     pub(super) data: Option<Cow<'a, str>>,
     pub(super) media_type: Cow<'a, str>,
-    /// Whether it is only named.
+    /// Whether the content is only referenced (URL, file id, S3 location), so that its size is unknown.
     pub(super) is_named: bool,
-    /// Whether it is a text and not an object.
+    /// Whether the source is a string instead of an object.
     pub(super) is_text: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'de> Visitor<'de> for SourceVisitor {
 }
 
 impl<'a> Source<'a> {
-    /// What a URL leads to: its own data, or something elsewhere.
+    /// Reads a URL: a `data:` URL is inline content, any other URL is a reference.
     pub(super) fn of_url(url: Cow<'a, str>) -> Self {
         let Some(rest) = url.strip_prefix("data:") else { return Self { is_named: true, ..Self::default() } };
         let comma = rest.find(',').map_or(url.len(), |comma| comma + "data:,".len());
@@ -107,23 +107,23 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether a document's bytes are its text, and so no fewer than its tokens.
+/// Whether a document's bytes are its text, so that they bound its token count.
 fn is_text(media_type: &str, format: &str) -> bool {
     media_type.starts_with("text/") || matches!(format, "txt" | "md" | "csv" | "html")
 }
 
-/// So much of a picture is looked at, in characters of base64: its size is near its beginning.
+/// Number of base64 characters inspected per image: its dimensions are near the beginning.
 const IMAGE_HEAD: usize = 64 << 10;
 
 fn image_size(base64: &str) -> Option<ImageSize> {
     let head = base64.as_bytes();
     let head = head.get(..IMAGE_HEAD).unwrap_or(head);
-    // Whole groups of four, of which the last may be padded.
+    // Base64 decodes in groups of four characters; only the last group may be padded.
     let head = &head[..head.len() / 4 * 4];
     ImageSize::read(&BASE64.decode_to_vec(head).ok()?)
 }
 
-/// The pages of a PDF, where its bytes tell them: those with compressed objects, or names with escapes, do not.
+/// The page count of a PDF. `None` if the bytes do not reveal it: PDFs with compressed objects or escaped names.
 fn pages(base64: &str) -> Option<u64> {
     let file = BASE64.decode_to_vec(base64.as_bytes()).ok()?;
     if !file.starts_with(b"%PDF") || memchr::memmem::find(&file, b"/ObjStm").is_some() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 fn features(body: &Value) -> RequestFeatures {
     let text = body.to_string();
     let found = read_features(text.as_bytes(), &RequestLimits::default()).unwrap();
-    // What counts is never overlooked.
+    // The scan has no false negatives.
     assert!(found == RequestFeatures::default() || may_have_features(text.as_bytes()), "{text}");
     found
 }
@@ -85,7 +85,7 @@ fn what_is_only_named_is_found_in_every_dialect() {
     let escaped = r#"{"messages":[{"role":"user","content":[{"\u0074ype":"doc\u0075ment","sourc\u0065":{"url":"https://x"}}]}]}"#;
     assert!(may_have_features(escaped.as_bytes()));
     assert_eq!(read_features(escaped.as_bytes(), &RequestLimits::default()).unwrap().untracked, document);
-    // One that cannot be walked names a document.
+    // A body that cannot be walked counts as one that references a document.
     let broken = r#"{"messages":[{"role":"user","content":[{"type":"document","text":"\ud800"}]}]}"#;
     assert_eq!(read_features(broken.as_bytes(), &RequestLimits::default()).unwrap().untracked, document);
 }

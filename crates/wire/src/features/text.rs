@@ -1,4 +1,4 @@
-//! Values of a request or an answer that are read whatever they are.
+//! Tolerant readers for values of requests and answers: any JSON type is accepted.
 
 use super::is_base_price;
 use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge};
@@ -7,16 +7,19 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// How an answer says it was served, in one dimension; nothing where it says nothing that is known.
+/// The service option (one price dimension) that an answer reports. `None` if it reports nothing known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served(Option<Option<Surcharge>>);
 
 impl<'de> Deserialize<'de> for Served {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        let Some(value) = Text::deserialize(json)?.text else { return Ok(Self(None)) };
-        let surcharge = Surcharge::parse(&value).ok();
-        Ok(Self(if is_base_price(&value) { Some(None) } else { surcharge.map(Some) }))
+        Ok(Text::deserialize(json)?.text.map(|value| served_as(&value)).unwrap_or_default())
     }
+}
+
+/// Parses the value of a service option in an answer.
+pub(crate) fn served_as(value: &str) -> Served {
+    Served(if is_base_price(value) { Some(None) } else { Surcharge::parse(value).ok().map(Some) })
 }
 
 impl Served {
@@ -28,7 +31,7 @@ impl Served {
     }
 }
 
-/// A text, borrowed where it can be, or a whole number; nothing of anything else.
+/// A string (borrowed if possible) or an unsigned integer; any other type reads as neither.
 #[derive(Default)]
 pub(crate) struct Text<'a> {
     pub(crate) text: Option<Cow<'a, str>>,

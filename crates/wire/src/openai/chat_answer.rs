@@ -1,17 +1,18 @@
-//! A whole answer, read for another dialect to tell, and written from one.
+//! Converts a whole answer to and from the dialect-neutral form.
 
-use super::answer::{UsageFields, Word, finish_of, name_of};
+use super::answer::{UsageFields, Word, finish_of, name_of, refused};
 use super::messages::input_of;
 use crate::answer_error::AnswerError;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, ToolCall};
 use crate::json_out::put_json;
+use crate::reported::Reported;
 use crate::request::DEEPEST_INPUT;
 use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Reads an answer into what all dialects have in common. The first choice is the answer. Its text comes before its calls,
-/// and a text without words is nothing. What the model refuses with is text, and makes its usual end a refusal.
+/// Parses an answer into the dialect-neutral form. Only the first choice is used. Its text comes before its tool calls,
+/// and an empty text is dropped. A `refusal` is read as text and turns a normal end of turn into a refusal.
 pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
     let answer: Body<'_> =
         serde_json::from_slice(body).map_err(|error| AnswerError::unreadable(&error.to_string()))?;
@@ -23,8 +24,8 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
     let words =
         |word: Option<Word<'_>>| word.map(|Word(text)| text.into_owned()).filter(|text| !text.is_empty());
     let refusal = words(refusal);
-    if refusal.is_some() && finish == FinishReason::EndTurn {
-        finish = FinishReason::Refusal;
+    if refusal.is_some() {
+        finish = refused(finish);
     }
     let mut parts: Vec<_> = words(content).into_iter().chain(refusal).map(AnswerPart::Text).collect();
     for Call { id, function } in tool_calls.unwrap_or_default() {
@@ -40,12 +41,13 @@ pub fn read_chat_answer(body: &[u8]) -> Result<ChatAnswer, AnswerError> {
         }));
     }
     let (id, model) = (answer.id.into_owned(), answer.model.into_owned());
-    Ok(ChatAnswer { id, model, parts, finish, usage: answer.usage.unwrap_or_default().read() })
+    let usage = answer.usage.told().map(UsageFields::read).unwrap_or_default();
+    Ok(ChatAnswer { id, model, parts, finish, usage })
 }
 
-/// Appends a whole answer in this dialect, as of `created` seconds since 1970. A message has one text, so texts are joined;
-/// it stands before the calls. Why the model stopped is told in this dialect's fewer words: a stop sequence, a pause and what
-/// is not known are the usual end, and a full window is a reached limit.
+/// Appends a whole answer in this dialect; `created` is in seconds since 1970. A message has a single text, so several
+/// texts are joined; it comes before the tool calls. The dialect has fewer finish reasons: a stop sequence, a pause and
+/// an unknown reason map to the normal end, and an exceeded context window maps to the output limit.
 pub fn write_chat_answer(out: &mut BytesMut, answer: &ChatAnswer, created: u64) {
     let mut content = String::new();
     let mut tool_calls = Vec::new();
@@ -83,7 +85,8 @@ struct Body<'a> {
     model: Cow<'a, str>,
     #[serde(borrow)]
     choices: Vec<Choice<'a>>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]

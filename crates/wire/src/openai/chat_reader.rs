@@ -1,24 +1,24 @@
-//! A stream, read for another dialect to tell.
+//! Parses a stream for conversion to another dialect.
 
-use super::answer::{UsageFields, Word, finish_of};
+use super::answer::{UsageFields, Word, finish_of, refused};
 use super::error::failure_of;
 use super::stream::is_done;
 use crate::answer_error::StreamError;
 use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::reported::Reported;
 use crate::sse::{SseLimits, SseReader};
 use crate::stream::{feed_events, parse, unreadable};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Reads a stream into what all dialects have in common.
+/// Parses a stream into dialect-neutral events.
 ///
-/// - The first chunk with a choice or with usage begins the answer. No usage is known there.
-/// - Only the first choice is read. Pieces without anything in them are left out.
-/// - What the model refuses with is text, and makes its usual end a refusal.
-/// - A call that goes on after something else has begun cannot be told in order, and is an error. A call without an id
-///   gets one from its place.
-/// - The end is told when the vendor has said that the stream is done. What comes behind that, or behind a failure, is not
-///   read.
+/// - The first chunk with a choice or with usage starts the answer. No usage is known at that point.
+/// - Only the first choice is read. Empty deltas are dropped.
+/// - A `refusal` is read as text and turns a normal end of turn into a refusal.
+/// - A tool call that continues after other content has begun cannot be expressed in order, and is an error. A tool
+///   call without an id gets one derived from its index.
+/// - `Finished` is emitted when the vendor sends `[DONE]`. Anything after that, or after a failure, is ignored.
 #[derive(Debug)]
 pub struct ChatReader {
     sse: SseReader,
@@ -32,27 +32,33 @@ struct State {
     is_over: bool,
     has_refused: bool,
     finish: Option<FinishReason>,
-    /// How many calls have begun.
+    /// Number of tool calls that have begun.
     calls: u64,
-    /// The place of the call that pieces may belong to now.
+    /// The index of the tool call to which deltas may now belong.
     call: Option<u64>,
 }
 
 impl ChatReader {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self { sse: SseReader::new(limits), failed: None, state: State::default() }
     }
 
-    /// Reads on, and calls `on_event` for what each event means that the bytes complete. After an error every further call
-    /// fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(ChatEvent)) -> Result<(), StreamError> {
         let state = &mut self.state;
         feed_events(&mut self.sse, &mut self.failed, bytes, |event| state.read(event.data, &mut on_event))
     }
 
-    /// Whether the answer is complete or has failed. A stream that ends otherwise was cut.
+    /// Whether the model has begun a refusal.
+    #[must_use]
+    pub const fn has_refused(&self) -> bool {
+        self.state.has_refused
+    }
+
+    /// Whether the answer is complete or has failed. A stream that ends in any other state was truncated.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.state.is_over
@@ -75,12 +81,12 @@ impl State {
         let chunk: Chunk<'_> = parse("chunk", data)?;
         if let Some(error) = chunk.error {
             self.is_over = true;
-            // The status that the stream began with, which says nothing any more.
+            // 200 is the status that the stream began with; the failure is classified by the error alone.
             let (failure, message) = failure_of(200, &error);
             on_event(ChatEvent::Failed { failure, message });
             return Ok(());
         }
-        if !self.has_begun && (!chunk.choices.is_empty() || chunk.usage.is_some()) {
+        if !self.has_begun && (!chunk.choices.is_empty() || !chunk.usage.is_absent()) {
             self.has_begun = true;
             let owned = |word: Option<Word<'_>>| word.map(|Word(word)| word.into_owned()).unwrap_or_default();
             let (id, model) = (owned(chunk.id), owned(chunk.model));
@@ -89,7 +95,7 @@ impl State {
         if let Some(choice) = chunk.choices.into_iter().find(|choice| choice.index.unwrap_or(0) == 0) {
             self.read_choice(choice, on_event)?;
         }
-        if let Some(usage) = chunk.usage {
+        if let Some(usage) = chunk.usage.told() {
             on_event(ChatEvent::Usage(usage.read()));
         }
         Ok(())
@@ -103,6 +109,10 @@ impl State {
         let delta = choice.delta.unwrap_or_default();
         let refusal = words(delta.refusal);
         self.has_refused |= refusal.is_some();
+        if let Some(thought) = words(delta.reasoning_content).or_else(|| words(delta.reasoning)) {
+            self.call = None;
+            on_event(ChatEvent::Thinking(thought));
+        }
         for text in words(delta.content).into_iter().chain(refusal) {
             self.call = None;
             on_event(ChatEvent::Text(text));
@@ -123,7 +133,7 @@ impl State {
     ) -> Result<(), StreamError> {
         let function = piece.function.unwrap_or_default();
         let id = words(piece.id);
-        // Some servers leave the place out; there, an id begins a call.
+        // Some servers omit the index; in that case a new id starts a call.
         let place = match (piece.index, &id, self.call) {
             (Some(place), _, _) | (None, None, Some(place)) => place,
             (None, _, _) => self.calls,
@@ -147,10 +157,8 @@ impl State {
     }
 
     fn finish(&self) -> FinishReason {
-        match self.finish.unwrap_or(FinishReason::Other) {
-            FinishReason::EndTurn if self.has_refused => FinishReason::Refusal,
-            finish => finish,
-        }
+        let finish = self.finish.unwrap_or(FinishReason::Other);
+        if self.has_refused { refused(finish) } else { finish }
     }
 }
 
@@ -166,7 +174,8 @@ struct Chunk<'a> {
     model: Option<Word<'a>>,
     #[serde(borrow, default)]
     choices: Vec<Choice<'a>>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
     error: Option<Value>,
 }
 
@@ -187,6 +196,11 @@ struct Delta<'a> {
     refusal: Option<Word<'a>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<CallPiece<'a>>>,
+    /// Reasoning text; vendors that show it use one of two field names.
+    #[serde(borrow)]
+    reasoning_content: Option<Word<'a>>,
+    #[serde(borrow)]
+    reasoning: Option<Word<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! A request, read whole for another dialect to tell.
+//! Parses a whole request for conversion to another dialect.
 
 use super::messages::{Said, read_message};
 use super::request::max_output;
@@ -8,20 +8,20 @@ use crate::request::{RequestLimits, check_text, read_model};
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
 
-/// Reads a request into what all dialects have in common.
+/// Parses a request into the dialect-neutral form.
 ///
-/// What has no place there is left out where the answer stays the same sort of answer, and refused where the caller would
-/// get something else than was asked for:
+/// A part that has no neutral form is dropped if the answer stays the same kind of answer without it, and refused if
+/// the caller would receive something else than requested:
 ///
-/// - Refused: more than one choice (`n`), `logprobs`, a `response_format` other than text, `audio`, the older `functions` and
-///   `function_call` (in the request and in messages), tools other than functions, a choice among some of the tools, and
-///   parts other than text and pictures.
-/// - Left out: every other field that is not named here (`seed`, `user`, `logit_bias`, penalties, `reasoning_effort`,
-///   `parallel_tool_calls`, …), and the `detail` of pictures.
-/// - What `system` and `developer` say comes before the conversation, wherever it stood.
-/// - A message of a tool is a part of the caller's turn. Messages of one side that follow each other are one turn. Texts
-///   without words are nothing. What the model refused with is text of its turn.
-/// - A call without arguments has `{}` for them; arguments that are no object in JSON are refused.
+/// - Refused: more than one choice (`n`), `logprobs`, a `response_format` other than text, `audio`, the older
+///   `functions` and `function_call` (in the request and in messages), tools other than functions, a `tool_choice` that
+///   allows a subset of the tools, and parts other than text and images.
+/// - Dropped: every other field that is not named here (`seed`, `user`, `logit_bias`, penalties, `reasoning_effort`,
+///   `parallel_tool_calls`, …), and the `detail` of images.
+/// - `system` and `developer` messages become the system prompt, wherever they stood.
+/// - A `tool` message becomes part of the user's turn. Consecutive messages of one role are merged into one turn. Empty
+///   texts are dropped. A `refusal` of the model is text of its turn.
+/// - A tool call without arguments gets `{}`; arguments that are not a JSON object are refused.
 pub fn read_chat_request(body: &[u8], limits: &RequestLimits) -> Result<ChatRequest, RequestError> {
     let fields = Fields::of_body(check_text(body, limits)?, limits)?;
     refuse_untranslatable(&fields, limits)?;
@@ -100,7 +100,7 @@ fn read_tool(raw: &RawValue, limits: &RequestLimits) -> Result<ToolDefinition, R
     read().map_err(|error: RequestError| error.within("function"))
 }
 
-/// The schema of a function that takes nothing.
+/// The schema of a function without parameters.
 fn no_parameters() -> JsonText {
     JsonText::new(r#"{"type":"object","properties":{}}"#.to_owned()).unwrap_or_else(JsonText::empty_object)
 }

@@ -1,4 +1,4 @@
-//! A request, written from what all dialects have in common.
+//! Writes a request from the dialect-neutral form.
 
 use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefinition, Turn};
 use crate::json_out::put_json;
@@ -10,23 +10,26 @@ use std::borrow::Cow;
 
 /// Appends a request in this dialect.
 ///
-/// - In a turn of the model, its texts come before its calls, because a message has them in this order.
-/// - That a tool failed is not said: there is no word for it, and the result's text tells.
-/// - Texts without words and turns without parts are left out, and without tools there is no choice of them. Numbers that
-///   JSON cannot hold are left out.
-/// - Pictures in the model's turns and in results of tools, and calls that are not the model's, are refused.
+/// - In an assistant turn, texts come before tool calls, because a message has them in this order.
+/// - The error flag of a tool result is dropped: the dialect has no field for it, and the text of the result shows the
+///   error.
+/// - Empty texts and turns without parts are dropped, and `tool_choice` is dropped if there are no tools. Numbers that
+///   JSON cannot represent are dropped.
+/// - Images in assistant turns and in tool results, and tool calls outside of assistant turns, are refused.
 pub fn write_chat_request(out: &mut BytesMut, request: &ChatRequest) -> Result<(), RequestError> {
     write_chat_request_for(out, request, &request.model, OutputLimitField::MaxCompletionTokens)
 }
 
-/// The same for another model than the one the caller named, and with the limit of output in this field.
+/// Like [`write_chat_request`], but for another model than the one the caller named, and with the output limit in this
+/// field.
 pub fn write_chat_request_for(
     out: &mut BytesMut,
     request: &ChatRequest,
     model: &str,
     limit_field: OutputLimitField,
 ) -> Result<(), RequestError> {
-    let limit = |field| request.max_output.filter(|_| field == limit_field);
+    let max_output = request.positive_max_output()?;
+    let limit = |field| max_output.filter(|_| field == limit_field);
     let mut messages = Vec::new();
     let system: Vec<_> = request.system.iter().filter_map(|text| Piece::text(text)).collect();
     if !system.is_empty() {
@@ -61,7 +64,7 @@ pub fn write_chat_request_for(
     Ok(())
 }
 
-/// A user's words and pictures are messages of the user, and results of tools one message each, in their order.
+/// Text and images become user messages, and each tool result becomes a message of its own, in order.
 fn put_user<'a>(messages: &mut Vec<Message<'a>>, turn: &'a Turn) -> Result<(), &'static str> {
     let mut pieces = Vec::new();
     let say = |messages: &mut Vec<Message<'a>>, pieces: &mut Vec<Piece<'a>>| {
@@ -163,7 +166,7 @@ enum Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// A single text is written as such, which every compatible server understands.
+    /// A single text is written as a string, which every compatible server accepts.
     fn of(pieces: Vec<Piece<'a>>) -> Self {
         match *pieces {
             [] => Self::Text(""),
@@ -181,7 +184,7 @@ enum Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// Nothing without words.
+    /// `None` for an empty text.
     fn text(text: &'a str) -> Option<Self> {
         (!text.is_empty()).then_some(Self::Text { text })
     }

@@ -1,20 +1,22 @@
-//! A stream, written from what all dialects have in common.
+//! Writes a stream from dialect-neutral events.
 
 use super::answer::{UsageFields, name_of};
 use super::refusal::{ErrorReply, put_chunk, write_done, write_error_event};
 use super::stream::ChunkNames;
+use crate::Dialect;
 use crate::chat::{ChatEvent, FinishReason, Usage};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, client_message};
 use bytes::BytesMut;
 use serde::Serialize;
 
 /// Writes a stream in this dialect, event by event.
 ///
-/// - Usage is told once, in a chunk of its own before the end, and only where the caller asked for it.
-/// - Pieces without anything in them write nothing, and so does input without a call. A call that ends without input gets
-///   `{}`, because clients parse what they got.
-/// - Why the model stopped is told in this dialect's fewer words, as in a whole answer.
-/// - A failure is told by how the request ends for the caller, so that a fault of ours does not look like the caller's.
+/// - Usage is written once, in a separate chunk before the end, and only if the caller requested it.
+/// - Empty deltas and tool input outside a tool call write nothing. A tool call that ends without input gets `{}`,
+///   because clients parse the arguments as JSON.
+/// - Finish reasons are mapped to this dialect's smaller set, as in a whole answer.
+/// - A failure is written as the refusal that the caller receives for it, so that an error of the gateway does not look
+///   like an error of the caller.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -32,14 +34,14 @@ pub struct ChatWriter {
     id: String,
     model: String,
     usage: Usage,
-    /// How many calls have begun.
+    /// Number of tool calls that have begun.
     calls: usize,
-    /// Whether a call is open, and if so, whether it has any input yet.
+    /// Whether a tool call is open, and if so, whether it has any input yet.
     call_has_input: Option<bool>,
 }
 
 impl ChatWriter {
-    /// A stream of which nothing is written, as of `created` seconds since 1970.
+    /// Creates a writer at the start of a stream; `created` is in seconds since 1970.
     #[must_use]
     pub const fn new(created: u64, include_usage: bool) -> Self {
         Self {
@@ -53,7 +55,7 @@ impl ChatWriter {
         }
     }
 
-    /// Appends what says so.
+    /// Appends the chunks for this event.
     pub fn write(&mut self, out: &mut BytesMut, event: &ChatEvent) {
         match event {
             ChatEvent::Started { id, model, usage } => {
@@ -63,7 +65,11 @@ impl ChatWriter {
                 let delta = Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
                 self.put(out, delta, None);
             }
-            ChatEvent::Text(text) if text.is_empty() => {}
+            ChatEvent::Thinking(text) | ChatEvent::Text(text) if text.is_empty() => {}
+            ChatEvent::Thinking(text) => {
+                self.end_call(out);
+                self.put(out, Delta { reasoning_content: Some(text), ..Delta::default() }, None);
+            }
             ChatEvent::Text(text) => {
                 self.end_call(out);
                 self.put(out, Delta { content: Some(text), ..Delta::default() }, None);
@@ -91,7 +97,9 @@ impl ChatWriter {
                 write_done(out);
             }
             ChatEvent::Failed { failure, message } => {
-                write_error_event(out, &ErrorReply::new(Refusal::of_failure(failure.kind), message));
+                let refusal = Refusal::of_failure(failure.kind);
+                let message = client_message(Dialect::OpenAi, refusal, message);
+                write_error_event(out, &ErrorReply::new(refusal, &message));
             }
         }
     }
@@ -119,7 +127,8 @@ impl ChatWriter {
     }
 }
 
-/// Appends what ends a stream at a limit of output, in which these choices are open; with its usage, where that is wanted.
+/// Appends the chunks that end a stream at the output limit, for the choices that are still open; with usage if
+/// requested.
 pub(super) fn write_end(
     out: &mut BytesMut,
     names: ChunkNames<'_>,
@@ -146,7 +155,7 @@ struct Chunk<'a> {
     created: u64,
     model: &'a str,
     choices: &'a [Choice<'a>],
-    /// Null in all chunks but the last where usage was asked for, and not there where it was not.
+    /// If usage was requested, null in all chunks but the last; otherwise omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Option<UsageFields>>,
 }
@@ -165,6 +174,9 @@ struct Delta<'a> {
     role: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
+    /// The field that most vendors of this dialect use for reasoning; OpenAI itself has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<[Call<'a>; 1]>,
 }

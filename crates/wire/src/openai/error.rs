@@ -1,14 +1,13 @@
-//! The vendor's errors, read into failures.
+//! Classifies the vendor's errors.
 
 use crate::headers::retry_hint;
 use seawall_core::failure::{Failure, OPENAI};
 use serde_json::Value;
 
-/// Reads the failure out of an answer that is no success: its status, its headers (asked for by lower-case name) and its
-/// body.
+/// Classifies an error response from its status, headers (looked up by lower-case name) and body.
 ///
-/// The error's code decides where it is known, then its type, then the status. A body that cannot be read leaves the
-/// status.
+/// A known error code decides first, then the error type, then the status. If the body cannot be parsed, the status
+/// alone decides.
 ///
 /// ```
 /// use seawall_core::failure::FailureKind;
@@ -27,8 +26,8 @@ pub fn read_error<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>, bod
     }
 }
 
-/// The vendor's words about an error; empty when there are none. Of those who speak alike some say them in the error
-/// itself, some beside it, and some in `detail`.
+/// The vendor's error message; empty if there is none. Compatible servers differ: some put it in the error object, some
+/// next to it, and some in `detail`.
 ///
 /// ```
 /// use seawall_wire::openai::read_error_message;
@@ -52,8 +51,8 @@ pub fn read_error_message(body: &[u8]) -> String {
     places.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The failure and the vendor's words. Inside a stream, whose status was that of a success, a code that is a status and the
-/// one type that says whose fault it was stand in for it.
+/// The classified failure and the vendor's message. Inside a stream the HTTP status was a success; there, a numeric
+/// code in the range of error statuses is used instead, or 400 if the type is `invalid_request_error`.
 pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {
     let known = |field: &str| error[field].as_str().filter(|name| is_known(name));
     let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
@@ -64,7 +63,7 @@ pub(super) fn failure_of(status: u16, error: &Value) -> (Failure, String) {
         None => status,
     };
     let mut failure = OPENAI.classify(meant, known("code").or_else(|| known("type")));
-    // An answer that had begun proves nothing.
+    // An error after the stream began does not prove that the request was not executed.
     failure.not_executed &= status >= 400;
     (failure, error["message"].as_str().unwrap_or_default().to_owned())
 }

@@ -1,14 +1,14 @@
-//! Takes the chunk that only tells usage out of a stream that passes through.
+//! Removes the usage chunk from a stream that passes through.
 
 use crate::sse::SseError;
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Passes a stream on without the chunk that has usage and no choices, for a caller who did not ask for it.
+/// Forwards a stream without the chunk that has usage and no choices, for a caller that did not request usage.
 ///
-/// Only whole events are passed on, because whether an event is that chunk is known at its end. Events that arrive whole
-/// are passed on as they came, without a copy. Everything else in the stream stays as it is, down to comments.
+/// Only complete events are forwarded, because an event can be identified as that chunk only at its end. Events that
+/// arrive complete are forwarded without a copy. Everything else in the stream is unchanged, including comments.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -24,24 +24,24 @@ use serde::de::IgnoredAny;
 /// ```
 #[derive(Debug)]
 pub struct UsageFilter {
-    /// The most bytes that one event may have.
+    /// Maximum event size in bytes.
     limit: usize,
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     pending: BytesMut,
-    /// Whether the line that is being read has anything in it.
+    /// Whether the current line has content.
     in_line: bool,
 }
 
 impl UsageFilter {
-    /// A filter at the start of a stream whose events have at most so many bytes.
+    /// Creates a filter at the start of a stream whose events have at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, pending: BytesMut::new(), in_line: false }
     }
 
-    /// Reads on, and calls `pass_on` with what the caller gets.
+    /// Parses the next chunk and calls `pass_on` with the bytes to forward.
     pub fn feed(&mut self, bytes: &Bytes, mut pass_on: impl FnMut(Bytes)) -> Result<(), SseError> {
-        // From where on events are whole and wanted but not passed on yet.
+        // Start of the complete events that are to be forwarded but have not been yet.
         let (mut from, mut at) = (0, 0);
         while let Some(end) = self.event_end(bytes, at) {
             let event = &bytes[at..end];
@@ -69,7 +69,8 @@ impl UsageFilter {
         Ok(())
     }
 
-    /// What is left when the stream ends inside an event. The caller would have got it without us.
+    /// The remaining bytes when the stream ends inside an event. The caller would have received them without the
+    /// gateway.
     #[must_use]
     pub fn finish(&mut self) -> Bytes {
         self.pending.split().freeze()
@@ -80,8 +81,8 @@ impl UsageFilter {
         if self.pending.len() + more > limit { Err(SseError::EventTooLarge { limit }) } else { Ok(()) }
     }
 
-    /// The place behind the empty line that ends the event which goes on at `from`. A line feed that belongs to a carriage
-    /// return of the piece before looks like an empty line; it is passed on, where it means nothing.
+    /// The offset after the empty line that ends the event continued at `from`. A line feed after a carriage return
+    /// that ended the previous chunk looks like an empty line; it is forwarded, which is harmless.
     fn event_end(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
         let mut at = from;
         loop {
@@ -102,7 +103,7 @@ impl UsageFilter {
 }
 
 fn is_usage_only(event: &[u8]) -> bool {
-    // Most events have no such word, and are not parsed.
+    // Most events do not contain the key and need no parsing.
     if memchr::memmem::find(event, b"\"usage\"").is_none() {
         return false;
     }

@@ -1,4 +1,4 @@
-//! The messages of a conversation.
+//! Parses the messages of a conversation.
 
 use crate::chat::{Image, JsonText, Part, Role, ToolCall};
 use crate::fields::{Fields, each, is_string, object_of, string_of};
@@ -6,11 +6,11 @@ use crate::request::RequestLimits;
 use crate::request_error::RequestError;
 use serde_json::value::RawValue;
 
-/// What a message says.
+/// A parsed message.
 pub(super) enum Said {
-    /// Something that the model is told before the conversation.
+    /// Text for the system prompt.
     Before(Vec<String>),
-    /// Something that one side says.
+    /// Content of one role.
     Turn(Role, Vec<Part>),
 }
 
@@ -36,7 +36,7 @@ pub(super) fn read_message(raw: &RawValue, limits: &RequestLimits) -> Result<Sai
     })
 }
 
-/// Content that can only be text.
+/// Content that may only be text.
 fn read_texts(message: &Fields<'_>, limits: &RequestLimits) -> Result<Vec<String>, RequestError> {
     let read = |raw| {
         let part = Fields::of_value(raw, limits)?;
@@ -121,7 +121,7 @@ fn read_call(raw: &RawValue, limits: &RequestLimits) -> Result<ToolCall, Request
     read().map_err(|error: RequestError| error.within("function"))
 }
 
-/// The arguments of a call, which are nothing where there are none.
+/// The arguments of a tool call; empty arguments become `{}`.
 pub(super) fn input_of(arguments: String, depth: usize) -> Option<JsonText> {
     if arguments.is_empty() { Some(JsonText::empty_object()) } else { object_of(arguments, depth) }
 }

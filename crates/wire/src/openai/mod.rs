@@ -1,17 +1,17 @@
-//! OpenAI chat completions.
+//! The OpenAI chat completions dialect.
 //!
-//! Where caller and model both speak it, a request is read only as far as decisions need it ([`read_request`]) and passed
-//! on as the bytes that came; another model is spliced in, and the wish for usage ([`for_upstream`]): the vendor is always
-//! asked to tell the usage of a stream, and a caller who did not ask for it gets the stream through a [`UsageFilter`]. Exactly
-//! one limit of output goes out ([`for_upstream_within`]).
-//! Answers, streams and errors are read for their usage, their end and their failure.
+//! If caller and model both speak it, a request is parsed only as far as decisions need it ([`read_request`]) and
+//! forwarded as the original bytes, with a different model name and the request for usage spliced in
+//! ([`for_upstream`]): the vendor is always asked to report the usage of a stream, and a caller that did not request it
+//! receives the stream through a [`UsageFilter`]. Exactly one output limit is sent upstream ([`for_upstream_within`]).
+//! Answers, streams and errors are read for usage, finish reason and failure.
 //!
-//! Where the model speaks another dialect, requests and answers are read whole into [`chat`](crate::chat)
+//! If the model speaks another dialect, requests and answers are parsed completely into [`chat`](crate::chat)
 //! ([`read_chat_request`], [`read_chat_answer`], [`ChatReader`]) and written from it ([`write_chat_request`],
-//! [`write_chat_answer`], [`ChatWriter`]). Each says what does not survive that.
+//! [`write_chat_answer`], [`ChatWriter`]). Each documents what is lost in the conversion.
 //!
-//! It does not check what the vendor checks. The older way of calling functions (`functions`, `function_call`) passes
-//! through and is not translated.
+//! It does not validate what the vendor validates. Legacy function calling (`functions`, `function_call`) passes
+//! through but is not translated.
 
 mod answer;
 mod chat_answer;

@@ -1,17 +1,17 @@
-//! Which models there are.
+//! The model list.
 
 use crate::json_out::put_json;
 use bytes::BytesMut;
 use serde::Serialize;
 
-/// A model as callers see it in the list.
+/// An entry of the model list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelEntry<'a> {
-    /// The name to ask for it by.
+    /// The name to use in requests.
     pub id: &'a str,
-    /// Since when it exists, in seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub created: u64,
-    /// Whose it is.
+    /// The owner shown to callers.
     pub owned_by: &'a str,
 }
 
@@ -35,7 +35,7 @@ pub fn write_model(out: &mut BytesMut, model: &ModelEntry<'_>) {
     put_json(out, &Model::from(model));
 }
 
-/// Appends the list of models.
+/// Appends the model list.
 pub fn write_models(out: &mut BytesMut, models: &[ModelEntry<'_>]) {
     #[derive(Serialize)]
     struct List<'a> {

@@ -1,56 +1,58 @@
-//! A request, read as far as decisions need it.
+//! Reads the fields of a request that decisions need.
 
 use crate::fields::{Fields, each};
 use crate::request::{READ_BEFORE, RequestLimits, check_text, read_max_output, read_model, span_of, spliced};
 use crate::request_error::RequestError;
+use crate::thinking::asks_to_think;
 use bytes::Bytes;
 use seawall_core::vocabulary::OutputLimitField;
 use serde_json::value::RawValue;
 use std::ops::Range;
 
-/// The vendor gives no more answers to one request.
+/// The vendor's maximum for `n`.
 const MOST_CHOICES: u32 = 128;
 
-/// What decisions need of a request.
+/// The fields of a request that decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// The model that is asked for.
+    /// The requested model.
     pub model: String,
-    /// The most tokens that the answer may have, the smaller of two limits; this dialect demands none.
+    /// The maximum number of output tokens, the smaller one if two limits are set; this dialect does not require one.
     pub max_output: Option<u32>,
-    /// How many answers are wanted. The limit holds for each of them.
+    /// The number of choices requested. The output limit applies to each of them.
     pub choices: u32,
-    /// Whether the answer is wanted as a stream.
+    /// Whether the caller requested a streamed answer.
     pub stream: bool,
-    /// Whether the caller wants to be told the usage of a stream.
+    /// Whether the caller requested the usage of a stream.
     pub include_usage: bool,
-    /// How many messages the conversation has.
+    /// The number of messages.
     pub turns: usize,
-    /// Where the body holds the model's name, with its quotes.
+    /// Whether the request enables thinking, which is billed but not always shown.
+    pub thinks: bool,
+    /// The range of the model name in the body, quotes included.
     pub model_span: Range<usize>,
-    /// What must be put where, so that the vendor tells the usage; nothing where it will anyway.
+    /// The range to replace and its replacement, so that the vendor reports usage; `None` if it will anyway.
     ask_for_usage: Option<(Range<usize>, &'static str)>,
-    /// How the caller limits output.
     limit: OutputLimit,
 }
 
-/// How a body limits output.
+/// How the body limits output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OutputLimit {
-    /// In one field, as the caller wrote it.
+    /// In one field, forwarded as the caller wrote it.
     Once,
-    /// In both fields. Which of the two a server goes by is its own business, so that only one may go out.
+    /// In both fields. Servers differ in which of the two they use, so only one may be sent upstream.
     Twice,
-    /// Nowhere.
+    /// In neither field.
     Nowhere {
-        /// Where a field can be put.
+        /// The offset where a field can be inserted.
         at: usize,
-        /// Where the nulls lie, by [`OutputLimitField::index`].
+        /// The ranges of the fields that are null, by [`OutputLimitField::index`].
         nulls: [Option<Range<usize>>; 2],
     },
 }
 
-/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not looked into.
+/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not parsed.
 ///
 /// ```
 /// use seawall_wire::RequestLimits;
@@ -85,6 +87,7 @@ pub fn read_request(body: &[u8], limits: &RequestLimits) -> Result<RequestHead, 
         stream,
         include_usage: stream && include_usage,
         turns,
+        thinks: asks_to_think(&fields),
         model_span: span_of(model.get(), text),
         ask_for_usage: ask_for_usage.filter(|_| stream),
         limit,
@@ -102,7 +105,7 @@ fn nowhere(fields: &Fields<'_>, text: &str) -> OutputLimit {
     OutputLimit::Nowhere { at: behind_brace(text), nulls: OutputLimitField::ALL.map(null) }
 }
 
-/// Behind the brace that opens the body. It has fields, so a comma is right behind what is put there.
+/// The offset after the opening brace of the body. The body has fields, so inserted text must end with a comma.
 fn behind_brace(text: &str) -> usize {
     text.find('{').map_or(0, |brace| brace + 1)
 }
@@ -111,7 +114,7 @@ fn limits_of_output<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'static s
     OutputLimitField::ALL.into_iter().filter_map(|field| Some((field.name(), fields.get(field.name())?)))
 }
 
-/// The limit of output: of two, the smaller one.
+/// The output limit: the smaller one if both fields are set.
 pub(super) fn max_output(fields: &Fields<'_>) -> Result<Option<u32>, RequestError> {
     let mut smallest = None;
     for (name, raw) in limits_of_output(fields) {
@@ -122,16 +125,16 @@ pub(super) fn max_output(fields: &Fields<'_>) -> Result<Option<u32>, RequestErro
 }
 
 fn check_message(raw: &RawValue, limits: &RequestLimits) -> Result<(), RequestError> {
-    let role = Fields::of_value(raw, limits)?.need_string("role")?;
-    match role.as_str() {
-        "system" | "developer" | "user" | "assistant" | "tool" | "function" => Ok(()),
-        _ => Err(RequestError::wrong("role", "must be system, developer, user, assistant or tool")),
+    // The vendor decides which roles exist.
+    match Fields::of_value(raw, limits)?.need_string("role")?.as_str() {
+        "" => Err(RequestError::wrong("role", "must be the name of a role")),
+        _ => Ok(()),
     }
 }
 
 type Change = (Range<usize>, &'static str);
 
-/// Whether usage is asked for, and what to change so that it is.
+/// Whether usage is requested, and the change to the body that requests it.
 fn read_stream_options(
     fields: &Fields<'_>,
     text: &str,
@@ -162,8 +165,8 @@ fn read_stream_options(
     Ok((false, Some(change)))
 }
 
-/// The request for another model. Nothing else in the body changes, and nothing at all when it already asks for that model.
-/// `head` must be the head of this body.
+/// Replaces the model name in the body. Nothing else changes, and the body is returned as it is if it already names
+/// that model. `head` must have been read from this body.
 #[must_use]
 pub fn with_model(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
     if head.model == model {
@@ -173,8 +176,8 @@ pub fn with_model(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
     spliced(body, &[(head.model_span.clone(), &name)])
 }
 
-/// The request as a vendor gets it: for another model, and asking for the usage of a stream. Nothing else in the body
-/// changes. `head` must be the head of this body.
+/// The request to send upstream: with another model name, and requesting the usage of a stream. Nothing else in the
+/// body changes. `head` must have been read from this body.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -198,8 +201,8 @@ pub fn for_upstream(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
     changed(body, head, model, vec![(place.clone(), (*text).to_owned())])
 }
 
-/// The same, with exactly one limit of output: the caller's own where it wrote one, and otherwise this limit in this field.
-/// A caller who wrote two is held to the smaller one, which is the one of `head`.
+/// Like [`for_upstream`], but with at most one output limit: the caller's own if it set one, otherwise the given one,
+/// if any, in the given field. A caller that set both is held to the smaller one, which is the one in `head`.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -210,7 +213,7 @@ pub fn for_upstream(body: &Bytes, head: &RequestHead, model: &str) -> Bytes {
 /// let body = Bytes::from(r#"{"model":"a","messages":[{"role":"user","content":"hi"}]}"#);
 /// let head = read_request(&body, &RequestLimits::default())?;
 /// assert_eq!(
-///     for_upstream_within(&body, &head, "a", 9, MaxTokens)?,
+///     for_upstream_within(&body, &head, "a", Some(9), MaxTokens)?,
 ///     r#"{"max_tokens":9,"model":"a","messages":[{"role":"user","content":"hi"}]}"#
 /// );
 /// # Ok::<(), seawall_wire::RequestError>(())
@@ -219,17 +222,17 @@ pub fn for_upstream_within(
     body: &Bytes,
     head: &RequestHead,
     model: &str,
-    max_output: u32,
+    max_output: Option<u32>,
     field: OutputLimitField,
 ) -> Result<Bytes, RequestError> {
-    let limit = match &head.limit {
-        OutputLimit::Once => return Ok(for_upstream(body, head, model)),
-        OutputLimit::Twice => {
-            let limited = limited_once(body, head.max_output.unwrap_or(max_output), field)?;
+    let limit = match (&head.limit, head.max_output.or(max_output)) {
+        (OutputLimit::Once, _) | (_, None) => return Ok(for_upstream(body, head, model)),
+        (OutputLimit::Twice, Some(max_output)) => {
+            let limited = limited_once(body, max_output, field)?;
             let head = read_request(&limited, &READ_BEFORE)?;
             return Ok(for_upstream(&limited, &head, model));
         }
-        OutputLimit::Nowhere { at, nulls } => match &nulls[field.index()] {
+        (OutputLimit::Nowhere { at, nulls }, Some(max_output)) => match &nulls[field.index()] {
             Some(null) => (null.clone(), max_output.to_string()),
             None => (*at..*at, format!("\"{field}\":{max_output},")),
         },
@@ -238,7 +241,7 @@ pub fn for_upstream_within(
     Ok(changed(body, head, model, usage.chain([limit]).collect()))
 }
 
-/// The body with one limit in the place of two. Few callers write two, so that it is read a second time for them.
+/// Rewrites a body with two limits to one limit. Few callers set both, so the second parse is acceptable.
 fn limited_once(body: &[u8], max_output: u32, field: OutputLimitField) -> Result<Bytes, RequestError> {
     let fields = Fields::read(body, &READ_BEFORE)?;
     let limited = fields.with(&[(field.name(), max_output.to_string())], &[field.other().name()]);

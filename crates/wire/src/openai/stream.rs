@@ -1,12 +1,13 @@
-//! A stream, read for its usage and its end while it passes through.
+//! Observes a stream that passes through, for its usage and its end.
 
-use super::answer::{UsageFields, Word, finish_of};
+use super::answer::{UsageFields, Word, finish_of, is_something, refused};
 use super::chat_writer::write_end;
 use super::error::failure_of;
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
 use crate::features::Served;
+use crate::reported::Reported;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{feed_events, parse};
 use bytes::BytesMut;
@@ -16,15 +17,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Whether an event says that the stream is complete.
+/// Whether the event's data is the end marker, `[DONE]`.
 pub(super) fn is_done(data: &[u8]) -> bool {
     data.trim_ascii() == b"[DONE]"
 }
 
-/// Reads a stream of chunks. Of each only what accounts need is looked at.
+/// Observes a stream of chunks. Only the fields that accounting needs are parsed.
 ///
-/// The first chunk with a choice begins the answer; its usage is not known before the end. A chunk may be several things
-/// at once, such as the beginning and content.
+/// The first chunk with a choice starts the answer; its usage is unknown until the end. One chunk may produce several
+/// events, such as the start and content.
 ///
 /// ```
 /// use seawall_wire::chat::StreamEvent;
@@ -50,6 +51,8 @@ struct Account {
     has_begun: bool,
     usage: Usage,
     finish: Option<FinishReason>,
+    /// Whether the model has begun a refusal.
+    has_refused: bool,
     is_complete: bool,
     has_output: bool,
     meter: OutputMeter,
@@ -58,38 +61,38 @@ struct Account {
     ended: u64,
 }
 
-/// What the chunks of an answer say of it.
+/// The fields that all chunks of an answer repeat.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkNames<'a> {
-    /// What the answer is called.
+    /// The id of the answer.
     pub id: &'a str,
-    /// What its model is called.
+    /// The name of the model.
     pub model: &'a str,
-    /// When it was made, in seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub created: u64,
 }
 
 impl OpenAiStream {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self { sse: SseReader::new(limits), failed: None, account: Account::default() }
     }
 
-    /// Reads on, and calls `on_event` for what each event means that the bytes complete. After an error every further call
-    /// fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(StreamEvent)) -> Result<(), StreamError> {
         let account = &mut self.account;
         feed_events(&mut self.sse, &mut self.failed, bytes, |event| account.read(event.data, &mut on_event))
     }
 
-    /// The answer's usage as far as the vendor has told it.
+    /// The usage that the vendor has reported so far.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.account.usage
     }
 
-    /// The same, with whether that is all of it.
+    /// The usage so far, and whether it includes the final output count.
     #[must_use]
     pub const fn report(&self) -> UsageReport {
         UsageReport { usage: self.account.usage, has_output: self.account.has_output }
@@ -101,8 +104,9 @@ impl OpenAiStream {
         &self.account.meter
     }
 
-    /// Appends what ends the stream here, as the vendor does at a limit of output, and the usage for who asked for it. The
-    /// chunks are called as those of `last` are, the bytes that came last, or else by these names.
+    /// Appends the chunks that end the stream here, in the form that the vendor uses at the output limit, with usage if
+    /// the caller requested it. Id, model and creation time are copied from the last complete chunk in `last`, the
+    /// bytes that arrived last, or else taken from `names`.
     pub fn write_end(&self, out: &mut BytesMut, last: &[u8], names: ChunkNames<'_>, usage: Option<Usage>) {
         let head = ChunkHead::last_of(last);
         let head = head.as_ref();
@@ -115,26 +119,29 @@ impl OpenAiStream {
         write_end(out, names, (0..u64::BITS).filter(|choice| open >> choice & 1 == 1), usage);
     }
 
-    /// Why the model stopped, once it has.
+    /// The finish reason, once known. If the model sent a refusal, a normal end of turn becomes a refusal.
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
-        self.account.finish
+        match self.account.finish {
+            Some(finish) if self.account.has_refused => Some(refused(finish)),
+            finish => finish,
+        }
     }
 
-    /// Whether the vendor has said that the answer is complete. A stream that ends otherwise was cut, even when its
-    /// connection was closed in good order.
+    /// Whether the vendor has marked the answer as complete. A stream that ends without that was truncated, even if its
+    /// connection was closed cleanly.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.account.is_complete
     }
 
-    /// How many bytes of an unfinished event have come, about.
+    /// Approximate size in bytes of the incomplete event received so far.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.sse.unfinished()
     }
 
-    /// Whether the bytes so far end between two events. Only there can something be written behind them.
+    /// Whether the bytes so far end at an event boundary. Only there may other events be inserted.
     #[must_use]
     pub fn is_between_events(&self) -> bool {
         self.sse.finish() == SseEnding::Clean
@@ -150,7 +157,7 @@ impl Account {
         }
         let chunk: Chunk<'_> = parse("chunk", data)?;
         if let Some(error) = chunk.error {
-            // The status that the stream began with, which says nothing any more.
+            // 200 is the status that the stream began with; the failure is classified by the error alone.
             let (failure, message) = failure_of(200, &error);
             on_event(StreamEvent::Failed { failure, message });
             return Ok(());
@@ -170,17 +177,20 @@ impl Account {
             if choice.finish_reason.is_some() {
                 self.ended |= place;
             }
+            self.has_refused |= choice.has_refused();
             choice.count(&mut self.meter);
         }
         if chunk.choices.iter().any(Choice::has_content) {
             tell(StreamEvent::Content);
+        } else if chunk.choices.iter().any(Choice::has_thought) {
+            tell(StreamEvent::Thinking);
         }
         let finish = chunk.choices.into_iter().find_map(|choice| choice.finish_reason);
         let finish = finish.map(|Word(name)| finish_of(&name));
-        if finish.is_some() || chunk.usage.is_some() {
+        if finish.is_some() || chunk.usage.told().is_some() {
             self.finish = finish.or(self.finish);
             let service = chunk.service_tier.onto(self.usage.extras.service, PriceDimension::Tier);
-            if let Some(usage) = &chunk.usage {
+            if let Some(usage) = chunk.usage.told() {
                 self.usage = usage.read();
                 self.has_output = usage.has_output();
                 if self.has_output {
@@ -201,7 +211,8 @@ impl Account {
 struct Chunk<'a> {
     #[serde(borrow, default)]
     choices: Vec<Choice<'a>>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
     #[serde(default)]
     service_tier: Served,
     error: Option<Value>,
@@ -226,35 +237,50 @@ struct Delta<'a> {
     tool_calls: Option<&'a RawValue>,
     #[serde(borrow)]
     function_call: Option<&'a RawValue>,
-    /// What the model thinks, at vendors that show it.
+    /// Reasoning text, at vendors that show it.
     #[serde(borrow)]
     reasoning_content: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning: Option<&'a RawValue>,
 }
 
+impl<'a> Delta<'a> {
+    /// The reasoning text of a delta. Vendors that show it use one of two field names, or the same text under both.
+    fn thought(&self) -> Option<&'a RawValue> {
+        self.reasoning_content.or(self.reasoning)
+    }
+}
+
 impl Choice<'_> {
+    fn has_refused(&self) -> bool {
+        self.delta.as_ref().and_then(|delta| delta.refusal).is_some_and(is_something)
+    }
+
     fn has_content(&self) -> bool {
         let Some(delta) = &self.delta else { return false };
         let parts = [delta.content, delta.refusal, delta.tool_calls, delta.function_call];
         parts.into_iter().flatten().any(is_something)
     }
 
-    /// Counts what the model says here.
+    fn has_thought(&self) -> bool {
+        self.delta.as_ref().and_then(Delta::thought).is_some_and(is_something)
+    }
+
+    /// Adds the output of this delta to the meter.
     fn count(&self, meter: &mut OutputMeter) {
         let Some(delta) = &self.delta else { return };
-        // Vendors that show what a model thinks show it under one of two names, or the same under both.
-        let thought = delta.reasoning_content.or(delta.reasoning);
         let mut is_event = false;
-        for raw in
-            [delta.content, delta.refusal, thought].into_iter().flatten().filter(|raw| is_something(raw))
+        for raw in [delta.content, delta.refusal, delta.thought()]
+            .into_iter()
+            .flatten()
+            .filter(|raw| is_something(raw))
         {
             is_event = true;
             let text = raw.get().as_bytes();
-            // A text, or a list of parts.
+            // A string, or a list of parts.
             match text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
                 Some(text) => meter.add_json(text),
-                None => content::add_delta(meter, text),
+                None => drop(content::add_delta(meter, text)),
             }
         }
         for raw in
@@ -269,11 +295,7 @@ impl Choice<'_> {
     }
 }
 
-fn is_something(raw: &RawValue) -> bool {
-    !matches!(raw.get(), "null" | r#""""# | "[]")
-}
-
-/// What a chunk is called.
+/// The repeated fields of a chunk.
 #[derive(Deserialize)]
 struct ChunkHead {
     id: Option<String>,
@@ -282,7 +304,7 @@ struct ChunkHead {
 }
 
 impl ChunkHead {
-    /// That of the last whole chunk among these bytes.
+    /// Reads the last complete chunk in these bytes.
     fn last_of(bytes: &[u8]) -> Option<Self> {
         const DATA: &[u8] = b"data:";
         memchr::memmem::rfind_iter(bytes, DATA).find_map(|start| {

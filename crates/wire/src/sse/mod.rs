@@ -1,11 +1,11 @@
 //! Server-sent events at byte level.
 //!
-//! [`SseReader`] is fed whatever arrives and calls back once per event, as the WHATWG rules for event streams
-//! say: any of the three line ends, a byte order mark at the start, comments, several lines of data joined by a
-//! line feed, an event only where there is data. It looks at each byte once, however the stream was split, and
-//! copies an event's data only where the event itself was split or has several lines of it.
+//! [`SseReader`] accepts chunks as they arrive and invokes a callback once per event. It follows the WHATWG rules for
+//! event streams: all three line endings, an optional byte order mark at the start, comments, several data lines joined
+//! by a line feed, and an event only if there is data. It scans each byte once, whatever the chunk boundaries, and
+//! copies an event's data only if the event was split across chunks or has several data lines.
 //!
-//! It does not decode text, does not know `id` and `retry`, and does not reconnect.
+//! It does not decode text, ignores the `id` and `retry` fields, and does not reconnect.
 
 mod reader;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads events out of bytes that arrive in any pieces.
+//! Incremental parser for server-sent events.
 
 use std::mem;
 use std::ops::Range;
@@ -6,58 +6,58 @@ use std::ops::Range;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const DATA_FIELD: &[u8] = b"data:";
 
-/// How much a stream may make us hold.
+/// Limits on what the reader buffers for one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
-    /// The longest line, without its end.
+    /// Maximum line length in bytes, without its line ending.
     pub line: usize,
-    /// The largest event: its name and its joined data.
+    /// Maximum event size in bytes: its name and its joined data.
     pub event: usize,
 }
 
 impl Default for SseLimits {
-    /// One line of 4 MiB, which holds a base64 image of 3 MiB, and as much for an event.
+    /// 4 MiB per line, which holds a base64 image of 3 MiB, and as much per event.
     fn default() -> Self {
         Self { line: 4 << 20, event: 4 << 20 }
     }
 }
 
-/// A stream that will not be read any further.
+/// A limit that the stream exceeded; reading stops for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// A line is longer than allowed.
+    /// A line exceeds the limit.
     #[error("a line of the stream is longer than {limit} bytes")]
     LineTooLong {
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
-    /// An event is larger than allowed.
+    /// An event exceeds the limit.
     #[error("an event of the stream is larger than {limit} bytes")]
     EventTooLarge {
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
 }
 
-/// One event. Both parts are bytes as they came; nothing was checked to be text.
+/// One event. Both parts are raw bytes; neither is checked to be UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// What the event calls itself; empty when it has no name.
+    /// The event type; empty if the event has none.
     pub name: &'a [u8],
-    /// Its data; empty when the reader was told not to care for events of this name.
+    /// The data; empty if the reader skips the data of events of this name.
     pub data: &'a [u8],
 }
 
-/// How the bytes of a stream ended.
+/// Where the stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseEnding {
     /// Between two events.
     Clean,
-    /// Inside an event, which is lost.
+    /// Inside an event, which is discarded.
     Unfinished,
 }
 
-/// Reads events out of a stream of bytes.
+/// Reads events from a byte stream.
 ///
 /// ```
 /// use seawall_wire::sse::{SseLimits, SseReader};
@@ -75,15 +75,15 @@ pub struct SseReader {
     limits: SseLimits,
     wants_data: fn(&[u8]) -> bool,
     start: Start,
-    /// A carriage return ended the last line; a line feed right behind it belongs to it.
+    /// The last line ended with a carriage return; a line feed that follows belongs to the same line ending.
     after_return: bool,
-    /// The part of an unfinished line that came with earlier pieces, as far as it is needed.
+    /// The buffered part of an incomplete line from earlier chunks, as far as it is needed.
     line: Vec<u8>,
-    /// How long that part is in truth.
+    /// The full length of that incomplete line, including bytes that were not buffered.
     line_length: usize,
     name: Vec<u8>,
     data: Vec<u8>,
-    /// How long the kept data is when joined, whether copied or not; nothing before the first line of it.
+    /// The joined length of the event's data so far, whether copied or not; `None` before its first data line.
     data_length: Option<usize>,
     has_data: bool,
     failed: Option<SseError>,
@@ -97,7 +97,7 @@ enum Start {
 }
 
 impl SseReader {
-    /// A reader at the start of a stream.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub const fn new(limits: SseLimits) -> Self {
         Self {
@@ -115,18 +115,17 @@ impl SseReader {
         }
     }
 
-    /// The same reader, which skips the data of events whose name `wants_data` does not want. Such events are
-    /// still reported, with no data. Where an event names itself twice, data that came under a name that is not
-    /// wanted stays lost.
+    /// Skips the data of events for whose name `wants_data` returns false. Such events are still reported, without
+    /// data. If an event sets its name twice, data that arrived under an unwanted name stays lost.
     #[must_use]
     pub const fn wanting_data_of(mut self, wants_data: fn(&[u8]) -> bool) -> Self {
         self.wants_data = wants_data;
         self
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete.
+    /// Parses the next chunk and calls `on_event` for each event that it completes.
     ///
-    /// After an error every further call fails in the same way.
+    /// After an error, every further call returns the same error.
     pub fn feed(&mut self, bytes: &[u8], mut on_event: impl FnMut(SseEvent<'_>)) -> Result<(), SseError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -136,13 +135,13 @@ impl SseReader {
         outcome
     }
 
-    /// How many bytes of an unfinished event have come, about: what separates its lines is not counted.
+    /// Approximate size in bytes of the incomplete event received so far; line endings are not counted.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.line_length.saturating_add(self.data_length.unwrap_or(0))
     }
 
-    /// How the stream ended, if it ended here.
+    /// Reports whether the stream is between events or inside one, assuming it ends here.
     #[must_use]
     pub fn finish(&self) -> SseEnding {
         let in_mark = matches!(self.start, Start::Matched(1..));
@@ -156,7 +155,7 @@ impl SseReader {
 
     fn read(&mut self, bytes: &[u8], on_event: &mut impl FnMut(SseEvent<'_>)) -> Result<(), SseError> {
         let mut at = self.skip_byte_order_mark(bytes);
-        // Data of the current event that lies in `bytes` as one piece and was not copied.
+        // Data of the current event that lies in `bytes` as one slice and has not been copied.
         let mut borrowed: Option<Range<usize>> = None;
         while at < bytes.len() {
             if mem::take(&mut self.after_return) && bytes[at] == b'\n' {
@@ -194,7 +193,7 @@ impl SseReader {
         } else if matched == bytes.len() {
             self.start = Start::Matched(before + matched);
         } else {
-            // It only looked like one: what was taken for it belongs to the first line.
+            // It was not a byte order mark: the bytes belong to the first line.
             self.start = Start::Over;
             self.line.extend_from_slice(&BYTE_ORDER_MARK[..before]);
             self.line_length = before;
@@ -203,7 +202,7 @@ impl SseReader {
         matched
     }
 
-    /// Keeps the beginning of a line whose end has not come. What nobody will look at is only counted.
+    /// Buffers the beginning of a line whose end has not arrived. Bytes that will not be read are only counted.
     fn carry(&mut self, piece: &[u8]) -> Result<(), SseError> {
         self.check_line(self.line_length + piece.len())?;
         let start = if self.line.is_empty() { piece } else { &self.line };
@@ -225,7 +224,7 @@ impl SseReader {
         let line = mem::take(&mut self.line);
         self.line_length = 0;
         let outcome = self.end_carried_field(&Field::of(&line));
-        // Given back for its memory.
+        // Kept to reuse the allocation.
         self.line = line;
         self.line.clear();
         outcome
@@ -267,7 +266,7 @@ impl SseReader {
         self.data.extend_from_slice(value);
     }
 
-    /// Counts a line of data of this length and says where it belongs.
+    /// Adds a data line of this length to the event's size and returns how to store it.
     fn take_data(&mut self, length: usize) -> Result<DataPlace, SseError> {
         self.has_data = true;
         if self.skips_data() {
@@ -302,8 +301,7 @@ impl SseReader {
         self.data_length = None;
     }
 
-    /// Whether the data of the current event is known not to be wanted. An event without a name may still get
-    /// one.
+    /// Whether the data of the current event is known to be unwanted. An event without a name may still get one.
     fn skips_data(&self) -> bool {
         !self.name.is_empty() && !(self.wants_data)(&self.name)
     }
@@ -319,21 +317,21 @@ impl SseReader {
     }
 }
 
-/// Where a line of data belongs.
+/// How to store a data line.
 enum DataPlace {
-    /// It is not wanted.
+    /// Discarded: the data is not wanted.
     Nowhere,
-    /// It is the event's first.
+    /// The first data line of the event.
     First,
-    /// Behind the others, after a line feed.
+    /// Appended to earlier data lines after a line feed.
     Joined,
 }
 
-/// What a line means.
+/// A parsed line.
 enum Field<'a> {
     Name(&'a [u8]),
     Data(&'a [u8]),
-    /// A comment, or a field that is not used here.
+    /// A comment, or a field that this reader ignores.
     Other,
 }
 

@@ -42,7 +42,7 @@ fn read_whole(bytes: &[u8]) -> Reading {
     read(ROOMY, wants_all, [bytes])
 }
 
-/// The rules of the specification, over all bytes at once and without limits.
+/// Reference implementation of the specification, over all bytes at once and without limits.
 fn slow(bytes: &[u8]) -> Vec<Owned> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let mut lines = vec![Vec::new()];
@@ -187,19 +187,19 @@ fn data_that_is_not_wanted_is_left_out_and_takes_no_room() {
     assert_eq!(read(limits, wants_b, bytes.chunks(1)).events, expected);
 }
 
-/// What streams are made of, and what only looks like it.
+/// Building blocks of streams, valid and nearly valid.
 #[rustfmt::skip]
 const PIECES: &[&[u8]] = &[
     b"\n", b"\n", b"\r", b"\r\n", b"\n\n", b"\r\n\r\n", b"data:", b"data: ", b"data", b"event: a", b"event: b",
     b"data: a\n", b": note", b"id: 1", b"\xEF\xBB\xBF", b"\xEF\xBB", b":", b"x", b"{\"y\":1}", b"\xFF", b" ",
 ];
 
-/// Bytes that look enough like a stream to reach every branch.
+/// Bytes that resemble a stream closely enough to reach every branch.
 fn stream_bytes() -> impl Strategy<Value = Vec<u8>> {
     vec(select(PIECES), 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// The bytes cut at the given places.
+/// Splits the bytes at the given positions.
 fn cut<'a>(bytes: &'a [u8], places: &[usize]) -> Vec<&'a [u8]> {
     let mut places: Vec<_> = places.iter().map(|place| place % (bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);

@@ -1,10 +1,10 @@
-//! Where events end in a piece, without reading them.
+//! Finds event boundaries in a chunk without parsing it.
 
-/// How many bytes of a piece belong to events that end in it. `before` is what came since the last end. Only behind so
-/// many bytes can something else be written.
+/// The number of bytes of a chunk up to the end of the last event that it completes. `before` holds the bytes since the
+/// previous event boundary. Only after that many bytes may another event be inserted into the stream.
 ///
-/// A line feed at the start of a piece whose carriage return ended the piece before looks like an empty line. It is
-/// counted, and means nothing where it goes.
+/// A line feed at the start of a chunk, after a chunk that ended with a carriage return, looks like an empty line. It
+/// is counted as a boundary, which is harmless: forwarding it alone has no meaning to a reader.
 ///
 /// ```
 /// use seawall_wire::sse::whole_length;
@@ -16,17 +16,17 @@
 #[must_use]
 pub fn whole_length(before: &[u8], piece: &[u8]) -> usize {
     let is_line_end = |byte: u8| matches!(byte, b'\n' | b'\r');
-    // From the back: most pieces end where an event does.
+    // Search backwards: most chunks end at an event boundary.
     for (at, byte) in piece.iter().copied().enumerate().rev().filter(|(_, byte)| is_line_end(*byte)) {
         let previous = match at.checked_sub(1) {
             Some(at) => piece.get(at).copied(),
             None => before.last().copied(),
         };
-        // At the start of a stream, or behind an end, every line end is an empty line.
+        // At the start of the stream, or after a boundary, every line ending is an empty line.
         let is_empty_line = match previous {
             None => true,
             Some(b'\r') if byte == b'\n' => {
-                // The two are one line end; what is before them decides.
+                // CR LF is one line ending; the byte before it decides.
                 let length = before.len().saturating_add(at);
                 let earlier = length.checked_sub(2).and_then(|index| match index.checked_sub(before.len()) {
                     Some(index) => piece.get(index),

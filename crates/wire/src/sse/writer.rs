@@ -1,11 +1,11 @@
-//! Writes an event so that any reader gets the same data back.
+//! Writes server-sent events that every conforming reader decodes to the same data.
 
 use bytes::BufMut;
 
-/// Appends one named event.
+/// Appends one event with a name.
 ///
-/// Data with line breaks becomes several lines of data, so a carriage return arrives as a line feed. A name
-/// ends at its first line break, because nothing behind it could be part of a name.
+/// Data with line breaks is written as several data lines, so a carriage return is read back as a line feed. A name is
+/// truncated at its first line break, because no name can contain one.
 ///
 /// ```
 /// let mut out = Vec::new();

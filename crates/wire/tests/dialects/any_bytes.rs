@@ -1,4 +1,4 @@
-//! No bytes make a reader panic, and how they are split changes nothing.
+//! No input makes a reader panic, and chunk boundaries do not change the result.
 
 use crate::strategies::cut;
 use crate::streams::{read_anthropic, read_openai};
@@ -9,7 +9,7 @@ use proptest::sample::select;
 use seawall_wire::sse::SseLimits;
 use seawall_wire::{RequestLimits, anthropic, openai, retry_hint};
 
-/// Pieces of JSON and of streams, as they are and broken.
+/// Fragments of JSON and of streams, valid and broken.
 #[rustfmt::skip]
 const RUBBLE: &[&str] = &[
     "{", "}", "[", "]", ",", ":", "\"", "\\", "\\ud800", "null", "true", "1e400", "-1", "\n", "\n\n", "\r\n\r\n", "data: ",
@@ -26,7 +26,7 @@ const ANSWERS: [&str; 2] =
 const STREAMS: [&str; 2] =
     [include_str!("../golden/anthropic/chat_stream.txt"), include_str!("../golden/openai/stream.txt")];
 
-/// Bytes, rubble, or something good with a few bytes changed.
+/// Arbitrary bytes, fragments, or a valid input with a few bytes changed.
 fn bytes(good: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let damaged = (select(good), vec((any::<usize>(), any::<u8>()), 0..4)).prop_map(|(good, changes)| {
         let mut bytes = good.as_bytes().to_vec();

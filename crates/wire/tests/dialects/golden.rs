@@ -1,4 +1,5 @@
-//! One example of everything that is written, to the byte. `GOLDEN=write` writes the files anew; look at what changed.
+//! Golden files: one example of everything that is written, byte for byte. `GOLDEN=write` rewrites the files; review
+//! the diff.
 
 use crate::strategies::json;
 use crate::streams::{read_anthropic, read_openai, write_anthropic, write_openai};

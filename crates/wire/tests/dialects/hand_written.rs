@@ -1,4 +1,4 @@
-//! What vendors and clients write and Seawall does not.
+//! Input as vendors and clients write it, in forms that Seawall itself does not write.
 
 use crate::strategies::json;
 use crate::streams::{read_anthropic, read_openai};
@@ -122,6 +122,20 @@ fn an_openai_answer_may_refuse_in_its_own_field() {
 }
 
 #[test]
+fn instructions_inside_an_anthropic_conversation_join_those_before_it() {
+    let request = in_anthropic(
+        r#"{"model":"m","max_tokens":9,"system":"one","messages":[{"role":"user","content":"hi"},
+            {"role":"system","content":"two"},{"role":"assistant","content":"yes"},{"role":"user","content":"go"},
+            {"role":"system","content":[{"type":"text","text":"three"}]}]}"#,
+    );
+    assert_eq!(request.system, ["one", "two", "three"]);
+    assert_eq!(
+        request.turns.iter().map(|turn| turn.role).collect::<Vec<_>>(),
+        [Role::User, Role::Assistant, Role::User]
+    );
+}
+
+#[test]
 fn other_blocks_of_an_anthropic_answer_are_left_out() {
     let read = |content: &str| {
         let body = format!(
@@ -159,6 +173,7 @@ fn an_anthropic_stream_with_thinking_and_pings_is_read() {
     let usage = Usage { input: 3, ..Usage::default() };
     let expected = [
         ChatEvent::Started { id: "i".into(), model: "m".into(), usage },
+        ChatEvent::Thinking("hm".into()),
         ChatEvent::Text("a".into()),
         ChatEvent::Usage(Usage { output: 2, ..usage }),
         ChatEvent::Finished(FinishReason::EndTurn),
@@ -189,7 +204,7 @@ fn an_anthropic_stream_out_of_order_is_an_error() {
     }
 }
 
-/// The events of chunks, without what begins the stream.
+/// The events of the chunks, without the start of the stream.
 fn chunks(chunks: &[&str]) -> Result<Vec<ChatEvent>, String> {
     let bytes: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
     let (mut events, outcome, _) = read_openai([bytes.as_bytes()]);
@@ -209,7 +224,7 @@ fn openai_streams_of_compatible_servers_are_read() {
     let second = calls(r#"{"index":1,"function":{"arguments":"{}"}}"#);
     let expected = vec![started("a"), input("{"), started("call_1"), input("{}")];
     assert_eq!(chunks(&[&both, &second]), Ok(expected));
-    // No places at all: an id begins a call.
+    // No index at all: an id starts a call.
     let first = calls(r#"{"id":"a","function":{"name":"f","arguments":"{"}}"#);
     let more = calls(r#"{"function":{"arguments":"}"}}"#);
     let next = calls(r#"{"id":"b","function":{"name":"f"}}"#);
@@ -231,7 +246,7 @@ fn the_rest_of_an_openai_stream_means_what_it_says() {
     let other_choice =
         r#"{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"}}]}"#;
     assert_eq!(chunks(&[other_choice]), Ok(vec![ChatEvent::Text("a".into())]));
-    // Azure begins with a chunk that is about the prompt; the answer begins behind it.
+    // Azure begins with a chunk about the prompt; the answer starts after it.
     let about = r#"{"id":"","model":"","choices":[],"prompt_filter_results":[]}"#;
     let (events, ..) = read_openai([format!("data: {about}\n\n").as_bytes()]);
     assert_eq!(events, []);

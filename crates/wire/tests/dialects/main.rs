@@ -1,4 +1,4 @@
-//! Each dialect read and written whole, alone and by way of the other.
+//! Round-trip tests of each dialect, alone and through the other.
 
 #[cfg(test)]
 mod any_bytes;
@@ -14,3 +14,5 @@ mod requests;
 mod strategies;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod usage;

@@ -1,4 +1,4 @@
-//! Requests and answers survive being written and read, but for what a dialect cannot say.
+//! Requests and answers survive a round trip, except for what a dialect cannot express.
 
 use crate::strategies::{answer, json, request};
 use bytes::BytesMut;
@@ -9,7 +9,7 @@ use seawall_wire::chat::{
 };
 use seawall_wire::{RequestError, RequestLimits, anthropic, openai};
 
-/// What is left of a request in Anthropic's dialect.
+/// What remains of a request in Anthropic's dialect.
 fn in_anthropic(mut request: ChatRequest) -> ChatRequest {
     request.max_output = request.max_output.or(Some(4_096));
     request.temperature = request.temperature.map(|degree| degree.min(1.0));
@@ -20,14 +20,14 @@ fn in_anthropic(mut request: ChatRequest) -> ChatRequest {
     request
 }
 
-/// What is left of a request in OpenAI's dialect.
+/// What remains of a request in OpenAI's dialect.
 fn in_openai(mut request: ChatRequest) -> ChatRequest {
     request.stream_usage &= request.stream;
     if request.tools.is_empty() {
         request.tool_choice = ToolChoice::Auto;
     }
     for turn in &mut request.turns {
-        // A stable sort: what is no call comes first.
+        // A stable sort: tool calls come last.
         turn.parts.sort_by_key(|part| turn.role == Role::Assistant && matches!(part, Part::ToolCall(_)));
         for part in &mut turn.parts {
             if let Part::ToolResult { is_error, .. } = part {
@@ -89,7 +89,7 @@ proptest! {
         prop_assert_eq!(via_openai(&request), Ok(in_openai(request.clone())));
         let there = via_anthropic(&via_openai(&request).unwrap());
         prop_assert_eq!(&there, &Ok(in_anthropic(in_openai(request))));
-        // What a dialect has made of it, it makes no more of.
+        // A second conversion changes nothing.
         prop_assert_eq!(&via_anthropic(there.as_ref().unwrap()), &there);
     }
 

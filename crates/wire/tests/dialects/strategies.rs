@@ -1,4 +1,4 @@
-//! Requests, answers and streams as they may come, and what the dialects make of them by their documented rules.
+//! Generators of requests, answers and streams, and what the dialects make of them according to their documented rules.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -21,7 +21,7 @@ pub(crate) const FINISHES: [FinishReason; 8] = [
     FinishReason::Other,
 ];
 
-/// Objects that are only carried, whatever is in them.
+/// JSON objects that are carried without being parsed.
 const OBJECTS: [&str; 7] = [
     "{}",
     r#"{"a": 1}"#,
@@ -40,7 +40,7 @@ fn object() -> impl Strategy<Value = JsonText> {
     select(&OBJECTS[..]).prop_map(json)
 }
 
-/// Some words; never none.
+/// A non-empty text.
 fn words() -> impl Strategy<Value = String> {
     prop_oneof![
         "(?s).{1,6}",
@@ -156,18 +156,19 @@ pub(crate) fn answer() -> impl Strategy<Value = ChatAnswer> {
         .prop_map(|(id, model, parts, finish, usage)| ChatAnswer { id, model, parts, finish, usage })
 }
 
-/// A piece, which may be empty.
+/// A delta, which may be empty.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![5 => words(), 1 => Just(String::new())]
 }
 
-/// A part of a stream, in pieces, with usage told in between.
+/// The deltas of one part, with usage reports in between.
 fn part() -> impl Strategy<Value = Vec<ChatEvent>> {
     let texts = vec(piece().prop_map(ChatEvent::Text), 0..3);
+    let thoughts = vec(piece().prop_map(ChatEvent::Thinking), 0..3);
     let call = (name(), name(), vec(piece().prop_map(ChatEvent::ToolInput), 0..3))
         .prop_map(|(id, name, input)| [vec![ChatEvent::ToolCallStarted { id, name }], input].concat());
     let told = usage().prop_map(|usage| vec![ChatEvent::Usage(usage)]);
-    prop_oneof![3 => texts, 3 => call, 1 => told]
+    prop_oneof![3 => texts, 1 => thoughts, 3 => call, 1 => told]
 }
 
 /// A well-formed stream.
@@ -181,7 +182,7 @@ pub(crate) fn stream() -> impl Strategy<Value = Vec<ChatEvent>> {
         .prop_map(|(start, parts, end)| [start, parts.concat(), vec![end]].concat())
 }
 
-/// The bytes cut at the given places.
+/// Splits the bytes at the given positions.
 pub(crate) fn cut<'a>(bytes: &'a [u8], places: &[usize]) -> Vec<&'a [u8]> {
     let mut places: Vec<_> = places.iter().map(|place| place % (bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);

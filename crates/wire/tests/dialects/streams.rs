@@ -1,4 +1,4 @@
-//! Streams survive being written and read, however they are split, but for what a dialect cannot say.
+//! Streams survive a round trip, whatever the chunk boundaries, except for what a dialect cannot express.
 
 use crate::requests::finish_in_openai;
 use crate::strategies::{cut, stream};
@@ -9,7 +9,7 @@ use seawall_core::failure::{Failure, FailureKind};
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use seawall_wire::openai::OpenAiStream;
 use seawall_wire::sse::SseLimits;
-use seawall_wire::{StreamError, anthropic, openai};
+use seawall_wire::{Dialect, Refusal, StreamError, anthropic, client_message, openai};
 
 pub(crate) fn write_anthropic(events: &[ChatEvent]) -> BytesMut {
     let (mut out, mut writer) = (BytesMut::new(), anthropic::ChatWriter::new());
@@ -39,7 +39,7 @@ pub(crate) fn read_openai<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Rea
     (events, outcome, reader.is_over())
 }
 
-/// What a failure inside a stream reads as on the other side.
+/// How a failure inside a stream is classified after it was written and read back.
 fn failure_told(failure: &Failure) -> Failure {
     let kind = match failure.kind {
         kind @ (FailureKind::Throttled | FailureKind::TooLong) => kind,
@@ -55,20 +55,28 @@ fn failure_told(failure: &Failure) -> Failure {
     Failure { not_executed: false, ..Failure::of(kind) }
 }
 
-/// What both dialects make of a stream: usage at the end only, nothing that is empty.
-fn told(events: &[ChatEvent], finish: fn(FinishReason) -> FinishReason, tells_usage: bool) -> Vec<ChatEvent> {
+/// What both dialects make of a stream: usage only at the end, and no empty deltas.
+fn told(
+    events: &[ChatEvent],
+    dialect: Dialect,
+    finish: fn(FinishReason) -> FinishReason,
+    tells_usage: bool,
+) -> Vec<ChatEvent> {
     let mut known = Usage::default();
     let mut told = Vec::new();
     for event in events {
         match event {
-            ChatEvent::Text(text) | ChatEvent::ToolInput(text) if text.is_empty() => {}
+            ChatEvent::Text(text) | ChatEvent::Thinking(text) | ChatEvent::ToolInput(text)
+                if text.is_empty() => {}
             ChatEvent::Usage(usage) => known = *usage,
             ChatEvent::Finished(reason) => {
                 told.extend(tells_usage.then_some(ChatEvent::Usage(known)));
                 told.push(ChatEvent::Finished(finish(*reason)));
             }
             ChatEvent::Failed { failure, message } => {
-                told.push(ChatEvent::Failed { failure: failure_told(failure), message: message.clone() });
+                let message =
+                    client_message(dialect, Refusal::of_failure(failure.kind), message).into_owned();
+                told.push(ChatEvent::Failed { failure: failure_told(failure), message });
             }
             ChatEvent::Started { usage, .. } => {
                 known = *usage;
@@ -82,13 +90,13 @@ fn told(events: &[ChatEvent], finish: fn(FinishReason) -> FinishReason, tells_us
 
 fn in_anthropic(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let finish = |finish| if finish == FinishReason::Other { FinishReason::EndTurn } else { finish };
-    told(events, finish, true)
+    told(events, Dialect::Anthropic, finish, true)
 }
 
 fn in_openai(events: &[ChatEvent], include_usage: bool) -> Vec<ChatEvent> {
     let mut filled = Vec::new();
     let mut is_open = false;
-    for event in told(events, finish_in_openai, include_usage) {
+    for event in told(events, Dialect::OpenAi, finish_in_openai, include_usage) {
         let ends_call =
             !matches!(event, ChatEvent::ToolInput(_) | ChatEvent::Usage(_) | ChatEvent::Failed { .. });
         let before = filled.len() - usize::from(matches!(filled.last(), Some(ChatEvent::Usage(_))));
@@ -133,7 +141,7 @@ proptest! {
         let (back, _, _) = read_openai(cut(&write_openai(&there, true), &places));
         prop_assert_eq!(&back, &in_openai(&in_anthropic(&events), true));
         let (again, _, _) = read_anthropic(cut(&write_anthropic(&back), &places));
-        // OpenAI's start has no usage; everything else is as it was.
+        // OpenAI's start has no usage; everything else is unchanged.
         prop_assert_eq!(&again, &in_anthropic(&back));
     }
 

@@ -93,6 +93,9 @@ def converse_stream(client, call, seen):
 
 
 def invoke_body(call):
+    if call.get("body"):
+        # Of another vendor's model.
+        return call["body"]
     messages = [{"role": "user", "content": call["question"]}]
     if call["result"]:
         use = {"type": "tool_use", "id": "toolu_1", "name": call["tool"]["name"], "input": call["result"]}
@@ -113,6 +116,9 @@ def invoke_answer(client, call, seen):
     answer = client.invoke_model(modelId=call["model"], body=invoke_body(call))
     note(answer, seen)
     answer = json.loads(answer["body"].read())
+    if call.get("body"):
+        seen["whole"], seen["complete"] = answer, True
+        return
     for block in answer["content"]:
         seen["text"] += block.get("text", "")
         if block["type"] == "tool_use":
@@ -128,6 +134,11 @@ def invoke_stream(client, call, seen):
     for chunk in answer["body"]:
         event = json.loads(chunk["chunk"]["bytes"])
         seen["pieces"] += 1
+        if call.get("body"):
+            seen.setdefault("chunks", []).append(event)
+            seen["metrics"] = event.get("amazon-bedrock-invocationMetrics")
+            seen["complete"] = seen["metrics"] is not None
+            continue
         block, delta = event.get("content_block", {}), event.get("delta", {})
         if block.get("type") == "tool_use":
             seen["tool"], seen["tool_id"] = {"name": block["name"], "input": None}, block["id"]

@@ -1,11 +1,11 @@
-//! Where nothing goes wrong, every client gets from every target what the model said, and what it cost.
+//! Without faults, every client gets from every target the model's answer and its cost.
 
 use super::{Bill, Pair, ROUTES, header, is_amazons, is_openais};
 use crate::client::{Client, Session};
 use crate::running::KEY;
 use serde_json::{Value, json};
 
-/// How a dialect says that an answer ended by itself, where the limit was, and with a call.
+/// The dialect's stop reasons: by itself, at the output limit, and with a tool call.
 const fn finishes(client: Client) -> [&'static str; 3] {
     if is_openais(client) { ["stop", "length", "tool_calls"] } else { ["end_turn", "max_tokens", "tool_use"] }
 }
@@ -14,7 +14,7 @@ const fn finishes(client: Client) -> [&'static str; 3] {
 fn every_client_reads_the_words_of_every_target_and_is_told_what_the_bill_says() -> anyhow::Result<()> {
     let pair = Pair::start("through-answers", "instant", "", &[])?;
     for client in Client::ALL {
-        // All with one start of each: starting them takes longer than anything they do.
+        // One process for all calls: starting a client takes longer than anything it does.
         let mut session = client.open(&pair.gateway.url)?;
         for route in ROUTES {
             let which = format!("{client:?} {route}");
@@ -23,7 +23,7 @@ fn every_client_reads_the_words_of_every_target_and_is_told_what_the_bill_says()
         }
         lists_and_counts_without_asking_the_model(client, &mut session, &pair)?;
     }
-    // The books say what the model says, to the last nano-dollar.
+    // The ledger agrees with the model's bill, to the nano-dollar.
     let bill = pair.bill()?;
     assert_eq!(pair.gateway.counter("seawall_input_tokens_total")?, bill.input);
     assert_eq!(pair.gateway.counter("seawall_output_tokens_total")?, bill.output);
@@ -33,7 +33,7 @@ fn every_client_reads_the_words_of_every_target_and_is_told_what_the_bill_says()
     Ok(())
 }
 
-/// What a user sees of one call, which is one answer on the bill with the numbers that the user is told.
+/// The result of one call as its user sees it, and its entry on the bill, whose numbers must agree.
 fn answered(session: &mut Session, pair: &Pair, call: &Value, which: &str) -> anyhow::Result<(Value, Bill)> {
     let before = pair.bill()?;
     let seen = pair.sees(session, call)?;
@@ -71,7 +71,7 @@ fn reads_the_same_whole_and_in_pieces(
         }
         assert_eq!(whole["text"], pieces["text"], "{which}");
         assert!(pieces["pieces"].as_u64() > Some(5), "{which}: {pieces}");
-        // What a stream costs is not known when its head goes out.
+        // The cost of a stream is not known when its head is sent.
         let dollars =
             format!("{}.{:09}", cost.nano_dollars / 1_000_000_000, cost.nano_dollars % 1_000_000_000);
         assert_eq!(header(&whole, "x-seawall-cost"), Some(&*dollars), "{which}: {whole}");

@@ -1,12 +1,13 @@
-//! A stream that breaks off after its first words raises in every client, from whatever target it came and however it broke.
-//! No client needs to see by itself that something is missing, which some of them cannot: the gateway says so in the stream.
+//! A stream that breaks off after its first text raises in every client, whatever its target and however it broke. No
+//! client has to detect by itself that something is missing, which some cannot: the gateway sends an error in the
+//! stream.
 
 use super::{Pair, ROUTES, header, is_amazons};
 use crate::client::{Client, Session, Way};
 use anyhow::bail;
 use serde_json::{Value, json};
 
-/// How many pieces come before something goes wrong: the one that opens the stream, and three of four tokens each.
+/// Pieces before the fault: the one that opens the stream, and three of four tokens each.
 const PIECES: usize = 4;
 
 /// The exception of each client for an answer that broke off in this way.
@@ -15,15 +16,15 @@ fn exception(client: Client, fault: &Value) -> &'static str {
         (Client::AnthropicPythonOne | Client::AnthropicPythonTwo, _) => "APIStatusError",
         (Client::AnthropicNode | Client::OpenaiPython | Client::OpenaiNode, _) => "APIError",
         (Client::AwsPython(_), _) => "EventStreamError",
-        // The vendor's own word for it, from whichever vendor.
+        // The vendor's own error, whichever vendor the target is.
         (Client::AwsNode(..), Some("error")) => "ServiceUnavailableException",
-        // The other way's stream has no word for it.
+        // The other operation's stream has no such exception.
         (Client::AwsNode(Way::Invoke, _), Some("hang")) => "ModelTimeoutException",
         (Client::AwsNode(..), _) => "ModelStreamErrorException",
     }
 }
 
-/// The fault that no client sees by itself.
+/// The fault that no client detects by itself.
 fn quiet() -> Value {
     json!({ "kind": "end_early", "after": PIECES })
 }
@@ -37,7 +38,7 @@ fn faults() -> Vec<Value> {
 
 #[test]
 fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow::Result<()> {
-    // At a real pace: what comes in one piece with its own error is replaced before anybody has seen it.
+    // At real pace: an answer that arrives in one piece with its error is replaced before the caller sees any of it.
     let pair = Pair::start("through-breaks", "real", "deadlines.stream_gap = \"500ms\"\n", &[])?;
     let mut sessions = Vec::new();
     for client in Client::ALL {
@@ -46,7 +47,7 @@ fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow
     let mut others = Vec::new();
     for fault in faults() {
         pair.model.set_faults(&json!([{ "fault": fault }]))?;
-        // At the same time: all of them mostly wait.
+        // Concurrently: all of them mostly wait.
         let sights = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 sessions.iter_mut().map(|session| scope.spawn(|| sights(&pair, session, &fault))).collect();
@@ -64,14 +65,14 @@ fn a_stream_that_breaks_off_raises_in_every_client_from_every_target() -> anyhow
     let put_together = Client::ALL.into_iter().filter(|client| !is_amazons(*client)).count();
     let broken = faults().len() * Client::ALL.len() * ROUTES.len() + put_together;
     assert_eq!(pair.gateway.counter("seawall_requests_total{verdict=\"interrupted\"}")?, broken as u64);
-    // Nobody knows to the token what a model had said when it broke off, but nobody owes it more than was posted.
+    // The output of a broken call is not known to the token, but the posted amount covers the bill.
     let posted = pair.gateway.counter("seawall_budget_posted_nanodollars")?;
     assert!(posted >= pair.bill()?.nano_dollars, "{posted}: {:?}", pair.bill()?);
     assert_eq!(pair.gateway.counter("seawall_budget_held_nanodollars")?, 0);
     Ok(())
 }
 
-/// Tells where this fault looks other than it should.
+/// The differences from the expected observations of this fault.
 fn sights(pair: &Pair, session: &mut Session, fault: &Value) -> anyhow::Result<Vec<String>> {
     let client = session.client();
     let mut others = Vec::new();
@@ -89,7 +90,7 @@ fn sights(pair: &Pair, session: &mut Session, fault: &Value) -> anyhow::Result<V
         }
     }
     if !is_amazons(client) && *fault == quiet() {
-        // Who lets the library put the pieces together gets an exception as well, not what there was.
+        // A library that accumulates the pieces raises an exception as well, and does not return the partial answer.
         let call = json!({ "model": ROUTES[0], "stream": true, "put_together": true });
         let seen = pair.sees(session, &call)?;
         if seen["error"] == Value::Null || seen["text"] != "" {

@@ -1,8 +1,8 @@
 //! The vendors' own client libraries through `seawall serve`, in every dialect to every dialect.
 //!
-//! One simulated model stands behind four targets: each of its dialects, and both of Amazon's ways. Each target has a route
-//! of its own, so that a client chooses by the name of the model whom it is translated for. All of them are one model with
-//! one price, so that its bill can be held against whatever a client and the gateway say.
+//! One simulated model is behind four targets: each of its dialects, and both of Amazon's operations. Each target has a
+//! route of its own, so that a client chooses the translation by the name of the model. All of them are one model with
+//! one price, so that its bill can be compared with what a client and the gateway report.
 
 mod answers;
 mod breaks;
@@ -14,24 +14,24 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The routes, each named after how its target is asked.
+/// The routes, each named after the dialect of its target.
 const ROUTES: [&str; 4] = ["to-anthropic", "to-openai", "to-invoke", "to-converse"];
 
-/// The one model, as the bill calls it.
+/// The model's name on the bill.
 const MODEL: &str = "haiku";
 
 /// A model, and a gateway in front of it.
 struct Pair {
     model: Running,
     gateway: Running,
-    /// What Amazon's clients sign with.
+    /// The signing credentials of Amazon's clients.
     signer: Value,
-    /// What each of the strict callers has to show.
+    /// The credentials of the strict callers.
     strict: Vec<Value>,
 }
 
 impl Pair {
-    /// A model at this pace, and a gateway with `more` settings. For each of these clients there is a strict caller, of
+    /// Starts a model at this pace, and a gateway with `more` settings. Each of these clients has a strict caller of
     /// the standard tier.
     fn start(test: &str, pace: &str, more: &str, strict: &[Client]) -> anyhow::Result<Self> {
         let model = Running::start(&["model", "--listen", "127.0.0.1:0", "--json", "--pace", pace])?;
@@ -43,20 +43,20 @@ impl Pair {
         let strict = strict.collect::<anyhow::Result<_>>()?;
         let store = format!("store = {{ kind = \"embedded\", folder = '{}' }}", state.display());
         let usual = settings(&model.url, [MODEL, MODEL]).replace("store.kind = \"memory\"", &store);
-        // Signatures are made with these; the model takes any.
+        // Signatures are made with these; the model accepts any.
         let keys = [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret")];
         let gateway = Running::gateway_in(test, &(usual + &targets(&model.url) + more), &keys)?;
         Ok(Self { model, gateway, signer, strict })
     }
 
-    /// What the usual caller sees of a call, in whichever way the client proves who that is.
+    /// The result of a call by the usual caller, with the client's kind of credential.
     fn sees(&self, session: &mut Session, call: &Value) -> anyhow::Result<Value> {
         let key = json!({ "key": KEY });
         let proof = if is_amazons(session.client()) { &self.signer } else { &key };
         sees(session, proof, call)
     }
 
-    /// What the model says it has been asked and has said.
+    /// The model's bill.
     fn bill(&self) -> anyhow::Result<Bill> {
         let bill = self.model.bill(MODEL)?;
         let read = |name: &str| bill[name].as_u64().unwrap_or(0);
@@ -69,13 +69,13 @@ impl Pair {
         })
     }
 
-    /// How many requests have come in at the gateway and are over.
+    /// The number of completed requests at the gateway.
     fn requests(&self) -> anyhow::Result<u64> {
         self.gateway.counter("seawall_requests_total")
     }
 }
 
-/// What one model has been asked and has said.
+/// The bill of one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bill {
     requests: u64,
@@ -86,7 +86,7 @@ struct Bill {
 }
 
 impl Bill {
-    /// What came since.
+    /// The difference from an earlier bill.
     fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
@@ -98,7 +98,7 @@ impl Bill {
     }
 }
 
-/// What a caller sees of a call who has this to show.
+/// The result of a call with this credential.
 fn sees(session: &mut Session, proof: &Value, call: &Value) -> anyhow::Result<Value> {
     let mut whole = call.clone();
     if let (Value::Object(whole), Value::Object(proof)) = (&mut whole, proof) {
@@ -107,7 +107,7 @@ fn sees(session: &mut Session, proof: &Value, call: &Value) -> anyhow::Result<Va
     session.sees(&whole)
 }
 
-/// A caller that the folder's gateway will know: what it has to show, which is a signature or a key.
+/// Creates a caller in the gateway's state directory and returns its credential: a signing key or an API key.
 fn made(folder: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Value> {
     let folder = folder.to_string_lossy();
     let mut command = seawall(&["key", "create", name, "--tier", tier, "--json", "--data-dir", &folder]);
@@ -121,29 +121,27 @@ fn made(folder: &Path, name: &str, tier: &str, signs: bool) -> anyhow::Result<Va
     })
 }
 
-/// A header that a user sees; names are told in small letters.
+/// A header that a user sees; names are in lower case.
 fn header<'a>(seen: &'a Value, name: &str) -> Option<&'a str> {
     seen["headers"][name].as_str()
 }
 
-/// Whether this is one of Amazon's clients.
 const fn is_amazons(client: Client) -> bool {
     matches!(client, Client::AwsPython(_) | Client::AwsNode(..))
 }
 
-/// Whether this is one of OpenAI's clients.
 const fn is_openais(client: Client) -> bool {
     matches!(client, Client::OpenaiPython | Client::OpenaiNode)
 }
 
-/// Four targets, four routes, and no protection that would come in between.
+/// Four targets, four routes, and no protection that would interfere.
 fn targets(url: &str) -> String {
     let mut text = String::new();
     let faces = r#"faces = ["anthropic", "openai", "bedrock"]"#;
     for (route, provider, url, model) in [
         (ROUTES[0], "anthropic", url.to_owned(), "claude-3-haiku-20240307"),
         (ROUTES[1], "openai", format!("{url}/v1"), "gpt-4o-mini"),
-        // Anthropic's models are asked in their own words there, and all others in the common ones.
+        // Anthropic's models are called by InvokeModel there, and all others by Converse.
         (ROUTES[2], "bedrock", url.to_owned(), "anthropic.claude-3-haiku-20240307-v1:0"),
         (ROUTES[3], "bedrock", url.to_owned(), MODEL),
     ] {
@@ -154,7 +152,7 @@ fn targets(url: &str) -> String {
         text += &format!(
             "targets.{route} = {{ provider = \"{provider}\", url = \"{url}\", model = \"{model}\", {key}, \
              grade = \"fast\", breaker = \"haiku\" }}\n\
-             routes.{route} = {{ targets = [\"{route}\"], {faces} }}\n"
+             routes.{route} = {{ targets = [\"{route}\"], {faces}, start_time = \"9s\" }}\n"
         );
     }
     text + "limits.tiers.prime = { minute = \"1,000,000/min\", hour = \"1,000,000/h\", day = \"1,000,000/day\" }\n\

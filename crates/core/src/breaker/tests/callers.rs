@@ -1,4 +1,4 @@
-//! Whose failures open a breaker, and for whom.
+//! Which caller's failures open a breaker, and for which callers.
 
 use super::super::{
     AcquireDecision, Breaker, BreakerPermit, BreakerPhase, CallerKey, RejectReason, TripReason,
@@ -31,7 +31,7 @@ fn call(breaker: &mut Breaker, caller: Option<CallerKey>, outcome: &Outcome, now
     breaker.report(permit, outcome, now);
 }
 
-/// Open by five failures of one caller.
+/// A breaker opened by five failures of one caller.
 fn opened_by_one() -> Breaker {
     let mut breaker = sonnet();
     (0..5).for_each(|_| call(&mut breaker, HOSTILE, &bad(), at(0)));
@@ -54,7 +54,7 @@ fn the_first_call_of_another_closes_it_for_the_others() {
         }
         assert_eq!(phase(&breaker, at(now)), BreakerPhase::Closed);
     }
-    // The one to blame has its own trial: one, three, ten.
+    // The quarantined caller has its own trial: one, three, ten probes.
     let probe = ask(&mut breaker, HOSTILE, at(120_000)).unwrap();
     assert_eq!(ask(&mut breaker, HOSTILE, at(120_000)), Err(RejectReason::ProbesTaken));
     breaker.report(probe, &good(), at(120_000));
@@ -81,7 +81,7 @@ fn a_probe_of_another_that_says_nothing_leaves_its_place_to_the_next() {
     breaker.abandon(probe);
     call(&mut breaker, THIRD, &failed(FailureKind::BadRequest), at(2));
     let lost = ask(&mut breaker, HOLDER, at(3)).unwrap();
-    // One that never comes back counts as failed.
+    // A probe without a result counts as failed.
     assert_eq!(
         breaker.peek_for(THIRD, at(26_003)).rejects,
         Some(RejectReason::Open(TripReason::ProbeExpired))
@@ -131,7 +131,7 @@ fn others_who_fail_beside_the_one_to_blame_open_it_for_all() {
 }
 
 proptest! {
-    /// Whose calls they are makes no difference as long as they are all of one caller.
+    /// Attribution makes no difference while all calls come from one caller.
     #[test]
     fn with_one_caller_it_is_the_breaker_it_was(steps in vec((0_usize..5, 0_u64..30_000, 0_usize..64), 1..200)) {
         let (mut plain, mut named) = (sonnet(), sonnet());
@@ -162,7 +162,7 @@ proptest! {
         }
     }
 
-    /// However one caller fails, another that always succeeds is blocked by nothing but a probe of its own kind under way.
+    /// However one caller fails, another that always succeeds is blocked only by a probe in flight.
     #[test]
     fn who_always_succeeds_is_never_blocked_by_another(steps in vec((0_usize..3, 0_u64..5_000), 1..200)) {
         let mut breaker = sonnet();

@@ -1,4 +1,4 @@
-//! Other settings for a breaker that is at work.
+//! Changing the settings of a live breaker.
 
 use super::super::{BreakerMode, BreakerOptions, SharedBreaker, Transition};
 use super::{
@@ -21,7 +21,7 @@ fn an_open_breaker_stays_open_until_the_moment_it_had() {
         breaker.change(sonnet_with(|it| it.open_for = Duration::from_secs(seconds)), at(2_000));
         assert_eq!(phase(&breaker, at(60_999)), BreakerPhase::Open);
         assert_eq!(phase(&breaker, at(61_000)), BreakerPhase::HalfOpen { stage: 0 });
-        // The next opening is as long as the new settings say.
+        // The next opening lasts as long as the new settings require.
         call(&mut breaker, &bad(), at(61_000));
         let until = 61_000 + seconds * 1_000;
         assert_eq!(phase(&breaker, at(until - 1)), BreakerPhase::Open);
@@ -81,7 +81,7 @@ fn a_window_of_the_same_length_keeps_its_outcomes_and_another_begins_empty() {
     }
 }
 
-/// A breaker at the second stage, with one probe of it under way.
+/// A breaker at the second stage of its trial, with one probe in flight.
 fn at_second_stage() -> (Breaker, super::BreakerPermit) {
     let mut breaker = opened(at(0));
     call(&mut breaker, &good(), at(60_000));
@@ -109,7 +109,7 @@ fn a_trial_with_other_stages_begins_again_and_old_probes_say_nothing() {
             (phase(&breaker, at(61_000)), breaker.late_results()),
             (BreakerPhase::HalfOpen { stage: 0 }, late + 1)
         );
-        // Nor does it expire.
+        // The old probe does not expire either.
         assert_eq!(phase(&breaker, at(400_000)), BreakerPhase::HalfOpen { stage: 0 });
         for _ in 0..stages.iter().sum() {
             call(&mut breaker, &good(), at(62_000));
@@ -128,7 +128,7 @@ fn a_trial_with_the_same_stages_goes_on() {
         (phase(&breaker, at(61_000)), breaker.transition_count()),
         (BreakerPhase::HalfOpen { stage: 1 }, count)
     );
-    // Two more of this stage, and by the new settings all three were slow.
+    // With two more results in this stage, all three are slow by the new settings.
     call(&mut breaker, &answered_after(2), at(61_000));
     call(&mut breaker, &answered_after(2), at(61_000));
     assert_eq!(phase(&breaker, at(61_000)), BreakerPhase::Open);

@@ -1,4 +1,4 @@
-//! Several nodes, one verdict.
+//! Several nodes converge on one state.
 
 use super::super::{
     Breaker, BreakerMode, BreakerOptions, BreakerPhase, BreakerProfile, ProbeLease, RejectReason, TripReason,
@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
 
-/// Tells every node what all the others say, `now`.
+/// Exchanges the reports of all nodes at `millis`.
 fn exchange(nodes: &mut [Breaker], sequence: u64, millis: u64) {
     let now = at(millis);
     let reports: Vec<_> = nodes.iter_mut().map(|node| node.report_to_fleet(sequence, now)).collect();
@@ -37,7 +37,7 @@ fn says(episode: u64, phase: ReportedPhase) -> BreakerReport {
     BreakerReport { sequence: 1, episode, phase }
 }
 
-/// What a breaker does when one peer says this.
+/// Folds a single peer's report into a breaker.
 fn hear(node: &mut Breaker, report: BreakerReport, now: Timestamp) {
     let mut view = FleetView::default();
     view.insert(NodeId(1), report, now);
@@ -86,7 +86,7 @@ fn a_node_with_fewer_stages_joins_the_trial_at_its_last_one() {
     let trial = says(3, ReportedPhase::HalfOpen { stage: 1, successes: 0 });
     hear(&mut newcomer, trial, at(0));
     assert_eq!(phase(&newcomer, at(0)), BreakerPhase::HalfOpen { stage: 0 });
-    // Hearing it again does not start its trial anew.
+    // The same report again does not restart the trial.
     let _probe = ask(&mut newcomer, at(0)).unwrap();
     hear(&mut newcomer, trial, at(1));
     assert_eq!(ask(&mut newcomer, at(1)), Err(RejectReason::ProbesTaken));
@@ -239,11 +239,11 @@ fn a_peer_gone_wrong_cannot_shut_us_for_longer_than_our_cap() {
     hear(&mut node, says(1 << 32, forever), at(0));
     assert_eq!(phase(&node, at(299_999)), BreakerPhase::Open);
     assert_eq!(phase(&node, at(300_000)), BreakerPhase::HalfOpen { stage: 0 });
-    // In an episode that both know, the own timer stands.
+    // In an episode that both nodes know, the node keeps its own timer.
     let mut node = opened(at(0));
     hear(&mut node, says(1, forever), at(0));
     assert_eq!(node.peek(at(0)).retry_after, Some(Duration::from_secs(60)));
-    // An episode that cannot be is not followed: after it there would be no later one.
+    // An implausible episode is not followed: it would leave no room for later ones.
     let mut node = sonnet();
     hear(&mut node, says((1 << 32) + 1, forever), at(0));
     hear(
@@ -323,7 +323,7 @@ proptest! {
         reports in vec((0_u64..4, 0_u64..6, any::<bool>()), 0..20),
         shuffle in any::<u64>(),
     ) {
-        // One node's reports differ by their sequence, as a node's do.
+        // Reports of one node differ in their sequence numbers.
         let inserted = |order: &mut dyn Iterator<Item = &(u64, u64, bool)>| {
             let mut view = FleetView::default();
             for (node, sequence, _) in order {
@@ -373,7 +373,7 @@ proptest! {
             let before = rank(&mut node, now);
             node.fold(&view, now);
             prop_assert_eq!(stand_never_goes_back(&before, &rank(&mut node, now)), Ok(()));
-            // Folding the same again changes nothing.
+            // Folding the same view again changes nothing.
             let after = node.report_to_fleet(0, now);
             node.fold(&view, now);
             prop_assert_eq!(node.report_to_fleet(0, now), after);

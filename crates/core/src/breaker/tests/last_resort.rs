@@ -1,4 +1,4 @@
-//! What passes when there is no other target.
+//! Which calls pass when there is no other target.
 
 use super::super::{
     AcquireDecision, Breaker, BreakerMode, BreakerPermit, BreakerPhase, LastResort, RejectReason, TripReason,
@@ -31,7 +31,7 @@ fn one_probe_passes_every_five_seconds_and_its_success_begins_the_trial() {
         assert!(last(&mut breaker, at(4_999), panic).is_err());
     }
     let probe = last(&mut breaker, at(5_000), false).unwrap();
-    // One call at a time.
+    // Only one single probe is in flight at a time.
     assert!(last(&mut breaker, at(20_000), true).is_err());
     breaker.report(probe, &bad(), at(20_000));
     let open = breaker.peek(at(20_000));
@@ -64,7 +64,7 @@ fn a_target_that_is_only_slow_is_asked_by_who_would_rather_wait() {
         breaker.report(permit, &answered_after(5_000), at(2));
     }
     assert_eq!((breaker.panic_calls(), phase(&breaker, at(2))), (100, BreakerPhase::Open));
-    // In the trial that follows, those who find the probes taken pass likewise.
+    // In the trial that follows, calls that find all probes taken pass as panic calls too.
     let probe = super::ask(&mut breaker, at(60_000)).unwrap();
     let beside = last(&mut breaker, at(60_000), true).unwrap();
     breaker.report(beside, &good(), at(60_001));
@@ -80,7 +80,7 @@ fn a_slow_target_that_fails_is_asked_no_more() {
         breaker.report(permit, &bad(), at(1));
     }
     assert_eq!(last(&mut breaker, at(2), true), Err(RejectReason::Open(TripReason::ConsecutiveFailures)));
-    // A failure beside the probe of a trial ends the trial.
+    // A failed panic call during a trial ends the trial.
     let mut breaker = slow();
     let _probe = super::ask(&mut breaker, at(60_000)).unwrap();
     let beside = last(&mut breaker, at(60_000), true).unwrap();

@@ -43,7 +43,7 @@ pub(super) fn sonnet() -> Breaker {
     Breaker::new(BreakerProfile::Sonnet.options().check().unwrap())
 }
 
-/// A breaker that only the shares can open.
+/// A breaker that opens only by rate.
 pub(super) fn by_rate(min_calls: u32, percent: f64, window_secs: u64) -> Breaker {
     let options = BreakerOptions {
         failure_threshold: 1_000_000,
@@ -71,7 +71,7 @@ pub(super) fn phase(breaker: &Breaker, now: Timestamp) -> BreakerPhase {
     breaker.peek(now).phase
 }
 
-/// Opens a Sonnet breaker by five failures at `now`.
+/// A Sonnet breaker, opened by five failures at `now`.
 pub(super) fn opened(now: Timestamp) -> Breaker {
     let mut breaker = sonnet();
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! The breaker against a slow model that keeps everything and computes everything anew.
+//! Property test of the breaker against a slow reference model that keeps every call and recomputes everything.
 
 use super::super::{BreakerPermit, BreakerPhase};
 use super::{answered_after, ask, at, bad, failed, good, phase, sonnet};
@@ -47,15 +47,15 @@ fn whole(took: u64, usual: Option<u64>) -> Outcome {
     Outcome::AnsweredWhole { took: Duration::from_millis(took), usual }
 }
 
-/// What the model believes, as lists.
+/// The reference model's state.
 #[derive(Default)]
 struct Model {
-    /// When a state was entered: its number is the generation.
+    /// The number of states entered so far, which is the generation.
     entered: u64,
     open_until: Option<u64>,
     stage: Option<usize>,
     verdicts: Vec<(u64, Health, bool)>,
-    /// Probes under way: name and expiry.
+    /// Probes in flight: name and expiry.
     probes: Vec<(u64, u64)>,
 }
 
@@ -146,7 +146,7 @@ proptest! {
             match step {
                 Step::Wait(millis) => {
                     now += millis;
-                    // A lost probe that nobody has noticed yet can still be given back; notice it at once, as the
+                    // A probe that has expired but was not noticed could still be returned; notice it at once, as the
                     // model does.
                     let _ = breaker.report_to_fleet(0, at(now));
                 }
@@ -175,7 +175,7 @@ proptest! {
                 }
                 Step::Drop { which } if !held.is_empty() => {
                     let (permit, name, _) = held.swap_remove(which % held.len());
-                    // Giving a place back needs no clock, so nothing expires by it.
+                    // Abandoning needs no clock, so nothing expires by it.
                     model.probes.retain(|(probe, _)| *probe != name);
                     breaker.abandon(permit);
                 }
@@ -184,8 +184,7 @@ proptest! {
             model.pass_time(now);
             prop_assert_eq!(phase(&breaker, at(now)), model.phase());
         }
-        // Whatever happened, it is not stuck: once lost probes have expired and the opening has passed, a call
-        // gets through.
+        // Liveness: once lost probes and the opening have expired, a call gets through.
         prop_assert!(ask(&mut breaker, at(now + 26_000 + 60_000)).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The operator's hand.
+//! The operator's modes.
 
 use super::super::{BreakerMode, BreakerPhase, RejectReason, TripReason};
 use super::{ask, at, bad, call, good, opened, phase, sonnet};
@@ -17,7 +17,7 @@ fn forced_open_blocks_and_never_begins_a_trial() {
         assert_eq!((peek.rejects, peek.retry_after), (Some(RejectReason::ForcedOpen), None));
         assert_eq!(peek.mode, BreakerMode::ForcedOpen);
     }
-    // Released, it tries before it trusts.
+    // After release the breaker probes before it closes.
     let now = at(200_000_000);
     breaker.set_mode(BreakerMode::Automatic, now);
     assert_eq!(phase(&breaker, now), BreakerPhase::HalfOpen { stage: 0 });
@@ -76,7 +76,7 @@ fn observing_says_what_it_would_have_done_and_does_it_not() {
     let reason = RejectReason::Open(TripReason::ConsecutiveFailures);
     assert_eq!(permit.would_reject(), Some(reason));
     assert_eq!(breaker.peek(at(1_000)).rejects, None);
-    // What passed against its will is not held for or against it.
+    // Results of calls that only passed because of the mode do not count.
     breaker.report(permit, &good(), at(1_000));
     assert_eq!(phase(&breaker, at(59_999)), BreakerPhase::Open);
     let probe = ask(&mut breaker, at(60_000)).unwrap();
@@ -88,7 +88,7 @@ fn observing_says_what_it_would_have_done_and_does_it_not() {
     breaker.abandon(beside);
     breaker.report(probe, &good(), at(60_000));
     assert_eq!(phase(&breaker, at(60_000)), BreakerPhase::HalfOpen { stage: 1 });
-    // Enforcing from here on, it blocks what it only noted before.
+    // From here on it enforces, and rejects what it only recorded before.
     breaker.set_mode(BreakerMode::Automatic, at(60_000));
     let permits: Vec<_> = (0..3).map(|_| ask(&mut breaker, at(60_000)).unwrap()).collect();
     assert_eq!(ask(&mut breaker, at(60_000)), Err(RejectReason::ProbesTaken));

@@ -1,4 +1,4 @@
-//! Many threads at one breaker.
+//! One breaker shared by many threads.
 
 use super::super::{Breaker, BreakerPhase, BreakerProfile, RejectReason, SharedBreaker};
 use super::{at, bad, good, opened};
@@ -28,7 +28,7 @@ fn of_two_hundred_callers_exactly_one_probes() {
     for _ in 0..50 {
         let breaker = SharedBreaker::new(opened(at(0)));
         let probes = AtomicU32::new(0);
-        // Nobody gives a permit back before everybody has asked.
+        // No thread returns its permit before all have acquired.
         let all_asked = Barrier::new(4);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! How an open breaker finds its way back.
+//! How an open breaker closes again.
 
 use super::super::{BreakerOptions, BreakerPhase, BreakerProfile, RejectReason, TripReason};
 use super::{answered_after, ask, at, bad, call, failed, good, opened, phase, sonnet};
@@ -77,7 +77,7 @@ fn a_failed_probe_opens_again_with_a_fresh_timer() {
     let mut permits = permits.into_iter();
     breaker.report(permits.next().unwrap(), &bad(), at(62_000));
     assert_eq!(breaker.peek(at(62_000)).rejects, Some(RejectReason::Open(TripReason::ProbeFailed)));
-    // The other two come back well; they belong to a trial that is over.
+    // The other two succeed, but they belong to a trial that has ended.
     for permit in permits {
         breaker.report(permit, &good(), at(62_500));
     }
@@ -96,11 +96,11 @@ fn four_places_are_given_back_one_by_one() {
     breaker.abandon(permits.pop().unwrap());
     permits.push(ask(&mut breaker, now).unwrap());
     assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
-    // An outcome that says nothing of health gives its place back as well.
+    // An outcome that says nothing about health frees its slot as well.
     breaker.report(permits.pop().unwrap(), &failed(FailureKind::BadRequest), now);
     permits.push(ask(&mut breaker, now).unwrap());
     assert_eq!(ask(&mut breaker, now), Err(RejectReason::ProbesTaken));
-    // Opened again and on trial again, it has four places again.
+    // Opened and half-open again, it has four probe slots again.
     breaker.report(permits.pop().unwrap(), &bad(), now);
     let later = at(120_000);
     let again: Vec<_> = (0..4).map(|_| ask(&mut breaker, later).unwrap()).collect();
@@ -138,7 +138,7 @@ fn a_lost_probe_counts_as_failed_when_its_permit_expires() {
     let attempt = Deadline::at(at(85_000));
     let AcquireDecision::Permitted(lost) = breaker.acquire(at(60_000), attempt) else { panic!("no probe") };
     assert_eq!(phase(&breaker, at(85_999)), BreakerPhase::HalfOpen { stage: 0 });
-    // Opened at the moment of expiry, however late anybody looks.
+    // It opened when the probe expired, however late the state is read.
     assert_eq!(breaker.peek(at(86_000)).rejects, Some(RejectReason::Open(TripReason::ProbeExpired)));
     assert_eq!(phase(&breaker, at(145_999)), BreakerPhase::Open);
     let next = ask(&mut breaker, at(146_000)).unwrap();
@@ -194,7 +194,7 @@ fn late_results_change_nothing() {
     breaker.report(early.next().unwrap(), &good(), at(2_000));
     breaker.report(early.next().unwrap(), &bad(), at(30_000));
     assert_eq!(phase(&breaker, at(60_999)), BreakerPhase::Open);
-    // On trial: a success of an earlier generation brings no stage, a failure ends nothing.
+    // Half-open: a success of an earlier generation passes no stage, and a failure ends nothing.
     let probe = ask(&mut breaker, at(61_000)).unwrap();
     breaker.report(early.next().unwrap(), &good(), at(61_000));
     breaker.report(early.next().unwrap(), &bad(), at(61_000));
@@ -243,7 +243,7 @@ fn the_first_good_probe_after_an_outage_does_not_open_it_again() {
     for _ in 0..10 {
         call(&mut breaker, &good(), at(60_002));
     }
-    // The failures that opened it are forgotten: four more are needed twice over.
+    // The failures that opened it no longer count: four more do not open it.
     for _ in 0..4 {
         call(&mut breaker, &bad(), at(60_003));
     }
@@ -267,7 +267,7 @@ fn openings_in_a_row_last_longer_where_that_is_wanted() {
     call(&mut breaker, &bad(), at(6_000));
     assert_eq!(phase(&breaker, at(12_000)), BreakerPhase::Open);
     assert_eq!(phase(&breaker, at(13_500)), BreakerPhase::HalfOpen { stage: 0 });
-    // Closed in between, it starts small again.
+    // Closed in between, the open time starts from `open_for` again.
     call(&mut breaker, &good(), at(13_500));
     for _ in 0..5 {
         call(&mut breaker, &bad(), at(20_000));

@@ -50,7 +50,7 @@ fn a_success_resets_the_row_but_a_cut_or_a_callers_mistake_does_not_touch_it() {
     for _ in 0..4 {
         call(&mut breaker, &bad(), at(0));
     }
-    // Nine calls: the rate does not count yet.
+    // Nine calls: below `min_calls`, so the rate does not apply yet.
     assert_eq!(phase(&breaker, at(0)), BreakerPhase::Closed);
 
     let mut breaker = sonnet();
@@ -124,7 +124,7 @@ fn the_rate_counts_from_the_fifth_call_and_is_judged_on_successes_too() {
 
 #[test]
 fn the_rate_needs_its_minimum_of_calls() {
-    // (calls, failures, opens) at a minimum of ten and a rate of 10 %.
+    // (calls, failures, opens) with `min_calls` ten and a threshold of 10 %.
     for (calls, failures, opens) in
         [(10, 0, false), (10, 1, true), (11, 2, true), (9, 1, false), (9, 9, false)]
     {
@@ -158,7 +158,7 @@ fn slow_calls_open_it_although_none_failed() {
     }
     assert_eq!(breaker.peek(at(0)).rejects, Some(RejectReason::Open(TripReason::SlowRate)));
 
-    // What we cut short is slow, too.
+    // Attempts that we cut short count as slow, too.
     let mut breaker = by_rate(5, 50.0, 60);
     for outcome in [good(), good(), failed(FailureKind::NotStarted), failed(FailureKind::NotStarted)] {
         call(&mut breaker, &outcome, at(0));

@@ -1,10 +1,11 @@
-//! What every caller has spent on one day.
+//! Hash table of the callers' accounts of one day.
 //!
-//! With a million callers, finding one of them is mostly waiting for memory. So an account lies in the very place that its
-//! caller's number leads to, or a few places behind it: one wait, where a tree has one on every level. Places are laid out
-//! anew when they have become full, a small part of all callers at a time, so that no request pays for all of them.
+//! With a million callers a lookup is dominated by cache misses. The table therefore uses open addressing with linear
+//! probing: an account lies in the slot that its hash selects or a few slots behind it, which costs one miss where a
+//! tree costs one per level. The table is split into shards that grow separately, so that no request pays for
+//! rehashing all callers.
 //!
-//! **What it will not do.** It keeps no order. Whoever shows accounts to somebody puts them in order.
+//! **What it does not do.** It keeps no order; code that lists accounts must sort them.
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -14,38 +15,38 @@ use super::account::Account;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
-/// Parts that grow each for itself.
+/// Shards, each of which grows on its own.
 const PARTS: usize = 256;
-/// Of so many places, in a row or not, [`MOST_FULL`] may be taken.
+/// The load factor at which a shard grows: [`MOST_FULL`] of `OF` slots.
 const OF: usize = 16;
 const MOST_FULL: usize = 13;
-/// The fewest places that a part has, if it has any.
+/// Capacity of a shard that holds its first account.
 const FEWEST: usize = 4;
-/// The caller in a place that is free. The account of a caller of this number lies elsewhere.
+/// Marks an empty slot. The account of a caller with this number is stored outside the table.
 const NOBODY: u64 = 0;
 
-/// Where an account lies, and whose it is.
+/// A slot of the table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     caller: u64,
     account: Account,
 }
 
-/// Accounts whose callers' numbers fall into the same part.
+/// One shard of the table.
 #[derive(Debug, Default)]
 struct Part {
     places: Vec<Place>,
     taken: usize,
 }
 
-/// See the module.
+/// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Accounts {
     parts: Box<[Part]>,
     nobody: Option<Account>,
-    /// What nobody outside knows: who could choose callers whose accounts want the same place would make all of them slow.
+    /// Secret hash seed. With a known seed a client could choose callers that collide and make every lookup slow.
     seed: u64,
-    /// How many parts, from the first on, have been taken apart.
+    /// Shards that [`Accounts::dismantle`] has emptied so far.
     apart: usize,
 }
 
@@ -56,19 +57,18 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// No accounts, to be laid out by this seed.
+    /// An empty table with this hash seed.
     pub(super) fn seeded(seed: u64) -> Self {
         Self { parts: (0..PARTS).map(|_| Part::default()).collect(), nobody: None, seed, apart: 0 }
     }
 
-    /// The same accounts, by another seed.
+    /// Rehashes all accounts with another seed.
     pub(super) fn laid_out_by(&self, seed: u64) -> Self {
         let mut other = Self::seeded(seed);
         self.iter().for_each(|(caller, account)| *other.open(caller) = account);
         other
     }
 
-    /// The account of a caller that has one.
     pub(super) fn get(&self, caller: u64) -> Option<Account> {
         if caller == NOBODY {
             return self.nobody;
@@ -78,7 +78,7 @@ impl Accounts {
         part.find(hash, caller).ok().map(|place| part.places[place].account)
     }
 
-    /// The account of a caller, with nothing in it if it is new.
+    /// The account of a caller, inserted with zero sums if it is absent.
     pub(super) fn open(&mut self, caller: u64) -> &mut Account {
         if caller == NOBODY {
             return self.nobody.get_or_insert_default();
@@ -87,7 +87,6 @@ impl Accounts {
         self.parts[part_of(hash)].open(hash, caller, self.seed)
     }
 
-    /// Closes an account.
     pub(super) fn remove(&mut self, caller: u64) {
         if caller == NOBODY {
             self.nobody = None;
@@ -97,14 +96,14 @@ impl Accounts {
         self.parts[part_of(hash)].remove(hash, caller, self.seed);
     }
 
-    /// All accounts, in no order.
+    /// All accounts, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Account)> {
         let places = self.parts.iter().flat_map(|part| &part.places).filter(|place| place.caller != NOBODY);
         let nobody = self.nobody.iter().map(|account| (NOBODY, *account));
         places.map(|place| (place.caller, place.account)).chain(nobody)
     }
 
-    /// Takes one account out, whichever is nearest, and says whether there was one. None can be found any more.
+    /// Removes an arbitrary account and returns whether there was one. Lookups are no longer valid afterwards.
     pub(super) fn dismantle(&mut self) -> bool {
         if self.nobody.take().is_some() {
             return true;
@@ -126,7 +125,7 @@ impl Accounts {
 }
 
 impl Part {
-    /// Where the account of a caller lies; or, if it has none, the free place that it would get.
+    /// The slot of a caller's account, or the empty slot where it would be inserted (`None` if the shard is full).
     fn find(&self, hash: u64, caller: u64) -> Result<usize, Option<usize>> {
         let first = self.home(hash);
         for at in (first..self.places.len()).chain(0..first) {
@@ -155,7 +154,7 @@ impl Part {
         &mut self.places[at].account
     }
 
-    /// Lays all accounts out anew, with room to spare. Returns the place for one more with this hash.
+    /// Rehashes the shard into 1.5 times its capacity. Returns the slot for one more account with this hash.
     fn grow(&mut self, hash: u64, seed: u64) -> usize {
         let length = (self.places.len() + self.places.len() / 2).max(FEWEST);
         let old = std::mem::replace(&mut self.places, vec![Place::default(); length]);
@@ -166,7 +165,7 @@ impl Part {
         self.free_from(hash)
     }
 
-    /// The first free place for this hash. There is one: a part that has places is never full.
+    /// The first empty slot for this hash. There always is one: the load factor keeps a shard from filling up.
     fn free_from(&self, hash: u64) -> usize {
         self.find(hash, NOBODY).unwrap_or_default()
     }
@@ -175,7 +174,8 @@ impl Part {
         let Ok(mut hole) = self.find(hash, caller) else { return };
         let length = self.places.len();
         let behind = |from: usize, to: usize| if to >= from { to - from } else { to + length - from };
-        // Those behind it move up as far as they may: whoever looks for one of them must not come upon a hole before it.
+        // Backward-shift deletion: entries behind the hole move up as far as their home slot permits, because a lookup
+        // stops at the first empty slot.
         for at in (hole + 1..length).chain(0..hole) {
             let place = self.places[at];
             if place.caller == NOBODY {
@@ -191,7 +191,7 @@ impl Part {
         self.taken -= 1;
     }
 
-    /// Where to begin looking. The high half of a product: as even as a remainder, and quicker.
+    /// The slot where probing starts: multiply-shift range reduction, as even as a remainder and faster.
     fn home(&self, hash: u64) -> usize {
         let first = (u128::from(hash) * self.places.len() as u128) >> 64;
         usize::try_from(first).unwrap_or(0)
@@ -213,7 +213,7 @@ fn hash(caller: u64, seed: u64) -> u64 {
     FixedState::with_seed(seed).hash_one(caller)
 }
 
-/// The place in a part is chosen by the highest bits of the hash, the part by the lowest.
+/// The lowest bits of the hash select the shard; the highest bits select the slot within it.
 fn part_of(hash: u64) -> usize {
     usize::try_from(hash % PARTS as u64).unwrap_or(0)
 }

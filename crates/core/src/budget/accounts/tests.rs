@@ -1,4 +1,4 @@
-//! Against a map in order.
+//! Model tests against an ordered map.
 
 use super::{Account, Accounts, FEWEST, MOST_FULL, NOBODY, OF, PARTS, Part, hash, part_of};
 use crate::money::Money;
@@ -16,13 +16,13 @@ fn sorted(accounts: &Accounts) -> Vec<(u64, Account)> {
     all
 }
 
-/// Callers of one part, in the order of their numbers, so that they meet.
+/// Callers of one shard in ascending order, so that their slots collide.
 fn neighbours(how_many: usize) -> Vec<u64> {
     (1..).filter(|caller| part_of(hash(*caller, 0)) == 7).take(how_many).collect()
 }
 
 proptest! {
-    /// All of them in one part, where each is in the way of others.
+    /// All of them in one shard, where they collide.
     #[test]
     fn accounts_are_found_until_they_are_closed(steps in vec((0_usize..40, 0_u8..4, 0_u64..9), 0..400)) {
         let mut callers = neighbours(39);
@@ -72,7 +72,7 @@ fn a_new_account_has_nothing_in_it_and_an_old_one_what_it_had() {
 #[test]
 fn an_account_lies_at_most_a_few_places_behind_where_its_number_leads() {
     let mut accounts = Accounts::default();
-    // Numbers that are counted up, and numbers that are spread.
+    // Sequential numbers and scattered numbers.
     for number in 1..=50_000_u64 {
         *accounts.open(number) = account(number);
         *accounts.open(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)) = account(number);

@@ -1,27 +1,21 @@
-//! What operators put right.
+//! Corrections of posted amounts by operators.
 
 use super::{BudgetBook, BudgetSource, LAST_ID};
 use crate::budget::account::Account;
 use crate::budget::entry::{ApplyDecision, Correction, CorrectionRefusal, Entry, Reservation, ReservationId};
 use crate::money::Money;
 use crate::time::Timestamp;
-use crate::vocabulary::Tier;
 
 impl BudgetBook {
-    /// Whether an amount that was posted can be replaced by another; if so, the entry that does it. Nothing changes until
-    /// the entry is [applied](Self::apply), and no other may be applied in between.
-    pub fn decide_correction(
-        &self,
-        day: u64,
-        caller: u64,
-        tier: Tier,
-        charged: Money,
-        cost: Money,
-    ) -> Result<Entry, CorrectionRefusal> {
+    /// Checks that a posted amount can be replaced, and returns the entry that does it. Nothing changes until the
+    /// entry is [applied](Self::apply), and no other entry may be applied in between.
+    pub fn decide_correction(&self, correction: &Correction) -> Result<Entry, CorrectionRefusal> {
+        let Correction { day, caller, tier, charged, .. } = *correction;
         if self.source != BudgetSource::Caps {
             return Err(CorrectionRefusal::OnLeases);
         }
-        // What was charged at its worst is put right by its own end, and cannot be put right twice.
+        // Worst-case charges of expired reservations are corrected by their own settlement, and must not be corrected
+        // twice.
         let guessed = |is_of: &dyn Fn(&Reservation) -> bool| -> Money {
             self.given_up.values().filter(|one| one.day == day && is_of(one)).map(|one| one.worst).sum()
         };
@@ -34,11 +28,11 @@ impl BudgetBook {
         if charged > of_caller || charged > of_tier {
             return Err(CorrectionRefusal::NotPosted { charged, caller: of_caller, tier: of_tier });
         }
-        Ok(Entry::Corrected(Correction { id: ReservationId(self.next), day, caller, tier, charged, cost }))
+        Ok(Entry::Corrected { id: ReservationId(self.next), correction: *correction })
     }
 
-    pub(super) fn correct(&mut self, correction: &Correction) -> ApplyDecision {
-        let Correction { id, day, caller, tier, charged, cost } = *correction;
+    pub(super) fn correct(&mut self, id: ReservationId, correction: &Correction) -> ApplyDecision {
+        let Correction { day, caller, tier, charged, cost } = *correction;
         if id.0 < self.next || id.0 >= LAST_ID {
             return ApplyDecision::Known;
         }
@@ -51,7 +45,7 @@ impl BudgetBook {
         let whose = Reservation { id, day, caller, tier, generation, session, input, output, worst, expires };
         let books = self.day_books(day);
         let account = *books.change(&whose, node, |account| account.correct(charged, cost));
-        // What was too much is taken from what was beyond the reservations first; what was too little is beyond them.
+        // A reduction comes out of the overrun first; an increase adds to the overrun.
         let overrun = &mut books.overrun[tier.index()];
         *overrun =
             overrun.saturating_sub(charged.saturating_sub(cost)).saturating_add(cost.saturating_sub(charged));

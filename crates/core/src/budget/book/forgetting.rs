@@ -1,4 +1,4 @@
-//! How a book forgets.
+//! Incremental eviction of idle days and sessions.
 
 use super::BudgetBook;
 use crate::budget::day::Day;
@@ -6,7 +6,7 @@ use crate::budget::uptime::{LOOK_EVERY, SLICE};
 use crate::time::Timestamp;
 
 impl BudgetBook {
-    /// Time passes: what nobody has used for long is forgotten, a few entries at a time.
+    /// Advances the uptime and evicts a few idle entries.
     pub(super) fn pass(&mut self, now: Timestamp) {
         self.uptime.hear(now);
         let uptime = self.uptime;
@@ -33,7 +33,7 @@ impl BudgetBook {
         }
     }
 
-    /// Callers, conversations and reservations in memory.
+    /// Callers, sessions and reservations in memory.
     #[cfg(test)]
     #[cfg(not(loom))]
     pub(in crate::budget) fn entries_kept(&self) -> usize {

@@ -1,4 +1,4 @@
-//! What a node does with its leases.
+//! A node's side of leases.
 
 use super::BudgetBook;
 use crate::budget::day::HeldLease;
@@ -11,22 +11,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl BudgetBook {
-    /// The authority has answered a question that was asked at `asked`. From then on, and not from the answer on, the
-    /// lease lasts, less a margin for clocks that run at different speeds. Returns the entry, which has been applied, if
-    /// there is something to be written down.
+    /// Records the authority's reply to a request sent at `asked`. The lease runs from the request and not from the
+    /// reply, less a margin for clocks that run at different speeds. Returns the entry to journal, already applied, if
+    /// the totals changed.
     pub fn set_lease(&mut self, lease: &Lease, asked: Timestamp, margin: Duration) -> Option<Entry> {
         let entry = Entry::Leased { lease: lease.id, granted: lease.granted, returned: lease.returned };
         let is_news = self.apply(&entry) != ApplyDecision::Known;
-        // How long it lasts is not written down: it is true on this clock only.
+        // The end of a lease is not journaled: it is valid on this process's clock only.
         if let Some(held) = self.held_lease_mut(lease.id) {
             held.until = held.until.max((asked + lease.lasts) - margin);
         }
         is_news.then_some(entry)
     }
 
-    /// What it takes to have given back `total` of the present lease of a tier's day, or as much of it as is neither
-    /// posted nor held; [`Money::MAX`] for all of it. To be written down before the authority hears of it. `None` when there
-    /// is nothing to give back.
+    /// The entry that brings the total given back of a tier's current lease to `total`, or as close to it as the
+    /// unposted and unheld remainder allows; [`Money::MAX`] gives back all of it. Journal it before reporting to the
+    /// authority. `None` when there is nothing to give back.
     #[must_use]
     pub fn decide_return(&self, day: u64, tier: Tier, total: Money) -> Option<Entry> {
         let held = self.held_lease(day, tier)?;
@@ -34,7 +34,7 @@ impl BudgetBook {
         (total > held.returned).then_some(Entry::Returned { lease: held.id, total })
     }
 
-    /// Decides and applies in one. Returns what has been given back of the present lease in all.
+    /// [Decides](Self::decide_return) and applies a return. Returns the total given back of the current lease.
     pub fn give_back(&mut self, day: u64, tier: Tier, total: Money) -> Money {
         if let Some(entry) = self.decide_return(day, tier, total) {
             let _ = self.apply(&entry);
@@ -42,7 +42,7 @@ impl BudgetBook {
         self.held_lease(day, tier).map_or(Money::ZERO, |held| held.returned)
     }
 
-    /// The lease from which a tier's requests of a day are paid, empty at first. `None` where caps are spent.
+    /// The lease that pays for a tier's requests on a day; empty until one is granted. `None` without leases.
     #[must_use]
     pub fn held_lease(&self, day: u64, tier: Tier) -> Option<HeldLease> {
         let node = self.node()?;
@@ -50,7 +50,8 @@ impl BudgetBook {
         Some(held.unwrap_or(HeldLease::new(LeaseId { day, tier, node, generation: 0 })))
     }
 
-    /// What to tell the authority about all leases of a day, those that are over included: their calls may end late.
+    /// Reports for the authority on all leases of a day. Ended leases are included, because their calls may settle
+    /// late.
     #[must_use]
     pub fn lease_reports(&self, day: u64) -> Vec<LeaseReport> {
         let report = |held: &HeldLease| LeaseReport {
@@ -62,7 +63,7 @@ impl BudgetBook {
         leases.flat_map(BTreeMap::values).map(report).collect()
     }
 
-    /// Changes a lease of this node, unless it is over.
+    /// Changes a lease of this node, unless a later generation has replaced it.
     pub(super) fn change_lease(&mut self, id: LeaseId, how: impl FnOnce(&mut HeldLease)) -> ApplyDecision {
         let newest = self.held_lease(id.day, id.tier).map(|held| held.id);
         let is_ours = newest.is_some_and(|newest| newest.node == id.node && id >= newest);
@@ -77,7 +78,7 @@ impl BudgetBook {
         if before == Some(held) { ApplyDecision::Known } else { ApplyDecision::Applied }
     }
 
-    /// The present lease, if it is this one.
+    /// The current lease, if it has this id.
     fn held_lease_mut(&mut self, id: LeaseId) -> Option<&mut HeldLease> {
         let leases = &mut self.days.get_mut(&id.day)?.leases[id.tier.index()];
         let newest = leases.last_entry()?.into_mut();

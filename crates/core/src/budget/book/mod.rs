@@ -1,4 +1,4 @@
-//! The books: who has spent what, and what is set aside.
+//! The ledger of one process: accounts, open reservations and sessions.
 
 mod checks;
 mod corrections;
@@ -18,36 +18,36 @@ use crate::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The number that no reservation reaches.
+/// Upper bound (exclusive) of reservation numbers.
 const LAST_ID: u64 = 1 << 63;
 
-/// Where the money of a tier comes from.
+/// Where a tier's budget comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetSource {
-    /// The caps themselves: this book is the only one.
+    /// The configured caps: this book is the only one.
     Caps,
-    /// Leases: what other books spend is out of sight, and only what was leased may be spent here.
+    /// Leases from the authority. Other nodes' spend is not visible, and only leased money may be spent.
     Leases {
-        /// Whose they are; see [`LeaseId`](super::LeaseId).
+        /// The node that holds the leases; see [`LeaseId`](super::LeaseId).
         node: u64,
     },
 }
 
-/// How a reservation stood before what is said of it now.
+/// State of a reservation before its settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stood {
     Open,
-    /// Charged at its worst.
+    /// Expired and charged at its worst case.
     GivenUp,
 }
 
-/// The books of one process. See the [module](super) for what they promise.
+/// The ledger of one process. See the [module](super) for its guarantees.
 #[derive(Debug)]
 pub struct BudgetBook {
     limits: BudgetLimits,
     source: BudgetSource,
     days: BTreeMap<u64, Day>,
-    /// Days that are forgotten, as far as they have not been taken apart yet.
+    /// Evicted days that have not been freed completely yet.
     leaving: Vec<Day>,
     sessions: Sessions,
     open: BTreeMap<ReservationId, Reservation>,
@@ -55,21 +55,21 @@ pub struct BudgetBook {
     given_up: BTreeMap<ReservationId, Reservation>,
     next: u64,
     uptime: Uptime,
-    /// When to look for what can be forgotten.
+    /// Uptime at which the next eviction scan is due.
     next_look: Duration,
-    /// What callers' accounts are laid out by.
+    /// Hash seed of the tables of caller accounts.
     seed: u64,
 }
 
 impl BudgetBook {
-    /// Empty books that may spend the caps.
+    /// An empty book that spends the configured caps.
     #[must_use]
     pub fn new(limits: BudgetLimits) -> Self {
         Self::from_source(limits, BudgetSource::Caps)
     }
 
-    /// Empty books that may spend what is leased to this node, and nothing yet. For what `node` means see
-    /// [`LeaseId`](super::LeaseId).
+    /// An empty book that spends leases granted to this node, of which there are none yet. For the meaning of `node`
+    /// see [`LeaseId`](super::LeaseId).
     #[must_use]
     pub fn on_leases(limits: BudgetLimits, node: u64) -> Self {
         Self::from_source(limits, BudgetSource::Leases { node })
@@ -92,8 +92,8 @@ impl BudgetBook {
         }
     }
 
-    /// Lays callers' accounts out by a number that nobody outside knows, so that nobody can choose callers whose accounts
-    /// are in each other's way. What the books say stays the same.
+    /// Sets a secret hash seed, so that a client cannot choose callers whose accounts collide. The contents stay the
+    /// same.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -101,8 +101,8 @@ impl BudgetBook {
         self
     }
 
-    /// Whether the request fits every limit at once; if so, the entry that reserves it. Nothing changes until the entry
-    /// is [applied](Self::apply), and no other may be applied in between.
+    /// Checks a request against every limit at once and returns the entry that reserves it. Nothing changes until the
+    /// entry is [applied](Self::apply), and no other entry may be applied in between.
     pub fn decide(&self, ask: &Ask, now: Now) -> Result<Entry, BudgetRefusal> {
         let day = now.utc.day();
         self.check_request(ask)?;
@@ -123,7 +123,7 @@ impl BudgetBook {
         }))
     }
 
-    /// Decides and applies in one.
+    /// [Decides](Self::decide) and applies a reservation.
     pub fn reserve(&mut self, ask: &Ask, now: Now) -> Result<ReservationId, BudgetRefusal> {
         self.pass(now.monotonic);
         let entry = self.decide(ask, now)?;
@@ -132,14 +132,14 @@ impl BudgetBook {
         Ok(id)
     }
 
-    /// Makes an entry true. Entries of a journal may be applied again from the start: what is known changes nothing.
+    /// Applies an entry. Idempotent: a journal may be replayed from the start.
     pub fn apply(&mut self, entry: &Entry) -> ApplyDecision {
         match *entry {
             Entry::Reserved(reservation) => self.take(reservation),
             Entry::Posted { id, usage, cost } => self.settle(id, usage, cost),
             Entry::Voided(id) => self.settle(id, Usage::default(), Money::ZERO),
             Entry::Expired(id) => self.give_up(id),
-            Entry::Corrected(correction) => self.correct(&correction),
+            Entry::Corrected { id, correction } => self.correct(id, &correction),
             Entry::Leased { lease, granted, returned } => self.change_lease(lease, |held| {
                 held.granted = held.granted.max(granted);
                 held.returned = held.returned.max(returned);
@@ -150,16 +150,16 @@ impl BudgetBook {
         }
     }
 
-    /// Gives up what has passed its time, charged at its worst: the vendor may have served it. To be called every second
-    /// or so; it is also how a book learns how much time has passed. Returns the entries, which have been applied, and the
-    /// alarms.
+    /// Expires overdue reservations and charges their worst case, because the vendor may have served the call. Call it
+    /// about once a second; it also advances the book's uptime. Returns the entries, already applied, and the alarms.
     pub fn expire(&mut self, now: Timestamp) -> Vec<(Entry, ApplyDecision)> {
         self.pass(now);
         self.give_up_until(now)
     }
 
-    /// After a crash, with the journal read back: whatever is still open was under way and is charged at its worst; the
-    /// rest is free. What was leased is there again and may be spent when the lease has been renewed.
+    /// Finishes recovery after the journal has been replayed: reservations that are still open were in flight during
+    /// the crash and are charged at their worst case. Leases are restored and may be spent once they have been
+    /// renewed.
     pub fn recover(&mut self) -> Vec<(Entry, ApplyDecision)> {
         self.give_up_until(Timestamp::NEVER)
     }
@@ -176,18 +176,18 @@ impl BudgetBook {
         expired
     }
 
-    /// Other limits from now on. What is posted and held stays.
+    /// Replaces the limits. Posted and held amounts stay.
     pub fn set_limits(&mut self, limits: BudgetLimits) {
         self.limits = limits;
     }
 
-    /// The limits that hold.
+    /// The limits in force.
     #[must_use]
     pub const fn limits(&self) -> &BudgetLimits {
         &self.limits
     }
 
-    /// What a tier may spend on a day here: its cap, or what was leased.
+    /// A tier's spending limit on a day in this book: its cap, or what was leased.
     #[must_use]
     pub fn tier_cap(&self, day: u64, tier: Tier) -> Money {
         match self.source {
@@ -196,32 +196,32 @@ impl BudgetBook {
         }
     }
 
-    /// What a tier has spent on a day.
+    /// A tier's account on a day.
     #[must_use]
     pub fn tier(&self, day: u64, tier: Tier) -> Account {
         self.days.get(&day).map(|day| day.tiers[tier.index()]).unwrap_or_default()
     }
 
-    /// What all have spent on a day.
+    /// The global account on a day.
     #[must_use]
     pub fn all(&self, day: u64) -> Account {
         self.days.get(&day).map(Day::all).unwrap_or_default()
     }
 
-    /// What calls of a tier have cost on a day beyond what was reserved for them. It is part of what is posted: without it,
-    /// posted and held together never pass the cap.
+    /// Cost of a tier's calls above their reservations on a day. It is included in the posted amount; without it,
+    /// posted plus held never exceeds the cap.
     #[must_use]
     pub fn overrun(&self, day: u64, tier: Tier) -> Money {
         self.days.get(&day).map_or(Money::ZERO, |day| day.overrun[tier.index()])
     }
 
-    /// What one caller has spent on a day.
+    /// One caller's account on a day.
     #[must_use]
     pub fn caller(&self, day: u64, caller: u64) -> Account {
         self.days.get(&day).and_then(|day| day.callers.get(caller)).unwrap_or_default()
     }
 
-    /// The callers who have spent most on a day, the first of them first.
+    /// The callers with the highest spend on a day, in descending order.
     #[must_use]
     pub fn top_spenders(&self, day: u64, how_many: usize) -> Vec<(u64, Money)> {
         let Some(day) = self.days.get(&day) else { return Vec::new() };
@@ -232,19 +232,19 @@ impl BudgetBook {
         all
     }
 
-    /// What a conversation has used.
+    /// Token usage of a session.
     #[must_use]
     pub fn session(&self, session: u64) -> SessionTokens {
         self.sessions.get(session)
     }
 
-    /// How many reservations are open.
+    /// Number of open reservations.
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// When the next reservation is given up.
+    /// When the next reservation expires.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.by_expiry.first().map(|(at, _)| *at)
@@ -280,13 +280,13 @@ impl BudgetBook {
         books
     }
 
-    /// The truth about a reservation, which may have been given up before.
+    /// Settles a reservation, including one that has expired before.
     fn settle(&mut self, id: ReservationId, usage: Usage, cost: Money) -> ApplyDecision {
         if let Some(open) = self.close(id) {
             return self.charge(&open, Stood::Open, usage, cost);
         }
         let Some(late) = self.given_up.remove(&id) else { return ApplyDecision::Known };
-        // If its day has been forgotten, the books that it was charged to are gone.
+        // If its day has been evicted, the accounts that it was charged to are gone.
         let is_kept = self.days.get_mut(&late.day).is_some_and(|day| day.given_up.remove(&id));
         if is_kept { self.charge(&late, Stood::GivenUp, usage, cost) } else { ApplyDecision::Known }
     }
@@ -314,7 +314,7 @@ impl BudgetBook {
         }
         let (cap, share, node) = (self.limits.day_cap(of.day), self.limits.single_source, self.node());
         let day = self.day_books(of.day);
-        // What has passed all counting has lost something, and nobody knows how much: nothing is given back of it.
+        // A saturated sum has lost an unknown amount, so that nothing is credited back to it.
         let can_be_counted = day.all().posted < Money::MAX;
         let account = *day.change(of, node, |account| match stood {
             Stood::Open => account.settle(of.worst, cost),
@@ -328,7 +328,8 @@ impl BudgetBook {
         if share.is_exceeded_by(spent.as_nanos(), cap.as_nanos()) && day.told.insert(of.caller) {
             return ApplyDecision::SingleSource(SourceAlarm { caller: of.caller, spent, cap });
         }
-        // Names come from outside. Who used nothing leaves nothing behind.
+        // Caller ids come from outside: accounts without any usage are removed, so that made-up ids cannot fill the
+        // memory.
         if account == Account::default() && !day.told.contains(&of.caller) {
             day.callers.remove(of.caller);
         }

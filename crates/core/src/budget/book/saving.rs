@@ -1,4 +1,4 @@
-//! The books as plain values, and back.
+//! Saves and restores a book.
 
 use super::{BudgetBook, BudgetSource, LAST_ID};
 use crate::budget::account::Account;
@@ -15,10 +15,10 @@ use crate::vocabulary::Tier;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl BudgetBook {
-    /// All that the book knows, as plain values. Limits are settings and no part of it.
+    /// The complete state. Limits are settings and are not part of it.
     #[must_use]
     pub fn snapshot(&self) -> BudgetSnapshot {
-        // What is charged to a day that is being forgotten can no longer be corrected.
+        // Charges of a day that is being evicted can no longer be corrected.
         let is_kept =
             |one: &&Reservation| self.days.get(&one.day).is_some_and(|day| day.given_up.contains(&one.id));
         BudgetSnapshot {
@@ -33,10 +33,10 @@ impl BudgetBook {
         }
     }
 
-    /// The book that a snapshot was made of. Refuses one that does not add up.
+    /// Restores a book. Fails if the snapshot is inconsistent.
     ///
-    /// In another process, apply the entries that were written after the snapshot and then [recover](Self::recover):
-    /// what is open then was under way when the first process ended.
+    /// In another process, apply the entries written after the snapshot and then [recover](Self::recover):
+    /// reservations that are still open were in flight when the first process ended.
     pub fn from_snapshot(
         limits: BudgetLimits,
         source: BudgetSource,
@@ -71,8 +71,8 @@ impl BudgetBook {
         Ok(book)
     }
 
-    /// Whether every account holds what its open reservations come to, and has posted no less than those that were
-    /// given up.
+    /// Checks that every account holds the sum of its open reservations and has posted at least the sum of its expired
+    /// ones.
     fn check_sums(&self, source: BudgetSource) -> Result<(), SnapshotError> {
         let mut sums = Sums::default();
         for open in self.open.values() {
@@ -84,7 +84,8 @@ impl BudgetBook {
         for (number, day) in &self.days {
             sums.check_day(*number, day, source)?;
         }
-        // Accounts that reservations speak of and that are not there. Who used nothing has none.
+        // What is left are accounts that reservations refer to and that are missing. A caller without usage has no
+        // account.
         let has_money = |(_, account): &(&(u64, u64), &Account)| **account != Account::default();
         let of_callers = sums.callers.iter().filter(has_money).map(|((day, _), _)| *day);
         let missing = of_callers.chain(sums.tiers.keys().map(|(day, _)| *day)).next();
@@ -119,7 +120,7 @@ fn saved_day(number: u64, day: &Day) -> SavedDay {
     }
 }
 
-/// Whether all reservations have a number of their own that the book has given out.
+/// Checks that every reservation has a unique number that the book has issued.
 fn check_numbers(snapshot: &BudgetSnapshot) -> Result<(), SnapshotError> {
     if snapshot.next > LAST_ID {
         return Err(SnapshotError::NextTooLarge(snapshot.next));
@@ -154,7 +155,7 @@ fn read_day(saved: &SavedDay, snapshot: &BudgetSnapshot, source: BudgetSource) -
         if id.day != saved.day || source != (BudgetSource::Leases { node: id.node }) {
             return Err(SnapshotError::ForeignLease(id));
         }
-        // Over until the authority says that it runs.
+        // Ended until the authority renews it.
         let held = HeldLease { id, granted, returned, account, until: Timestamp::ZERO };
         if day.leases[id.tier.index()].insert(id.generation, held).is_some() {
             return Err(SnapshotError::LeaseTwice(id));
@@ -163,7 +164,7 @@ fn read_day(saved: &SavedDay, snapshot: &BudgetSnapshot, source: BudgetSource) -
     Ok(day)
 }
 
-/// What reservations come to: what must be held, and what must have been posted at least.
+/// Sums over the reservations: the exact held amount and the minimum posted amount per account.
 #[derive(Default)]
 struct Sums {
     tiers: BTreeMap<(u64, Tier), Account>,
@@ -185,7 +186,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Compares a day with what is expected of it, which is struck off.
+    /// Compares a day with the expected sums, and removes these.
     fn check_day(&mut self, number: u64, day: &Day, source: BudgetSource) -> Result<(), SnapshotError> {
         let wrong = |what| SnapshotError::DoesNotAddUp { what, day: number };
         for (caller, account) in day.callers.iter() {
@@ -218,7 +219,7 @@ fn matches(account: &Account, expected: &Account) -> bool {
     account.held == expected.held && account.posted >= expected.posted
 }
 
-/// What accounts come to. A cost beyond all counting is possible, and stays at the most that can be counted on either side.
+/// Sums accounts. A sum may saturate, and then does so on both sides of a comparison.
 fn sum(accounts: impl Iterator<Item = Account>) -> Account {
     accounts.fold(Account::default(), |sum, account| Account {
         posted: sum.posted.saturating_add(account.posted),

@@ -42,7 +42,7 @@ fn a_request_is_refused_by_the_narrowest_limit_it_does_not_fit() {
         Ask { worst: nanos(150), ..fits },
     ];
     assert!(just.iter().all(|ask| book.decide(ask, at(5)).is_ok()));
-    // What a day has room for is refused because of what was spent before.
+    // A request that fits a whole day is refused because of earlier spend, with the ordinary refusal.
     let mut book = book;
     book.reserve(&fits, at(5)).unwrap();
     let refusal =
@@ -55,10 +55,10 @@ fn who_may_spend_nothing_is_not_told_to_ask_for_less() {
     let refused = |options: BudgetOptions, tier, worst| {
         BudgetBook::new(options.check().unwrap()).decide(&ask(1, tier, worst), at(0)).unwrap_err()
     };
-    // Of the least sum there is, a part is nothing.
+    // A share of the smallest possible amount rounds down to zero.
     let least = BudgetOptions { day: nanos(1), caller_day: nanos(1), ..BudgetOptions::default() };
     assert!(matches!(refused(least, Tier::Guest, 1), BudgetRefusal::TierDay { .. }));
-    // Of $5,000, the standard tier has as much as one caller: $5.
+    // With $5,000 a day, the standard tier's cap equals the cap per caller: $5.
     let options = BudgetOptions { shares: [99.8, 0.1, 0.1], ..BudgetOptions::default() };
     let five = Money::from_dollars(5);
     let refusal = BudgetRefusal::MoreThanADay { wanted: nanos(five.as_nanos() + 1), most: five };
@@ -95,11 +95,11 @@ fn the_whole_day_binds_when_its_cap_is_lowered_below_what_is_committed() {
     let lower = BudgetOptions { day: nanos(200), caller_day: nanos(150), ..BudgetOptions::default() };
     book.set_limits(BudgetOptions { shares: [100.0 - 2e-4, 1e-4, 1e-4], ..lower }.check().unwrap());
     let resets = UtcTime::start_of_day(1);
-    // The tier has 199 of the 200 and would let it pass.
+    // The tier has 199 of the 200, of which 150 are held.
     assert!(matches!(book.reserve(&ask(2, Tier::Prime, 50), at(0)), Err(BudgetRefusal::TierDay { .. })));
     assert!(book.reserve(&ask(2, Tier::Prime, 49), at(0)).is_ok());
     book.set_limits(small().scaled(crate::setting::Factor::new("budget", 0.15).unwrap()));
-    // Of 150, everybody has committed 199: guests have room of their own (22) but the day has none.
+    // 199 of the global cap of 150 are committed: the guest tier has room (22), but the global budget has none.
     let refusal =
         BudgetRefusal::GlobalDay { wanted: nanos(1), free: Money::ZERO, unspent: nanos(150), resets };
     assert_eq!(book.reserve(&ask(3, Tier::Guest, 1), at(0)), Err(refusal));
@@ -113,11 +113,11 @@ fn money_that_is_only_held_is_told_apart_from_money_that_is_spent() {
         book.decide(&ask(1, Tier::Guest, worst), at(0)).unwrap_err().shortage().unwrap()
     };
     let resets = UtcTime::start_of_day(1);
-    // All of the 150 may come back when the call has settled.
+    // All of the 150 become available once the call has settled.
     assert_eq!(shortage(&book, 51), DayShortage { free: nanos(50), unspent: nanos(150), resets });
     let _ = book.apply(&post(first, 100));
     assert_eq!(shortage(&book, 51), DayShortage { free: nanos(50), unspent: nanos(50), resets });
-    // The caller's own money is held, and that of its tier is spent: the second is what counts.
+    // The caller's own budget is only held, while the tier's is spent: the tier's refusal takes precedence.
     let mut book = small_book();
     let other = book.reserve(&ask(2, Tier::Guest, 60), at(0)).unwrap();
     let _ = book.apply(&post(other, 60));
@@ -189,7 +189,7 @@ fn a_conversation_counts_what_was_used_and_what_is_under_way() {
     assert_eq!((session.input, session.output), (55, 12));
     assert_eq!((session.free_input(100), session.free_output(50)), (45, 38));
     assert!(book.reserve(&in_session(45, 38), at(0)).is_ok());
-    // Another conversation of the same caller has its own.
+    // Another session of the same caller has limits of its own.
     assert!(book.reserve(&Ask { session: Some(10), ..in_session(100, 50) }, at(0)).is_ok());
 }
 
@@ -286,7 +286,7 @@ fn the_truth_takes_the_place_of_the_worst_once_however_late() {
     assert_eq!(book.recover().len(), 3);
     assert_eq!((book.caller(0, 1), book.session(4).input, book.session(4).output), (account(90, 0), 90, 30));
     let usage = Usage { input: 5, cache_read: 2, output: 3, ..Usage::default() };
-    // Cheaper than feared, dearer than feared, and never made.
+    // Below the worst case, above it, and never called.
     let cheap = Entry::Posted { id: ids[0], usage, cost: nanos(4) };
     let dear = Entry::Posted { id: ids[1], usage, cost: nanos(50) };
     for (late, posted, input, output) in

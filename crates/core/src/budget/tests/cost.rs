@@ -19,7 +19,7 @@ fn machine() -> CostMachine {
     CostMachine::new(settings(), at(0))
 }
 
-/// Of a cap of $5,000.
+/// With a cap of $5,000.
 fn reading(posted: u64, projected: u64) -> CostReading {
     let (posted, projected) = (dollars(posted), dollars(projected));
     CostReading { posted, cap: dollars(5_000), projected, least: Money::ZERO }
@@ -47,7 +47,7 @@ fn a_calm_pace_ends_the_warning_after_ten_minutes_and_only_a_high_one_brings_it_
     let mut machine = machine();
     let evening = 22 * HOUR;
     let _ = machine.tick(&reading(4_200, 4_320), at(evening));
-    // The first calm look was at the moment it began to be looked at as a warning.
+    // The calm period starts at the first tick within the warning state.
     assert_eq!(machine.tick(&reading(4_200, 4_320), at(evening + 1)).state, Warning);
     assert_eq!(machine.tick(&reading(4_205, 4_750), at(evening + 600)).state, Warning);
     let calm = machine.tick(&reading(4_210, 4_320), at(evening + 601));
@@ -55,7 +55,7 @@ fn a_calm_pace_ends_the_warning_after_ten_minutes_and_only_a_high_one_brings_it_
     assert_eq!(machine.tick(&reading(4_400, 5_000), at(evening + 700)).state, Normal);
     let high = machine.tick(&reading(4_400, 5_001), at(evening + 701));
     assert_eq!(high.change, change(Normal, Warning, CostCause::PaceIsHigh));
-    // And out again in the same way.
+    // The second warning ends in the same way.
     let _ = machine.tick(&reading(4_400, 4_750), at(evening + 800));
     assert_eq!(machine.tick(&reading(4_400, 4_750), at(evening + 1_400)).state, Normal);
 }
@@ -87,10 +87,10 @@ fn a_clock_that_was_a_day_ahead_decides_nothing_about_the_real_next_day() {
     assert_eq!(machine.tick(&reading(5_000, 5_000), on(0, 60)).state, Spent);
     let ahead = machine.tick(&reading(0, 0), on(1, 120));
     assert_eq!(ahead.change, change(Spent, Normal, CostCause::NewDay));
-    // Back on the right day, whose own figures make it spent.
+    // Back on the right day, whose own figures mark it as spent.
     assert_eq!(machine.tick(&reading(5_000, 5_000), on(0, 180)).state, Spent);
     assert_eq!(machine.tick(&reading(0, 0), on(1, DAY)).state, Normal);
-    // A day to which the calendar goes back is what its own figures say, good or bad.
+    // When the wall clock moves back, the earlier day is judged by its own figures, good or bad.
     let _ = machine.tick(&reading(5_000, 5_000), on(1, DAY + 1));
     let back = machine.tick(&reading(4_100, 4_900), on(0, DAY + 2));
     assert_eq!(back.change, change(Spent, Warning, CostCause::NewDay));
@@ -103,7 +103,7 @@ fn a_day_on_which_nothing_fits_any_more_is_spent() {
     let posted = dollars(5_000).saturating_sub(worst);
     let just_fits = CostReading { posted, least: worst, ..reading(0, 5_000) };
     assert_eq!(machine.tick(&just_fits, at(0)).state, Warning);
-    // Not known, so nothing is said of it.
+    // Unknown minimum cost: only the cap itself counts.
     let unknown =
         CostReading { least: Money::ZERO, posted: dollars(5_000).saturating_sub(nanos(1)), ..just_fits };
     assert_eq!(machine.tick(&unknown, at(1)).state, Warning);
@@ -133,7 +133,7 @@ fn another_cap_ends_only_a_spent_day() {
     let _ = machine.tick(&reading(5_000, 6_000), at(0));
     let raised = CostReading { cap: dollars(6_000), ..reading(5_000, 6_000) };
     assert_eq!(machine.tick(&raised, at(1)).change, change(Spent, Warning, CostCause::CapChanged));
-    // A warning ends as all warnings do, however ample the cap has become.
+    // A raised cap does not end a warning early, however large it is.
     let ample = CostReading { cap: dollars(10_000), ..raised };
     assert_eq!(machine.tick(&ample, at(2)).change, None);
     assert_eq!(machine.tick(&ample, at(602)).change, change(Warning, Normal, CostCause::PaceIsCalm));
@@ -218,7 +218,7 @@ fn a_day_spent_for_four_hours_is_told_once_and_anew_the_next_day() {
     let _ = machine.tick(&reading(5_000, 5_000), at(DAY + 1));
     assert!(!machine.tick(&reading(5_000, 5_000), at(DAY + 4 * HOUR)).is_stuck);
     assert!(machine.tick(&reading(5_000, 5_000), at(DAY + 4 * HOUR + 1)).is_stuck);
-    // A normal day is never stuck, however long.
+    // A budget in the normal state is never stuck.
     let mut calm = CostMachine::new(settings(), at(0));
     assert!(!calm.tick(&reading(1, 1), at(20 * HOUR)).is_stuck);
 }
@@ -266,8 +266,8 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 proptest! {
-    /// Whatever the pace does, a change has a reason, a spent day stays, and the warning does not flicker: between an end
-    /// of the warning and its return lies a day that was going to end above the cap.
+    /// Invariants: every transition has a cause, a spent day stays spent, and the warning does not flap: a warning
+    /// that ended returns only with a projection above the cap.
     #[test]
     fn the_state_never_flickers(steps in vec((1..400_u64, 0..60_u64, 3_000..6_000_u64), 1..80)) {
         let mut machine = machine();

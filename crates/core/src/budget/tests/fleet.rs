@@ -1,4 +1,4 @@
-//! A whole fleet: nodes with clocks and calendars of their own that crash, and messages that are lost, late and doubled.
+//! Model of a fleet: nodes with their own clocks that crash, and messages that are lost, delayed and duplicated.
 
 use super::{DAY, ask, nanos, small};
 use crate::budget::{
@@ -22,14 +22,14 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A request, or the question for money if there is none.
+    /// A request, or a request for a lease if there is no money.
     Request {
         node: usize,
         tier: usize,
         worst: u64,
         actual: u64,
     },
-    /// A call ends, and its node learns what it cost.
+    /// A call ends, and its node records the cost.
     End(Index),
     Report(usize),
     /// A node gives back what it does not hold.
@@ -37,23 +37,23 @@ enum Step {
         node: usize,
         tier: usize,
     },
-    /// A message arrives, and perhaps will again.
+    /// A message is delivered, possibly more than once.
     Deliver {
         which: Index,
         again: bool,
     },
     Lose(Index),
     Wait(u64),
-    /// The calendar of all is set.
+    /// Sets the wall clock of the whole fleet.
     SetDay(u64),
-    /// A node dies, and comes back with its journal or without.
+    /// A node crashes and restarts with or without its journal.
     Crash {
         node: usize,
         keeps_journal: bool,
     },
-    /// Somebody has found out what was spent on leases that were written off.
+    /// The actual spend of written-off leases becomes known.
     Reconcile(Index),
-    /// Caps, in percent of what they were.
+    /// Caps, in percent of the original ones.
     SetCaps(u32),
 }
 
@@ -85,7 +85,7 @@ enum Message {
 
 struct Node {
     number: u64,
-    /// What its clock shows more than the authority's.
+    /// How far its clock is ahead of the authority's.
     ahead: Duration,
     book: BudgetBook,
     journal: Vec<Entry>,
@@ -131,7 +131,7 @@ struct World {
     numbers: u64,
     wire: Vec<Message>,
     calls: Vec<Call>,
-    /// The truth: what the vendor bills, from the moment of the call.
+    /// Ground truth: what the vendor bills, from the moment of the call.
     billed: BTreeMap<LeaseId, Money>,
     now: Timestamp,
     day: u64,
@@ -277,7 +277,7 @@ impl World {
             prop_assert!(billed <= cap, "{} was billed on day {} for {}, of {}", billed, day, tier, cap);
             let books = self.authority.tier(day, tier);
             prop_assert!(billed <= books.committed(), "{} was billed, and {:?} is known", billed, books);
-            // After a lease was closed its node may say that it fears worse than what was found out.
+            // After a lease is closed, its node may still report a worst-case charge above the reconciled spend.
             let truth = |id: LeaseId| self.billed.get(&id).copied().unwrap_or_default();
             let closed = |lease: &&Lease| is_here(&lease.id) && lease.state == LeaseState::Closed;
             let feared =
@@ -290,8 +290,8 @@ impl World {
 }
 
 proptest! {
-    /// No crash, no clock and no network makes the fleet spend more than the cap, and what the vendor bills is in the
-    /// authority's books: posted, lent or written off.
+    /// Whatever crashes, clock skew or message loss occur, the fleet spends at most the cap, and everything the vendor
+    /// bills is in the authority's ledger: posted, lent or written off.
     #[test]
     fn a_fleet_on_leases_never_spends_more_than_the_cap(steps in steps()) {
         let mut world = World::new();

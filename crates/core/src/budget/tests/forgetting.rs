@@ -1,4 +1,4 @@
-//! What a book remembers, for how long, and what that costs those who ask.
+//! Retention and eviction, and their cost per request.
 
 use super::{DAY, account, ask, at, nanos, on, post, small_book};
 use crate::budget::{ApplyDecision, Ask, BudgetBook, BudgetOptions, BudgetRefusal, Entry, SessionTokens};
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 const HOUR: u64 = 3_600;
 
-/// Books in which many callers have room.
+/// A book with room for many callers.
 fn large_book() -> BudgetBook {
     BudgetBook::new(
         BudgetOptions { caller_day: Money::from_dollars(5_000), ..BudgetOptions::default() }.check().unwrap(),
     )
 }
 
-/// Lets time pass until nothing more is forgotten.
+/// Advances time until eviction has finished.
 fn settle(book: &mut BudgetBook, seconds: u64) {
     for _ in 0..10 {
         book.expire(at(seconds).monotonic);
@@ -36,10 +36,10 @@ fn what_nobody_has_used_for_two_days_is_forgotten_but_not_what_is_open() {
     settle(&mut book, start + 48 * HOUR - 1);
     assert_eq!((book.all(1_000), book.session(2).input), (account(5, 10), 7));
     settle(&mut book, start + 49 * HOUR);
-    // The day has an open reservation and is kept for it; so is that one's conversation.
+    // An open reservation retains its day and its session.
     assert_eq!((book.all(1_000), book.session(2)), (account(5, 10), SessionTokens::default()));
     assert_eq!(book.session(1).input_held, 10);
-    // Whoever settles uses: two days more.
+    // A settlement counts as a use and extends the retention by two days.
     let _ = book.apply(&post(open, 5));
     settle(&mut book, start + 72 * HOUR - 1);
     assert_eq!((book.all(1_000), book.all(1_001)), (account(10, 0), account(5, 0)));
@@ -72,7 +72,7 @@ fn books_that_were_read_back_are_as_old_as_the_reading() {
     let mut book = small_book();
     let _ = book.apply(&entry);
     book.recover();
-    // This process's clock has run for a year already.
+    // This process's clock has been running for a year.
     settle(&mut book, 365 * DAY);
     settle(&mut book, 365 * DAY + 47 * HOUR);
     assert_eq!(book.all(0), account(150, 0));
@@ -89,12 +89,12 @@ fn calls_that_were_never_made_leave_nothing_behind() {
         let _ = book.apply(&Entry::Voided(id));
     }
     assert_eq!(book.entries_kept(), 0);
-    // Who has something else under way is kept.
+    // A caller with another call in flight is retained.
     let asked = Ask { session: Some(1), ..ask(1, Tier::Prime, 1) };
     let [first, _] = [0, 1].map(|_| book.reserve(&asked, at(0)).unwrap());
     let _ = book.apply(&Entry::Voided(first));
     assert_eq!((book.entries_kept(), book.caller(0, 1), book.session(1).input_held), (3, account(0, 1), 10));
-    // One who was told of is remembered, so as not to be told of twice.
+    // A caller with a raised alarm is retained, so that the alarm is not raised twice.
     let mut book = small_book();
     let id = book.reserve(&ask(1, Tier::Prime, 110), at(0)).unwrap();
     assert!(matches!(book.recover()[..], [(_, ApplyDecision::SingleSource(_))]));
@@ -134,7 +134,7 @@ fn what_comes_after_its_day_was_forgotten_changes_no_other_day_of_that_name() {
     let id = book.reserve(&ask(1, Tier::Prime, 50), at(0)).unwrap();
     book.recover();
     book.expire(at(0).monotonic);
-    // One look removes the day, and the calendar comes back to it before it has been taken apart.
+    // One scan removes the day, and the wall clock returns to it before it has been freed.
     book.expire(Timestamp::ZERO + Duration::from_secs(49 * HOUR));
     let new = book.reserve(&ask(2, Tier::Prime, 50), on(0, 49 * HOUR)).unwrap();
     let _ = book.apply(&post(new, 50));

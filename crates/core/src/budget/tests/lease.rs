@@ -1,4 +1,4 @@
-//! The authority's books.
+//! Tests of the authority's ledger.
 
 use super::{at, nanos, small};
 use crate::budget::{
@@ -32,7 +32,7 @@ fn next(id: LeaseId) -> LeaseId {
     LeaseId { generation: id.generation + 1, ..id }
 }
 
-/// What is granted in all after asking for `total`.
+/// Total granted after asking for `total`.
 fn granted(book: &mut LeaseBook, id: LeaseId, total: u64) -> u64 {
     match book.grant(id, nanos(total), LASTS, START) {
         LeaseDecision::Granted(lease) => lease.granted.as_nanos(),
@@ -94,13 +94,13 @@ fn asking_for_nothing_new_renews_and_is_no_sign_of_a_spent_day() {
     assert_eq!(granted(&mut book, guest(1), 0), 0);
     assert_eq!((book.lease(guest(1)), book.all(0)), (None, LentBooks::default()));
     assert_eq!(granted(&mut book, guest(1), 150), 150);
-    // All that guests have is out, and still this is no refusal.
+    // The guest tier is lent out completely, but a renewal is not a refusal.
     for total in [150, 10, 0] {
         assert_eq!(granted(&mut book, guest(1), total), 150);
     }
     let later = book.grant(guest(1), Money::ZERO, LASTS, Timestamp::from_nanos(50));
     assert_eq!(later.lease().expires, Timestamp::from_nanos(150));
-    // One that comes late does not shorten it.
+    // A delayed renewal does not shorten the lease.
     assert_eq!(book.grant(guest(1), Money::ZERO, LASTS, START).lease().expires, Timestamp::from_nanos(150));
     assert_eq!(book.expire(Timestamp::from_nanos(149)), []);
     assert_eq!(book.expire(Timestamp::from_nanos(150)).len(), 1);
@@ -117,7 +117,7 @@ fn a_message_that_comes_twice_or_late_changes_nothing() {
         assert_eq!(report(&mut book, guest(1), posted, returned), 30);
         assert_eq!(book.tier(0, Tier::Guest), books(20, 30, 0));
     }
-    // What was given back can be lent once, and not twice.
+    // Returned money can be lent once, not twice.
     assert_eq!(granted(&mut book, guest(2), 150), 100);
 }
 
@@ -127,10 +127,10 @@ fn an_overrun_is_booked_and_pays_for_nothing_new() {
     assert_eq!(granted(&mut book, guest(1), 100), 100);
     assert_eq!(report(&mut book, guest(1), 120, 0), 0);
     assert_eq!(book.tier(0, Tier::Guest), books(120, 0, 0));
-    // 30 are left of 150, and that on top of the 120.
+    // 30 of the 150 are left, on top of the 120.
     assert_eq!(granted(&mut book, guest(1), 1_000), 150);
     assert_eq!(book.tier(0, Tier::Guest), books(120, 30, 0));
-    // A lease that nobody granted has cost something all the same.
+    // Spend on a lease that was never granted is posted all the same.
     assert_eq!(report(&mut book, guest(9), 5, 0), 0);
     assert_eq!(book.all(0), books(125, 30, 0));
 }
@@ -144,7 +144,7 @@ fn a_lease_without_a_rest_is_not_written_off() {
     }
     assert_eq!(book.expire(Timestamp::NEVER).iter().map(|lease| lease.id.node).collect::<Vec<_>>(), [4]);
     assert_eq!(book.tier(0, Tier::Guest), books(18, 0, 1));
-    // It is raised when it is asked for again, and expires like any other.
+    // It is raised when asked for again, and expires like any other.
     assert_eq!(granted(&mut book, guest(1), 20), 20);
     assert_eq!(book.expire(LATER).len(), 1);
 }
@@ -161,19 +161,19 @@ fn a_silent_node_takes_its_rest_with_it_until_it_is_reconciled() {
     assert_eq!(book.expire(LATER).iter().map(|lease| lease.id).collect::<Vec<_>>(), [id]);
     assert_eq!(book.expire(LATER), []);
     assert_eq!(book.tier(0, Tier::Guest), books(10, 0, 90));
-    // Late news is taken out of what was written off.
+    // A late report reduces the written-off amount.
     report(&mut book, id, 30, 0);
     assert_eq!(book.tier(0, Tier::Guest), books(30, 0, 70));
     assert_eq!(granted(&mut book, guest(2), 100), 50);
     assert_eq!(book.reconcile(id, nanos(45)), closed(55));
     assert_eq!(book.tier(0, Tier::Guest), books(45, 50, 0));
     assert_eq!(book.reconcile(id, nanos(45)), closed(0));
-    // Later still, more turns out to have been spent; what was returned is of no interest any more.
+    // A still later report raises the spend; its returned amount is ignored.
     report(&mut book, id, 47, 50);
     assert_eq!(book.reconcile(id, nanos(46)), closed(0));
     assert_eq!(book.reconcile(id, nanos(48)), closed(0));
     assert_eq!(book.tier(0, Tier::Guest), books(48, 50, 0));
-    // What was found out may be less than what the node has said: the larger counts.
+    // Reconciled spend may be less than the node has reported: the larger counts.
     assert_eq!(granted(&mut book, guest(3), 10), 10);
     report(&mut book, guest(3), 4, 0);
     book.expire(LATER);
@@ -200,23 +200,23 @@ fn a_closed_lease_does_not_come_back_and_the_next_one_starts_from_nothing() {
     assert_eq!(granted(&mut book, id, 100), 100);
     book.expire(LATER);
     assert_eq!(book.reconcile(id, nanos(10)), closed(90));
-    // The node does not know, and asks for what it believes to have.
+    // The node does not know yet and asks for its old total.
     let over = book.grant(id, nanos(100), LASTS, LATER);
     assert_eq!(over, LeaseDecision::Over(Lease::new(next(id))));
     assert_eq!(book.tier(0, Tier::Guest), books(10, 0, 0));
     assert_eq!(granted(&mut book, next(id), 30), 30);
     assert_eq!(book.tier(0, Tier::Guest), books(10, 30, 0));
-    // It is told the same until it has understood, and nothing is renewed by that.
+    // The reply repeats until the node has switched generations, and renews nothing.
     let LeaseDecision::Over(lease) = book.grant(id, nanos(100), LASTS, LATER) else { panic!() };
     assert_eq!(
         (lease.id, lease.granted, lease.lasts, lease.expires),
         (next(id), nanos(30), Duration::ZERO, LATER)
     );
-    // Nobody is ahead of the authority.
+    // A generation ahead of the authority's is rejected as well.
     assert!(
         matches!(book.grant(next(next(id)), nanos(1), LASTS, LATER), LeaseDecision::Over(lease) if lease.id == next(id))
     );
-    // Costs of both go to their own.
+    // Costs are posted to the lease that incurred them.
     report(&mut book, id, 12, 0);
     report(&mut book, next(id), 7, 0);
     assert_eq!(book.tier(0, Tier::Guest), books(19, 23, 0));
@@ -236,13 +236,13 @@ fn a_lower_cap_asks_the_largest_rests_back() {
     book.expire(START);
     assert_eq!(granted(&mut book, LeaseId { day: 1, ..second }, 500), 500);
     assert_eq!(book.set_limits(small(), 0), []);
-    // 1,000 become 400: prime has 500 out of 200, guests 30 out of 60, and all together 530 out of 400.
+    // 1,000 become 400: prime has 500 committed of 200, guests 30 of 60, and all together 530 of 400.
     let less = small().scaled(Factor::new("budget", 0.4).unwrap());
     let recall = |lease, returned| Recall { lease, returned: nanos(returned) };
-    // Of the first lease 300 are out and 150 have come back; to bring back all of it is to have returned 450.
+    // The first lease has 300 outstanding and 150 returned; recalling all of it means a returned total of 450.
     assert_eq!(book.set_limits(less.clone(), 0), [recall(first, 450)]);
     assert_eq!(book.set_limits(less, 0), [recall(first, 450)]);
-    // Shares that leave each tier its own but not all of them together.
+    // Shares under which each tier fits, but not all of them together.
     let odd = BudgetOptions {
         day: nanos(505),
         caller_day: nanos(5),
@@ -270,13 +270,13 @@ fn days_are_forgotten_two_days_after_their_last_use_unless_a_rest_is_out() {
     assert_eq!(book.all(1), books(3, 0, 0));
     book.expire(at(48 * HOUR).monotonic);
     assert_eq!((book.all(1), book.lease(tomorrow)), (LentBooks::default(), None));
-    // Writing off was a use, and the rest is out.
+    // Writing off counts as a use, and the remainder is still outstanding.
     book.expire(at(200 * HOUR).monotonic);
     assert_eq!(book.all(0), books(10, 0, 10));
     assert_eq!(book.reconcile(lost, nanos(2)), closed(8));
     book.expire(at(248 * HOUR).monotonic);
     assert_eq!((book.all(0), book.lease(lost), book.lease(guest(1))), (LentBooks::default(), None, None));
-    // What becomes known after that is booked.
+    // Spend that becomes known after that is posted.
     assert_eq!(book.reconcile(lost, nanos(3)), closed(0));
     report(&mut book, guest(1), 11, 0);
     assert_eq!(book.all(0), books(14, 0, 0));
@@ -297,7 +297,7 @@ enum Step {
         id: LeaseId,
         spent: u64,
     },
-    /// An earlier step once more.
+    /// Repeats an earlier step.
     Again(Index),
     Expire,
 }
@@ -332,8 +332,8 @@ fn take(book: &mut LeaseBook, step: &Step) {
 }
 
 proptest! {
-    /// Whatever nodes say, in whatever order and however often: the books are what the leases say, and no grant makes
-    /// them pass the cap. What was spent beyond leases is in them all the same.
+    /// Whatever nodes report, in whatever order and however often: the sums match the leases, and no grant makes them
+    /// exceed the cap. Spend beyond leases is included.
     #[test]
     fn what_is_posted_lent_and_written_off_stays_within_the_cap(steps in steps()) {
         let mut book = LeaseBook::new(small());

@@ -1,4 +1,4 @@
-//! Tests of the books as wholes; what is small is tested beside its code.
+//! Tests of whole books; small parts are tested next to their code.
 
 mod book;
 mod cost;
@@ -34,7 +34,7 @@ fn at(seconds: u64) -> Now {
     Now::new(Timestamp::ZERO + since, UtcTime::default() + since)
 }
 
-/// Caps so small that every one of them is met: 1,000 a day (500, 350, 150), 150 a caller.
+/// Caps small enough that every one of them is reached: 1,000 a day (500, 350, 150), 150 per caller.
 fn small() -> BudgetLimits {
     let options = BudgetOptions {
         session_input: 100,
@@ -71,7 +71,7 @@ fn account(posted: u64, held: u64) -> Account {
     Account { posted: nanos(posted), held: nanos(held) }
 }
 
-/// On the calendar's `day` when the clock that never goes back shows this many seconds.
+/// `day` on the wall clock, with this many seconds on the monotonic clock.
 fn on(day: u64, seconds: u64) -> Now {
     Now::new(at(seconds).monotonic, at(day * DAY).utc)
 }

@@ -1,7 +1,7 @@
-//! The books against a slow model: every reservation ever made, and sums computed anew.
+//! Model test of the book against a naive reference: a list of all reservations, with sums recomputed each time.
 
 use super::{DAY, ask, at, nanos, small, small_book};
-use crate::budget::{Account, ApplyDecision, Ask, BudgetBook, Entry, Reservation, SessionTokens};
+use crate::budget::{Account, ApplyDecision, Ask, BudgetBook, Correction, Entry, Reservation, SessionTokens};
 use crate::invariant::{money_is_conserved, spend_within_cap};
 use crate::money::{Money, Usage};
 use crate::time::{Now, Timestamp};
@@ -31,16 +31,16 @@ enum Step {
         cost: u64,
     },
     Void(Index),
-    /// An operator says what a call cost that was posted.
+    /// An operator corrects a posted cost.
     Correct {
         which: Index,
         cost: u64,
     },
     Expire,
     Wait(u64),
-    /// The calendar is set to another day, forward or back.
+    /// The wall clock is set to another day, forward or back.
     SetDay(u64),
-    /// The process dies and the book is read back from its journal.
+    /// The process crashes and the book is rebuilt from its journal.
     Crash,
 }
 
@@ -69,13 +69,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..60)
 }
 
-/// How a reservation ended: what it used and cost.
+/// How a reservation ended: its usage and cost.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     input: u64,
     output: u64,
     cost: Money,
-    /// Nobody knew, and the worst was charged.
+    /// The outcome was unknown and the worst case was charged.
     is_guess: bool,
 }
 
@@ -100,7 +100,7 @@ impl Model {
         account
     }
 
-    /// Input and output of a session: used, and set aside.
+    /// Input and output tokens of a session: used, and held.
     fn session(&self, session: u64) -> [u64; 4] {
         let mut sums = [0; 4];
         for (reservation, ended) in self.all.iter().filter(|(one, _)| one.session == Some(session)) {
@@ -119,7 +119,7 @@ impl Model {
     }
 
     fn fits(&self, ask: &Ask, day: u64) -> bool {
-        // Who wants nothing takes nothing, even out of a debt.
+        // A request of zero cost fits even into a debt.
         let room = |account: Account, cap: u64| {
             ask.worst == Money::ZERO || account.committed().saturating_add(ask.worst) <= nanos(cap)
         };
@@ -135,7 +135,7 @@ impl Model {
             && room(self.account(|one| one.day == day), 1_000)
     }
 
-    /// The truth, which counts once; whether this was the time.
+    /// Settles a reservation; returns whether this was the first settlement.
     fn end(&mut self, place: usize, ended: Ended) -> bool {
         let known = &mut self.all[place].1;
         let is_news = known.is_none_or(|known| known.is_guess);
@@ -157,7 +157,7 @@ impl Model {
     }
 }
 
-/// The book, its journal, and the model beside them.
+/// The book, its journal and the reference model.
 struct Trial {
     book: BudgetBook,
     journal: Vec<Entry>,
@@ -214,8 +214,9 @@ impl Trial {
                 let (one, ended) = self.model.all[place];
                 if let Some(known) = ended.filter(|ended| !ended.is_guess) {
                     let cost = nanos(cost);
-                    let decided =
-                        self.book.decide_correction(one.day, one.caller, one.tier, known.cost, cost);
+                    let Reservation { day, caller, tier, .. } = one;
+                    let correction = Correction { day, caller, tier, charged: known.cost, cost };
+                    let decided = self.book.decide_correction(&correction);
                     prop_assert_eq!(self.apply(decided.unwrap()), ApplyDecision::Applied);
                     prop_assert_eq!(self.apply(decided.unwrap()), ApplyDecision::Known);
                     self.model.all[place].1 = Some(Ended { cost, ..known });
@@ -229,7 +230,7 @@ impl Trial {
                 self.model.charge_worst(|one| one.expires <= now);
             }
             Step::Wait(seconds) => {
-                // Within the time for which days are kept; that they are forgotten is told elsewhere.
+                // Stays within the retention of days; eviction is tested elsewhere.
                 let later = self.now + Duration::from_secs(seconds);
                 if later.monotonic < at(2 * DAY).monotonic {
                     self.now = later;
@@ -264,7 +265,7 @@ impl Trial {
             let ended = |(one, ended): &&(Reservation, Option<Ended>)| one.day == day && ended.is_some();
             let released = self.model.all.iter().filter(ended).map(|(one, _)| one.worst).sum();
             prop_assert_eq!(money_is_conserved(reserved, released, self.book.all(day).held), Ok(()));
-            // What calls cost beyond their worst case is the vendor's word against ours, and not ours to refuse.
+            // Cost above the worst case is billed by the vendor and cannot be refused.
             let overrun = self
                 .model
                 .all
@@ -310,7 +311,7 @@ proptest! {
     #[test]
     fn a_journal_that_lost_its_end_never_books_less_than_was_spent_on_what_it_knows(steps in steps(), cut in any::<Index>()) {
         let mut trial = Trial::new();
-        // An operator's word that was lost is asked for again.
+        // A lost correction is assumed to be entered again by the operator.
         for step in steps.iter().filter(|step| !matches!(step, Step::Correct { .. })) {
             trial.take(step)?;
         }
@@ -318,7 +319,7 @@ proptest! {
         let mut book = replayed(kept);
         book.recover();
         let known = |one: &Reservation| kept.contains(&Entry::Reserved(*one));
-        // A vendor that bills more than the worst case cannot be foreseen.
+        // Bills above the worst case cannot be foreseen and are excluded.
         let billed: Money = trial.model.all.iter()
             .filter(|(one, _)| known(one))
             .filter_map(|(one, ended)| ended.map(|it| it.cost.min(one.worst)))

@@ -1,4 +1,4 @@
-//! A node's books on leases.
+//! Tests of a node's book on leases.
 
 use super::{account, ask, at, nanos, post, small};
 use crate::budget::{
@@ -16,7 +16,7 @@ fn id(generation: u64) -> LeaseId {
     LeaseId { day: 0, tier: Tier::Guest, node: NODE, generation }
 }
 
-/// For thirty seconds.
+/// A lease of thirty seconds.
 fn lease(generation: u64, granted: u64) -> Lease {
     Lease {
         id: id(generation),
@@ -43,7 +43,7 @@ fn a_node_spends_what_was_leased_to_it_and_gives_back_what_is_free() {
     let reserved = book.reserve(&ask(1, Tier::Guest, 70), at(0)).unwrap();
     assert!(book.reserve(&ask(1, Tier::Prime, 1), at(0)).is_err());
     assert!(book.reserve(&ask(2, Tier::Guest, 31), at(0)).is_err());
-    // Totals: to have given back 10 is to have given back 10, however often it is said.
+    // Returns are totals: repeating a return of 10 changes nothing.
     assert_eq!([10, 10, 5].map(|total| book.give_back(0, Tier::Guest, nanos(total))), [nanos(10); 3]);
     assert_eq!(book.give_back(0, Tier::Guest, Money::MAX), nanos(30));
     assert_eq!(book.decide_return(0, Tier::Guest, Money::MAX), None);
@@ -55,7 +55,7 @@ fn a_node_spends_what_was_leased_to_it_and_gives_back_what_is_free() {
     assert_eq!((book.tier(0, Tier::Guest), book.tier_cap(0, Tier::Guest)), (account(30, 0), nanos(30)));
     let report = LeaseReport { lease: id(0), posted: nanos(30), returned: nanos(70) };
     assert_eq!((book.lease_reports(0), book.lease_reports(1)), (vec![report], vec![]));
-    // What one caller may spend binds here, too.
+    // The cap per caller also applies on leases.
     book.set_lease(&lease(0, 1_000), at(0).monotonic, SECOND);
     assert!(matches!(book.reserve(&ask(1, Tier::Guest, 121), at(0)), Err(BudgetRefusal::CallerDay { .. })));
     assert!(book.reserve(&ask(1, Tier::Guest, 120), at(0)).is_ok());
@@ -70,7 +70,7 @@ fn an_answer_that_comes_twice_or_late_lends_nothing_more() {
         assert_eq!(book.set_lease(&answer, at(0).monotonic, SECOND).is_some(), is_news);
         assert_eq!(book.tier_cap(0, Tier::Guest), nanos(95));
     }
-    // Another node's lease, and leases where there are none, are no business of this book.
+    // Leases of other nodes, and leases in a book without leases, are ignored.
     let other = Lease { id: LeaseId { node: 8, ..id(0) }, ..lease(0, 500) };
     assert_eq!(book.set_lease(&other, at(0).monotonic, SECOND), None);
     let mut alone = super::small_book();
@@ -82,7 +82,7 @@ fn an_answer_that_comes_twice_or_late_lends_nothing_more() {
 #[test]
 fn a_node_does_not_spend_a_lease_that_has_ended() {
     let mut book = book();
-    // Asked at 10 for thirty seconds, less one.
+    // Requested at 10 for thirty seconds, less a margin of one.
     book.set_lease(&lease(0, 100), at(10).monotonic, SECOND);
     assert_eq!(book.held_lease(0, Tier::Guest).unwrap().until, at(39).monotonic);
     let last = book.reserve(&Ask { worst: nanos(10), ..ask(1, Tier::Guest, 0) }, at(38)).unwrap();
@@ -94,10 +94,10 @@ fn a_node_does_not_spend_a_lease_that_has_ended() {
         resets: UtcTime::start_of_day(1),
     };
     assert_eq!(book.reserve(&ask(1, Tier::Guest, 1), at(39)), Err(refusal));
-    // What is under way is booked all the same.
+    // A call in flight is posted all the same.
     let _ = book.apply(&post(last, 10));
     assert_eq!(book.tier(0, Tier::Guest), account(10, 0));
-    // An older answer does not shorten it, a newer one makes it run again.
+    // An older reply does not shorten the lease; a newer one revives it.
     book.set_lease(&lease(0, 100), at(5).monotonic, SECOND);
     assert!(book.reserve(&ask(1, Tier::Guest, 1), at(38)).is_ok());
     book.set_lease(&lease(0, 100), at(50).monotonic, SECOND);
@@ -111,19 +111,19 @@ fn after_a_lease_was_closed_the_node_starts_anew_and_owns_up_to_both() {
     book.set_lease(&lease(0, 100), at(0).monotonic, SECOND);
     let open = book.reserve(&ask(1, Tier::Guest, 60), at(0)).unwrap();
     assert_eq!(book.give_back(0, Tier::Guest, nanos(15)), nanos(15));
-    // The authority says which one is next; nothing of it may be spent yet.
+    // The authority announces the next generation, of which nothing may be spent yet.
     let over = Lease { lasts: Duration::ZERO, ..lease(1, 0) };
     book.set_lease(&over, at(1).monotonic, SECOND);
     assert!(book.reserve(&ask(2, Tier::Guest, 1), at(1)).is_err());
     assert_eq!(book.held_lease(0, Tier::Guest).unwrap().id, id(1));
     book.set_lease(&lease(1, 20), at(2).monotonic, SECOND);
-    // Old news of the old lease changes nothing.
+    // A stale report on the old lease changes nothing.
     assert_eq!(book.set_lease(&lease(0, 140), at(3).monotonic, SECOND), None);
     assert_eq!(book.apply(&Entry::Returned { lease: id(0), total: nanos(90) }), ApplyDecision::Known);
     assert_eq!(book.tier_cap(0, Tier::Guest), nanos(60 + 20));
     assert!(book.reserve(&ask(2, Tier::Guest, 21), at(3)).is_err());
     let new = book.reserve(&ask(2, Tier::Guest, 20), at(3)).unwrap();
-    // Each cost goes to the lease that paid for it.
+    // Each cost is posted to the lease that paid for it.
     let _ = book.apply(&post(open, 50));
     let _ = book.apply(&post(new, 12));
     let report = |generation, posted, returned| LeaseReport {
@@ -153,7 +153,7 @@ fn a_book_on_leases_is_what_its_entries_make_of_it() {
     again.recover();
     let held = again.held_lease(0, Tier::Guest).unwrap();
     assert_eq!((held.granted, held.returned, held.account), (nanos(100), nanos(25), account(60, 0)));
-    // Whether it still runs nobody knows: clocks of two processes have nothing in common.
+    // Whether the lease still runs is unknown: monotonic clocks of two processes are unrelated.
     assert!(again.reserve(&ask(2, Tier::Guest, 1), at(0)).is_err());
     again.set_lease(&lease(0, 100), at(0).monotonic, SECOND);
     assert!(again.reserve(&ask(2, Tier::Guest, 16), at(0)).is_err());

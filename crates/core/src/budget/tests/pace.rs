@@ -24,10 +24,10 @@ fn an_hour_is_sixty_minutes_and_what_is_older_falls_out_by_degrees() {
         assert_eq!(pace.last_hour(at(seconds).monotonic), nanos(left), "{seconds}");
     }
     assert_eq!(pace.last_hour(at(2 * HOUR).monotonic), Money::ZERO);
-    // A jump of more than an hour leaves nothing behind.
+    // A jump of more than an hour clears all minutes.
     pace.record(nanos(1), at(3 * HOUR));
     assert_eq!(pace.last_hour(at(3 * HOUR).monotonic), nanos(1));
-    // A moment that comes late adds to the latest minute.
+    // A late timestamp counts towards the latest minute.
     pace.record(nanos(2), at(HOUR));
     assert_eq!(pace.last_hour(at(3 * HOUR).monotonic), nanos(3));
 }
@@ -42,7 +42,7 @@ fn a_steady_dollar_a_minute_is_sixty_an_hour_at_every_moment() {
     assert_eq!(pace.hourly_rate(at(120 * MINUTE - 15).monotonic).as_nanos(), 60_250_000_000);
 }
 
-/// The calendar shows `ahead` seconds more than the clock that never goes back.
+/// A wall clock that is `ahead` seconds ahead of the monotonic clock.
 fn ahead(seconds: u64, ahead: u64) -> Now {
     Now::new(at(seconds).monotonic, at(seconds + ahead).utc)
 }
@@ -70,7 +70,7 @@ fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
     let mut kept = pace(0);
     steady(0..20, &mut kept, 0);
     assert_eq!([1, 5, 18].map(|hour| usual(&kept, hour)), [Some(dollars(10)); 3]);
-    // Ten years ahead for one look, in the hour from 10:00.
+    // One record ten years ahead, in the hour from 10:00.
     let mut stepped = pace(0);
     steady(0..11, &mut stepped, 0);
     stepped.record(Money::ZERO, ahead(10 * HOUR + 40 * MINUTE, 3_650 * DAY));
@@ -79,7 +79,7 @@ fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
         [9, 10, 11, 12, 13].map(|hour| usual(&stepped, hour).is_some()),
         [true, false, false, false, true]
     );
-    // Two hours forward, for good: those that were jumped over were not seen.
+    // Two hours forward for good: the skipped hours were not observed.
     let mut summer = pace(0);
     steady(0..11, &mut summer, 0);
     steady(11..20, &mut summer, 2 * HOUR);
@@ -87,12 +87,12 @@ fn hours_at_either_end_of_a_step_of_the_calendar_are_not_compared_with() {
         [9, 10, 11, 12, 13, 14, 15].map(|hour| usual(&summer, hour).is_some()),
         [true, false, false, false, false, false, true]
     );
-    // What drifts by up to a minute was not set.
+    // A drift of up to a minute is not a clock step.
     let mut drifting = pace(0);
     steady(0..11, &mut drifting, 0);
     steady(11..20, &mut drifting, MINUTE);
     assert!((1..19).all(|hour| usual(&drifting, hour).is_some()));
-    // Nor was what drifts by half a minute in each hour, however far that leads.
+    // Nor is a drift of half a minute per hour, however much it adds up to.
     let mut slow = pace(0);
     (0..20).for_each(|hour| slow.record(dollars(10), ahead(hour * HOUR + 10 * MINUTE, hour * MINUTE / 2)));
     assert!((1..19).all(|hour| usual(&slow, hour).is_some()));
@@ -112,7 +112,7 @@ fn hours_in_which_nobody_looked_cost_nothing() {
     pace.record(Money::ZERO, at(30 * HOUR));
     assert_eq!(pace.usual_hour(at(DAY + HOUR).utc, 1), Some(dollars(8)));
     assert_eq!(pace.usual_hour(at(DAY + 5 * HOUR).utc, 1), Some(Money::ZERO));
-    // After weeks, only what is kept is.
+    // After weeks, only the retained hours count.
     pace.record(Money::ZERO, at(60 * DAY));
     assert_eq!(pace.usual_hour(at(60 * DAY).utc, 7), Some(Money::ZERO));
 }
@@ -133,7 +133,7 @@ fn the_day_ends_where_the_last_hour_leads() {
     for minute in 0..(22 * 60) {
         pace.record(dollars(1), at(minute * MINUTE));
     }
-    // Sixty minutes and a sixtieth of the one they begin in.
+    // Sixty minutes and a sixtieth of the first, partial one.
     assert_eq!(pace.hourly_rate(at(22 * HOUR - 1).monotonic), nanos(60_016_666_666));
     assert_eq!(pace.projected(dollars(4_200), at(22 * HOUR - 1)).as_nanos() / 1_000_000_000, 4_320);
     pace.record(Money::ZERO, at(22 * HOUR));
@@ -152,7 +152,7 @@ fn hours_that_are_usually_dear_are_expected_to_be() {
     let now = at(72 * HOUR + 18 * HOUR + 30 * MINUTE);
     pace.record(Money::ZERO, now);
     assert_eq!(pace.last_hour(now.monotonic), Money::ZERO);
-    // Half of 18, all of 19, 20, 21, 22, 23.
+    // Half of hour 18, all of hours 19 to 23.
     assert_eq!(pace.projected(dollars(7), now), dollars(7 + 5 + 10 + 100 + 10 + 10 + 10));
 }
 
@@ -163,14 +163,14 @@ fn what_an_hour_usually_costs_needs_days_that_were_seen_whole() {
         pace.record(dollars(hour / 24 + 1), at(hour * HOUR));
     }
     let noon = |day: u64| at(day * DAY + 12 * HOUR).utc;
-    // The hour up to noon of day 3 is like those of days 0, 1 and 2: $1, $2 and $3.
+    // The hour before noon of day 3 compares with days 0, 1 and 2: $1, $2 and $3.
     assert_eq!(pace.usual_hour(noon(3), 3), Some(dollars(2)));
     assert_eq!(pace.usual_hour(noon(3), 4), None);
     assert_eq!(pace.usual_hour(noon(0), 0), None);
-    // The first hour was seen by half: it does not count, so that only two days know it.
+    // Only half of the first hour was observed: it does not count, so that only two days are known.
     let one = at(3 * DAY + HOUR).utc;
     assert_eq!((pace.usual_hour(one, 3), pace.usual_hour(one, 2)), (None, Some(nanos(2_500_000_000))));
-    // Between two hours it is a mixture of both.
+    // Between two hours, both are interpolated.
     let mut steep = SpendPace::new(at(0));
     for hour in 0..25 {
         steep.record(if hour == 11 { dollars(30) } else { dollars(10) }, at(hour * HOUR));
@@ -185,12 +185,12 @@ fn a_week_is_remembered_and_not_more() {
     for hour in 0..(9 * 24) {
         pace.record(dollars(if hour < 24 { 1_000 } else { 7 }), at(hour * HOUR));
     }
-    // On day 8 the week before it is days 1 to 7.
+    // On day 8 the week before is days 1 to 7.
     assert_eq!(pace.usual_hour(at(8 * DAY + 12 * HOUR).utc, 7), Some(dollars(7)));
 }
 
 proptest! {
-    /// Minute by minute, whatever the calendar does meanwhile.
+    /// Compared minute by minute, whatever the wall clock does meanwhile.
     #[test]
     fn the_last_hour_is_the_sum_of_its_minutes(steps in vec((0..400_u64, 0..1_000_u64, 0..3_u64), 1..60)) {
         let mut pace = pace(0);

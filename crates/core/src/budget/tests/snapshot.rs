@@ -1,4 +1,4 @@
-//! What a snapshot says, what is refused, and what a restart does to time.
+//! Contents of snapshots, rejected snapshots, and the effect of a restart on time.
 
 use super::snapshot_model::{HOUR, NODE, empty, lend};
 use super::{DAY, account, ask, at, nanos, post, small, small_book};
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::vocabulary::Tier;
 use std::time::Duration;
 
-/// A book in which everything is there: posted, held and given up, on leases or not, with a conversation.
+/// A book with everything in it: posted, held and expired reservations, with or without leases, and a session.
 fn full(source: BudgetSource) -> BudgetBook {
     let mut book = empty(source);
     lend(&mut book, 0, 0, 400, at(0));
@@ -123,7 +123,8 @@ fn costs_beyond_counting_stay_so_and_are_read_back() {
         assert_eq!(book.all(0).posted, Money::MAX.saturating_sub(nanos(1)));
         let again = |book: &BudgetBook| BudgetBook::from_snapshot(small(), source, &book.snapshot()).unwrap();
         assert_eq!(again(&book).all(0), book.all(0));
-        // One short of it the truth still takes the place of the worst; beyond it nothing comes back.
+        // Just below saturation the actual cost still replaces the worst case; once saturated, nothing is credited
+        // back.
         let worst = snapshot.given_up[0].worst;
         let mut countable = again(&book);
         let _ = countable.apply(&Entry::Voided(late));
@@ -166,7 +167,7 @@ fn after_a_restart_what_is_leased_waits_for_its_renewal_and_what_was_open_is_cha
     let given_up: Vec<Entry> = book.recover().into_iter().map(|(entry, _)| entry).collect();
     assert_eq!(given_up, [1, 3].map(|id| Entry::Expired(ReservationId(id))));
     assert_eq!((book.open(), book.all(0)), (0, account(200, 0)));
-    // The truth may still come, also for what was given up before.
+    // Late settlements are still accepted, also for reservations that expired earlier.
     assert_eq!(book.apply(&post(ReservationId(3), 10)), ApplyDecision::Applied);
     assert_eq!(book.apply(&post(ReservationId(2), 5)), ApplyDecision::Applied);
     assert_eq!(book.all(0), account(135, 0));
@@ -192,7 +193,7 @@ fn a_book_that_was_read_back_forgets_when_the_first_would_have() {
     book.expire(at(47 * HOUR).monotonic);
     let snapshot = book.snapshot();
     assert_eq!(snapshot.uptime, Duration::from_secs(47 * HOUR));
-    // Another process, whose clock begins anew; the time between the two does not count.
+    // Another process with a fresh clock; the time between the two does not count.
     let mut book = BudgetBook::from_snapshot(small(), BudgetSource::Caps, &snapshot).unwrap();
     for (second, posted) in [(0, 5), (HOUR - 1, 5), (HOUR, 0)] {
         book.expire(Timestamp::ZERO + Duration::from_secs(DAY * 300 + second));
@@ -277,7 +278,7 @@ fn an_authority_whose_snapshot_does_not_add_up_is_refused() {
     let later = Some(SnapshotError::UsedLater { what: "day", number: 0 });
     assert_eq!(refused(|it| it.days[0].used = it.uptime + Duration::from_nanos(1)), later);
     let too_much = Some(SnapshotError::TooMuch(0));
-    // What nodes say that they have spent is no reason to forget it.
+    // Reported spend saturates instead of being rejected.
     assert_eq!(refused(|it| it.days[0].leases.iter_mut().for_each(|lease| lease.posted = Money::MAX)), None);
     assert_eq!(refused(|it| it.days[0].leases[0].granted = Money::MAX), too_much);
     let other_tier = |it: &mut LeaseSnapshot| {

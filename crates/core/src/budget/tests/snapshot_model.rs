@@ -1,4 +1,4 @@
-//! Books that were written down and read back, beside those that never stopped.
+//! Model test: a restored book behaves like one that never stopped.
 
 use super::{ask, at, nanos, small, small_book};
 use crate::budget::{
@@ -65,7 +65,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..60)
 }
 
-/// What a step did, to be the same in both books.
+/// Result of a step, which must be equal in both books.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Decided(Result<Entry, BudgetRefusal>, Option<ApplyDecision>),
@@ -119,7 +119,7 @@ pub(super) fn lend(
     book.set_lease(&lease, now.monotonic, Duration::from_secs(1))
 }
 
-/// Everything that can be seen of a book.
+/// Compares all observable state of two books.
 fn compare(one: &BudgetBook, other: &BudgetBook, now: Now) -> Result<(), TestCaseError> {
     for day in 0..=now.utc.day() + 1 {
         prop_assert_eq!(one.all(day), other.all(day));
@@ -175,7 +175,7 @@ proptest! {
         let snapshot = never_stopped.snapshot();
         let mut read_back = BudgetBook::from_snapshot(limits, source, &snapshot).unwrap();
         prop_assert_eq!(&read_back.snapshot(), &snapshot);
-        // Both hear the time, and leases are renewed, as they are after a restart.
+        // Both books see the time, and leases are renewed, as after a restart.
         for book in [&mut never_stopped, &mut read_back] {
             book.expire(now.monotonic);
         }
@@ -229,7 +229,8 @@ proptest! {
                     0 | 4 => { let _ = book.grant(id, nanos(amount), lasts, now); }
                     1 => { book.report(&LeaseReport { lease: id, posted: nanos(amount), returned: nanos(amount / 3) }); }
                     2 => { let _ = book.reconcile(id, nanos(amount / 2)); }
-                    // Terms differ, so that only what is over in both may end once there are two.
+                    // Terms differ after a restore, so that only leases ended in both books may be expired from then
+                    // on.
                     _ if place < cut => { book.expire(now); }
                     _ => { book.expire(now + Duration::from_secs(1_000)); }
                 }

@@ -12,7 +12,7 @@ fn ages() -> CacheAges {
     CacheAgeOptions::default().check().unwrap()
 }
 
-/// An answer of the strong model that was stored then.
+/// An answer of the strong model, stored at this time.
 fn strong(nanos: u64) -> KeptAnswer {
     KeptAnswer { grade: Grade::Strong, stored_at: at(nanos) }
 }
@@ -62,7 +62,7 @@ fn an_answer_is_refreshed_only_by_a_model_as_strong_as_the_one_that_gave_it() {
     ] {
         let kept = KeptAnswer { grade, ..strong(0) };
         assert_eq!(ages().decide(&kept, at(HOUR), before_models(may_ask)), decision, "{grade} {may_ask}");
-        // Whatever is asked for is kept when it comes.
+        // An answer obtained by a refresh is always stored.
         let of_grade = if may_ask == Ceiling::Strong { Grade::Strong } else { Grade::Fast };
         let answer = NewAnswer { text: "Two days.", end: AnswerEnd::Finished, grade: of_grade };
         let stored = rule().decide(&answer, Some(&kept), at(HOUR)) == StoreDecision::Store;

@@ -105,7 +105,7 @@ fn who_may_not_wait_any_more_does_not_lead() {
     ask(&mut flights, &key, 1, at(0));
     ask(&mut flights, &key, 2, at(0));
     ask(&mut flights, &key, 3, at(1));
-    // The second one's wait ends at this very moment, the third one's a millisecond later.
+    // The second waiter times out at this very moment, the third a millisecond later.
     let landing = flights.end(&key, Asker(1), LeaderEnd::Failed, at(1_800));
     assert_eq!(landing, LandingDecision::Promote(Asker(3)));
     assert_eq!(
@@ -127,7 +127,7 @@ fn after_waiting_in_vain_a_few_ask_and_the_others_take_the_next_rung() {
     assert_eq!(decisions[..4], [WaitDecision::Alone; 4]);
     assert_eq!(decisions[4..], [WaitDecision::NextRung; 2]);
     assert_eq!(flights.waiting(), 0);
-    // Who is not known, or has been told already, takes the next rung as well.
+    // Unknown requests, and those that have already timed out, take the next rung as well.
     assert_eq!(flights.stop_waiting(&key, Asker(1), until), WaitDecision::NextRung);
     assert_eq!(flights.stop_waiting(&public(2), Asker(1), until), WaitDecision::NextRung);
 }
@@ -182,7 +182,7 @@ fn who_was_made_leader_and_has_left_does_not_lead() {
     }
     let landing = flights.end(&key, Asker(1), LeaderEnd::Failed, at(1));
     assert_eq!(landing, LandingDecision::Promote(Asker(2)));
-    // Its caller hung up before it read the news: all it knows is that it waited. Leaving does not count as a failure.
+    // Its caller disconnects before it learns of the promotion. Leaving does not count as a failure.
     assert_eq!(flights.leave(&key, Asker(2), at(2)), LandingDecision::Promote(Asker(3)));
     assert_eq!(flights.leave(&key, Asker(3), at(3)), LandingDecision::Nobody);
     assert_eq!(ask(&mut flights, &key, 4, at(4)), FlightDecision::Lead);
@@ -210,7 +210,7 @@ fn who_has_no_time_left_takes_no_place_among_those_who_ask_alone() {
         flights.ask(&key, Asker(asker), Deadline::at(at(0)), at(0));
         assert_eq!(flights.stop_waiting(&key, Asker(asker), at(0)), WaitDecision::NextRung);
     }
-    // A timer that rings late finds the same, at the deadline and not before it.
+    // A late timer has the same result, at the deadline and not before it.
     ask(&mut flights, &key, 21, at(0));
     ask(&mut flights, &key, 22, at(0));
     assert_eq!(flights.stop_waiting(&key, Asker(21), at(2_999)), WaitDecision::Alone);
@@ -230,7 +230,7 @@ fn a_hundred_thousand_who_wait_for_one_key_are_not_searched_one_by_one() {
     for asker in (1..100_000).rev() {
         assert_ne!(flights.stop_waiting(&key, Asker(asker), at(2_000)), WaitDecision::Lead);
     }
-    // A list would be searched ten thousand million times; this takes a tenth of a second.
+    // A linear list would need ten thousand million steps; this takes a tenth of a second.
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     assert_eq!(flights.waiting(), 0);
 }
@@ -247,7 +247,7 @@ fn beyond_the_bounds_everybody_goes_alone() {
     assert!(matches!(ask(&mut flights, &public(1), 4, at(0)), FlightDecision::Wait { .. }));
     let crowded = FlightDecision::Alone(AloneReason::TooManyWaiters);
     assert_eq!(ask(&mut flights, &public(2), 5, at(0)), crowded);
-    // Lost leaders are forgotten, and those who waited for them no longer count.
+    // Flights of lost leaders are removed, and their waiters no longer count.
     assert_eq!(ask(&mut flights, &public(3), 6, at(119_999)), full);
     assert_eq!(ask(&mut flights, &public(3), 6, at(120_998)), full);
     assert_eq!(ask(&mut flights, &public(3), 6, at(120_999)), FlightDecision::Lead);
@@ -284,18 +284,18 @@ fn place(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-/// One asker in the slow model.
+/// Role of a request in the reference model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
     Leads { until: u64 },
     Waits { until: u64 },
 }
 
-/// Everybody in one list, searched anew each time.
+/// Reference model: one list, searched each time.
 #[derive(Default)]
 struct Slow {
     askers: Vec<(u64, u64, Role)>,
-    /// When each asker, by number, must be answered.
+    /// Deadline of each request, by number.
     deadlines: Vec<u64>,
     promotions: [u32; 3],
     alone: [u32; 3],
@@ -403,7 +403,7 @@ proptest! {
         for (step, key, back, passed) in steps {
             now += passed / 4;
             let name = public(key);
-            // Somebody who asked lately; mostly one who is still there.
+            // A recent request; mostly one that is still waiting or leading.
             let somebody = slow.leader(key).map_or(0, |(leader, _)| leader);
             let waiter = slow.waiters(key).get(place(back) % 3).map_or(back, |(waiter, _)| *waiter);
             let left = Deadline::after(at(now), Duration::from_millis(passed * 5));

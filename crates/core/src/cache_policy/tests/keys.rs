@@ -74,7 +74,7 @@ fn nobody_sees_the_answer_to_anothers_order() {
     let kept = CacheKey::for_answer(&order, answer, "ann", &PARTS).unwrap();
     assert_eq!(kept, key(&order, "ann"));
     assert_ne!(kept, key(&order, "bob"));
-    // Taken for a frequent question by mistake, it is still for its caller alone.
+    // Even if misclassified as FAQ, the answer stays private.
     let mistaken = Question { intent: Intent::Faq, ..order };
     let kept = CacheKey::for_answer(&mistaken, answer, "ann", &PARTS).unwrap();
     assert!(!kept.is_public() && key(&mistaken, "ann").is_public());
@@ -109,7 +109,7 @@ fn everything_an_answer_depends_on_is_in_its_key() {
         keys.extend(CacheKey::of(&base, "ann", &parts));
     }
     assert_eq!(keys.len(), 10);
-    // The spelling, the case of a locale and who asks in public do not matter.
+    // Spelling, the case of the locale and the caller of a public question do not matter.
     let same = KeyParts { locale: "JA-jp", ..PARTS };
     assert_eq!(
         CacheKey::of(&Question { text: " 送料は？", ..SHIPPING }, "bob", &same),
@@ -131,7 +131,7 @@ fn a_key_is_written_as_documented() {
     assert_eq!(private.as_bytes()[..13], [1, 1, 0, 0, 0, 0, 0, 0, 0, 3, b'a', b'n', b'n']);
 }
 
-/// Reads a key back into its fields.
+/// Decodes a key into its fields.
 fn fields(key: &CacheKey) -> Vec<String> {
     let mut rest = &key.as_bytes()[2..];
     let mut fields = Vec::new();

@@ -177,7 +177,7 @@ fn marks_that_also_stand_in_sentences_join_digits_only_alone() {
         let found = personal_data(&format!("1234{joint}5678"));
         assert_eq!(found.is_some(), joined, "{joint}");
     }
-    // Amounts and times are nobody's number, but longer groups are.
+    // Amounts and times are not identifying numbers, but longer groups are.
     for (text, found) in [
         ("1,234,567", false),
         ("12,345,678", false),
@@ -258,7 +258,7 @@ fn numbers_count_from_their_bounds() {
     ] {
         assert_eq!(personal_data(&format!("0{}", digits(count - 1))), Some(data), "{count}");
     }
-    // All zeros pass the check digit, so that only their count decides.
+    // All zeros pass the Luhn check, so that only their count decides.
     for (count, data) in [
         (12, PersonalData::Number),
         (13, PersonalData::Card),

@@ -1,4 +1,4 @@
-//! What happens by time alone.
+//! Tests of everything that is due by time alone.
 
 use super::{Client, Seen, at, framer, framer_with};
 use crate::framing::{
@@ -46,14 +46,14 @@ fn a_sign_of_life_before_any_text_does_not_start_the_clock_of_silence() {
     framer.push_bytes(b"", at(1_000));
     client.drain_until(&mut framer, at(1_000), at(12_000));
     assert_eq!((framer.ending(), framer.stats().deltas_in), (None, 2));
-    // The first byte of a character does.
+    // The first byte of a character starts the idle timeout.
     framer.push_bytes(&"漫".as_bytes()[..1], at(12_000));
     client.drain_until(&mut framer, at(12_000), at(21_999));
     assert_eq!(framer.ending(), None);
     client.drain_until(&mut framer, at(21_999), at(22_000));
     let interruption = Interruption { code: SILENT, retryable: true, partial: true };
     assert_eq!(framer.ending(), Some(Ending::Interrupted(interruption)));
-    // And after it, a sign of life is heard.
+    // After text, a sign of life restarts it.
     let mut alive = super::framer();
     alive.push("a", at(0));
     alive.push("", at(6_000));
@@ -65,7 +65,7 @@ fn a_sign_of_life_before_any_text_does_not_start_the_clock_of_silence() {
 
 #[test]
 fn a_heartbeat_that_is_due_with_the_interruption_goes_out_before_it() {
-    // What was sent at five seconds may have taken a moment, but not a tenth of a second and more.
+    // The send at five seconds may have taken up to a tenth of a second, but not more.
     for (took, beats) in [(0, 2), (100, 2), (101, 1)] {
         let (mut framer, mut client) = (framer(), Client::default());
         framer.push("a", at(0));
@@ -96,13 +96,13 @@ fn a_heartbeat_before_the_interruption_is_offered_once_and_only_to_who_is_there(
     assert_eq!(seen, Seen::Heartbeat);
     framer.send_failed(receipt, at(10_000));
     assert!(matches!(client.take(&mut framer, at(10_500)).unwrap().1, Seen::Ending(..)));
-    // Who comes back is told at once.
+    // A client that resumes receives the ending at once.
     let (mut framer, _) = silent();
     framer.poll(at(10_000));
     framer.resume(Some(0), at(10_001));
     let mut back = Client { last: Some(0), ..Client::default() };
     assert!(matches!(back.take(&mut framer, at(10_001)).unwrap().1, Seen::Ending(..)));
-    // And text that is not sent yet needs no heartbeat before it.
+    // Unsent text needs no heartbeat before it.
     let (mut framer, mut client) = silent();
     framer.push_bytes(&"漫".as_bytes()[..1], at(9_999));
     client.drain_until(&mut framer, at(9_999), at(14_999));
@@ -164,7 +164,7 @@ fn a_client_that_is_being_served_keeps_its_frames_over_the_time() {
     assert_eq!(framer.poll(at(50)), PollDecision::Send);
     client.drain(&mut framer, at(50));
     assert_eq!((client.text(), client.ended), ("ab".to_owned(), true));
-    // And once it is served, they are gone at once.
+    // Once the client is served, the frames are dropped at once.
     assert_eq!((framer.memory(), framer.poll(at(50))), (0, PollDecision::Expired));
 
     for leave in [crate::framing::Framer::cancel, crate::framing::Framer::detach] {

@@ -1,4 +1,4 @@
-//! Single rules about frames, reports and endings.
+//! Tests of single rules about frames, reports and endings.
 
 use super::{Client, Seen, at, framer, framer_with};
 use crate::failure::{Failure, FailureKind};
@@ -145,7 +145,7 @@ fn another_model_may_answer_until_the_first_frame_is_taken() {
     assert_eq!(framer.state(), StreamState::Streaming);
     assert!(framer.start_over(at(1)));
     assert_eq!((framer.state(), framer.pending_bytes()), (StreamState::Initializing, 0));
-    // Its silence is not this one's.
+    // The silence of the first model does not count against the second.
     assert_eq!(framer.next_deadline(), Some(at(5_000)));
     framer.poll(at(11_000));
     assert_eq!(framer.ending(), None);
@@ -180,7 +180,7 @@ fn a_client_that_is_gone_cancels_at_once() {
     assert_eq!((framer.state(), framer.upstream()), (StreamState::Cancelled, UpstreamDecision::Close));
     assert_eq!(framer.poll(at(200)), PollDecision::Finished { kept_until: at(120_002) });
     assert_eq!(framer.next_deadline(), Some(at(120_002)));
-    // The one ending stands, even if nobody got it.
+    // The one ending stands, even if it was never delivered.
     let (mut framer, _) = (super::framer(), ());
     framer.push("a", at(0));
     framer.finish(FinishReason::Stop, at(1));
@@ -207,7 +207,7 @@ fn buffers_do_not_grow_once_the_stream_is_under_way() {
         }
         framer.memory()
     };
-    // The first rounds fill what is kept; then nothing is allocated any more.
+    // The first rounds fill the kept frames; after that nothing is allocated any more.
     let settled = round(&mut framer, 0).max(round(&mut framer, 20_000)).max(round(&mut framer, 40_000));
     for later in 3..6 {
         assert_eq!(round(&mut framer, later * 20_000), settled);

@@ -6,7 +6,7 @@ fn encoded(text: &str) -> usize {
     serde_json::to_string(text).unwrap().len() - 2
 }
 
-/// Text with all that is awkward about text.
+/// Text with all kinds of awkward characters.
 pub(super) fn awkward_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<char>().prop_map(String::from),
@@ -70,7 +70,7 @@ fn a_chain_of_joiners_without_end_is_split_where_the_room_ends() {
     let chain = "\u{200D}".repeat(100);
     assert_eq!(fitting(&chain, 150), 150);
     let word = format!("word{}", "\u{200D}".repeat(22));
-    // The letter before the chain goes with it: the place is 61, then 64 bytes back.
+    // The letter before the chain belongs to it: the boundary is 61, then 64 bytes back.
     assert_eq!(fitting(&word, 4 + 60), 3);
     assert_eq!(fitting(&word, 4 + 63), 3);
     // Here it would be 65.
@@ -83,7 +83,7 @@ proptest! {
         prop_assert_eq!(escaped_len(&text), encoded(&text));
     }
 
-    /// Against every place that could be taken: within the room, and no more than a step back from the last one.
+    /// Compared with every possible boundary: within the room, and at most one look-back from the last one.
     #[test]
     fn a_split_fits_and_wastes_little(text in awkward_text(), room in 0_usize..200) {
         let length = fitting(&text, room);

@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(client.text(), String::from_utf8_lossy(&bytes).into_owned());
     }
 
-    /// With hardly any room a delta is taken in steps, and none is lost or taken twice.
+    /// With hardly any room a delta is accepted in steps, and no byte is lost or repeated.
     #[test]
     fn bytes_taken_in_part_lose_nothing(bytes in nearly_text(), cuts in vec(1_usize..40, 1..20)) {
         let mut framer = framer_with(|options| {
@@ -116,7 +116,7 @@ proptest! {
             prop_assert!(framer.pending_bytes() <= 16);
             prop_assert!(used > 0);
             rest = &rest[used..];
-            // All of it at once, whatever the clock says: a reader that is always there.
+            // Drains everything at once, whatever the time: a client that is always ready.
             client.drain_until(&mut framer, at(0), at(0));
             let hurry = framer.pending_bytes();
             if hurry > 0 {

@@ -1,4 +1,4 @@
-//! A client that checks what it gets, and the tests that use it.
+//! A client that checks what it receives, and the tests that use it.
 
 mod deadlines;
 mod delivery;
@@ -31,7 +31,7 @@ fn framer_with(change: impl FnOnce(&mut FramingOptions)) -> Framer {
     Framer::new(options.check().unwrap(), at(0))
 }
 
-/// What a client saw, with when.
+/// What a client received, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Text(u64, String),
@@ -39,7 +39,7 @@ enum Seen {
     Ending(Ending, Option<u64>),
 }
 
-/// A client that keeps everything and checks the laws on the way.
+/// A client that records everything and checks the invariants on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Client {
     seen: Vec<(Timestamp, Seen)>,
@@ -48,7 +48,7 @@ struct Client {
 }
 
 impl Client {
-    /// Takes one frame and keeps what it says, without reporting it.
+    /// Takes one frame and records it, without reporting the send.
     fn take(&mut self, framer: &mut Framer, now: Timestamp) -> Option<(Receipt, Seen)> {
         let limit = framer.settings().options().frame_bytes;
         let envelope = framer.settings().options().envelope_bytes;
@@ -80,7 +80,7 @@ impl Client {
         self.seen.push((now, seen));
     }
 
-    /// Takes and acknowledges all there is now.
+    /// Takes and acknowledges everything available now.
     fn drain(&mut self, framer: &mut Framer, now: Timestamp) {
         while let Some((receipt, seen)) = self.take(framer, now) {
             self.keep(seen, now);
@@ -89,7 +89,7 @@ impl Client {
         check_memory(framer);
     }
 
-    /// Takes all there is up to and including `until`, waking only when the framer asks.
+    /// Takes everything up to and including `until`, waking only when the framer asks for it.
     fn drain_until(&mut self, framer: &mut Framer, mut now: Timestamp, until: Timestamp) {
         loop {
             self.drain(framer, now);
@@ -125,7 +125,7 @@ fn check_memory(framer: &Framer) {
     units_within_capacity(most, 256 * 1_024).unwrap();
 }
 
-/// Pushes all of `text`, draining into `client` whenever there is no room, and says how many pushes it took.
+/// Pushes all of `text`, draining into `client` whenever there is no room, and returns the number of pushes.
 fn push_all(framer: &mut Framer, client: &mut Client, mut text: &str, now: Timestamp) -> usize {
     for pushes in 1.. {
         match framer.push(text, now) {

@@ -1,4 +1,4 @@
-//! The framer against slow models that keep everything.
+//! Model tests of the framer against naive references that keep everything.
 
 use super::escape::awkward_text;
 use super::{Client, Seen, at, check_memory};
@@ -16,7 +16,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Small numbers, so that everything happens often.
+/// Small numbers, so that every limit is reached often.
 fn small() -> FramingOptions {
     FramingOptions {
         flush_after: millis(7),
@@ -46,7 +46,7 @@ enum Step {
     Fail,
     Detach,
     Cancel,
-    /// Come back having lost this many of the last frames.
+    /// Resumes after losing this many of the last frames.
     Resume(u64),
     Tokens(u64),
     Finish(FinishReason),
@@ -79,7 +79,7 @@ fn last_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A framer, what it was given, and a client that may lose its connection.
+/// A framer, its input, and a client that may lose its connection.
 struct World {
     framer: Framer,
     now: u64,
@@ -115,7 +115,7 @@ impl World {
         let Some((receipt, seen)) = self.in_air.take() else { return };
         assert!(self.framer.sent(receipt, at(self.now)));
         match &seen {
-            // The same index always has the same text, whichever connection it comes on.
+            // An index always has the same text, whichever connection it is sent on.
             Seen::Text(index, text) => match self.frames.get(usize::try_from(*index).unwrap()) {
                 Some(known) => assert_eq!(known, text),
                 None => self.frames.push(text.clone()),
@@ -190,14 +190,14 @@ impl World {
         assert!(self.framer.wants_input() || paused || self.framer.ending().is_some());
         let delivered: usize = self.frames.iter().map(String::len).sum();
         if self.framer.memory() > 0 {
-            // At most the frame that came without a report is counted differently.
+            // At most the frame that was delivered without a report is counted differently.
             assert!(self.given.len() - delivered >= self.framer.pending_bytes());
         }
     }
 }
 
 proptest! {
-    /// Whatever is done in whatever order, a client that keeps coming back has all the text and one ending.
+    /// Whatever happens in whatever order, a client that keeps resuming has all the text and one ending.
     #[test]
     fn nothing_is_lost_repeated_or_split(steps in vec(step(), 1..150), last in last_step()) {
         let mut world = World::new(small());
@@ -216,7 +216,8 @@ proptest! {
         prop_assert!(world.framer.ending().is_some());
         let told = world.framer.ending();
         if world.framer.poll(at(world.now)) != PollDecision::Expired {
-            // Refused if the time is over and the client is still being served: then it goes on as it was.
+            // Refused if the resume window has closed while the client is still being served: then it continues as it
+            // was.
             world.resume(0);
             for _ in 0..1_000 {
                 world.deliver();
@@ -233,7 +234,7 @@ proptest! {
         prop_assert_eq!(world.framer.memory(), 0);
     }
 
-    /// Waking only when the framer asks finds the same, at the same moment, as looking every millisecond.
+    /// Waking only when the framer asks for it has the same result, at the same time, as polling every millisecond.
     #[test]
     fn deadlines_miss_nothing(
         deltas in vec((0_u64..80, awkward_text(), 0_u64..20), 0..25),
@@ -292,13 +293,14 @@ proptest! {
         let (seldom, often) = (run(false), run(true));
         prop_assert_eq!(&seldom.0, &often.0);
         prop_assert_eq!((seldom.1, seldom.2), (often.1, often.2));
-        // Figures that run on with the clock are read at the latest moment each has seen.
+        // Running durations are read at the latest timestamp that each has seen.
         prop_assert_eq!(seldom.3.deltas_in, often.3.deltas_in);
         prop_assert_eq!(seldom.3.heartbeats, often.3.heartbeats);
         prop_assert_eq!(seldom.3.pause_time, often.3.pause_time);
     }
 
-    /// With a client that takes everything at once, the frames are those of a list of deltas with their times.
+    /// With a client that takes everything at once, the frames are those computed from a list of deltas with their
+    /// times.
     #[test]
     fn frames_are_those_of_a_list_of_deltas(deltas in vec((0_u64..20, 1_usize..30), 1..60)) {
         let options = FramingOptions { total: millis(10_000), frame_bytes: 1_000, ..small() };
@@ -319,7 +321,7 @@ proptest! {
         let mut expected: Vec<(u64, String)> = Vec::new();
         let mut waiting: Vec<(u64, String)> = Vec::new();
         for moment in 0..=now + 10 {
-            // What waits goes before what comes in the same moment.
+            // Waiting text is sent before text that arrives at the same moment.
             let due = |waiting: &[(u64, String)], begun: bool| {
                 let bytes: usize = waiting.iter().map(|(_, text)| text.len()).sum();
                 waiting.first().is_some_and(|(oldest, _)| !begun || moment - oldest >= flush_after || bytes >= flush_bytes)

@@ -1,4 +1,4 @@
-//! The promises that come with a number, on streams as they are.
+//! Tests of the documented numbers, on realistic streams.
 
 use super::{Client, Seen, at, check_memory, framer, framer_with, is_text, push_all};
 use crate::failure::{Failure, FailureKind};
@@ -30,7 +30,7 @@ fn sixty_deltas_a_second_make_at_most_eleven_frames_a_second() {
     for (first, later) in times.iter().zip(times.iter().skip(11)) {
         assert!(*later - *first >= Duration::from_secs(1), "twelve frames from {first} to {later}");
     }
-    // No byte waited longer than it may: a frame every six deltas.
+    // No byte waited longer than allowed: a frame every six deltas.
     assert_eq!(times.len(), 335);
     let stats = framer.stats();
     assert_eq!((stats.deltas_in, stats.frames_out, stats.bytes_out), (2_000, 335, 2_000));
@@ -43,7 +43,7 @@ fn one_delta_and_silence_is_text_at_once_then_heartbeats() {
     framer.push("Hello", at(300));
     client.drain_until(&mut framer, at(300), at(10_299));
     assert_eq!(client.seen, [(at(300), Seen::Text(0, "Hello".to_owned())), (at(5_300), Seen::Heartbeat)]);
-    // The second heartbeat would come at the moment at which the model has been silent for too long.
+    // The second heartbeat would be due exactly when the idle timeout expires.
     framer.push("", at(10_299));
     client.drain_until(&mut framer, at(10_299), at(15_300));
     assert_eq!(client.times(|seen| *seen == Seen::Heartbeat), [at(5_300), at(10_300), at(15_300)]);
@@ -64,7 +64,7 @@ fn a_long_text_of_any_kind_comes_whole_in_frames_that_fit() {
         let (mut framer, mut client) = (framer(), Client::default());
         let text = piece.repeat(count);
         let pushes = push_all(&mut framer, &mut client, &text, at(0));
-        // After each step at most what waits for company is left, so a push takes at least 60 kB.
+        // After each step at most the batched text is left, so that a push takes at least 60 kB.
         assert!(pushes <= text.len() / 60_000 + 1, "{piece:?} took {pushes}");
         framer.finish(FinishReason::Stop, at(0));
         client.drain(&mut framer, at(0));
@@ -104,7 +104,7 @@ fn three_failed_sends_lose_and_repeat_nothing() {
         assert_eq!(seen, Seen::Text(1, "two".to_owned()));
         let again = now + Duration::from_millis(500);
         assert_eq!(framer.send_failed(receipt, now), SendFailureDecision::Again { at: again });
-        // What comes meanwhile waits for the next frame.
+        // Text that arrives meanwhile goes into the next frame.
         framer.push(["a", "b", "c"][failure], now);
         assert_eq!(framer.next_frame(again - Duration::from_nanos(1)), None);
         assert_eq!(framer.next_deadline(), Some(again));
@@ -167,7 +167,7 @@ fn a_reader_that_stalls_pauses_the_model_within_the_memory() {
         pushed.push_str("0123456789abcdef");
         check_memory(&framer);
     }
-    // The frame in the air counts as well.
+    // The frame being sent counts as well.
     assert_eq!(framer.pending_bytes(), 5 + 2_048 * 16);
     assert_eq!((framer.state(), framer.upstream()), (StreamState::Paused, UpstreamDecision::Hold));
     assert_eq!(framer.stats().pauses, 1);

@@ -1,4 +1,4 @@
-//! Clients that come back.
+//! Tests of clients that resume.
 
 use super::{Client, Seen, at, check_memory, framer, framer_with, is_text, push_all};
 use crate::framing::{
@@ -6,7 +6,7 @@ use crate::framing::{
 };
 use crate::time::Timestamp;
 
-/// Frames 0 to 4 delivered, 5 in the air, text for another behind it.
+/// Frames 0 to 4 delivered, 5 being sent, text for another behind it.
 fn at_frame_five() -> (Framer, Client, crate::framing::Receipt) {
     let (mut framer, mut client) = (framer(), Client::default());
     for frame in 0..5_u64 {
@@ -87,7 +87,7 @@ fn what_was_never_sent_cannot_have_been_seen() {
     for last_index in [6, 7, u64::MAX] {
         assert_eq!(framer.resume(Some(last_index), at(650)), ResumeDecision::TooFar { next_index: 6 });
     }
-    // A refusal changes nothing: the frame in the air still lands.
+    // A refusal changes nothing: the send in progress can still be acknowledged.
     assert!(framer.sent(receipt, at(650)));
     assert_eq!(framer.stats().reconnections, 0);
 }
@@ -102,7 +102,7 @@ fn frames_that_had_to_make_room_are_gone() {
         framer.push(&"x".repeat(3_968), at(round * 100));
         client.drain_until(&mut framer, at(round * 100), at(round * 100 + 100));
     }
-    // Each costs 4,000 with its mark, so two fit.
+    // Each costs 4,000 with its overhead, so that two fit.
     assert_eq!(client.last, Some(3));
     assert_eq!(framer.resume(None, at(900)), ResumeDecision::Gone { first_kept: Some(2) });
     assert_eq!(framer.resume(Some(0), at(900)), ResumeDecision::Gone { first_kept: Some(2) });
@@ -162,7 +162,7 @@ fn a_client_that_failed_too_often_may_come_back_and_fail_as_often_again() {
     }
     assert_eq!(framer.send_failed(receipt, at(now)), SendFailureDecision::Cancelled);
     assert_eq!(framer.resume(Some(4), at(now)), ResumeDecision::Resumed { frames: 1 });
-    // At once, without the wait of the old connection.
+    // At once, without the retry delay of the old connection.
     receipt = client.take(&mut framer, at(now)).unwrap().0;
     for _ in 0..10 {
         assert!(matches!(framer.send_failed(receipt, at(now)), SendFailureDecision::Again { .. }));

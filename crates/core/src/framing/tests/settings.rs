@@ -20,7 +20,7 @@ fn the_defaults_are_the_documented_numbers() {
     assert_eq!((options.keep_bytes, options.keep_for), (131_072, Duration::from_secs(120)));
     let settings = options.check().unwrap();
     assert_eq!(settings, FramingSettings::default());
-    // 128 KiB kept, 64 unsent, 16 of slack, 32 of marks.
+    // 128 KiB kept, 64 unsent, 16 of slack, 32 of offsets.
     assert_eq!(settings.most_memory(), 240 * 1_024);
     assert_eq!(settings.most_text(), 208 * 1_024);
     assert_eq!(settings.text_room(), 32_768 - 512 - 2);

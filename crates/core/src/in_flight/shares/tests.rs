@@ -25,7 +25,7 @@ const fn guest(caller: u64, from: u64) -> SlotHolder {
     SlotHolder { caller, guest_from: Some(from) }
 }
 
-/// As many as there are for this one.
+/// Acquires as many slots as this holder can get.
 fn all(slots: &SlotLimit, holder: SlotHolder) -> Vec<SlotPermit> {
     std::iter::from_fn(|| slots.try_acquire(holder).ok()).collect()
 }
@@ -46,7 +46,7 @@ fn one_caller_never_takes_all_and_who_has_none_gets_one() {
 #[test]
 fn guests_together_have_half_and_one_address_a_quarter() {
     let slots = SlotLimit::new(20, usual()).unwrap();
-    // A new cookie for every request wins nothing.
+    // A new cookie for every request gains nothing.
     let of_one: Vec<_> = (0..20).filter_map(|cookie| slots.try_acquire(guest(cookie, 7)).ok()).collect();
     assert_eq!((of_one.len(), slots.try_acquire(guest(99, 7)).err()), (5, Some(SlotRefusal::AddressShare)));
     let others: Vec<_> = (100..120).filter_map(|one| slots.try_acquire(guest(one, one)).ok()).collect();
@@ -78,7 +78,7 @@ fn other_shares_hold_for_the_next_and_a_limit_of_nothing_is_refused() {
     assert_eq!(slots.limit(), 10);
 }
 
-/// Who holds, and every count taken anew.
+/// A naive reference: the list of holders, with every count recomputed.
 fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotHolder], wants: SlotHolder) -> bool {
     let count = |is: &dyn Fn(&SlotHolder) -> bool| held.iter().filter(|one| is(one)).count() as u64;
     let of = |percent: u64| (u64::from(limit) * percent / 100).max(1);
@@ -95,7 +95,7 @@ fn naive(limit: u32, shares: (u64, u64, u64, u64), held: &[SlotHolder], wants: S
 }
 
 fn holders() -> impl Strategy<Value = SlotHolder> {
-    // Guests' numbers are others than callers', as hashes of different things are.
+    // Guests' numbers differ from callers', as hashes of different inputs do.
     prop_oneof![(0_u64..4).prop_map(caller), (10_u64..14, 0_u64..3).prop_map(|(one, from)| guest(one, from))]
 }
 

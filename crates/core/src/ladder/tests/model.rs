@@ -1,4 +1,4 @@
-//! The ladder against a diary of all looks that is read anew each time.
+//! Model test of the ladder against a log of all evaluations that is recomputed each time.
 
 use super::{at, ladder};
 use crate::invariant::level_falls_by_one_step;
@@ -20,9 +20,9 @@ const EDGES: [&[f64]; 4] = [
 enum Step {
     /// Time passes, some signals are read, and the ladder is evaluated.
     Look { pause: u64, readings: Vec<(usize, usize)> },
-    /// Nothing is read that was not healthy, for so many looks.
+    /// Only healthy readings, for this many evaluations.
     Quiet(u64),
-    /// The same two are loud, for so many looks.
+    /// The same two signals are high, for this many evaluations.
     Loud(u64, usize, usize),
 }
 
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One look that counted: when, what was live, and the level after it.
+/// One effective evaluation: its time, the live signals, and the level after it.
 struct Entry {
     when: u64,
     live: Vec<(usize, f64)>,
@@ -111,14 +111,14 @@ impl Diary {
         after
     }
 
-    /// What the look before this one wanted, if it was not too long ago and more than there is.
+    /// The vote of the previous evaluation, if it was recent and above the present level.
     fn before(&self, now: u64) -> Option<usize> {
         let before = &self.looks[..self.looks.len() - 1];
         let last = before.last().filter(|last| now - last.when <= 30_000)?;
         wanted(&last.live).filter(|asks| *asks > last.level)
     }
 
-    /// For how long every look has been calm for this level, up to the newest and back to the last change.
+    /// How long every evaluation has been calm for this level, back to the last change.
     fn calm_for(&self, level: usize) -> u64 {
         let newest = self.looks.last().unwrap().when;
         let mut since = None;
@@ -175,7 +175,7 @@ proptest! {
         }
     }
 
-    /// Whatever one signal says, and whether the others are well or silent, the level stays.
+    /// Whatever one signal reads, and whether the others are healthy or missing, the level stays.
     #[test]
     fn one_signal_alone_never_moves_the_ladder_up(
         signal in 0_usize..4,
@@ -193,7 +193,7 @@ proptest! {
         }
     }
 
-    /// And at any level one signal alone does not take it down.
+    /// At any level, one signal alone does not lower it.
     #[test]
     fn one_live_signal_holds_every_level(signal in 0_usize..4, looks in 1_u64..60) {
         for level in [Level::Pressure, Level::HighLoad, Level::Overload, Level::Emergency] {

@@ -1,4 +1,4 @@
-//! From outcomes to signals.
+//! Tests of the computation of signals from outcomes.
 
 use super::{at, ladder};
 use crate::failure::{Failure, FailureKind, Outcome};

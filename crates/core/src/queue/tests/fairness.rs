@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use std::collections::{BTreeMap, VecDeque};
 
-/// 1 when all have the same, 1 ÷ n when one has everything.
+/// Jain's fairness index: 1 when all have the same share, 1/n when one has everything.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -74,7 +74,7 @@ fn a_session_that_always_comes_back_with_one_gets_one_turn_a_round() {
 
 #[test]
 fn sessions_share_by_cost_and_a_debt_outlasts_an_empty_line() {
-    // Session 1 asks for 5,000 units at a time and comes back only once it was served; the others ask for 1,000.
+    // Session 1 requests 5,000 units at a time and returns only once it was served; the others request 1,000.
     let mut queue = large(1_000);
     let ask = |session, cost| QueueRequest { cost, ..of(Priority::Normal, session) };
     for session in 2..=4 {
@@ -156,7 +156,7 @@ fn a_deadline_keeps_one_session_from_filling_the_queue() {
 }
 
 proptest! {
-    /// With a cost of one, the numbers of rounds are nothing but a circle of sessions.
+    /// With a cost of one, round numbers are equivalent to plain round robin.
     #[test]
     fn with_equal_costs_turns_are_a_circle(steps in vec((0_u64..6, 0_u8..3), 1..200)) {
         let mut queue = large(1);
@@ -183,7 +183,7 @@ proptest! {
         }
     }
 
-    /// Nobody waits for more of the others than was estimated, unless somebody comes later.
+    /// No entry waits for more others than estimated, unless one arrives later.
     #[test]
     fn the_estimate_counts_nobody_too_few(
         steps in vec((0_usize..5, 0_u64..6, 0_u8..4), 1..120),

@@ -1,9 +1,9 @@
-//! The queue against a list of entries that computes everything anew.
+//! Property test of the queue against a reference model: a list of entries that recomputes everything.
 
 use super::check_laws;
 use crate::queue::{
-    Departure, DepartureReason, EnterDecision, Queue, QueueOptions, QueueRequest, QueueTicket, RefusalReason,
-    Wants,
+    Departure, DepartureReason, EnterDecision, Queue, QueueHolder, QueueOptions, QueueRequest, QueueTicket,
+    RefusalReason, Wants,
 };
 use crate::time::Timestamp;
 use crate::vocabulary::{Grade, Priority};
@@ -17,7 +17,7 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-/// One thing a test does to a queue; places are taken modulo what there is to choose from.
+/// One operation on a queue; indices are taken modulo the number of choices.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pass(u64),
@@ -31,7 +31,7 @@ enum Step {
     Next(Grade),
     Cancel(usize),
     PopExpired,
-    /// A look with a clock that is behind.
+    /// A read with a clock that is behind.
     Behind(u64),
 }
 
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0_u64..60).prop_map(Step::Pass),
         1 => (60_u64..500).prop_map(Step::Pass),
-        8 => (0_usize..5, 0_u64..4, 0_usize..3, 0_u64..9, prop_oneof![0_u64..100, Just(200), Just(100_000)]).prop_map(
+        8 => (0_usize..5, 0_u64..6, 0_usize..3, 0_u64..9, prop_oneof![0_u64..100, Just(200), Just(100_000)]).prop_map(
             |(priority, session, wants, cost, patience)| Step::Enter { priority, session, wants, cost, patience }
         ),
         5 => prop_oneof![Just(Grade::Fast), Just(Grade::Strong)].prop_map(Step::Next),
@@ -58,7 +58,7 @@ struct Waiting {
     expires: u64,
 }
 
-/// A session in a class. None is ever forgotten while anybody waits in the class.
+/// A session in a class. Sessions are kept while any entry waits in the class.
 #[derive(Clone, Debug)]
 struct Turn {
     class: usize,
@@ -68,7 +68,7 @@ struct Turn {
     credit: i64,
 }
 
-/// What changes the measured pace of a grade.
+/// Events that change the measured pace of a grade.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Arrived,
@@ -155,7 +155,7 @@ impl Naive {
         }
     }
 
-    /// How long until this many have got a place of this grade, and before that whether it is only a guess.
+    /// The time until this many have got a slot of this grade, preceded by whether it is only a guess.
     fn wait(&self, grade: Grade, places: u64) -> Option<(bool, u64)> {
         let (mut waiting, mut since, mut mean) = (0, 0, None);
         for (_, when, event) in self.events.iter().filter(|event| event.0 == grade) {
@@ -213,16 +213,17 @@ impl Naive {
         let mut pushed_out = None;
         if self.waiting.len() >= self.capacity {
             let lowest = self.waiting.iter().map(|entry| entry.class).max().unwrap();
-            if lowest <= request.priority.index() {
+            let newest =
+                self.waiting.iter().filter(|entry| entry.class == lowest).map(|entry| entry.ticket).max();
+            let loser = newest.filter(|_| lowest > request.priority.index());
+            let Some(loser) = loser.or_else(|| self.above_its_share(request)) else {
                 let expiry = self.waiting.iter().map(|entry| entry.expires - self.now);
                 let grades = Grade::ALL.into_iter().filter(|grade| request.wants.takes(*grade));
                 let place = soonest(&grades.filter_map(|grade| self.wait(grade, 1)).collect::<Vec<_>>());
                 let room = expiry.chain(place).min().unwrap();
                 return refused(RefusalReason::Full, room);
-            }
-            let newest =
-                self.waiting.iter().filter(|entry| entry.class == lowest).map(|entry| entry.ticket).max();
-            pushed_out = self.leave(newest.unwrap(), DepartureReason::PushedOut);
+            };
+            pushed_out = self.leave(loser, DepartureReason::PushedOut);
         }
         let (ticket, class) = (self.tickets, request.priority.index());
         self.tickets += 1;
@@ -233,6 +234,28 @@ impl Naive {
         }
         let expected_wait = expected.map(Duration::from_nanos);
         EnterDecision::Queued { ticket: QueueTicket(ticket), expected_wait, pushed_out }
+    }
+
+    /// The latest waiter of the largest holder among those of one priority, the lowest priority first.
+    fn above_its_share(&self, newcomer: &QueueRequest) -> Option<u64> {
+        for priority in (newcomer.priority.index()..5).rev() {
+            let of = |holder: QueueHolder| {
+                let own = |entry: &&Waiting| {
+                    entry.request.priority.index() == priority && entry.request.holder == holder
+                };
+                self.waiting.iter().filter(own).map(|entry| entry.ticket).collect::<Vec<_>>()
+            };
+            let largest = self
+                .waiting
+                .iter()
+                .map(|entry| entry.request.holder)
+                .max_by_key(|holder| (of(*holder).len(), *holder));
+            let largest = largest.map(of).unwrap_or_default();
+            if largest.len() >= of(newcomer.holder).len() + 2 {
+                return largest.into_iter().max();
+            }
+        }
+        None
     }
 
     fn next(&mut self, grade: Grade, now: u64) -> Option<Departure> {
@@ -268,7 +291,7 @@ impl Naive {
         self.leave_for(ticket, reason, None)
     }
 
-    /// Leaves, perhaps for a place of this grade.
+    /// Leaves, possibly for a slot of this grade.
     fn leave_for(
         &mut self,
         ticket: u64,
@@ -300,7 +323,7 @@ impl Naive {
     }
 }
 
-/// The sooner of what was measured; without any, of the guesses that say something.
+/// The sooner of the measured waits; if there is none, the sooner of the guesses above zero.
 fn soonest(waits: &[(bool, u64)]) -> Option<u64> {
     let measured = waits.iter().filter(|(guessed, _)| !guessed).map(|(_, wait)| *wait).min();
     measured.or(waits.iter().map(|(_, wait)| *wait).min().filter(|wait| *wait > 0))
@@ -338,6 +361,8 @@ proptest! {
                     let request = QueueRequest {
                         priority: Priority::ALL[priority],
                         session,
+                        // Two sessions per caller, and guests with two sessions.
+                        holder: if session < 2 { QueueHolder::Guests } else { QueueHolder::Caller(session / 2) },
                         wants: [Wants::Fast, Wants::Strong, Wants::Either][wants],
                         cost,
                         deadline: at(now + patience),

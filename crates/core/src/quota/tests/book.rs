@@ -107,7 +107,7 @@ fn a_caller_who_calms_down_gives_the_room_back() {
         book.sweep(shard, at(600_000));
     }
     assert_eq!(book.memory().callers, 1_000);
-    // A thousand others become busy in the rings that the first gave back.
+    // A thousand other callers become active and reuse the rings that the first ones freed.
     let more = weigh(1_000..2_000, 20);
     assert!(more < busy + 220_000, "{busy} then {more}");
 }

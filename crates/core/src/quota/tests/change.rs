@@ -1,4 +1,4 @@
-//! Other limits while requests go on.
+//! Changing the limits while requests are in flight.
 
 use super::super::{CalendarPeriod, Cost, CountsDecision, LimitId, Quota, QuotaBook, ScopeError, Unit};
 use super::{HOUR, MINUTE, admitted, at, book, group, rate, remaining, scope, sliding, take};
@@ -8,7 +8,7 @@ fn units(requests: u32) -> Cost {
     Cost { requests, tokens: 0 }
 }
 
-/// Gives the one group other limits and says what became of each.
+/// Replaces the limits of the only group and returns what happened to each.
 fn change(book: &QuotaBook, quotas: Vec<Quota>, millis: u64) -> Vec<CountsDecision> {
     let changes = book.change(vec![group("caller", quotas)], at(millis)).unwrap();
     changes.iter().map(|change| change.counts).collect()
@@ -31,7 +31,7 @@ fn other_numbers_judge_the_same_counts() {
     assert_eq!(admitted(&book, &scopes, 20, at(1_000)), 3);
     assert_eq!(change(&book, vec![sliding("minute", 5, MINUTE, 0)], 2_000), [CountsDecision::Kept]);
     assert_eq!(admitted(&book, &scopes, 20, at(60_999)), 0);
-    // The twelve have left, the three have not.
+    // The twelve have expired, the three have not.
     assert_eq!(remaining(&book, &scopes, at(61_000)), [2]);
 }
 
@@ -71,12 +71,12 @@ fn a_rate_that_changes_keeps_its_units_and_not_its_time() {
     let book = book(vec![rate(10, second, 10)]);
     let scopes = [scope(&book, "caller", 1)];
     assert_eq!(admitted(&book, &scopes, 20, at(0)), 10);
-    // Five are worked off; the other five now take a second each.
+    // Five have drained; the other five now take a second each.
     assert_eq!(change(&book, vec![rate(1, second, 10)], 500), [CountsDecision::Kept]);
     assert_eq!(remaining(&book, &scopes, at(500)), [5]);
     assert_eq!(remaining(&book, &scopes, at(1_499)), [5]);
     assert_eq!(remaining(&book, &scopes, at(1_500)), [6]);
-    // Four are owed, a tenth of a second each.
+    // Four are outstanding, a tenth of a second each.
     assert_eq!(change(&book, vec![rate(10, second, 10)], 1_500), [CountsDecision::Kept]);
     assert_eq!(
         (remaining(&book, &scopes, at(1_500)), remaining(&book, &scopes, at(1_900))),
@@ -142,12 +142,12 @@ fn ids_of_groups_that_stay_stay_good_and_those_that_go_are_unknown() {
     assert_eq!(book.view(&[one], at(0)), Err(ScopeError::Unknown(one.group)));
     assert_eq!(remaining(&book, &[two, three], at(0)), [4, 10]);
     assert_eq!(book.quota(LimitId { group: one.group, quota: 0 }), None);
-    // The part of the group that is gone goes with it, the other is settled.
+    // The part in the removed group is dropped, the other is settled.
     book.settle(held, units(1), at(0));
     assert_eq!(remaining(&book, &[two], at(0)), [5]);
     assert_eq!(book.memory().callers, 1);
 
-    // Who comes back is who it was, with nothing used.
+    // A group that returns has its old id, with nothing used.
     let changes = book.change(vec![limited("one"), limited("four")], at(0)).unwrap();
     let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
     let gone = |name: &str| format!("{name}/minute: gone and forgotten, at most 10 before");
@@ -190,11 +190,11 @@ fn a_reservation_is_refunded_where_its_limit_kept_its_counts_and_only_there() {
     assert_eq!(remaining(&book, &scopes, at(0)), [37, 7, 30]);
     book.settle(one.unwrap(), units(2), at(0));
     assert_eq!(remaining(&book, &scopes, at(0)), [37, 11, 30]);
-    // Also after another change that keeps what the first kept, and brings the old period back.
+    // Also after another change that keeps what the first kept and restores the old period.
     change(&book, limits(HOUR), 0);
     book.refund(two.unwrap(), at(0));
     assert_eq!(remaining(&book, &scopes, at(0)), [17, 37]);
-    // What went beyond is booked everywhere.
+    // An excess is booked under every limit.
     book.settle(three.unwrap(), units(6), at(0));
     assert_eq!(remaining(&book, &scopes, at(0)), [12, 32]);
 }
@@ -223,13 +223,13 @@ fn a_reservation_of_a_rate_gives_back_as_many_units_at_another_rate() {
         book.refund(held, at(0));
         assert_eq!(remaining(&book, &scopes, at(0)), [left]);
     }
-    // What the even rate has worked off before the change and after it is not given back again.
+    // What has drained before or after the change is not refunded again.
     let book = book(vec![rate(10, second, 10)]);
     let scopes = [scope(&book, "caller", 1)];
     let held = take(&book, &scopes, units(10), at(0)).unwrap();
     change(&book, vec![rate(20, second, 10)], 500);
     assert!(take(&book, &scopes, units(5), at(500)).is_ok());
-    // Five of the ten were owed at the change; two have been worked off since.
+    // Five of the ten were outstanding at the change; two have drained since.
     book.refund(held, at(600));
     assert_eq!(remaining(&book, &scopes, at(600)), [5]);
 }
@@ -281,7 +281,7 @@ fn who_is_active_in_many_slices_keeps_them_and_rings_that_are_not_needed_are_use
     };
     busy(0);
     let first = book.memory().bytes;
-    // The minute stays in its rings, at another place of the record.
+    // The minute's usage stays in its rings, at another position in the record.
     change(&book, vec![sliding("hour", 500, HOUR, 0), sliding("minute", 90, MINUTE, 0)], 20_000);
     for key in keys.clone() {
         let scopes = [scope(&book, "caller", key)];
@@ -289,7 +289,7 @@ fn who_is_active_in_many_slices_keeps_them_and_rings_that_are_not_needed_are_use
         assert_eq!(remaining(&book, &scopes, at(61_000)), [480, 71]);
     }
     let tokens = Quota::sliding("minute", Unit::Token, 90, MINUTE, 0).unwrap();
-    // Rings of a limit that goes, or counts another way, are given back and used by the next.
+    // Rings of a limit that is removed or counts another way are freed and reused by the next.
     for (limit, left) in [(sliding("other", 90, MINUTE, 0), 90), (tokens, 90), (day(90), 70)] {
         change(&book, vec![limit, sliding("hour", 500, HOUR, 0)], 20_000);
         assert_eq!(remaining(&book, &[scope(&book, "caller", 7)], at(20_000))[0], left);
@@ -312,7 +312,7 @@ fn callers_are_forgotten_by_the_limits_they_have_now() {
     change(&book, vec![sliding("minute", 10, MINUTE, 0)], 10_000);
     let sweep = |millis| (0..64).map(|shard| book.sweep(shard, at(millis))).sum::<usize>();
     assert_eq!((sweep(70_999), sweep(71_000)), (0, 500));
-    // Places are used again by callers with longer records.
+    // Slots are reused by callers with longer records.
     change(&book, vec![sliding("minute", 10, MINUTE, 0), sliding("hour", 50, HOUR, 0)], 71_000);
     for key in 0..500 {
         let scopes = [scope(&book, "caller", key)];

@@ -1,4 +1,4 @@
-//! A book whose limits change, against lists of everything that ever happened.
+//! Property test of a book whose limits change, against a reference model that keeps every event.
 
 use super::super::{
     CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, QuotaGroup, Reservation, ScopeError, Unit,
@@ -10,24 +10,24 @@ use proptest::test_runner::TestCaseError;
 use std::time::Duration;
 
 const KEYS: u64 = 3;
-/// Rates are worked off in nanoseconds, or a unit that takes another time would have to be rounded.
+/// Rates drain in nanoseconds; otherwise a unit with another emission interval would have to be rounded.
 const NANOS: u64 = 1_000_000;
 
-/// What a limit of the model is.
+/// The kind of a limit in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Sliding {
         slice: u64,
     },
     Day,
-    /// Milliseconds that one unit takes, and the period in which the rate is written.
+    /// The emission interval in milliseconds, and the period in which the rate is configured.
     Rate {
         unit: u64,
         per: u64,
     },
 }
 
-/// Something that happened to a limit of the model. Moments are in milliseconds.
+/// An event under a limit of the model. Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Took {
@@ -36,12 +36,12 @@ enum Event {
         units: u32,
         serial: u64,
     },
-    /// Of a rate: so many nanoseconds less are owed.
+    /// For a rate: the backlog is reduced by this many nanoseconds.
     Relieved {
         key: u64,
         owed: u64,
     },
-    /// Of a rate: a unit takes another time.
+    /// For a rate: the emission interval changes.
     Rescaled {
         when: u64,
         from: u64,
@@ -59,7 +59,7 @@ struct Window {
 }
 
 impl Window {
-    /// The nanosecond at which a rate has worked all off, from the beginning of time.
+    /// The nanosecond at which a rate has drained completely, computed from the beginning of time.
     fn worked_off(&self, key: u64) -> u64 {
         let Kind::Rate { .. } = self.kind else { return 0 };
         let mut unit = self.first_unit();
@@ -92,7 +92,7 @@ impl Window {
         if let Kind::Rate { unit, .. } = self.kind { unit } else { 0 }
     }
 
-    /// Units in use, a part of one counting as one.
+    /// Units in use; a partly drained unit counts as one.
     fn used(&self, key: u64, now: u64) -> u32 {
         let is_live = |when: u64| match self.kind {
             Kind::Sliding { slice } => when / slice + 61 > now / slice,
@@ -123,7 +123,7 @@ impl Window {
         }
     }
 
-    /// The limit that takes this one's place, with what it has from it.
+    /// The limit that replaces this one, with the counts it carries over.
     fn become_other(&self, other: &Self, now: u64) -> Self {
         let is_kept = match (self.kind, other.kind) {
             (Kind::Rate { per, .. }, Kind::Rate { per: other, .. }) => per == other,
@@ -141,14 +141,14 @@ impl Window {
             }
         } else {
             for key in 0..KEYS {
-                // Of no reservation any more.
+                // No longer attributable to a reservation.
                 next.take(now, key, self.used(key, now), u64::MAX);
             }
         }
         next
     }
 
-    /// Settles what the reservation `serial` took, of which this limit remembers or not.
+    /// Settles the reservation `serial`, whether or not this limit still knows its events.
     fn settle(&mut self, serial: u64, key: u64, (reserved, actual): (u32, u32), now: u64) {
         let refund = reserved.saturating_sub(actual);
         if let Kind::Rate { .. } = self.kind {
@@ -162,7 +162,7 @@ impl Window {
                 }
             }
         }
-        // Debt of a day is of the day of the reservation, where that is known.
+        // Debt of a calendar day belongs to the day of the reservation, if that is known.
         let of_day = self.events.iter().find_map(|event| match event {
             Event::Took { when, serial: of, .. } if *of == serial && self.kind == Kind::Day => Some(*when),
             _ => None,
@@ -170,7 +170,7 @@ impl Window {
         self.take(of_day.unwrap_or(now), key, actual.saturating_sub(reserved), u64::MAX);
     }
 
-    /// Gives back of a rate what cannot have been worked off yet, were it the first to be.
+    /// Refunds to a rate what cannot have drained yet, were it the first to drain.
     fn relieve(&mut self, serial: u64, key: u64, refund: u32, now: u64) {
         let mut unit = self.first_unit();
         let mut done = None;
@@ -192,12 +192,12 @@ impl Window {
     }
 }
 
-/// A moment at which units are worked off, when each takes another time from `when` on.
+/// The time at which units drain if the emission interval changes at `when`.
 fn rescaled(moment: u64, when: u64, (from, to): (u64, u64)) -> u64 {
     if moment > when { when + (moment - when) * to / from } else { moment }
 }
 
-/// What the limits of one group can be; each has a name, and some are left out.
+/// The possible limits of one group; each has a name, and some are left out.
 fn choices(name: usize) -> Vec<Option<(Quota, Window)>> {
     let minute = |slice| Kind::Sliding { slice };
     let window = |name, kind, capacity, unit| Window { name, kind, capacity, unit, events: Vec::new() };
@@ -212,7 +212,7 @@ fn choices(name: usize) -> Vec<Option<(Quota, Window)>> {
         };
         Some((quota.unwrap(), window(name, kind, capacity, unit)))
     };
-    // Times that divide one another, so that milliseconds are exact.
+    // Intervals that divide one another, so that milliseconds are exact.
     let rate = |unit, per| Kind::Rate { unit, per };
     match name {
         0 => vec![
@@ -262,7 +262,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is held of one request: who made it, and what it took.
+/// An unsettled reservation: the request that made it, and what it charged.
 struct Held {
     reservation: Reservation,
     serial: u64,
@@ -274,7 +274,7 @@ struct Held {
 struct Trial {
     book: QuotaBook,
     windows: Vec<Window>,
-    /// The group of all, which comes and goes.
+    /// The global group, which is removed and added again.
     second: Option<Window>,
     held: Vec<Held>,
     now: u64,
@@ -330,7 +330,7 @@ impl Trial {
             let full = u64::from(window.capacity) * window.unit_time() * NANOS;
             match window.kind {
                 _ if units == 0 => true,
-                // Exact, where a unit that is worked off in part counts as that part.
+                // Exact: here a partly drained unit counts as the part that is left.
                 Kind::Rate { unit, .. } => {
                     window.worked_off(key).saturating_sub(now * NANOS) + u64::from(units) * unit * NANOS
                         <= full

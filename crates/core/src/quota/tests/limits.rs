@@ -69,7 +69,7 @@ fn callers_who_were_refused_or_have_gone_leave_nothing_behind() {
     let before = book.memory().bytes;
     assert_eq!(sweep(3_660_000), 10_000);
     assert_eq!(book.memory().callers, 0);
-    // Their places are taken by the next.
+    // Their slots are reused by the next callers.
     for key in 20_000..30_000 {
         assert!(take(&book, &guest(key), Cost::REQUEST, at(3_700_000)).is_ok());
     }

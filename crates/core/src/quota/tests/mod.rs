@@ -44,7 +44,7 @@ pub(super) fn book(quotas: Vec<Quota>) -> QuotaBook {
     QuotaBook::new(vec![group("caller", quotas)], 1).unwrap()
 }
 
-/// A manga shop's book: three tiers and everybody.
+/// The book of a manga shop: three tiers and a global limit.
 pub(super) fn shop() -> QuotaBook {
     let tier = |name: &str, minute, burst, hour| {
         group(name, vec![sliding("minute", minute, MINUTE, burst), sliding("hour", hour, HOUR, 0)])
@@ -62,7 +62,7 @@ pub(super) fn scope(book: &QuotaBook, group: &str, key: u64) -> Scope {
     Scope { group: book.group(group).unwrap(), key: QuotaKey(key) }
 }
 
-/// A caller of the shop, with everybody.
+/// The scopes of a caller of the shop: its tier and the global limit.
 pub(super) fn caller(book: &QuotaBook, tier: &str, key: u64) -> [Scope; 2] {
     [scope(book, tier, key), scope(book, "global", 0)]
 }
@@ -75,12 +75,12 @@ pub(super) fn take(book: &QuotaBook, scopes: &[Scope], cost: Cost, now: Now) -> 
     }
 }
 
-/// How many of `times` requests at this moment are admitted.
+/// How many of `times` requests at this time are admitted.
 pub(super) fn admitted(book: &QuotaBook, scopes: &[Scope], times: usize, now: Now) -> usize {
     (0..times).filter(|_| take(book, scopes, Cost::REQUEST, now).is_ok()).count()
 }
 
-/// What is left of each limit of these scopes.
+/// What remains of each limit of these scopes.
 pub(super) fn remaining(book: &QuotaBook, scopes: &[Scope], now: Now) -> Vec<u32> {
     book.view(scopes, now).unwrap().iter().map(|view| view.remaining).collect()
 }

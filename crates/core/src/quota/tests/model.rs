@@ -1,4 +1,4 @@
-//! The book against lists of everything that ever happened.
+//! Property test of the book against a reference model that keeps every event.
 
 use super::super::{CalendarPeriod, Cost, Quota, QuotaBook, QuotaDecision, Reservation, Unit};
 use super::{HOUR, MINUTE, at, group, remaining, scope, sliding};
@@ -6,12 +6,12 @@ use crate::invariant::refusal_leaves_no_trace;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-/// One window of the model: what it looks back over, in milliseconds, and what it admits.
+/// One window of the model: its slice in milliseconds, and its limit.
 struct Window {
     slice: u64,
     limit: u32,
     unit: Unit,
-    /// Moment, key and units of everything admitted.
+    /// Time, key and units of everything admitted.
     taken: Vec<(u64, u64, u32)>,
 }
 

@@ -19,7 +19,7 @@ fn the_published_table_of_one_a_second_with_a_burst_of_five() {
         book.reserve(&scopes, units(6), at(0)),
         Ok(QuotaDecision::TooLarge { capacity: 5, .. })
     ));
-    // (moment, units, left, or the wait)
+    // (time, units, remaining or the wait)
     for (millis, asked, expected) in [
         (0, 1, Ok(4)),
         (0, 1, Ok(3)),
@@ -99,7 +99,7 @@ fn looking_is_free_even_in_debt() {
     book.settle(held, Cost { requests: 5, tokens: 0 }, at(0));
     assert!(take(&book, &scopes, Cost::NOTHING, at(0)).is_ok());
     assert_eq!(remaining(&book, &scopes, at(0)), [0]);
-    // Five of two: three in debt, so a fourth second brings the first unit.
+    // Five of two: three in debt, so the fourth second brings the first unit.
     let refusal = take(&book, &scopes, Cost::REQUEST, at(0)).unwrap_err();
     assert_eq!((refusal.wait, refusal.binding.remaining), (SECOND * 4, 0));
 }
@@ -117,7 +117,7 @@ fn the_unit_decides_what_is_counted() {
 }
 
 proptest! {
-    /// A bucket that is topped up continuously, in nanoseconds of allowance.
+    /// A token bucket that refills continuously, in nanoseconds of allowance.
     #[test]
     fn the_rate_equals_a_bucket(
         limit in 1_u32..50,
@@ -159,7 +159,7 @@ proptest! {
         prop_assert_eq!(rate_within_burst(&admitted, burst.into(), Duration::from_nanos(unit)), Ok(()));
     }
 
-    /// Refunds, of any number of reservations and in any order, never leave more than if their units had never been
+    /// Refunds of any number of reservations, in any order, never leave more room than if their units had never been
     /// reserved.
     #[test]
     fn refunds_lend_nothing_twice(
@@ -167,7 +167,7 @@ proptest! {
     ) {
         let rule = RateRule::new(10, SECOND, 10).unwrap();
         let mut backlog = Backlog::default();
-        // Of everything taken: when, how much, and whether it was given back.
+        // Everything charged: when, how much, and whether it was refunded.
         let mut taken: Vec<(u64, u32, bool)> = Vec::new();
         let mut open: Vec<(usize, u64)> = Vec::new();
         let mut now = 0;

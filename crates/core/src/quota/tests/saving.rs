@@ -1,4 +1,4 @@
-//! Books that are written down by one process and read by the next.
+//! Books that one process saves and the next restores.
 
 use super::{MINUTE, at, book, group, scope, sliding};
 use crate::invariant::window_within_limit;
@@ -19,14 +19,14 @@ fn limits() -> Vec<Quota> {
     ]
 }
 
-/// The same moment on the clock of another process, which has another origin.
+/// The same instant on the clock of another process, which has another origin.
 fn of_process(moment: Now, process: u64) -> Now {
     let origin =
         Duration::from_secs(1_000_000 + 7_919 * process) + Duration::from_nanos(process * 123_456_789);
     Now::new(Timestamp::from_nanos(moment.monotonic.as_nanos()) + origin, moment.utc)
 }
 
-/// What the next process reads of what this one writes down.
+/// The book that the next process restores from what this one saved.
 fn handed_over(old: &QuotaBook, groups: &[QuotaGroup], saved: Now, now: Now) -> QuotaBook {
     let groups: Vec<_> = groups.iter().map(|group| SavedGroup::of(group).group().unwrap()).collect();
     let new = QuotaBook::new(groups.clone(), 99).unwrap();
@@ -40,7 +40,8 @@ fn handed_over(old: &QuotaBook, groups: &[QuotaGroup], saved: Now, now: Now) -> 
 }
 
 proptest! {
-    /// Over any number of restarts no window holds more than its limit, and who waits long enough has all of it again.
+    /// Over any number of restarts no window holds more than its limit, and after a long enough wait all of it is free
+    /// again.
     #[test]
     fn limits_hold_over_restarts_and_nobody_is_refused_for_ever(
         steps in vec((0_u64..9_000, 0_u8..8, 1_u32..90), 1..150),
@@ -77,7 +78,7 @@ proptest! {
         prop_assert_eq!(left, [9, 8, 40, 900]);
     }
 
-    /// What a journal says, replayed by the calendar, admits no more than the book that it is about.
+    /// Replaying a journal by UTC admits no more than the book it was written from.
     #[test]
     fn what_is_charged_again_counts_as_what_was_taken(
         steps in vec((0_u64..4_000, 1_u32..90, 0_u8..3), 1..60),
@@ -94,7 +95,7 @@ proptest! {
             let scope = reservation.scopes().next().unwrap();
             prop_assert_eq!(replayed.tagged(group_tag("caller")), Some(scope.group));
             replayed.charge(scope, reservation.cost(), now);
-            // Taken as it is, put right, or given back.
+            // Left as charged, corrected, or refunded.
             let actual = match end {
                 0 => continue,
                 1 => Cost::tokens(size / 2),

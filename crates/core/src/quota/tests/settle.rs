@@ -1,4 +1,4 @@
-//! Reservations that turn out to have cost less, or more.
+//! Reservations that turn out to cost less, or more.
 
 use super::super::{Cost, Quota, QuotaBook, Unit};
 use super::{HOUR, MINUTE, admitted, at, book, rate, remaining, scope, sliding, take};
@@ -38,7 +38,7 @@ fn what_went_beyond_becomes_debt() {
     let held = take(&book, &scopes, Cost::tokens(400), at(0)).unwrap();
     book.settle(held, Cost::tokens(1_900), at(30_000));
     assert_eq!(remaining(&book, &scopes, at(30_000)), [9, 0]);
-    // The 400 leave after a minute; the 1,500 that were found later stay later.
+    // The 400 expire after a minute; the 1,500 that were booked later expire later.
     assert!(take(&book, &scopes, Cost::tokens(1), at(90_999)).is_err());
     assert!(take(&book, &scopes, Cost::tokens(1_000), at(91_000)).is_ok());
 }
@@ -64,7 +64,7 @@ fn several_groups_are_settled_each_at_its_own() {
     let groups = ["one", "two"]
         .map(|name| super::group(name, vec![rate(1, HOUR, 10), sliding("minute", 20, MINUTE, 0)]));
     let book = QuotaBook::new(groups.into(), 3).unwrap();
-    // Named in the other order than the book's.
+    // In another order than the book's.
     let scopes = [scope(&book, "two", 9), scope(&book, "one", 4)];
     let units = |requests| Cost { requests, tokens: 0 };
     let held = take(&book, &scopes, units(8), at(0)).unwrap();

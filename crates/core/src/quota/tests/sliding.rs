@@ -115,7 +115,7 @@ fn numbers_may_wrap_around() {
     assert!(try_take(&mut ring, &rule, moment(around + 61_000), 3));
 }
 
-/// All admissions, kept for ever.
+/// All admissions, never expired.
 #[derive(Default)]
 struct Naive(Vec<(u64, u32)>);
 
@@ -162,7 +162,7 @@ proptest! {
             match chance {
                 0 => rule.compact(&mut words, &mut rings, moment(now)),
                 1 => if let Some((when, units)) = naive.0.pop() {
-                    // Give the newest back, whether its slice still counts or not.
+                    // Refund the newest, whether or not its slice still counts.
                     SlidingRule::give_back(&mut words, &mut rings, when / 1_000, units);
                 },
                 2 => {
@@ -174,7 +174,7 @@ proptest! {
         }
     }
 
-    /// The law itself: no window of a minute, wherever it begins, holds more than the limit; and a unit is
+    /// The invariant itself: no window of a minute, wherever it begins, holds more than the limit; and a unit is
     /// released at most one slice late.
     #[test]
     fn no_minute_ever_holds_more_than_the_limit(

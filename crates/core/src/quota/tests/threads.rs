@@ -1,4 +1,4 @@
-//! Many threads at one book.
+//! One book shared by many threads.
 
 use super::super::{Cost, QuotaBook};
 use super::{HOUR, MINUTE, admitted, at, book, group, remaining, scope, sliding, take};
@@ -65,7 +65,7 @@ fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
     let (smaller, larger) = (40, 60);
     let minute = |limit| sliding("minute", limit, MINUTE, 0);
     let other = || sliding("other", 10_000, HOUR, 0);
-    // Same counts under other numbers, at another place, beside another limit, and counted over another period.
+    // The same counts under other numbers, at another position, beside another limit, and over another period.
     let sets = [
         vec![minute(smaller)],
         vec![other(), minute(larger)],
@@ -102,7 +102,7 @@ fn limits_that_change_all_the_time_never_admit_more_than_the_larger() {
         for passed in passed {
             let passed = passed.into_inner();
             assert!(passed <= larger as usize, "{passed} in round {round}");
-            // Of what was given back into a window that was counted anew meanwhile, some is lost: the careful side.
+            // Refunds into a window that was recounted meanwhile are partly lost: the safe side.
             assert!(passed >= smaller as usize / 4, "{passed} in round {round}");
         }
     }

@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// Exponential, capped, times a number in the range: the formula of a background retry.
+    /// Exponential, capped, times a factor in the range: the formula of a background retry.
     #[test]
     fn a_background_wait_is_the_capped_doubling_times_its_factor(draws in vec(proptest::num::u64::ANY, 1..40)) {
         let backoff = BackoffOptions::background().check().unwrap();

@@ -11,11 +11,11 @@ fn every_decision_is_counted_once() {
     assert_eq!((empty.attempts, empty.success_rate, empty.last_failure), (0, None, None));
     assert_eq!((empty.mean_retried_for, empty.p99_retried_for), (None, None));
 
-    // One request: throttled, tried again, answered.
+    // One request: throttled, retried, answered.
     let mut first = retries(RetryOptions::interactive());
     counters.attempt_failed(&first.decide(&throttled(), &free(), None, Draw::MIDDLE).1);
     counters.request_succeeded(Some(millis(400)));
-    // Another: the breaker is open, the next target answers badly.
+    // Another: the breaker is open, and the failover target fails.
     let mut second = retries(RetryOptions::interactive());
     let shut = RetrySituation { breaker_passes: false, has_other_target: true, ..free() };
     counters.attempt_failed(&second.decide(&throttled(), &shut, None, Draw::MIDDLE).1);

@@ -1,4 +1,4 @@
-//! Which gate says no, and what follows.
+//! Which gate stops a retry, and what follows.
 
 use super::super::{RetryOptions, RetrySituation, StopReason};
 use super::{SECOND, answer, at, free, millis, plain, retries, throttled};
@@ -58,7 +58,7 @@ fn each_gate_stops_by_its_own_reason_and_fails_over_where_that_can_help() {
     ] {
         assert_eq!(stop(&failure, &situation), (reason, fails_over), "{} {reason:?}", failure.kind.label());
     }
-    // A call that must not happen twice may still be sent again when it was refused at the door.
+    // A call that is not idempotent may still be retried if it was refused before execution.
     let once = RetrySituation { repeatable: false, ..free() };
     assert!(
         answer(&retries(RetryOptions::interactive()).decide(&throttled(), &once, None, Draw::MIDDLE).0)
@@ -76,7 +76,7 @@ fn a_target_that_named_its_wait_is_waited_for_unless_another_is_ready() {
     };
     let failure = throttled().with_retry_after(SECOND * 2);
     let mut retries = retries(RetryOptions::interactive());
-    // Pressure would allow one retry; the target has said when it answers, so that all three are worth it.
+    // Pressure would allow one retry; the target has named its time, so all three are allowed.
     for _ in 0..3 {
         let after = answer(&retries.decide(&failure, &held(8), None, Draw::MIDDLE).0).unwrap();
         assert!(after >= SECOND * 8, "{after:?}");
@@ -87,7 +87,7 @@ fn a_target_that_named_its_wait_is_waited_for_unless_another_is_ready() {
     );
     let ready = RetrySituation { other_is_ready: true, ..held(2) };
     assert_eq!(stop(&failure, &ready), (StopReason::HeldBack, true));
-    // A moment is shorter than starting anew elsewhere.
+    // A short pause costs less than starting again elsewhere.
     let short = RetrySituation { other_is_ready: true, ..held(1) };
     assert!(
         answer(&self::retries(RetryOptions::interactive()).decide(&failure, &short, None, Draw::MIDDLE).0)
@@ -163,7 +163,7 @@ fn wait_and_attempt_must_fit_before_the_deadline() {
     };
     assert!(fits(200, None) && !fits(199, None));
     assert!(fits(500, Some(millis(400))) && !fits(499, Some(millis(400))));
-    // A usual attempt shorter than the least is not believed.
+    // The usual attempt time is raised to the minimum.
     assert!(fits(200, Some(millis(1))) && !fits(199, Some(millis(1))));
 }
 
@@ -217,7 +217,7 @@ fn a_refused_retry_costs_nothing() {
     for _ in 0..10 {
         assert!(answer(&tries.decide(&throttled(), &shut, Some(&budget), Draw::MIDDLE).0).is_err());
     }
-    // Three are free; held, they are in flight, and the fourth finds nothing.
+    // Three are free; while they are in flight, the fourth is refused.
     let held: Vec<_> = (0..3)
         .map(|_| {
             let (decision, _) = retries(RetryOptions::interactive()).decide(
@@ -234,7 +234,7 @@ fn a_refused_retry_costs_nothing() {
     assert_eq!(answer(&decision), Err((StopReason::Budget, false)));
     assert_eq!((event.stopped, event.budget), (Some(StopReason::Budget), Some(CreditRefusal::Ratio)));
     drop(held);
-    // The refused one has not moved its backoff either.
+    // The refused retry has not advanced its backoff either.
     let (decision, _) = tries.decide(&throttled(), &free(), Some(&budget), Draw::HIGHEST);
     assert_eq!(answer(&decision), Ok(millis(300)));
 }
@@ -270,7 +270,7 @@ fn reasons_have_distinct_labels() {
 }
 
 proptest! {
-    /// Exactly `most + 1` calls, each wait within its bounds, whatever fails.
+    /// Exactly `most + 1` calls, each wait within its bounds, whatever the failure.
     #[test]
     fn a_policy_makes_exactly_its_attempts(
         most in 0_u32..8,

@@ -65,7 +65,7 @@ fn it_comes_when_the_first_is_slower_than_usual_and_not_before() {
     assert_eq!(wait(300, Some(millis(800))), Some(millis(500)));
     assert_eq!(wait(799, Some(millis(800))), Some(millis(1)));
     assert_eq!(wait(800, Some(millis(800))), None);
-    // A target that is usually instant is still given a moment.
+    // A target that usually answers instantly still gets the minimum wait.
     assert_eq!(wait(20, Some(millis(5))), Some(millis(80)));
     assert_eq!(wait(100, Some(millis(5))), None);
 }
@@ -84,7 +84,7 @@ fn hedges_add_at_most_a_twentieth_and_draw_on_the_retry_budget() {
     drop(held);
     assert_eq!(budget.in_flight(), 0);
 
-    // With the common budget spent there is no hedge, and the share is not touched.
+    // With the retry budget spent there is no hedge, and the share is not charged.
     let (policy, empty) = (on(), self::budget());
     let taken: Vec<_> = (0..3).map(|_| empty.withdraw(CreditUse::Hedge, at(1_000)).unwrap()).collect();
     assert_eq!(refusal(&policy.decide(&slow(), &empty)), Some(HedgeRefusal::Budget));

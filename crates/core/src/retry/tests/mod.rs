@@ -29,12 +29,12 @@ pub(super) fn throttled() -> Failure {
     Failure::of(FailureKind::Throttled)
 }
 
-/// Nothing in the way, and no deadline.
+/// A situation in which every gate agrees, without a deadline.
 pub(super) fn free() -> RetrySituation {
     RetrySituation::new(Timestamp::ZERO, Deadline::NEVER)
 }
 
-/// Waits that are not spread: base, twice that, and so on.
+/// Waits without jitter: base, twice that, and so on.
 pub(super) fn plain(base: Duration, cap: Duration, retries: u32) -> RetryOptions {
     RetryOptions {
         backoff: BackoffOptions { base, cap, jitter: Jitter::None },
@@ -54,7 +54,7 @@ pub(super) fn retries(options: RetryOptions) -> Retries {
     Retries::new(options.check().unwrap())
 }
 
-/// The wait, or why not and whether another target is tried.
+/// The wait, or the stop reason and whether another target is called.
 pub(super) fn answer(decision: &RetryDecision) -> Result<Duration, (StopReason, bool)> {
     match decision {
         RetryDecision::RetrySame { after, .. } => Ok(*after),

@@ -1,4 +1,4 @@
-//! Values that other clients' tests pin, and ours must agree with.
+//! Reference values that the tests of other clients pin.
 
 use super::{SECOND, answer, free, millis, plain, retries, throttled};
 use crate::chance::Draw;
@@ -12,7 +12,7 @@ fn bucket(capacity: u32, costs: CreditCosts) -> RetryBudget {
     RetryBudget::new(RetryBudgetOptions { ratio: None, rate_cap: None, bucket, costs }).unwrap()
 }
 
-/// Fails this often; the waits, the bucket after each decision, and the last credit.
+/// Fails this often. Returns the waits, the bucket level after each decision, and the last credit.
 fn fail(
     policy: crate::retry::RetryOptions,
     failure: &Failure,

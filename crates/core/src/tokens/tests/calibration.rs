@@ -80,13 +80,13 @@ fn for_one_more_model_the_one_goes_that_was_not_billed_for_longest() {
     assert_eq!(calibration.record("one more", JAPANESE, 1, 1), SampleDecision::Kept);
     assert_eq!(calibration.accuracy("m1", JAPANESE), None);
     assert!(["m0", "m2", "one more"].iter().all(|model| calibration.accuracy(model, JAPANESE).is_some()));
-    // What is refused drives nobody out.
+    // Rejected samples evict no model.
     for (name, billed) in [("empty", 0), ("absurd", 11), (&*"x".repeat(129), 1)] {
         assert_ne!(calibration.record(name, JAPANESE, 1, billed), SampleDecision::Kept);
     }
     assert!(calibration.accuracy("m2", JAPANESE).is_some());
     assert_eq!(calibration.report().count(), 65);
-    // Sixty-four names from outside do not keep a model out that is in use.
+    // Many unknown names do not keep out a model that is in use.
     for number in 100..1_000 {
         calibration.record(&format!("m{number}"), JAPANESE, 1, 1);
         calibration.record(MODEL, JAPANESE, 100, 120);
@@ -132,7 +132,7 @@ fn errors_are_of_what_was_estimated_then() {
     assert!((accuracy.mean_error + 0.25).abs() < 1e-9 && (accuracy.mean_absolute_error - 0.25).abs() < 1e-9);
 }
 
-/// Keeps everything and computes everything anew.
+/// Naive reference: keeps everything and recomputes everything.
 #[derive(Default)]
 struct SlowModel {
     bills: Vec<(u64, u64)>,

@@ -2,7 +2,7 @@ use crate::tokens::{Ascii, Class, ClassCounts, TextLanguage, Unit};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// The units of a text that occur, with their number.
+/// The units that occur in a text, with their counts.
 fn units(text: &str) -> Vec<(Unit, u64)> {
     let counts = ClassCounts::of(text);
     Unit::all().map(|unit| (unit, counts.units(unit))).filter(|(_, count)| *count > 0).collect()
@@ -156,7 +156,7 @@ fn a_language_is_told_by_the_share_of_japanese_letters() {
         let text = format!("{} {}", "本".repeat(japanese), "a".repeat(other));
         assert_eq!(ClassCounts::of(&text).language(), language, "{japanese} and {other}");
     }
-    // Neither marks nor pictures are letters; letters of other scripts are.
+    // Neither punctuation nor emoji are letters; letters of other scripts are.
     assert_eq!(ClassCounts::of("hello 😭😭。。。").language(), TextLanguage::English);
     assert_eq!(ClassCounts::of("かカｶ Яéα가ส ab").language(), TextLanguage::Mixed);
 }
@@ -182,7 +182,7 @@ fn a_bound_by_bytes_knows_characters_that_become_longer() {
     assert_eq!(ClassCounts::of("漫画").bytes(), 6);
 }
 
-/// Mostly what is special, so that runs and edges are met.
+/// Mostly special characters, so that runs and boundaries are covered.
 fn text() -> impl Strategy<Value = String> {
     let pieces = [
         "a",
@@ -246,7 +246,7 @@ proptest! {
         prop_assert_eq!(summed, ClassCounts::of(&first) + ClassCounts::of(&second));
     }
 
-    /// A character at a time, with iterators: slow and plain.
+    /// Naive reference: one character at a time, with iterators.
     #[test]
     fn runs_are_what_splitting_the_text_gives(text in "[a-z0-9 あいアｶ漢,!😭]{0,60}") {
         let counts = ClassCounts::of(&text);

@@ -1,4 +1,4 @@
-//! The bucket against a model that ticks through every millisecond.
+//! Property test of the bucket against a reference model that ticks through every millisecond.
 
 use super::at;
 use crate::invariant::units_within_capacity;
@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use std::time::Duration;
 
-/// One thing a test does to a bucket; places are taken modulo what there is to choose from.
+/// One operation on a bucket; indices are taken modulo the number of choices.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Pass(u64),
@@ -29,12 +29,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A unit every `interval` milliseconds, at most `capacity`.
+/// One unit every `interval` milliseconds, at most `capacity`.
 fn settings(interval: u64, capacity: u64) -> WaitingSettings {
     WaitingSettings::new(1, Duration::from_millis(interval), capacity).unwrap()
 }
 
-/// The bucket in milliseconds, with one loop and no arithmetic worth the name.
+/// The bucket in milliseconds, as one plain loop.
 #[derive(Clone)]
 struct Ticking {
     interval: u64,

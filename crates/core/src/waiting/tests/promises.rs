@@ -1,4 +1,4 @@
-//! The promises of the bucket, each as one property over arbitrary use.
+//! The guarantees of the bucket, each as one property over arbitrary use.
 
 use super::at;
 use crate::invariant::consumed_is_granted;
@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use std::time::Duration;
 
-/// One ask: after how many milliseconds, for how much, and what becomes of it.
+/// One request: after how many milliseconds, for how many units, and what happens to it.
 type Ask = (u64, u64, u8);
 
 const PATIENCE: u64 = 5_000;
@@ -19,7 +19,7 @@ fn settings(interval: u64, capacity: u64) -> WaitingSettings {
     WaitingSettings::new(1, Duration::from_millis(interval), capacity).unwrap()
 }
 
-/// What was taken and given back, by the millisecond.
+/// Units taken and refunded, by millisecond.
 #[derive(Default)]
 struct Diary {
     taken: Vec<(u64, u64)>,
@@ -29,7 +29,7 @@ struct Diary {
 }
 
 impl Diary {
-    /// Plays `asks` and looks at every ticket in every millisecond, so that a turn is noticed when it comes.
+    /// Runs `asks` and polls every ticket in every millisecond, so that a turn is noticed when it comes.
     fn of(bucket: &mut WaitingBucket, asks: &[Ask]) -> Self {
         let mut diary = Self::default();
         let mut waiting: Vec<(Ticket, Timestamp, bool)> = vec![];

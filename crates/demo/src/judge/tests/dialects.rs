@@ -1,11 +1,11 @@
-//! The same verdicts in the other dialects.
+//! The same outcomes in the other dialects.
 
 use crate::judge::{Dialect, Ending, Judge, Verdict};
 
 fn judged(dialect: Dialect, is_streamed: bool, status: u16, pieces: &[&[u8]], ending: Ending) -> Verdict {
     let mut judge = Judge::new(dialect, is_streamed);
     judge.head(status, true);
-    // Byte by byte, so that everything is split everywhere.
+    // Byte by byte, so that every split is covered.
     for byte in pieces.concat() {
         judge.body(&[byte]);
     }
@@ -21,7 +21,7 @@ fn chunk(rest: &str) -> Vec<u8> {
     format!("data: {{\"object\":\"chat.completion.chunk\",{rest}}}\n\n").into_bytes()
 }
 
-/// A stream of each dialect: beginning, text, reason, end; and the word that it is broken.
+/// A stream of each dialect: beginning, text, stop reason, end; and the event for an error.
 fn completions() -> ([Vec<u8>; 5], Vec<u8>) {
     let parts = [
         chunk(r#""choices":[{"index":0,"delta":{"role":"assistant"}}]"#),

@@ -1,4 +1,4 @@
-//! Verdicts on answers written by hand, split everywhere.
+//! Outcomes of handwritten answers, split at every position.
 
 mod dialects;
 

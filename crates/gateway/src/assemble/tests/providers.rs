@@ -1,4 +1,4 @@
-//! Ways to every provider, from settings.
+//! Connectors to every provider, built from settings.
 
 use crate::runtime::TokioRuntime;
 use crate::simulated::{SimulatedModel, simulated};
@@ -30,7 +30,7 @@ fn model() -> SimulatedModel {
     SimulatedModel::new(Engine::new(options).unwrap(), TokioRuntime::new().timer())
 }
 
-/// The target `sonnet` of these settings, or what is wrong with it.
+/// The target `sonnet` of these settings, or why it cannot be built.
 fn opened(settings: &Settings, around: &Surroundings) -> Result<Arc<dyn Target>, TargetError> {
     let (targets, wrong) = Targets::default().of(settings, around);
     match wrong.into_iter().find(|(name, _)| name == "sonnet") {
@@ -87,7 +87,7 @@ fn what_is_missing_or_makes_no_sense_is_told_at_the_start() {
 
 #[test]
 fn only_a_server_of_ones_own_may_want_no_key() {
-    // Settings that were read are refused for it before; those that a program makes are not.
+    // Parsed settings are refused earlier for this; settings that a program builds are not.
     for provider in ["anthropic", "openai"] {
         let mut settings = settings(&format!("provider = \"{provider}\"\nurl = \"http://127.0.0.1:9\""));
         assert!(opened(&settings, &around(None)).is_ok());

@@ -1,7 +1,7 @@
-//! An issuer of settings, and what it was made from.
+//! A configured issuer, with the settings it was built from.
 //!
-//! It is made anew when its terms change, and stays the same value, with its keys, when they do not. Its tier is no part of
-//! its terms.
+//! It is rebuilt when its terms change; otherwise the same value stays, with its keys. The tier is not part of its
+//! terms.
 
 use super::GateError;
 use crate::identity::key_source::KeySource;
@@ -14,10 +14,10 @@ use seawall_core::vocabulary::Tier;
 use std::io::Read as _;
 use std::sync::Arc;
 
-/// The longest file of public keys that is read, in bytes.
+/// Maximum size of a key file in bytes.
 const LONGEST_KEYS: u64 = 1 << 20;
 
-/// An issuer, and what it was made from.
+/// An issuer, and the settings it was built from.
 #[derive(Clone)]
 pub(super) struct MadeIssuer {
     name: String,
@@ -32,7 +32,7 @@ impl MadeIssuer {
         self.settings.tier
     }
 
-    /// The issuer of these settings: the one from before if nothing but its tier has changed.
+    /// The issuer of these settings: the previous one if nothing but its tier has changed.
     pub(super) fn new(
         name: &str,
         settings: &IssuerSettings,
@@ -67,7 +67,7 @@ impl MadeIssuer {
         Ok(made)
     }
 
-    /// Keys in a file are read whenever settings are.
+    /// Reads the key file. It is read again on every settings reload.
     fn read_file(&self, runtime: TokioRuntime) -> Result<(), GateError> {
         let (IssuerKeys::Public(KeySetValue::File(path)), Some(ring)) =
             (&self.settings.keys, self.issuer.ring())

@@ -1,4 +1,4 @@
-//! Requests before a gate, and gates of other settings.
+//! Authentication of requests, and gates of changed settings.
 
 mod cost;
 mod fetching;
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A folder for one test, which ends with it.
+/// A state directory for one test, removed at its end.
 struct Desk {
     folder: PathBuf,
 }
@@ -41,7 +41,7 @@ impl Desk {
         path.to_string_lossy().into_owned()
     }
 
-    /// Settings whose state is in the folder.
+    /// Settings whose state is in the directory.
     fn settings(&self, more: &str) -> Settings {
         let text = format!("profile = \"demo\"\n{more}\n[store]\nfolder = {:?}", self.folder.join("state"));
         let input = Input::of_file("test.toml", &text, UtcTime::from_civil(2026, 11, 16));
@@ -123,7 +123,7 @@ fn refusal(shown: Result<Shown, Refusal>) -> Refusal {
     shown.map(|shown| format!("{shown:?}")).unwrap_err()
 }
 
-/// What a browser sends back.
+/// The cookie that a browser sends back.
 fn cookie(set_cookie: &str) -> String {
     set_cookie.split(';').next().unwrap().to_owned()
 }
@@ -141,7 +141,10 @@ fn a_key_is_its_hash_and_a_wrong_one_is_no_guest() {
     let damaged = Asked::new(&[("x-api-key", "sw_something")]).before(&gate, noon());
     assert_eq!(refusal(damaged), KeyRefusal::Shape.into());
     let both = Asked::new(&[("x-api-key", key), ("authorization", &bearer)]).before(&gate, noon());
-    assert_eq!(refusal(both), ProofError::TwoKinds.into());
+    assert_eq!(proven(both), expected);
+    let other =
+        Asked::new(&[("x-api-key", key), ("authorization", "Bearer sk-another")]).before(&gate, noon());
+    assert_eq!(refusal(other), ProofError::TwoKinds.into());
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn a_guest_is_known_by_its_cookie_until_it_shows_another() {
     assert!(set_cookie.starts_with("seawall_guest=") && !set_cookie.contains("Secure"), "{set_cookie}");
     let again = Asked::new(&[("cookie", &cookie(&set_cookie))]);
     assert_eq!(proven(again.before(&gate, noon())), Proven::Guest { hash, network });
-    // The same after a restart, and under other settings: the secret is in the folder.
+    // The same after a restart, and under other settings: the secret is in the directory.
     drop(gate);
     let gate = desk.gate("[callers]\nguests = true\ntier_cache = \"1s\"");
     assert_eq!(proven(again.before(&gate, noon())), Proven::Guest { hash, network });
@@ -213,7 +216,7 @@ fn guests_are_told_apart_by_network() {
     let wide = desk.gate("[limits.guests_by_address]\nipv6_prefix = 48");
     assert_eq!(network(&wide, "2001:db8:0:1::1", noon()), network(&wide, "2001:db8::1", noon()));
     assert_ne!(network(&wide, "2001:db8:1::1", noon()), network(&wide, "2001:db8::1", noon()));
-    // By month, so that nothing that was written down names anybody for longer.
+    // By month, so that stored numbers do not identify an address for longer.
     let next = at(UtcTime::from_civil(2026, 12, 1));
     let before = at(UtcTime::from_nanos(next.utc.as_nanos() - 1));
     let first = network(&gate, "192.0.2.1", before);
@@ -231,7 +234,7 @@ fn only_a_trusted_proxy_is_believed_about_addresses() {
     assert_eq!(gate.address(peer, &asked.headers).to_string(), "203.0.113.9");
 }
 
-/// As the vendor's client for Python sent it, signed under this secret.
+/// The secret under which the vendor's client for Python signed the recorded request.
 const MASTER: &str = "a master secret that is 32 bytes or longer";
 
 fn signed() -> (Asked, String, Now) {
@@ -265,7 +268,7 @@ fn a_signature_waits_for_its_body_and_no_longer_than_it_must() {
     assert_eq!(foreign, Err(SignatureRefusal::Wrong.into()), "another master secret");
     let unsigned = Asked::new(&[]);
     assert!(gate.verify_body(&head, unsigned.head(), body.as_bytes(), now).is_err());
-    // What can be seen without the body is refused without it.
+    // What can be checked without the body is refused without it.
     let late = at(now.utc + Duration::from_secs(301));
     assert_eq!(refusal(asked.before(&gate, late)), SignatureRefusal::DateFar.into());
     let (mut wrong, _, _) = signed();

@@ -1,5 +1,6 @@
 use super::{IssueError, IssuedKey, KeyAsk, create, date, is_name, list, revoke};
 use crate::identity::master::MasterSecret;
+use crate::identity::pseudonym::Pseudonyms;
 use crate::identity::signature::credential_of_access_key;
 use crate::identity::{credential_of_key, identify_key};
 use seawall_core::time::UtcTime;
@@ -10,12 +11,16 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A directory in memory answers at once.
+/// Polls once: a directory in memory completes immediately.
 fn run<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => panic!("it waits"),
     }
+}
+
+fn names() -> Pseudonyms {
+    Pseudonyms::new(b"salt")
 }
 
 fn noon() -> UtcTime {
@@ -41,7 +46,7 @@ fn a_key_is_told_once_and_kept_as_a_hash() {
     let record = run(directory.find(&CredentialHash(credential_of_key(&key)))).unwrap().unwrap();
     assert_eq!((&*record.name, record.tier, record.created), ("shop", Tier::Prime, noon()));
     assert_eq!(format!("{:016x}", record.caller), issued.id, "the beginning of the hash is its number, too");
-    let listed = run(list(&directory)).unwrap();
+    let listed = run(list(&directory, &names())).unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0].id, listed[0].created.as_str()), (&issued.id, "2026-11-16T12:00:00Z"));
     assert!(!serde_json::to_string(&listed).unwrap().contains(&key));
@@ -65,14 +70,14 @@ fn a_name_is_free_again_when_its_key_is_revoked() {
     let directory = MemoryDirectory::new();
     let first = made(&directory, &ask("shop", "prime", false)).unwrap();
     assert!(matches!(made(&directory, &ask("shop", "guest", true)), Err(IssueError::Taken(_))));
-    let (entry, hash) = run(revoke(&directory, "shop", noon())).unwrap();
+    let (entry, hash) = run(revoke(&directory, &names(), "shop", noon())).unwrap();
     assert_eq!(hash, credential_of_key(&first.key.unwrap()));
     assert_eq!((entry.id, entry.revoked.as_deref()), (first.id, Some("2026-11-16T12:00:00Z")));
-    assert!(matches!(run(revoke(&directory, "shop", noon())), Err(IssueError::Unknown(_))));
+    assert!(matches!(run(revoke(&directory, &names(), "shop", noon())), Err(IssueError::Unknown(_))));
     let second = made(&directory, &ask("shop", "guest", false)).unwrap();
-    let (entry, _) = run(revoke(&directory, &second.id, noon())).unwrap();
+    let (entry, _) = run(revoke(&directory, &names(), &second.id, noon())).unwrap();
     assert_eq!((entry.id, entry.tier.as_str()), (second.id, "guest"));
-    let listed = run(list(&directory)).unwrap();
+    let listed = run(list(&directory, &names())).unwrap();
     assert_eq!(listed.iter().filter(|entry| entry.revoked.is_some()).count(), 2);
 }
 
@@ -81,7 +86,10 @@ fn less_than_an_id_revokes_nothing() {
     let directory = MemoryDirectory::new();
     let issued = made(&directory, &ask("shop", "prime", false)).unwrap();
     for part in ["", &issued.id[..15], "sho", "SHOP"] {
-        assert!(matches!(run(revoke(&directory, part, noon())), Err(IssueError::Unknown(_))), "{part}");
+        assert!(
+            matches!(run(revoke(&directory, &names(), part, noon())), Err(IssueError::Unknown(_))),
+            "{part}"
+        );
     }
 }
 
@@ -91,10 +99,10 @@ fn more_keys_than_a_page_are_all_seen() {
     for number in 0..501 {
         made(&directory, &ask(&format!("key {number}"), "guest", false)).unwrap();
     }
-    assert_eq!(run(list(&directory)).unwrap().len(), 501);
+    assert_eq!(run(list(&directory, &names())).unwrap().len(), 501);
     assert!(matches!(made(&directory, &ask("key 500", "guest", false)), Err(IssueError::Taken(_))));
     for number in 0..501 {
-        assert!(run(revoke(&directory, &format!("key {number}"), noon())).is_ok());
+        assert!(run(revoke(&directory, &names(), &format!("key {number}"), noon())).is_ok());
     }
 }
 
@@ -112,7 +120,7 @@ fn what_makes_no_sense_is_refused() {
     let error = made(&directory, &ask("a", "gold", false)).unwrap_err();
     assert_eq!(error.to_string(), "there is no tier \"gold\": prime, standard or guest");
     assert!(error.is_bad_input() && !IssueError::Cannot(String::new()).is_bad_input());
-    assert_eq!(run(list(&directory)).unwrap(), []);
+    assert_eq!(run(list(&directory, &names())).unwrap(), []);
 }
 
 #[test]

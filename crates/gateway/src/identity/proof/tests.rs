@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What was found, with its text.
+/// The credential that was found, with its text.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Key(String),
@@ -69,11 +69,24 @@ fn nobody_can_say_which_of_two_proofs_was_meant() {
     assert_eq!(found(&[bearer, bearer]), Err(ProofError::Twice));
     assert_eq!(found(&[bearer, ("authorization", b"Bearer other")]), Err(ProofError::Twice));
     assert_eq!(found(&[("x-api-key", b"sw_a_b"), ("x-api-key", b"sw_a_b")]), Err(ProofError::Twice));
-    assert_eq!(found(&[("x-api-key", b"sw_a_b"), bearer]), Err(ProofError::TwoKinds));
+    assert_eq!(found(&[("x-api-key", b"sw_a_c"), bearer]), Err(ProofError::TwoKinds));
     assert_eq!(
         found(&[("x-api-key", b"a"), ("authorization", b"AWS4-HMAC-SHA256 a")]),
         Err(ProofError::TwoKinds)
     );
+}
+
+#[test]
+fn the_same_credential_in_both_headers_is_one() {
+    let key = Ok(Found::Key("sw_a_b".to_owned()));
+    assert_eq!(found(&[("x-api-key", b"sw_a_b"), ("authorization", b"Bearer sw_a_b")]), key);
+    let token = "eyJhIjoxfQ.e30.c2ln";
+    let bearer = format!("Bearer {token}");
+    let both: [(&str, &[u8]); 2] = [("x-api-key", token.as_bytes()), ("authorization", bearer.as_bytes())];
+    assert_eq!(found(&both), Ok(Found::Token(token.to_owned())));
+    for authorization in [&b"Basic sw_a_b"[..], b"Bearer", b"Bearer sw_a_b x"] {
+        assert!(found(&[("x-api-key", b"sw_a_b"), ("authorization", authorization)]).is_err());
+    }
 }
 
 #[test]
@@ -137,9 +150,28 @@ fn only_the_guests_own_cookie_is_read() {
 }
 
 #[test]
-fn neither_the_address_nor_a_claim_in_a_header_proves_anything() {
-    let uri = "/v1/messages?access_token=eyJhIjoxfQ.e30.c2ln&X-Amz-Signature=00&key=sw_a_b";
-    assert_eq!(look(uri, &[]), Ok(Found::Nobody(None)));
+fn a_credential_in_the_query_is_refused_even_beside_a_valid_one() {
+    for (query, expected) in [
+        ("key=sw_a_b", ProofError::InQuery),
+        ("beta=true&api_key=sw_a_b", ProofError::InQuery),
+        ("API-Key=sw_a_b", ProofError::InQuery),
+        ("%61pi%5Fkey=sw_a_b", ProofError::InQuery),
+        ("access_token=eyJhIjoxfQ.e30.c2ln", ProofError::InQuery),
+        ("key", ProofError::InQuery),
+        ("X-Amz-Algorithm=a&X-Amz-Signature=00&key=b", ProofError::Presigned),
+        ("X-Amz-Credential=SWAK", ProofError::Presigned),
+    ] {
+        let uri = format!("/v1/messages?{query}");
+        assert_eq!(look(&uri, &[]), Err(expected), "{query}");
+        assert_eq!(look(&uri, &[("x-api-key", b"sw_a_b")]), Err(expected), "{query}");
+    }
+    for query in ["", "beta=true", "keys=1", "x=key", "x=api_key=1", "%zz=key"] {
+        assert_eq!(look(&format!("/v1/messages?{query}"), &[]), Ok(Found::Nobody(None)), "{query}");
+    }
+}
+
+#[test]
+fn a_claim_in_a_header_proves_nothing() {
     for name in ["x-user-tier", "x-seawall-tier", "x-user-id", "proxy-authorization", "x-amz-security-token"]
     {
         assert_eq!(found(&[(name, b"prime")]), Ok(Found::Nobody(None)), "{name}");

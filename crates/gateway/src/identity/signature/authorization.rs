@@ -1,11 +1,11 @@
-//! What the header says: who, for which scope, which headers, and the signature.
+//! Parses the `authorization` header: access key id, scope, signed headers and signature.
 
 use super::{DATE, SERVICE, SignatureRefusal};
 use hyper::header::HeaderMap;
 use seawall_core::time::UtcTime;
 use std::time::Duration;
 
-/// The header in its parts. None of them is believed yet.
+/// The parsed header. Nothing in it is verified yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Authorization<'a> {
     pub(super) id: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct Authorization<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// Clients differ in blanks and order; each part must be there once.
+    /// Parses the header. Clients differ in blanks and order; each part must occur exactly once.
     pub(super) fn read(text: &'a str) -> Result<Self, SignatureRefusal> {
         let (mut credential, mut signed_headers, mut signature) = (None, None, None);
         for part in text.split(',') {
@@ -46,13 +46,13 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Any region: it takes part in the signature, and that is all it does here.
+/// Any region is accepted: it is an input of the signature and has no other use here.
 fn is_region(text: &str) -> bool {
     let sign = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(sign)
 }
 
-/// The date of a request, as it was written and as a moment.
+/// The date of a request, as text and as a time.
 pub(super) fn signing_time(headers: &HeaderMap) -> Result<(&str, UtcTime), SignatureRefusal> {
     let unreadable = SignatureRefusal::DateUnreadable;
     let mut dates = headers.get_all(DATE).iter();
@@ -61,7 +61,7 @@ pub(super) fn signing_time(headers: &HeaderMap) -> Result<(&str, UtcTime), Signa
     Ok((date, moment(date).ok_or(unreadable)?))
 }
 
-/// Reads `20261115T120000Z`, and nothing else.
+/// Parses the format `20261115T120000Z` only.
 fn moment(text: &str) -> Option<UtcTime> {
     let signs = text.as_bytes();
     if signs.len() != 16 || signs[8] != b'T' || signs[15] != b'Z' {
@@ -74,7 +74,7 @@ fn moment(text: &str) -> Option<UtcTime> {
     let (year, month, day) = (i64::from(number(0, 4)?), number(4, 6)?, number(6, 8)?);
     let (hour, minute, second) = (number(9, 11)?, number(11, 13)?, number(13, 15)?);
     let midnight = UtcTime::from_civil(year, month, day);
-    // What no calendar has comes back as another date.
+    // An invalid date would be normalised to another one.
     if midnight.civil() != (year, month, day) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }

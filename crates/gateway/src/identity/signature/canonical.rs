@@ -1,4 +1,4 @@
-//! The one text of a request that both sides sign.
+//! The canonical request of AWS Signature Version 4, which both sides sign.
 //!
 //! Clients of every service but one encode the path a second time: it arrives encoded once, so each `%` becomes `%25`.
 
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// Over HTTP/2 the vendor's client for JavaScript signs this instead of `host`.
 const AUTHORITY: &str = ":authority";
 
-/// The canonical request, of the headers that are listed.
+/// The canonical request, with the listed headers.
 pub(super) fn request(
     request: &SignedRequest<'_>,
     signed_headers: &str,
@@ -20,7 +20,7 @@ pub(super) fn request(
     let mut text = format!("{}\n{path}\n{query}\n", request.method);
     let (mut before, mut has_host, mut has_date) = ("", false, false);
     for name in signed_headers.split(';') {
-        // In order and each once, as every client writes them, so that there is one list for one set of headers.
+        // Sorted and unique, as every client writes them, so that a set of headers has exactly one list.
         if name <= before || name.bytes().any(|sign| sign.is_ascii_uppercase()) {
             return Err(SignatureRefusal::HeadersWrong);
         }
@@ -41,8 +41,8 @@ pub(super) fn request(
     Ok(text)
 }
 
-/// Whether every header is signed that means something to the service. Over plain HTTP anybody on the way could add one;
-/// every client signs those that it sends.
+/// Whether every header is signed that the service acts on. Over plain HTTP an intermediary could add one; every client
+/// signs those that it sends.
 fn all_signed(headers: &HeaderMap, signed: &str) -> bool {
     let matters = |name: &str| name.starts_with("x-amz-") || name.starts_with("x-amzn-bedrock-");
     headers
@@ -52,11 +52,11 @@ fn all_signed(headers: &HeaderMap, signed: &str) -> bool {
         .all(|name| signed.split(';').any(|one| one == name))
 }
 
-/// HTTP/2 has the host in the address and most clients send no header beside it.
+/// The host. With HTTP/2 it is in the URI, and most clients send no header beside it.
 fn host(request: &SignedRequest<'_>) -> Result<String, SignatureRefusal> {
     if request.headers.contains_key("host") {
         let host = header(request.headers, "host")?;
-        // Two hosts would let one be signed and the other be meant.
+        // With two hosts, one could be signed and the other used.
         return if host.contains(',') { Err(SignatureRefusal::HeadersWrong) } else { Ok(host) };
     }
     authority(request)
@@ -66,7 +66,7 @@ fn authority(request: &SignedRequest<'_>) -> Result<String, SignatureRefusal> {
     request.uri.authority().map(ToString::to_string).ok_or(SignatureRefusal::HeadersWrong)
 }
 
-/// All values of a header, trimmed, with single blanks, and a comma between them.
+/// All values of a header, trimmed, with single blanks, joined by commas.
 fn header(headers: &HeaderMap, name: &str) -> Result<String, SignatureRefusal> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| SignatureRefusal::HeadersWrong)?;
     let mut all = Vec::new();
@@ -80,12 +80,12 @@ fn header(headers: &HeaderMap, name: &str) -> Result<String, SignatureRefusal> {
     Ok(all.join(","))
 }
 
-/// A path as it came, encoded once more.
+/// The path as received, encoded once more.
 fn path(path: &str) -> Result<String, SignatureRefusal> {
     let path = if path.is_empty() { "/" } else { path };
     let mut segments = path.strip_prefix('/').ok_or(SignatureRefusal::Path)?.split('/').peekable();
     while let Some(segment) = segments.next() {
-        // Only the last may be empty: then the path ends in a slash.
+        // Only the last segment may be empty: then the path ends in a slash.
         if matches!(segment, "." | "..") || (segment.is_empty() && segments.peek().is_some()) {
             return Err(SignatureRefusal::Path);
         }
@@ -97,7 +97,7 @@ fn path(path: &str) -> Result<String, SignatureRefusal> {
     Ok(text)
 }
 
-/// Pairs in the order of their encoded names, then values. A name without a value has an empty one.
+/// Pairs sorted by encoded name, then by value. A name without a value has an empty one.
 fn query(query: &str) -> String {
     let mut pairs: Vec<(String, String)> = query
         .split('&')
@@ -109,7 +109,7 @@ fn query(query: &str) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// The same text in the one spelling that is signed, whichever way the client wrote it.
+/// The text in the canonical encoding, however the client encoded it.
 fn encoded_anew(text: &str) -> String {
     let digit = |sign: u8| char::from(sign).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut encoded = String::with_capacity(text.len());

@@ -1,14 +1,15 @@
 //! AWS signatures (version 4) under keys that we issue.
 //!
-//! The vendor's own client will not send a key over plain HTTP; it signs each request instead. So that it can be pointed at
-//! us, we issue pairs of an access key id and a secret, and check signatures as the vendor would. The secret is the HMAC of
-//! the id under one master secret: nothing is stored, and whether an id is (still) known is the directory's word.
+//! The vendor's own client does not send a key over plain HTTP; it signs each request instead. So that it can be
+//! pointed at us, we issue pairs of an access key id and a secret, and verify signatures as the vendor would. The
+//! secret is the HMAC of the id under the master secret: nothing is stored, and the directory decides whether an id is
+//! (still) known.
 //!
-//! It acts once the body has arrived, because the signature covers it. It is stricter than the vendor where that costs no
-//! real client anything: the body must be signed, `host` and every `x-amz-…` header too, the date must be within five minutes, and a
-//! path that means another path is refused, since what is signed must be what is routed. It will not take session tokens or
-//! signatures in the address, and will not remember signatures: within its five minutes a request can be sent again by who
-//! saw it, as with the vendor.
+//! It runs when the body is complete, because the signature covers it. It is stricter than the vendor where no real
+//! client is affected: the body must be signed, so must `host` and every `x-amz-...` header, the date must be within
+//! five minutes, and a path that resolves to another path is refused, since what is signed must be what is routed. It
+//! does not accept session tokens or presigned URLs. It has no replay protection: within its five minutes a request can
+//! be replayed by an eavesdropper, as with the vendor.
 
 mod authorization;
 mod canonical;
@@ -28,7 +29,7 @@ use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
 use std::time::Duration;
 
-/// The scheme of the header, and the first line of what is signed.
+/// The scheme of the header, and the first line of the string to sign.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 const SERVICE: &str = "bedrock";
@@ -36,32 +37,32 @@ const ID_PREFIX: &str = "SWAK";
 const ID_LENGTH: usize = 20;
 const SHORTEST_SECRET: usize = 32;
 
-/// How far the date of a request may be from ours, in either direction.
+/// Maximum clock skew of a request, in either direction.
 const LARGEST_SKEW: Duration = Duration::from_secs(5 * 60);
 
 const DATE: &str = "x-amz-date";
 const PAYLOAD_HASH: &str = "x-amz-content-sha256";
 const SESSION: &str = "x-amz-security-token";
 
-/// A request that carries a signature.
+/// A request that carries a signature, not yet verified.
 #[derive(Clone, Copy)]
 pub struct SignedRequest<'a> {
-    /// The header `authorization` after its scheme.
+    /// The value of `authorization` after its scheme.
     pub authorization: &'a str,
-    /// As it came.
+    /// The method as received.
     pub method: &'a Method,
-    /// As it came: neither decoded nor tidied.
+    /// The URI as received: neither decoded nor normalised.
     pub uri: &'a Uri,
-    /// As they came.
+    /// The headers as received.
     pub headers: &'a HeaderMap,
 }
 
-/// A key that was just made.
+/// A newly created key pair.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
-    /// What a client calls the access key id.
+    /// The access key id.
     pub id: String,
-    /// What a client calls the secret access key. It can be derived anew, so it is kept nowhere.
+    /// The secret access key. It is derived from the id and therefore not stored.
     pub secret: String,
 }
 
@@ -76,19 +77,19 @@ refusals! {
     pub enum SignatureRefusal {
         /// The header does not have its three parts, each once.
         Shape = "signature_shape", UNREADABLE;
-        /// The access key id is none of ours by its looks.
+        /// The access key id does not have the format of ours.
         KeyShape = "signature_key_shape", NOT_VALID;
-        /// The scope names another service, no region, or no end.
+        /// The scope names another service, no region, or lacks its terminator.
         Scope = "signature_scope", NOT_VALID;
         /// The scope is of another day than the request.
         ScopeDay = "signature_scope_day", NOT_VALID;
         /// `host`, `x-amz-date` or another header that the service acts on is not signed.
         HeadersMissing = "signature_headers_missing", NOT_VALID;
-        /// The list of signed headers is not in order, names one twice, or one that is not there.
+        /// The list of signed headers is unsorted, or names a header twice or one that is absent.
         HeadersWrong = "signature_headers_wrong", NOT_VALID;
-        /// A signed header holds what is not text.
+        /// A signed header is not text.
         HeaderUnreadable = "signature_header_unreadable", UNREADABLE;
-        /// There is no date, two of them, or one that no calendar has.
+        /// The date is missing, repeated or invalid.
         DateUnreadable = "signature_date_unreadable", UNREADABLE;
         /// The date is more than five minutes from ours.
         DateFar = "signature_date_far", CLOCK;
@@ -96,16 +97,16 @@ refusals! {
         Session = "signature_session", NOT_VALID;
         /// The client did not sign the body.
         PayloadUnsigned = "signature_payload_unsigned", NOT_VALID;
-        /// The body is not the one that its hash was made of.
+        /// The body does not match its signed hash.
         PayloadChanged = "signature_payload_changed", NOT_VALID;
-        /// The path holds `.`, `..` or an empty segment, and so means another.
+        /// The path contains `.`, `..` or an empty segment, and so resolves to another path.
         Path = "signature_path", NOT_VALID;
-        /// The signature is not the one that the secret makes.
+        /// The signature does not match.
         Wrong = "signature_wrong", NOT_VALID;
     }
 }
 
-/// Issues access keys and checks what is signed with them.
+/// Issues access keys and verifies signatures made with them.
 pub struct Signatures {
     master: hmac::Key,
 }
@@ -117,7 +118,7 @@ impl std::fmt::Debug for Signatures {
 }
 
 impl Signatures {
-    /// Under this master secret. Whoever has it has every key.
+    /// A verifier under this master secret, from which every access key can be derived.
     pub fn new(master: &[u8]) -> Result<Self, SettingError> {
         if master.len() < SHORTEST_SECRET {
             return Err(SettingError::new(
@@ -128,20 +129,20 @@ impl Signatures {
         Ok(Self { master: code_key(master) })
     }
 
-    /// A new key of these random bytes, which must come from the operating system.
+    /// Creates a key pair from these random bytes, which must come from the operating system.
     #[must_use]
     pub fn create(&self, random: &[u8; 10]) -> AccessKey {
         let id = format!("{ID_PREFIX}{}", base32(random).to_ascii_uppercase());
         AccessKey { secret: self.secret_of(&id), id }
     }
 
-    /// Whose request this says to be, checked as far as that can be done before its body is there. Where the client states
-    /// the hash of its body, that is all but the body itself; else only what needs no secret.
+    /// The claimed identity, verified as far as that is possible before the body is complete. If the client states the
+    /// hash of its body, that is everything but the body itself; otherwise only what needs no secret.
     pub fn inspect(&self, request: &SignedRequest<'_>, now: UtcTime) -> Result<Identity, SignatureRefusal> {
         self.check(request, stated_hash(request.headers)?, now)
     }
 
-    /// Whose request this is. `body` is all of it, as it came.
+    /// Verifies the signature and returns the identity. `body` is the whole body as received.
     pub fn verify(
         &self,
         request: &SignedRequest<'_>,
@@ -159,7 +160,7 @@ impl Signatures {
         now: UtcTime,
     ) -> Result<Identity, SignatureRefusal> {
         let hash = hex(body_hash);
-        // A client that states another hash has either sent another body or does not want it covered.
+        // A client that states another hash has sent another body, or does not want it covered.
         if stated_hash(request.headers)?.is_some_and(|stated| stated != hash) {
             return Err(SignatureRefusal::PayloadChanged);
         }
@@ -209,13 +210,13 @@ impl Signatures {
     }
 }
 
-/// What the directory keeps of an access key.
+/// The digest under which the directory stores an access key.
 #[must_use]
 pub fn credential_of_access_key(id: &str) -> [u8; 32] {
     credential("signature", &[id])
 }
 
-/// The chain of codes from a secret to a signature: one per part of the scope, and the last over the text.
+/// The chain of HMACs from a secret to a signature: one per part of the scope, and the last over the string to sign.
 fn signature_of(secret: &str, scope: [&str; 3], to_sign: &str) -> [u8; 32] {
     let mut key = code_key(format!("AWS4{secret}").as_bytes());
     for part in scope.into_iter().chain(["aws4_request"]) {
@@ -230,7 +231,7 @@ fn is_ours(id: &str) -> bool {
         && name.is_some_and(|name| name.bytes().all(|sign| matches!(sign, b'A'..=b'Z' | b'2'..=b'7')))
 }
 
-/// What the client says its body's hash is, if it says so.
+/// The body hash that the client states, if it does.
 fn stated_hash(headers: &HeaderMap) -> Result<Option<&str>, SignatureRefusal> {
     let mut stated = headers.get_all(PAYLOAD_HASH).iter().map(HeaderValue::as_bytes);
     match (stated.next(), stated.next()) {

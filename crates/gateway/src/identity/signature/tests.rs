@@ -13,7 +13,7 @@ use seawall_core::time::UtcTime;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// The secret that the recorded requests were signed under.
+/// The secret under which the recorded requests were signed.
 const MASTER: &[u8] = b"a master secret that is 32 bytes or longer";
 const ID: &str = "SWAKABCDEFGHIJKLMNOP";
 
@@ -31,7 +31,7 @@ struct Recorded {
     uri: Uri,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// When it was signed.
+    /// The time of the signature.
     at: UtcTime,
 }
 
@@ -93,7 +93,7 @@ fn requests_that_real_clients_signed_are_theirs() {
     assert_eq!(expected.credential, sha256(format!("signature\0{ID}").as_bytes()));
 }
 
-/// Before the body is there, a client that states its hash can be told from one that only pretends.
+/// If a client states the hash of its body, a wrong signature can be detected before the body arrives.
 #[test]
 fn a_stated_hash_lets_a_wrong_signature_be_refused_without_the_body() {
     let inspect = |recorded: &Recorded| {
@@ -152,7 +152,7 @@ fn a_date_may_be_five_minutes_off_and_no_more() {
     assert_eq!(request.verify_at(before(LARGEST_SKEW + nano)), Err(SignatureRefusal::DateFar));
 }
 
-/// What is done to a request that was fine, and what is said then.
+/// A change to a valid request, and the refusal it must cause.
 type Change = (fn(&mut Recorded), SignatureRefusal);
 
 #[test]
@@ -231,11 +231,10 @@ fn an_id_or_a_signature_of_another_shape_is_refused() {
     }
 }
 
-/// A request of the vendor's published test suite: method, address, headers, body and the signature.
+/// A request of the vendor's published test suite: method, path, headers, body and signature.
 type Published<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
-/// Those of the suite that say something here. The others are about paths that arrive without encoding, about session
-/// tokens, or about paths that we refuse.
+/// The relevant requests of the suite. The others are about unencoded paths, session tokens, or paths that we refuse.
 const PUBLISHED: &[Published<'_>] = &[
     ("GET", "/", &[], "", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
     ("POST", "/", &[], "", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
@@ -337,14 +336,14 @@ proptest! {
                 }
             }
             _ => {
-                // All of the header after its scheme: the id, the scope, the list and the signature.
+                // The whole header after its scheme: the id, the scope, the list and the signature.
                 let (scheme, rest) = request.headers["authorization"].as_bytes().split_at(17);
                 if let Ok(value) = HeaderValue::from_bytes(&[scheme, &flip(rest)].concat()) && value.to_str().is_ok() {
                     request.headers.insert("authorization", value);
                 }
             }
         }
-        // Between the header's parts a blank counts for nothing, and neither a scheme nor a fragment is signed.
+        // Blanks between the header's parts are not significant, and neither the URI scheme nor a fragment is signed.
         let only_blanks = |request: &Recorded| request.headers["authorization"].to_str().unwrap().replace(' ', "");
         let changed = request.body != before.body
             || request.uri.authority() != before.uri.authority()

@@ -1,4 +1,4 @@
-//! Whose tokens count, and on what terms.
+//! Issuers whose tokens are accepted, and their terms.
 
 use super::key::{Algorithm, Key};
 use super::key_ring::KeyRing;
@@ -12,22 +12,22 @@ const LONGEST_LEEWAY: Duration = Duration::from_secs(5 * 60);
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3_600);
 const SHORTEST_AGE: Duration = Duration::from_secs(10);
 
-/// An issuer, as settings describe it.
+/// An issuer, as described in settings.
 #[derive(Clone)]
 pub struct IssuerOptions {
-    /// What its tokens say as `iss`, sign for sign.
+    /// The exact `iss` claim of its tokens.
     pub name: String,
-    /// What they may say as `aud`: our names.
+    /// The accepted `aud` claims: our names.
     pub audiences: Vec<String>,
-    /// How they may be signed. HS256 stands alone and needs a secret.
+    /// The accepted algorithms. HS256 excludes all others and needs a secret.
     pub algorithms: Vec<Algorithm>,
-    /// What is shared with the issuer, for HS256 only.
+    /// The secret shared with the issuer, for HS256 only.
     pub secret: Option<Vec<u8>>,
-    /// How far its clock may be from ours.
+    /// Tolerated clock skew.
     pub leeway: Duration,
-    /// How long a key works after the issuer took it off its list.
+    /// How long a key stays valid after the issuer removed it from its list.
     pub grace: Duration,
-    /// How old its list of keys may grow.
+    /// Maximum age of its key list before it is fetched again.
     pub oldest_keys: Duration,
 }
 
@@ -53,13 +53,13 @@ impl IssuerOptions {
         }
     }
 
-    /// An issuer with whom a secret is shared.
+    /// An issuer with a shared secret.
     #[must_use]
     pub fn with_secret(name: impl Into<String>, audience: impl Into<String>, secret: Vec<u8>) -> Self {
         Self { algorithms: vec![Algorithm::Hs256], secret: Some(secret), ..Self::new(name, audience) }
     }
 
-    /// Whether these make sense.
+    /// Validates the options.
     pub fn check(self) -> Result<Issuer, SettingError> {
         let wrong = |setting, problem: &str| Err(SettingError::new(setting, problem));
         if !is_fit(&self.name) {
@@ -72,7 +72,7 @@ impl IssuerOptions {
             return wrong("issuer algorithms", "must name at least one");
         }
         let takes_secret = self.algorithms.contains(&Algorithm::Hs256);
-        // One issuer with both would let a public key be tried as a secret.
+        // With both kinds, a public key could be tried as a secret (algorithm confusion).
         if takes_secret && self.algorithms.iter().any(|algorithm| *algorithm != Algorithm::Hs256) {
             return wrong("issuer algorithms", "HS256 cannot stand beside others");
         }
@@ -100,7 +100,7 @@ impl IssuerOptions {
     }
 }
 
-/// An issuer whose tokens count.
+/// An issuer whose tokens are accepted.
 #[derive(Debug)]
 pub struct Issuer {
     pub(super) name: String,
@@ -110,7 +110,7 @@ pub struct Issuer {
     pub(super) keys: Keys,
 }
 
-/// Where an issuer's keys come from.
+/// The source of an issuer's keys.
 #[derive(Debug)]
 pub(super) enum Keys {
     Public(Arc<KeyRing>),
@@ -118,7 +118,7 @@ pub(super) enum Keys {
 }
 
 impl Issuer {
-    /// What its tokens say as `iss`.
+    /// The `iss` claim of its tokens.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -1,8 +1,8 @@
-//! One key for one algorithm.
+//! One verification key for one algorithm.
 //!
-//! A key checks signatures of the algorithm it was made for and of no other, so there is no way to hand a public key to a
-//! check that takes secrets. It also knows how long it may be used: a key that its issuer took back dies at a moment, and
-//! with it everything that was remembered because of it.
+//! A key verifies signatures of the algorithm it was made for and of no other, so a public key can never be used as an
+//! HMAC secret. It also knows how long it may be used: a key that its issuer revoked expires at a set time, and with it
+//! every cached token that it verified.
 
 use crate::identity::hash::sha256_of;
 use aws_lc_rs::hmac;
@@ -15,7 +15,7 @@ use seawall_core::setting::SettingError;
 use seawall_core::time::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a token is signed.
+/// A signature algorithm of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
     /// RSA with PKCS #1 padding and SHA-256.
@@ -32,7 +32,7 @@ pub enum Algorithm {
     Es384,
     /// Ed25519.
     EdDsa,
-    /// HMAC with SHA-256, for issuers with whom we share a secret.
+    /// HMAC with SHA-256, for issuers with a shared secret.
     Hs256,
 }
 
@@ -64,7 +64,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of this name, in this very spelling.
+    /// The algorithm of this exact name.
     pub fn parse(name: &str) -> Result<Self, SettingError> {
         Self::known(name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
@@ -96,7 +96,7 @@ impl Algorithm {
     }
 }
 
-/// What checks a signature.
+/// The material that verifies a signature.
 enum Check {
     Public(ParsedPublicKey),
     Secret(Box<hmac::Key>),
@@ -107,9 +107,9 @@ pub(super) struct Key {
     name: Option<String>,
     algorithm: Algorithm,
     check: Check,
-    /// Tells two keys of one name apart, and says that a key is the one we had before.
+    /// Distinguishes two keys of the same name, and recognises a key that was listed before.
     fingerprint: [u8; 32],
-    /// Nanoseconds on the monotonic clock. Shared with all that remembers something because of this key.
+    /// Nanoseconds on the monotonic clock. Cached tokens that this key verified refer to it.
     until: AtomicU64,
 }
 
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// An RSA key of this modulus and exponent.
+    /// An RSA key with this modulus and exponent.
     pub(super) fn rsa(
         name: Option<&str>,
         algorithm: Algorithm,
@@ -142,7 +142,7 @@ impl Key {
         Some(Self::new(name, algorithm, Check::Public(check), &[point]))
     }
 
-    /// A secret that is shared with an issuer. It has no name and lives as long as the settings.
+    /// A secret shared with an issuer. It has no name and lives as long as the settings.
     pub(super) fn secret(secret: &[u8]) -> Self {
         let check = Check::Secret(Box::new(hmac::Key::new(hmac::HMAC_SHA256, secret)));
         Self::new(None, Algorithm::Hs256, check, &[secret])
@@ -155,7 +155,7 @@ impl Key {
         Self { name: name.map(str::to_owned), algorithm, check, fingerprint, until }
     }
 
-    /// Whether this is the signature of this message.
+    /// Verifies the signature of this message.
     pub(super) fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.check {
             Check::Public(key) => key.verify_sig(message, signature).is_ok(),
@@ -185,13 +185,13 @@ impl Key {
         self.until.load(Ordering::Acquire) == Timestamp::NEVER.as_nanos()
     }
 
-    /// Its issuer lists it no more.
+    /// Sets the expiry: its issuer no longer lists it.
     pub(super) fn ends_at(&self, moment: Timestamp) {
-        // A wait for ever would be a key that nobody took back.
+        // `NEVER` would mean a listed key.
         self.until.store(moment.as_nanos().min(Timestamp::NEVER.as_nanos() - 1), Ordering::Release);
     }
 
-    /// Its issuer lists it again.
+    /// Removes the expiry: its issuer lists it again.
     pub(super) fn is_back(&self) {
         self.until.store(Timestamp::NEVER.as_nanos(), Ordering::Release);
     }

@@ -1,12 +1,14 @@
-//! The keys of one issuer over time.
+//! The keys of one issuer over time (key rotation).
 //!
 //! A ring holds the keys that the issuer lists now and, for a grace period, those that it listed before: an issuer may
-//! change its keys a moment before the last token under the old one is used. When the grace is over a key is dead at once,
-//! whatever was remembered because of it.
+//! rotate its keys a moment before the last token under the old one is used. After the grace period a key is invalid at
+//! once, whatever tokens were cached because of it.
 //!
-//! It also says when to fetch the list anew: when it has grown old, or when a token names a key that is not on it. The
-//! latter anybody can bring about, so there is one fetch at a time and at most one in ten seconds. The ring fetches
-//! nothing itself; whoever has the socket takes a permit and hands the outcome in.
+//! It also decides when to fetch the list again: when it is stale, or when a token names a key that is not on it. Any
+//! client can cause the latter, so there is one fetch at a time and at most one in ten seconds. Until a first list has
+//! arrived, no token of the issuer can be verified. A failed fetch is then retried after one second, with exponential
+//! backoff up to those ten seconds. The ring does not fetch anything itself: the fetcher takes a permit and reports the
+//! result.
 
 use super::TokenRefusal;
 use super::key::{Algorithm, Key};
@@ -15,15 +17,18 @@ use seawall_core::time::Timestamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-/// The least time from the start of one fetch to the start of the next.
+/// Minimum interval from the start of one fetch to the start of the next.
 pub(super) const FLOOR: Duration = Duration::from_secs(10);
 
-/// The most keys that are kept for their grace. Who changes more keys in that time loses the oldest of them earlier.
+/// The first interval while no fetch has brought a list yet.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Maximum number of keys in their grace period. An issuer that rotates more keys in that time loses the oldest early.
 const MOST_ENDING: usize = 256;
 
 /// The keys of one issuer.
 pub struct KeyRing {
-    /// Those on the list, then those that are no more; the latter know when they end.
+    /// The listed keys, then those in their grace period; the latter have an expiry.
     keys: RwLock<Vec<Arc<Key>>>,
     fetching: Mutex<Fetching>,
     grace: Duration,
@@ -41,31 +46,44 @@ impl std::fmt::Debug for KeyRing {
 struct Fetching {
     under_way: bool,
     began: Option<Timestamp>,
-    /// When the list in use came.
+    /// When the current list arrived.
     came: Option<Timestamp>,
+    /// Fetches started before the first list arrived.
+    tries: u32,
+}
+
+impl Fetching {
+    /// The minimum interval from the start of the last fetch to the start of the next.
+    fn pause(&self) -> Duration {
+        if self.came.is_some() {
+            return FLOOR;
+        }
+        let doubled = 2_u32.saturating_pow(self.tries.saturating_sub(1));
+        FIRST_PAUSE.saturating_mul(doubled).min(FLOOR)
+    }
 }
 
 /// Whether to fetch an issuer's keys.
 #[derive(Debug)]
 pub enum RefreshDecision {
-    /// Fetch them, and hand the outcome to the permit.
+    /// Fetch them, and report the result to the permit.
     Fetch(RefreshPermit),
-    /// Somebody does. It is worth to wait for that and look again.
+    /// A fetch is in flight. It is worth waiting for it and checking again.
     UnderWay,
-    /// Not so soon after the last time.
+    /// The last fetch was too recent.
     TooSoon,
-    /// There is no need.
+    /// No fetch is needed.
     Known,
 }
 
 impl KeyRing {
-    /// A ring without keys. A key that was taken back works for `grace`; a list is fetched anew when it is `oldest`.
+    /// An empty ring. A removed key stays valid for `grace`; a list is fetched again when its age is `oldest`.
     pub(super) fn new(grace: Duration, oldest: Duration) -> Self {
         Self { keys: RwLock::default(), fetching: Mutex::default(), grace, oldest }
     }
 
-    /// The keys that a token of this name and algorithm may be signed with: the one on the list, and those of the same
-    /// name that it replaced. A token without a name can only mean the one key there is.
+    /// The keys that may have signed a token with this key name and algorithm: the listed one, and those of the same
+    /// name that it replaced. A token without a key name matches only if there is exactly one key.
     pub(super) fn find(
         &self,
         name: Option<&str>,
@@ -86,7 +104,7 @@ impl KeyRing {
         Ok(found)
     }
 
-    /// Whether to fetch the list: because a token names a key (`Some`) that is not on it, or because it has grown old.
+    /// Whether to fetch the list: because a token names a key (`Some`) that is not on it, or because it is stale.
     pub fn wants_refresh(self: &Arc<Self>, name: Option<&str>, now: Timestamp) -> RefreshDecision {
         let is_known = name.is_none_or(|name| {
             let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -100,20 +118,21 @@ impl KeyRing {
         if fetching.under_way {
             return RefreshDecision::UnderWay;
         }
-        if fetching.began.is_some_and(|began| now - began < FLOOR) {
+        if fetching.began.is_some_and(|began| now - began < fetching.pause()) {
             return RefreshDecision::TooSoon;
         }
         fetching.under_way = true;
         fetching.began = Some(now);
+        fetching.tries = fetching.tries.saturating_add(1);
         RefreshDecision::Fetch(RefreshPermit { ring: Arc::clone(self) })
     }
 
-    /// Takes a new list over.
+    /// Replaces the list.
     pub fn replace(&self, set: KeySet, now: Timestamp) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let mut next: Vec<Arc<Key>> = Vec::with_capacity(set.keys.len());
         for new in set.keys {
-            // A key that stays is the same value, so that what was remembered because of it stays as well.
+            // A key that stays is the same value, so that cached tokens stay valid.
             let had = keys.iter().find(|had| had.is(&new)).map(Arc::clone);
             if let Some(had) = &had {
                 had.is_back();
@@ -121,7 +140,7 @@ impl KeyRing {
             next.push(had.unwrap_or_else(|| Arc::new(new)));
         }
         let listed = next.len();
-        // Those that ended last come first, because those on the list did.
+        // Most recently removed first, because listed keys come first in the old list.
         for old in keys.iter() {
             if next.iter().any(|key| Arc::ptr_eq(key, old)) {
                 continue;
@@ -132,7 +151,7 @@ impl KeyRing {
             if old.works_at(now) && next.len() - listed < MOST_ENDING {
                 next.push(Arc::clone(old));
             } else {
-                // Nothing may be remembered because of a key that is forgotten here.
+                // No cached token may outlive a key that is dropped here.
                 old.ends_at(now);
             }
         }
@@ -146,7 +165,7 @@ impl KeyRing {
     }
 }
 
-/// The right to fetch an issuer's keys. Dropped, it says that nothing came of it.
+/// The right to fetch an issuer's keys. Dropping it reports a failed fetch.
 #[derive(Debug)]
 #[must_use = "dropped, it says that the fetch failed"]
 pub struct RefreshPermit {
@@ -154,7 +173,7 @@ pub struct RefreshPermit {
 }
 
 impl RefreshPermit {
-    /// What was fetched. What cannot be used changes nothing.
+    /// Reports the fetched key set. An unusable one changes nothing.
     pub fn finish(self, json: &[u8], now: Timestamp) -> Result<(), KeySetError> {
         self.ring.replace(KeySet::parse(json)?, now);
         Ok(())

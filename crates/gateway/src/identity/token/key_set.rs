@@ -1,18 +1,18 @@
-//! An issuer's public keys, as it publishes them.
+//! Parses an issuer's public keys (JSON Web Key Set).
 //!
-//! Keys of kinds that we do not use are passed over, so that an issuer can add them without asking us. What is passed over
-//! can sign nothing. Weak keys are among them, and secrets: a secret that is published is none.
+//! Keys of unsupported kinds are skipped, so that an issuer can add them without coordination. A skipped key verifies
+//! nothing. Weak keys are skipped too, and so are symmetric keys: a published secret is not secret.
 
 use super::key::{Algorithm, Key};
 use super::strict::{StrictError, object};
 use crate::identity::encoding::read_base64url;
 use serde_json::{Map, Value};
 
-/// The longest text that is read, in bytes.
+/// Maximum size of a key set in bytes.
 const LONGEST: usize = 256 * 1024;
-/// More keys than any issuer has.
+/// Maximum number of keys, more than any issuer has.
 const MOST_KEYS: usize = 64;
-/// The longest name of a key, in bytes.
+/// Maximum length of a key's name (`kid`) in bytes.
 pub(super) const LONGEST_NAME: usize = 256;
 
 const SMALLEST_MODULUS: usize = 2_048;
@@ -20,7 +20,7 @@ const LARGEST_MODULUS: usize = 8_192;
 const SMALLEST_EXPONENT: u64 = 65_537;
 const LARGEST_EXPONENT: u64 = u32::MAX as u64;
 
-/// Why a key set was refused as a whole. The one before it stays in use.
+/// Why a key set was refused as a whole. The previous one stays in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
     /// It is longer than any key set.
@@ -29,7 +29,7 @@ pub enum KeySetError {
     /// It is not a JSON object with a list of objects as `keys`.
     #[error("the key set is not JSON of the right shape")]
     Unreadable,
-    /// A name comes twice in one object.
+    /// An object has a duplicate name.
     #[error("the key set has a name twice in one object")]
     Twice,
     /// It has more keys than any issuer.
@@ -38,25 +38,25 @@ pub enum KeySetError {
     /// Two keys for one algorithm have the same name.
     #[error("two keys of the key set have the same name")]
     SameName,
-    /// No key in it can be used. Taking it would refuse everybody.
+    /// It has no usable key. Accepting it would refuse every token.
     #[error("the key set has no key that can be used")]
     NoKey,
 }
 
-/// Why one key was passed over.
+/// Why one key was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkippedKey {
-    /// A kind, curve or algorithm that is not used here, or a secret.
+    /// An unsupported kind, curve or algorithm, or a symmetric key.
     Unknown,
-    /// It is not for checking signatures.
+    /// It is not for verifying signatures.
     OtherUse,
     /// It could be broken: RSA below 2048 bits, or with an exponent below 65537.
     Weak,
-    /// A part of it is missing or makes no sense.
+    /// A part of it is missing or invalid.
     Malformed,
 }
 
-/// Keys that can be used.
+/// The usable keys of a key set.
 #[derive(Debug)]
 pub struct KeySet {
     pub(super) keys: Vec<Key>,
@@ -64,7 +64,7 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    /// Reads a JSON Web Key Set.
+    /// Parses a JSON Web Key Set.
     pub fn parse(json: &[u8]) -> Result<Self, KeySetError> {
         if json.len() > LONGEST {
             return Err(KeySetError::TooLong);
@@ -86,7 +86,7 @@ impl KeySet {
         }
         let same =
             |one: &Key, other: &Key| one.name() == other.name() && one.algorithm() == other.algorithm();
-        // Keys without a name are told apart by nothing; a token without a name then finds too many.
+        // Unnamed keys cannot be distinguished; a token without a key name then matches too many.
         let named = |key: &&Key| key.name().is_some();
         if keys.iter().filter(named).any(|one| keys.iter().filter(|other| same(one, other)).count() > 1) {
             return Err(KeySetError::SameName);
@@ -97,7 +97,7 @@ impl KeySet {
         Ok(Self { keys, skipped })
     }
 
-    /// Why keys were passed over, in their order; for the log.
+    /// Why keys were skipped, in their order; for the log.
     #[must_use]
     pub fn skipped(&self) -> &[SkippedKey] {
         &self.skipped
@@ -132,7 +132,7 @@ fn read(key: &Map<String, Value>) -> Result<Vec<Key>, SkippedKey> {
         (Some("OKP"), Some("Ed25519")) => vec![EdDsa],
         _ => return Err(SkippedKey::Unknown),
     };
-    // A key that names its algorithm is for that one alone.
+    // A key that names its algorithm is for that one only.
     if let Some(stated) = text("alg")? {
         fitting.retain(|algorithm| algorithm.name() == stated);
     }
@@ -166,7 +166,7 @@ fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), SkippedKey> {
     else {
         return Err(SkippedKey::Malformed);
     };
-    // Numbers are written without leading zeros; an even modulus or exponent belongs to no key.
+    // Numbers have no leading zeros; an even modulus or exponent is never valid.
     if first == 0 || lowest % 2 == 0 || exponent.is_empty() || exponent[0] == 0 || exponent.len() > 8 {
         return Err(SkippedKey::Malformed);
     }
@@ -181,7 +181,7 @@ fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), SkippedKey> {
     Ok(())
 }
 
-/// Whether a key can be called this: it is only ever compared, and still should be fit for a log.
+/// Whether this is an acceptable key name: it is only compared, but must be safe to log.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }

@@ -1,11 +1,11 @@
-//! Tokens that were checked before.
+//! Cache of verified tokens.
 //!
-//! Checking a signature takes tens of microseconds, and a client sends the same token for minutes. So a token that held is
-//! remembered by its digest, and what is remembered holds as long as the token and its key do.
+//! Verifying a signature takes tens of microseconds, and a client sends the same token for minutes. A valid token is
+//! therefore cached by its digest, for as long as the token and its key are valid.
 //!
-//! The digest picks one of many small rows, each behind a lock of its own. A row that is full gives up what is over, or
-//! else what it has known for longest; the token is then checked anew, and nothing worse. Only what held is remembered,
-//! so that nobody can fill the rows with rubbish.
+//! The cache is set-associative: the digest selects one of many small rows, each behind its own lock. A full row evicts
+//! expired entries, or else its oldest one; the token is then verified again, and nothing worse. Only valid tokens are
+//! cached, so that a client cannot fill the rows with invalid ones.
 
 use super::issuer::Issuer;
 use super::key::Key;
@@ -15,15 +15,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ROW: usize = 16;
 
-/// What is known of a token.
+/// A verified token.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) credential: [u8; 32],
-    /// When the token begins and ceases to hold.
+    /// The validity period of the token.
     pub(super) from: UtcTime,
     pub(super) until: UtcTime,
     pub(super) key: Arc<Key>,
-    /// Whose it is. Settings may have taken the issuer out since.
+    /// Its issuer, which settings may have removed since.
     pub(super) issuer: Arc<Issuer>,
 }
 
@@ -40,20 +40,20 @@ impl Known {
 /// Digests of tokens, oldest first.
 type Row = Vec<([u8; 32], Known)>;
 
-/// The tokens that are remembered.
+/// The cache.
 #[derive(Debug)]
 pub(super) struct Memory {
     rows: Box<[Mutex<Row>]>,
 }
 
 impl Memory {
-    /// For this many tokens, in whole rows, and at least one row.
+    /// A cache for this many tokens, in whole rows, and at least one row.
     pub(super) fn new(tokens: usize) -> Self {
         let rows = (tokens / ROW).max(1);
         Self { rows: (0..rows).map(|_| Mutex::default()).collect() }
     }
 
-    /// Who this token is of, if it was checked before and still holds.
+    /// The identity of this token, if it is cached and still valid.
     pub(super) fn recall(&self, digest: &[u8; 32], now: Now) -> Option<(Identity, Arc<Issuer>)> {
         let mut row = self.row(digest);
         let place = row.iter().position(|(known, _)| known == digest)?;
@@ -65,7 +65,7 @@ impl Memory {
         None
     }
 
-    /// Remembers a token that was just checked.
+    /// Caches a token that was just verified.
     pub(super) fn remember(&self, digest: [u8; 32], token: Known, now: Now) {
         let mut row = self.row(&digest);
         row.retain(|(known, _)| *known != digest);
@@ -77,7 +77,7 @@ impl Memory {
     }
 
     fn row(&self, digest: &[u8; 32]) -> MutexGuard<'_, Row> {
-        // A digest is as even as chance, so its first bytes pick a row as well as any hash of it.
+        // A digest is uniformly distributed, so its first bytes select a row as well as any hash.
         let start = digest.first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
         let place = usize::try_from(start % self.rows.len() as u64).unwrap_or(0);
         self.rows[place].lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,7 +134,7 @@ mod tests {
         assert!(known(0, 15) && !known(7, 14) && known(16, 15));
         memory.remember([17; 32], token(17, 99, &key), at(15));
         assert!(!known(0, 15) && known(1, 15) && known(17, 15));
-        // Who is remembered again is the newest.
+        // An entry that is added again becomes the newest.
         memory.remember([1; 32], token(1, 99, &key), at(15));
         memory.remember([18; 32], token(18, 99, &key), at(15));
         assert!(known(1, 15) && !known(2, 15) && known(3, 15));

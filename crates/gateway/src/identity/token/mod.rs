@@ -1,12 +1,13 @@
-//! Signed tokens: JSON Web Tokens of issuers that the settings name.
+//! JSON Web Tokens of issuers that the settings name.
 //!
-//! A token proves a subject of an issuer, and that is all: whatever else it claims, a tier included, is not read. It acts on
-//! each request that carries a token; one that was checked before is known by its digest, until it ends or its key does.
+//! A token proves a subject of an issuer and nothing else: other claims, including a tier, are not read. It runs for
+//! each request that carries a token. A token that was verified before is recognised by its digest, until it or its key
+//! expires.
 //!
-//! It will not fetch anything: [`KeyRing`] says when keys are wanted, and whoever has a socket hands them in. It will not let
-//! a token choose how it is checked. The issuer's algorithms are fixed by the settings, a key is for one algorithm, a key's
-//! name is compared with those in memory and used for nothing else, and keys inside a token are refused. It will not keep
-//! what it could not check.
+//! It does not fetch anything: [`KeyRing`] decides when keys are needed, and the fetcher passes them in. It does not
+//! let a token choose how it is verified: the issuer's algorithms are fixed by the settings, a key is for one
+//! algorithm, a key's name is compared with those in memory and used for nothing else, and keys inside a token are
+//! refused. It does not cache tokens that it could not verify.
 
 mod issuer;
 mod key;
@@ -35,7 +36,7 @@ use seawall_core::setting::SettingError;
 use seawall_core::time::{Now, Timestamp};
 use std::sync::Arc;
 
-/// How many tokens are remembered.
+/// Capacity of the cache of verified tokens.
 const REMEMBERED: usize = 100_000;
 
 refusals! {
@@ -45,60 +46,60 @@ refusals! {
         TooLong = "token_too_long", UNREADABLE;
         /// It does not have three parts.
         Shape = "token_shape", UNREADABLE;
-        /// A part is not base64 in its one spelling.
+        /// A part is not canonical base64.
         Encoding = "token_encoding", UNREADABLE;
         /// The header is not a JSON object with an algorithm.
         HeaderUnreadable = "token_header_unreadable", UNREADABLE;
         /// The claims are not a JSON object.
         ClaimsUnreadable = "token_claims_unreadable", UNREADABLE;
-        /// A name comes twice in one object.
+        /// An object has a duplicate name.
         Twice = "token_name_twice", UNREADABLE;
-        /// It says that it is not signed.
+        /// Its algorithm is `none`.
         Unsigned = "token_unsigned", NOT_VALID;
-        /// An algorithm that nobody here knows.
+        /// Its algorithm is not supported.
         AlgorithmUnknown = "token_algorithm_unknown", NOT_VALID;
-        /// An algorithm that this issuer does not use.
+        /// Its algorithm is not allowed for this issuer.
         AlgorithmNotAllowed = "token_algorithm_not_allowed", NOT_VALID;
-        /// It brings its own key, or the address of one.
+        /// It contains its own key, or the URL of one.
         KeyEmbedded = "token_key_embedded", NOT_VALID;
-        /// It demands that something is understood which is not.
+        /// It has a `crit` header; no extension is supported.
         Critical = "token_critical", NOT_VALID;
-        /// It is another kind of token.
+        /// It is another type of token.
         Kind = "token_kind", NOT_VALID;
-        /// The name of its key is too long, empty, or no text.
+        /// Its key name is too long, empty, or no text.
         KeyNameUnusable = "token_key_name_unusable", NOT_VALID;
-        /// It does not say who issued it.
+        /// It has no `iss` claim.
         IssuerMissing = "token_issuer_missing", NOT_VALID;
-        /// Nobody of that name may issue tokens.
+        /// Its issuer is not configured.
         IssuerUnknown = "token_issuer_unknown", NOT_VALID;
         /// The issuer has no such key. It may have one soon: see [`Issuers::refresh_for`].
         KeyUnknown = "token_key_unknown", NOT_VALID;
         /// It names no key, and the issuer has several.
         KeyUnnamed = "token_key_unnamed", NOT_VALID;
-        /// The signature is not the key's.
+        /// The signature does not match.
         SignatureWrong = "token_signature_wrong", NOT_VALID;
-        /// It has no end.
+        /// It has no `exp` claim.
         ExpiryMissing = "token_expiry_missing", NOT_VALID;
-        /// A time is negative, has a fraction, or is beyond all calendars.
+        /// A time is negative, has a fraction, or is out of range.
         NumberUnusable = "token_number_unusable", NOT_VALID;
-        /// Its time is over.
+        /// It has expired.
         Expired = "token_expired", EXPIRED;
-        /// Its time has not come.
+        /// It is not valid yet.
         NotYet = "token_not_yet", NOT_VALID;
         /// It was issued in the future.
         IssuedLater = "token_issued_later", NOT_VALID;
-        /// It does not say whom it is for.
+        /// It has no `aud` claim.
         AudienceMissing = "token_audience_missing", NOT_VALID;
-        /// It is for somebody else.
+        /// Its audience is not ours.
         AudienceWrong = "token_audience_wrong", NOT_VALID;
-        /// It is about nobody.
+        /// It has no `sub` claim.
         SubjectMissing = "token_subject_missing", NOT_VALID;
-        /// Its subject is too long, holds control characters, or is no text.
+        /// Its subject is too long, contains control characters, or is no text.
         SubjectUnusable = "token_subject_unusable", NOT_VALID;
     }
 }
 
-/// All issuers, and the tokens of theirs that are known.
+/// All issuers, and the cache of their verified tokens.
 #[derive(Debug)]
 pub struct Issuers {
     all: Vec<Arc<Issuer>>,
@@ -106,12 +107,12 @@ pub struct Issuers {
 }
 
 impl Issuers {
-    /// These issuers, each with a name of its own.
+    /// These issuers, whose names must be unique.
     pub fn new(all: Vec<Issuer>) -> Result<Self, SettingError> {
         Self::of(all.into_iter().map(Arc::new).collect(), Arc::new(Memory::new(REMEMBERED)))
     }
 
-    /// Other issuers. Tokens of those that stay (the same value, not just the same name) are still known.
+    /// Replaces the issuers. Cached tokens of those that stay (the same value, not just the same name) remain valid.
     pub fn renewed(&self, all: Vec<Arc<Issuer>>) -> Result<Self, SettingError> {
         Self::of(all, Arc::clone(&self.memory))
     }
@@ -125,12 +126,12 @@ impl Issuers {
         Ok(Self { all, memory })
     }
 
-    /// Whose token this is.
+    /// Verifies a token and returns its identity.
     pub fn verify(&self, token: &str, now: Now) -> Result<Identity, TokenRefusal> {
         self.verify_with_issuer(token, now).map(|(identity, _)| identity)
     }
 
-    /// Whose token this is, and who issued it.
+    /// Verifies a token and returns its identity and issuer.
     pub fn verify_with_issuer(&self, token: &str, now: Now) -> Result<(Identity, Arc<Issuer>), TokenRefusal> {
         if token.len() > LONGEST {
             return Err(TokenRefusal::TooLong);
@@ -159,7 +160,7 @@ impl Issuers {
         };
         let signed = |key: &Arc<key::Key>| key.signed(parts.message.as_bytes(), &parts.signature);
         let key = keys.into_iter().find(signed).ok_or(TokenRefusal::SignatureWrong)?;
-        // From here on the issuer speaks, and not just anybody.
+        // From here on the claims are authentic.
         let (from, until) = parts.times(issuer.leeway, now.utc)?;
         parts.check_audience(&issuer.audiences)?;
         let credential = credential_of_subject(&issuer.name, parts.subject()?);
@@ -171,14 +172,14 @@ impl Issuers {
         self.all.iter().find(|issuer| issuer.name == name).ok_or(TokenRefusal::IssuerUnknown)
     }
 
-    /// After [`TokenRefusal::KeyUnknown`]: whose keys to fetch, if that could help. A token that was only made up can bring
-    /// about one fetch in ten seconds.
+    /// After [`TokenRefusal::KeyUnknown`]: the issuer whose keys to fetch, if that could help. Forged tokens can cause
+    /// at most one fetch in ten seconds.
     pub fn refresh_for(&self, token: &str, now: Timestamp) -> Option<(&Arc<Issuer>, RefreshDecision)> {
         let (issuer, name) = self.missing_key(token)?;
         Some((issuer, issuer.ring()?.wants_refresh(name.as_deref(), now)))
     }
 
-    /// After [`TokenRefusal::KeyUnknown`]: whose key it would need, and what that is called.
+    /// After [`TokenRefusal::KeyUnknown`]: the issuer of the missing key, and the key's name.
     pub fn missing_key(&self, token: &str) -> Option<(&Arc<Issuer>, Option<String>)> {
         if token.len() > LONGEST {
             return None;
@@ -196,7 +197,8 @@ impl Issuers {
     }
 }
 
-/// What the directory keeps of a subject. Two issuers may have a subject of the same name; they are two people.
+/// The digest under which the directory stores a subject. It includes the issuer: the same subject at two issuers is
+/// two callers.
 #[must_use]
 pub fn credential_of_subject(issuer: &str, subject: &str) -> [u8; 32] {
     credential("token", &[issuer, subject])

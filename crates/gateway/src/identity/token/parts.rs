@@ -1,7 +1,7 @@
-//! What a token says, before anybody knows whether it is true.
+//! Parses a token, before it is verified.
 //!
-//! Reading is strict: one spelling of base64, JSON without a name twice, bounds on everything. A header that brings its own
-//! key, or the address of one, is refused rather than ignored: no honest token needs it.
+//! Parsing is strict: canonical base64, JSON without duplicate names, bounds on everything. A header that contains a
+//! key, or the URL of one, is refused rather than ignored: no legitimate token needs it.
 
 use super::TokenRefusal;
 use super::key::Algorithm;
@@ -12,19 +12,19 @@ use seawall_core::time::UtcTime;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// The longest name of a subject or issuer, in bytes.
+/// Maximum length of a subject or issuer in bytes.
 const LONGEST_NAME: usize = 512;
-/// The most audiences a token can be for.
+/// Maximum number of audiences of a token.
 const MOST_AUDIENCES: usize = 64;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A token in its parts.
+/// A parsed token.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) key_name: Option<String>,
-    /// The part that is signed.
+    /// The signed part.
     pub(super) message: &'a str,
     pub(super) signature: Vec<u8>,
     claims: Map<String, Value>,
@@ -44,12 +44,12 @@ impl<'a> Parts<'a> {
         Ok(Self { algorithm, key_name, message, signature, claims })
     }
 
-    /// Who says to have issued it. Until the signature is checked that is good for choosing keys, and for nothing else.
+    /// The claimed issuer. Until the signature is verified it may be used to choose keys, and for nothing else.
     pub(super) fn issuer(&self) -> Result<&str, TokenRefusal> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(TokenRefusal::IssuerMissing)
     }
 
-    /// Whom it is about.
+    /// The subject.
     pub(super) fn subject(&self) -> Result<&str, TokenRefusal> {
         let subject = self.claims.get("sub").ok_or(TokenRefusal::SubjectMissing)?;
         match subject.as_str() {
@@ -59,7 +59,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether it is meant for one of these.
+    /// Whether it is meant for one of these audiences.
     pub(super) fn check_audience(&self, ours: &[String]) -> Result<(), TokenRefusal> {
         let is_ours = |audience: &str| ours.iter().any(|our| our == audience);
         let is_for_us = match self.claims.get("aud") {
@@ -74,7 +74,7 @@ impl<'a> Parts<'a> {
         if is_for_us { Ok(()) } else { Err(TokenRefusal::AudienceWrong) }
     }
 
-    /// From when until when it holds, with leeway on both sides. A token without an end is refused.
+    /// The validity period, with leeway on both sides. A token without `exp` is refused.
     pub(super) fn times(&self, leeway: Duration, now: UtcTime) -> Result<(UtcTime, UtcTime), TokenRefusal> {
         let until = self.time("exp")?.ok_or(TokenRefusal::ExpiryMissing)? + leeway;
         let not_before = self.time("nbf")?.unwrap_or_default();
@@ -93,7 +93,7 @@ impl<'a> Parts<'a> {
         Ok((from, until))
     }
 
-    /// Whole seconds since 1970. A part of a second would be rounded by one reader and cut by another.
+    /// Whole seconds since 1970. Fractions are refused, because implementations differ in rounding them.
     fn time(&self, name: &str) -> Result<Option<UtcTime>, TokenRefusal> {
         let Some(value) = self.claims.get(name) else { return Ok(None) };
         let nanos = value.as_u64().and_then(|seconds| seconds.checked_mul(NANOS_PER_SECOND));
@@ -101,7 +101,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// One of the two parts that are JSON.
+/// Decodes one of the two JSON parts.
 fn part(text: &str, unreadable: TokenRefusal) -> Result<Map<String, Value>, TokenRefusal> {
     let bytes = read_base64url(text).ok_or(TokenRefusal::Encoding)?;
     object(&bytes).map_err(|error| match error {
@@ -119,11 +119,11 @@ fn read_header(header: &Map<String, Value>) -> Result<(Algorithm, Option<String>
     if ["jwk", "jku", "x5u", "x5c"].iter().any(|name| header.contains_key(*name)) {
         return Err(TokenRefusal::KeyEmbedded);
     }
-    // Whoever writes this demands that the reader understands something, and we understand none of it.
+    // `crit` requires the recipient to support an extension, and we support none.
     if header.contains_key("crit") {
         return Err(TokenRefusal::Critical);
     }
-    // Other kinds of token are signed with the same keys and prove something else.
+    // Other types of token are signed with the same keys and prove something else.
     let kind = header.get("typ").map(|kind| kind.as_str().unwrap_or_default());
     if kind.is_some_and(|kind| {
         !["JWT", "at+jwt", "application/at+jwt"].iter().any(|known| kind.eq_ignore_ascii_case(known))
@@ -138,7 +138,7 @@ fn read_header(header: &Map<String, Value>) -> Result<(Algorithm, Option<String>
     Ok((algorithm, key_name))
 }
 
-/// Whether a name can be hashed and logged without being taken for something else.
+/// Whether a name can be hashed and logged unambiguously.
 pub(super) fn is_fit(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
 }

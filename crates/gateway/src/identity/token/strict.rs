@@ -1,25 +1,25 @@
-//! JSON that means one thing only.
+//! JSON without duplicate names.
 //!
-//! A name that comes twice means the first to one reader and the last to another; who signs and who checks must not
-//! differ. So an object with a name twice is refused, at any depth.
+//! Of a duplicate name, one parser takes the first value and another the last; signer and verifier must not differ. An
+//! object with a duplicate name is therefore refused, at any depth.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::cell::Cell;
 use std::fmt;
 
-/// Why a text was not read.
+/// Why a text could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrictError {
-    /// A name comes twice.
+    /// An object has a duplicate name.
     Twice,
-    /// It is not JSON, something follows it, it goes too deep, or a number is out of all bounds.
+    /// It is not JSON, has trailing data, is nested too deeply, or a number is out of range.
     Unreadable,
-    /// It is JSON and no object.
+    /// It is JSON, but not an object.
     NoObject,
 }
 
-/// The object that these bytes hold, and nothing else.
+/// Parses these bytes as one object without trailing data.
 pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, StrictError> {
     let twice = Cell::new(false);
     let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -33,7 +33,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, StrictError> {
     }
 }
 
-/// Reads a value; says so where a name comes twice.
+/// Deserialises a value, and reports duplicate names.
 #[derive(Clone, Copy)]
 struct Once<'a> {
     twice: &'a Cell<bool>,

@@ -1,5 +1,6 @@
-//! What can go wrong, and what it does to an answer.
+//! Faults: what can go wrong with an answer, and how.
 
+mod figures;
 mod rule;
 mod spoil;
 
@@ -10,156 +11,178 @@ use super::period;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// One way to fail.
+/// One kind of fault.
 ///
-/// `after` counts the pieces of a stream, the first being the one that opens it and each further one a few tokens; with 0
-/// nothing is sent, not even a head. An answer that is no stream has two pieces, its halves.
+/// `after` counts the chunks of a stream: the first one opens it and each further one holds a few tokens; with 0
+/// nothing is sent, not even a head. An answer that is not streamed has two chunks, its halves.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
-    /// An HTTP error at once: 429, 529, 500, 503, 408 and so on.
+    /// An immediate HTTP error: 429, 529, 500, 503, 408 and so on.
     Status {
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// When to try again, if it says so.
+        /// The `retry-after` delay, if the response has one.
         #[serde(default, deserialize_with = "period::optional")]
         retry_after: Option<Duration>,
-        /// The error's name, where it is not the one that the vendor usually gives this status.
+        /// The error name, if it is not the one that the vendor usually sends with this status.
         #[serde(default)]
         error: Option<String>,
     },
-    /// Everything comes later.
+    /// Everything is delayed by a fixed time.
     Slow {
-        /// By how much.
+        /// The delay.
         #[serde(deserialize_with = "period::required")]
         by: Duration,
     },
-    /// Everything comes later, by a time that is drawn anew for each request: half of them wait longer than the median,
-    /// one in a hundred longer than the 99th percentile.
+    /// Everything is delayed by a random time per request, from a distribution with this median and 99th percentile.
     Latency {
-        /// What half of the requests wait.
+        /// The median delay.
         #[serde(deserialize_with = "period::required")]
         median: Duration,
-        /// What all but one in a hundred wait.
+        /// The 99th percentile of the delay.
         #[serde(deserialize_with = "period::required")]
         p99: Duration,
     },
-    /// Pieces come this long apart, however fast the model is.
+    /// The model thinks before it answers. In a stream the thinking is shown in chunks at an interval; it is billed.
+    Thinking {
+        /// The time spent thinking.
+        #[serde(deserialize_with = "period::required")]
+        takes: Duration,
+        /// The interval between thinking chunks; without it, no thinking text is shown.
+        #[serde(default, deserialize_with = "period::optional")]
+        every: Option<Duration>,
+    },
+    /// Chunks arrive at this interval, regardless of the model's speed.
     Drip {
-        /// How long.
+        /// The interval.
         #[serde(deserialize_with = "period::required")]
         every: Duration,
     },
-    /// The connection is closed in the middle.
+    /// The connection is closed in the middle of the answer.
     Cut {
-        /// How many pieces come before.
+        /// The number of chunks sent before.
         #[serde(default)]
         after: Option<usize>,
-        /// How many bytes of the body come before.
+        /// The number of body bytes sent before.
         #[serde(default)]
         after_bytes: Option<usize>,
-        /// How many tokens come before, at least.
+        /// The minimum number of tokens sent before.
         #[serde(default)]
         after_tokens: Option<u64>,
-        /// Whether it is reset instead.
+        /// Whether the connection is reset instead of closed.
         #[serde(default)]
         reset: bool,
     },
-    /// The body ends in good order in the middle of the answer, as if it were complete.
+    /// The body ends cleanly in the middle of the answer, as if it were complete.
     EndEarly {
-        /// How many pieces come before.
+        /// The number of chunks sent before.
         after: usize,
     },
-    /// The body ends in good order in the middle of a piece.
+    /// The body ends cleanly in the middle of a chunk.
     Truncate {
-        /// How many whole pieces come before.
+        /// The number of complete chunks sent before.
         after: usize,
     },
-    /// One piece is not what it should be: no JSON, or bytes that do not match their checksum. The rest is as usual.
+    /// One chunk is corrupt: invalid JSON, or bytes that do not match their checksum. The rest is unchanged.
     Malformed {
-        /// How many pieces come before.
+        /// The number of chunks sent before.
         after: usize,
     },
-    /// Nothing more comes, and the connection stays open.
+    /// The answer stalls, and the connection stays open.
     Hang {
-        /// How many pieces come before.
+        /// The number of chunks sent before.
         #[serde(default)]
         after: usize,
     },
-    /// The stream reports an error and ends. What has not begun gets it as an HTTP error.
+    /// The stream reports an error and ends. If it has not started, the error is an HTTP error.
     Error {
-        /// How many pieces come before.
+        /// The number of chunks sent before.
         after: usize,
     },
     /// The connection is reset before anything is sent.
     Reset,
-    /// A page of HTML with status 200, as a proxy in between would send.
+    /// An HTML page with status 200, as an intermediate proxy might send.
     Html,
-    /// A stream that never ends: its last words again and again. The output limit is not kept.
+    /// A stream that never ends: its last chunk is repeated, beyond the output limit.
     Endless {
-        /// How long apart.
+        /// The interval between repetitions.
         #[serde(deserialize_with = "period::required")]
         every: Duration,
     },
-    /// The answer says that it used another number of tokens than it did.
+    /// The answer reports a wrong number of tokens.
     Usage {
-        /// How many percent of the truth. With 0 it says nothing about it at all, or, in frames of Bedrock's, none.
+        /// The reported usage in percent of the true one. With 0 the usage is omitted, or reported as zero in Bedrock
+        /// frames.
         percent: u32,
     },
-    /// An answer of so many tokens, whatever the request allows: the output limit is not kept. What it says it used is true.
+    /// An answer with this many tokens, regardless of the request's output limit. The reported usage is true.
     Overlong {
-        /// How many.
+        /// The number of tokens.
         tokens: u32,
-        /// Whether all of it is one event; otherwise each token is one.
+        /// Whether all of it is one event; otherwise each token is one event.
         #[serde(default)]
         at_once: bool,
     },
-    /// The answer claims to have used this, whatever it did.
+    /// The answer reports this usage, whatever the true one is.
     Claim {
-        /// Tokens of input; the truth where nothing is said.
+        /// The reported input tokens; the true number if not set.
         #[serde(default)]
         input: Option<u64>,
-        /// Tokens of output; the truth where nothing is said.
+        /// The reported output tokens; the true number if not set.
         #[serde(default)]
         output: Option<u64>,
     },
-    /// The answer tells its input and leaves its output out. In frames of Bedrock's it tells no output.
+    /// The answer reports its input tokens and omits its output tokens. In Bedrock frames the output tokens are
+    /// reported as zero.
     PartialUsage,
-    /// More than so many requests at once are throttled.
+    /// Every usage figure is replaced by another JSON value. The bill stays correct.
+    GarbledUsage {
+        /// The replacement, as JSON: a negative or fractional number, a string, an object, null.
+        figure: String,
+    },
+    /// A guardrail of the vendor stops the answer, which ends cleanly with the corresponding finish reason. The
+    /// reported usage is true.
+    Declined {
+        /// The number of chunks sent before the end.
+        after: usize,
+    },
+    /// Requests above a concurrency limit are throttled.
     Capacity {
-        /// How many are served.
+        /// The concurrency limit.
         in_flight: u64,
-        /// When to try again, if it says so.
+        /// The `retry-after` delay, if the response has one.
         #[serde(default, deserialize_with = "period::optional")]
         retry_after: Option<Duration>,
     },
-    /// More than so many requests a minute are throttled until the minute is over.
+    /// Requests above a limit per minute are throttled until the minute is over.
     Quota {
-        /// How many are served.
+        /// The limit per minute.
         per_minute: u64,
     },
 }
 
 impl Fault {
-    /// This status, by its usual name and without a word on when to try again.
+    /// An error with this status, its usual name and no `retry-after`.
     #[must_use]
     pub const fn status(status: u16) -> Self {
         Self::Status { status, retry_after: None, error: None }
     }
 
-    /// The connection is closed after so many pieces.
+    /// Closes the connection after this many chunks.
     #[must_use]
     pub const fn cut(after: usize) -> Self {
         Self::Cut { after: Some(after), after_bytes: None, after_tokens: None, reset: false }
     }
 
-    /// The name of its kind.
+    /// The name of the fault kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Status { .. } => "status",
             Self::Slow { .. } => "slow",
             Self::Latency { .. } => "latency",
+            Self::Thinking { .. } => "thinking",
             Self::Drip { .. } => "drip",
             Self::Cut { .. } => "cut",
             Self::EndEarly { .. } => "end_early",
@@ -174,6 +197,8 @@ impl Fault {
             Self::Overlong { .. } => "overlong",
             Self::Claim { .. } => "claim",
             Self::PartialUsage => "partial_usage",
+            Self::GarbledUsage { .. } => "garbled_usage",
+            Self::Declined { .. } => "declined",
             Self::Capacity { .. } => "capacity",
             Self::Quota { .. } => "quota",
         }

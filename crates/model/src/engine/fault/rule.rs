@@ -1,4 +1,4 @@
-//! When a fault happens, and to whom.
+//! Fault rules: when a fault applies, and to which requests.
 
 use super::super::period;
 use super::Fault;
@@ -7,31 +7,31 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// When a fault happens, and to whom.
+/// When a fault applies, and to which requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultRule {
-    /// What it is called in the list of calls; its kind without one.
+    /// The name in the call log; by default the kind of the fault.
     pub name: Option<String>,
-    /// What its lots follow from; the model's seed and its place among the rules without one.
+    /// The seed of its random draws; by default derived from the model's seed and the rule's index.
     pub seed: Option<u64>,
-    /// From when, since the model's start.
+    /// The start of the rule, measured from when the schedule took effect.
     pub from: Duration,
-    /// Until when; not included.
+    /// The end of the rule, exclusive.
     pub to: Duration,
-    /// In bursts: it begins anew every so often, and each time lasts so long.
+    /// Bursts: the period at which the rule becomes active, and how long each burst lasts.
     pub bursts: Option<(Duration, Duration)>,
-    /// To which model; to all without one.
+    /// The model to which the rule applies; by default all models.
     pub model: Option<String>,
-    /// Only to requests that contain this text; to all without one.
+    /// The rule applies only to requests that contain this text; by default to all requests.
     pub contains: Option<String>,
-    /// To how many of the requests.
+    /// The share of requests to which the rule applies.
     pub frequency: Frequency,
-    /// What happens.
+    /// The fault to inject.
     pub fault: Fault,
 }
 
 impl FaultRule {
-    /// A fault that happens always and to everybody.
+    /// A rule that applies the fault to every request, always.
     #[must_use]
     pub const fn always(fault: Fault) -> Self {
         Self {
@@ -48,18 +48,18 @@ impl FaultRule {
     }
 }
 
-/// To how many requests a fault happens.
+/// The share of requests to which a fault applies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Frequency {
-    /// To those whose number, from 0, this number divides: 1 is all, 2 the first, third and so on.
+    /// Every n-th request, starting with number 0: 1 is every request, 2 the first, third and so on.
     Every(u32),
-    /// To this share in percent, by lot.
+    /// A random share, in percent.
     Percent(f64),
-    /// By lot to a share that grows or shrinks evenly from the first figure to the second while the rule is in force.
+    /// A random share that changes linearly from the first percentage to the second while the rule is active.
     Changing(f64, f64),
 }
 
-/// Reads a list of rules: a JSON list, or TOML with a table `[[fault]]` for each.
+/// Parses a list of rules: a JSON array, or TOML with a `[[fault]]` table for each rule.
 ///
 /// ```
 /// use seawall_model::engine::read_faults;
@@ -84,7 +84,7 @@ pub enum Frequency {
 /// ```
 pub fn read_faults(text: &[u8]) -> Result<Vec<FaultRule>, SettingError> {
     let refused = |problem: String| SettingError::new("faults", problem);
-    // A table of TOML begins with two brackets, a list of JSON with one.
+    // A TOML table array begins with two brackets, a JSON array with one.
     let start = text.trim_ascii_start();
     if matches!(start.first(), Some(b'[' | b'{')) && !start.starts_with(b"[[") {
         let rules: Vec<Map<String, Value>> =
@@ -96,7 +96,7 @@ pub fn read_faults(text: &[u8]) -> Result<Vec<FaultRule>, SettingError> {
     file.fault.into_iter().map(from_toml).collect()
 }
 
-/// In JSON what happens is an object of its own.
+/// In JSON the fault is a nested object.
 fn from_json(mut rule: Map<String, Value>) -> Result<FaultRule, SettingError> {
     let refused = |error: serde_json::Error| SettingError::new("faults", error.to_string());
     let fault = rule.remove("fault").unwrap_or_default();
@@ -106,7 +106,7 @@ fn from_json(mut rule: Map<String, Value>) -> Result<FaultRule, SettingError> {
     serde_json::from_value::<RuleFields>(Value::Object(rule)).map_err(refused)?.with(fault)
 }
 
-/// In TOML what happens and when stand side by side.
+/// In TOML the fields of the fault and of the rule are in the same table.
 fn from_toml(table: toml::Table) -> Result<FaultRule, SettingError> {
     let refused = |error: toml::de::Error| SettingError::new("faults", error.message().to_owned());
     let (when, what): (toml::Table, toml::Table) =
@@ -117,7 +117,7 @@ fn from_toml(table: toml::Table) -> Result<FaultRule, SettingError> {
     when.try_into::<RuleFields>().map_err(refused)?.with(fault)
 }
 
-/// A fault without fields has none: the reader behind would overlook them.
+/// Refuses fields on a fault that has none; serde would ignore them.
 fn refuse_more(fault: &Fault, names: &[String]) -> Result<(), SettingError> {
     let more = names.iter().find(|name| *name != "kind");
     match (fault, more) {

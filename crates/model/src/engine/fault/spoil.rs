@@ -1,26 +1,30 @@
-//! What a fault does to an answer.
+//! Applies a fault to an answer.
 
 use super::super::chance::Dice;
 use super::super::compose::{self, Piece, Speech, Turn};
 use super::super::script::{Act, Ending, Head, Script, Step};
 use super::super::speaker::{self, FREE};
+use super::super::tokens::count_tokens;
 use super::Fault;
+use super::figures::{OUTPUT, USAGE, garble_frames, with_figures};
 use bytes::{Bytes, BytesMut};
 use seawall_wire::Dialect;
 use seawall_wire::chat::{ChatEvent, FinishReason, Usage};
 use std::time::Duration;
 
 const PAGE: &str = "<!doctype html><title>502</title><h1>Bad gateway, says the simulated proxy</h1>\n";
-/// What a quota is counted over.
+/// Maximum number of thinking chunks; longer thinking shows nothing towards its end.
+const MAX_THOUGHTS: u32 = 10_000;
+/// The period of a quota.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The script of an answer.
+/// The script of an answer without a fault.
 pub(in super::super) fn played(turn: &Turn<'_>, speech: &Speech) -> Script {
     if turn.request.stream { compose::stream(turn, speech) } else { compose::whole(turn, speech) }
 }
 
 impl Fault {
-    /// The script of an answer that goes wrong in this way. `at` is when the request came.
+    /// The script of an answer with this fault; `at` is the arrival time of the request.
     pub(in super::super) fn spoil(
         &self,
         turn: &Turn<'_>,
@@ -40,6 +44,7 @@ impl Fault {
             }
             Self::Slow { by } => later(played(turn, &speech), *by),
             Self::Latency { median, p99 } => later(played(turn, &speech), drawn(*median, *p99, &mut dice)),
+            Self::Thinking { takes, every } => played(turn, &thinking(speech, *takes, *every)),
             Self::Drip { every } => {
                 let first = speech.pieces.first().map_or(Duration::ZERO, |piece| piece.at);
                 for (number, piece) in (0..).zip(&mut speech.pieces) {
@@ -60,6 +65,8 @@ impl Fault {
                 played(turn, &speech)
             }
             Self::PartialUsage => partial_usage(turn, speech),
+            Self::GarbledUsage { figure } => garbled_usage(turn, &speech, figure),
+            Self::Declined { after } => declined(turn, speech, *after),
             Self::Html => page(turn),
             Self::Reset => nothing(turn, Ending::Reset),
             Self::Error { after } if *after == 0 || !turn.request.stream => {
@@ -106,16 +113,38 @@ fn later(mut script: Script, by: Duration) -> Script {
     script
 }
 
-/// A wait of which half are below the median and one in a hundred above the other: log-normal, as the waits of real
-/// services are.
+/// Draws a delay from the log-normal distribution with this median and 99th percentile; latencies of real services are
+/// log-normal.
 fn drawn(median: Duration, p99: Duration, dice: &mut Dice) -> Duration {
-    /// The normal distribution's 99th percentile.
+    /// The 99th percentile of the standard normal distribution.
     const P99: f64 = 2.326;
     let even = |dice: &mut Dice| dice.roll().below(1 << 32) as f64 / f64::from(1_u32 << 31) / 2.0;
-    // The sum of twelve even draws is as good as normal here, and the same on every machine.
+    // The sum of twelve uniform draws approximates a normal distribution well enough, and is identical on every
+    // machine.
     let normal: f64 = (0..12).map(|_| even(dice)).sum::<f64>() - 6.0;
     let spread = (p99.as_secs_f64() / median.as_secs_f64().max(1e-9)).max(1.0).ln() / P99;
     Duration::try_from_secs_f64(median.as_secs_f64() * (spread * normal).exp()).unwrap_or(p99)
+}
+
+/// Delays the answer by the time spent thinking and adds thinking chunks at an interval.
+fn thinking(mut speech: Speech, takes: Duration, every: Option<Duration>) -> Speech {
+    const THOUGHT: &str = "Hm, let me see.";
+    let begins_at = speech.pieces.first().map_or(Duration::ZERO, |piece| piece.at);
+    for piece in speech.pieces.iter_mut().skip(1) {
+        piece.at = piece.at.saturating_add(takes);
+    }
+    speech.ends_at = speech.ends_at.saturating_add(takes);
+    let tokens = count_tokens(THOUGHT);
+    let times = every.and_then(|every| takes.as_nanos().checked_div(every.as_nanos())).unwrap_or(1).max(1);
+    let times = u32::try_from(times.min(MAX_THOUGHTS.into())).unwrap_or(MAX_THOUGHTS);
+    let thoughts = (1..=times).map(|number| Piece {
+        at: begins_at.saturating_add(every.unwrap_or(takes).saturating_mul(number).min(takes)),
+        charge: Usage { output: tokens, ..FREE },
+        event: ChatEvent::Thinking(if every.is_some() { THOUGHT.to_owned() } else { String::new() }),
+    });
+    speech.told.output = speech.told.output.saturating_add(tokens.saturating_mul(times.into()));
+    speech.pieces.splice(1..1, thoughts);
+    speech
 }
 
 fn misreported(turn: &Turn<'_>, mut speech: Speech, percent: u32) -> Script {
@@ -126,7 +155,7 @@ fn misreported(turn: &Turn<'_>, mut speech: Speech, percent: u32) -> Script {
         *usage = bend(usage);
     }
     let mut script = played(turn, &speech);
-    // A frame cannot be changed without its checksum: there, nothing used is as near as it gets.
+    // A frame cannot be edited without its checksum; in frames, usage is reported as zero instead.
     let is_frames = turn.request.stream && turn.call.dialect() == Dialect::Bedrock;
     if percent == 0 && !is_frames {
         leave_usage_out(&mut script);
@@ -134,7 +163,7 @@ fn misreported(turn: &Turn<'_>, mut speech: Speech, percent: u32) -> Script {
     script
 }
 
-/// An answer that is longer than it may be.
+/// An answer that exceeds the output limit.
 fn overlong(turn: &Turn<'_>, mut speech: Speech, tokens: u32, at_once: bool) -> Script {
     const WORDS: [&str; 4] = [" and", " so", " it", " goes"];
     let profile = turn.profile;
@@ -156,7 +185,7 @@ fn overlong(turn: &Turn<'_>, mut speech: Speech, tokens: u32, at_once: bool) -> 
     played(turn, &speech)
 }
 
-/// An answer whose output is not told.
+/// An answer that omits its output tokens.
 fn partial_usage(turn: &Turn<'_>, mut speech: Speech) -> Script {
     let is_frames = turn.request.stream && turn.call.dialect() == Dialect::Bedrock;
     if is_frames {
@@ -164,28 +193,33 @@ fn partial_usage(turn: &Turn<'_>, mut speech: Speech) -> Script {
         return played(turn, &speech);
     }
     let mut script = played(turn, &speech);
-    change_bodies(&mut script, without_output);
+    change_bodies(&mut script, |json| with_figures(json, &OUTPUT, "null").into());
     script
 }
 
-/// JSON of ours in which the number of output tokens, and the sum that it is part of, is null.
-fn without_output(json: &Bytes) -> Bytes {
-    let mut text = String::from_utf8_lossy(json).into_owned();
-    for key in [
-        "\"output_tokens\":",
-        "\"completion_tokens\":",
-        "\"outputTokens\":",
-        "\"total_tokens\":",
-        "\"totalTokens\":",
-    ] {
-        let mut from = 0;
-        while let Some(start) = text[from..].find(key).map(|start| from + start + key.len()) {
-            let length = text[start..].bytes().take_while(u8::is_ascii_digit).count();
-            text.replace_range(start..start + length, "null");
-            from = start;
-        }
+fn garbled_usage(turn: &Turn<'_>, speech: &Speech, figure: &str) -> Script {
+    let mut script = played(turn, speech);
+    let is_frames = turn.request.stream && turn.call.dialect() == Dialect::Bedrock;
+    change_bodies(&mut script, |body| match is_frames {
+        true => garble_frames(body, turn.call, figure),
+        false => with_figures(body, &USAGE, figure).into(),
+    });
+    if let Some(head) = head_of(&mut script) {
+        // Bedrock also reports usage in headers.
+        head.more.retain(|(name, _)| !name.ends_with("-token-count"));
     }
-    text.into()
+    script
+}
+
+/// An answer that a vendor's guardrail stops after this many chunks.
+fn declined(turn: &Turn<'_>, mut speech: Speech, after: usize) -> Script {
+    let last = speech.pieces.len().saturating_sub(1);
+    let at = speech.pieces.get(after.min(last)).map_or(speech.ends_at, |piece| piece.at);
+    speech.pieces.truncate(after.clamp(1, last.max(1)));
+    speech.told.output = speech.pieces.iter().map(|piece| piece.charge.output).sum();
+    speech.pieces.push(Piece { at, charge: FREE, event: ChatEvent::Finished(FinishReason::Refusal) });
+    speech.ends_at = at;
+    played(turn, &speech)
 }
 
 fn leave_usage_out(script: &mut Script) {
@@ -205,7 +239,7 @@ fn change_bodies(script: &mut Script, change: impl Fn(&Bytes) -> Bytes) {
     }
 }
 
-/// JSON of ours without its members `usage`, whose texts hold no brackets.
+/// Removes the `usage` members from JSON written by this crate, in which no string inside `usage` contains braces.
 fn without_usage(json: &Bytes) -> Bytes {
     const MEMBER: &[u8] = b"\"usage\":{";
     let mut rest = &json[..];
@@ -221,7 +255,7 @@ fn without_usage(json: &Bytes) -> Bytes {
             depth == 0
         });
         let end = end.map_or(rest.len(), |length| start + length + 1);
-        // With the comma before it, or else the one behind.
+        // Remove the comma before the member, or else the one after it.
         let (start, end) = match (rest[..start].last(), rest.get(end)) {
             (Some(b','), _) => (start - 1, end),
             (_, Some(b',')) => (start, end + 1),
@@ -262,7 +296,7 @@ fn endless(turn: &Turn<'_>, mut speech: Speech, every: Duration) -> Script {
     script
 }
 
-/// How many pieces hold so many tokens.
+/// The number of chunks that hold this many tokens.
 fn pieces_of(speech: &Speech, tokens: u64) -> usize {
     let mut left = tokens;
     let reaches = |piece: &Piece| {
@@ -275,7 +309,7 @@ fn pieces_of(speech: &Speech, tokens: u64) -> usize {
 fn stopped(mut script: Script, after: usize, ending: Ending) -> Script {
     stop(&mut script, after, ending);
     if ending == Ending::Early {
-        // A body of a stated length cannot be ended early in good order.
+        // A body with a declared length cannot end early and cleanly.
         if let Some(head) = head_of(&mut script) {
             head.length = None;
         }
@@ -283,11 +317,11 @@ fn stopped(mut script: Script, after: usize, ending: Ending) -> Script {
     script
 }
 
-/// Leaves `after` pieces of the body, and the head only if there is one.
+/// Keeps `after` chunks of the body; the head is kept only if at least one chunk is.
 fn stop(script: &mut Script, after: usize, ending: Ending) {
     halve_whole_body(script);
     let kept = if after == 0 { 0 } else { after.saturating_add(1) };
-    // What was all delivered is not cut any more, but may still hang.
+    // An answer that was delivered completely is not cut any more, but it may still hang.
     if kept < script.steps.len() || ending == Ending::Hang {
         script.steps.truncate(kept);
         script.ending = ending;
@@ -308,8 +342,8 @@ fn stop_after_bytes(script: &mut Script, bytes: usize, ending: Ending) {
     }
 }
 
-/// Makes the body of an answer that is no stream two pieces. The first carries the charge: the model had said everything
-/// before it sent anything.
+/// Splits the body of an answer that is not streamed into two chunks. The first one carries the charge, because the
+/// model had generated everything before it sent anything.
 fn halve_whole_body(script: &mut Script) {
     let [_, Step { at, act: Act::Body(body), .. }] = script.steps.as_mut_slice() else { return };
     let second = Step { at: *at, act: Act::Body(body.split_off(body.len() / 2)), charge: Usage::default() };
@@ -318,7 +352,7 @@ fn halve_whole_body(script: &mut Script) {
 
 fn truncated(mut script: Script, after: usize) -> Script {
     halve_whole_body(&mut script);
-    // One more for the head, one more for the piece that is cut.
+    // One more for the head, and one more for the truncated chunk.
     let kept = after.saturating_add(2);
     if kept > script.steps.len() {
         return script;
@@ -335,12 +369,12 @@ fn truncated(mut script: Script, after: usize) -> Script {
 }
 
 fn malformed(mut script: Script, after: usize, is_stream: bool) -> Script {
-    // An answer that is no stream is one piece here: half of a JSON text is malformed anyway.
+    // An answer that is not streamed counts as one chunk here: half of a JSON text is malformed anyway.
     let place = if is_stream { after.saturating_add(1) } else { 1 };
     if let Some(Step { act: Act::Body(body), .. }) = script.steps.get_mut(place) {
         let mut broken = BytesMut::from(&body[..]);
         let data = broken.windows(6).position(|window| window == b"data: ").map(|start| start + 6);
-        // In an event the JSON begins otherwise; in a frame the checksum at its end is another.
+        // In an SSE event the first byte of the JSON is changed, in a frame the checksum at its end.
         let spot = match (is_stream, data) {
             (true, Some(start)) => start,
             (true, None) => broken.len().saturating_sub(1),

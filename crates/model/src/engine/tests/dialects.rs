@@ -22,7 +22,7 @@ fn request(stream: bool) -> ChatRequest {
     anthropic::read_chat_request(&body, &RequestLimits::default()).unwrap()
 }
 
-/// The same request as each call takes it.
+/// The same request in the format of each operation.
 fn asked(call: &ModelCall, request: &ChatRequest) -> Script {
     let mut out = bytes::BytesMut::new();
     let body = match call {
@@ -79,7 +79,9 @@ fn streamed(call: &ModelCall, request: &ChatRequest) -> (String, Usage, Option<F
     let (mut text, mut usage, mut finish) = (String::new(), Usage::default(), None);
     let mut on_event = |event| match event {
         ChatEvent::Started { usage: known, .. } | ChatEvent::Usage(known) => usage = known,
-        ChatEvent::Text(more) | ChatEvent::ToolInput(more) => text.push_str(&more),
+        ChatEvent::Text(more) | ChatEvent::Thinking(more) | ChatEvent::ToolInput(more) => {
+            text.push_str(&more);
+        }
         ChatEvent::Finished(reason) => finish = Some(reason),
         ChatEvent::ToolCallStarted { .. } => {}
         ChatEvent::Failed { message, .. } => panic!("{message}"),
@@ -185,7 +187,7 @@ fn tokens_are_counted_for_who_asks_bedrock() {
     let call = bedrock_call(BedrockOperation::CountTokens);
     let converse = bedrock::write_chat_request(&request(false)).unwrap();
     let converse: Value = serde_json::from_slice(&converse).unwrap();
-    // A request that asks "What next?", in base64.
+    // The request "What next?", in base64.
     let invoke = json!({ "body": concat!(
         "eyJhbnRocm9waWNfdmVyc2lvbiI6ImJlZHJvY2stMjAyMy0wNS0zMSIsIm1heF90b2tlbnMiOjEs",
         "Im1lc3NhZ2VzIjpbeyJyb2xlIjoidXNlciIsImNvbnRlbnQiOiJXaGF0IG5leHQ/In1dfQ==",

@@ -1,4 +1,4 @@
-//! Ways to fail that do more than stop.
+//! Faults that do more than stop the answer.
 
 use super::{body, charge, checked, engine, error_type, head, read_stream, rule, sent, spoiled};
 use crate::engine::{Act, Ask, Ending, Fault, FaultRule, Frequency, ModelCall, Script, read_faults};
@@ -41,7 +41,7 @@ fn a_piece_is_cut_in_half_and_the_body_ends_in_good_order() {
     let mut stream = AnthropicStream::new(SseLimits::default());
     stream.feed(&sent(&script), |_| ()).unwrap();
     assert!(!stream.is_complete() && !stream.is_between_events());
-    // A frame of Bedrock's, too.
+    // The same in a Bedrock frame.
     let model = "haiku".to_owned();
     let call = ModelCall::Bedrock(BedrockCall { operation: BedrockOperation::ConverseStream, model });
     let asked = br#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#;
@@ -112,6 +112,17 @@ fn usage_can_be_left_out_of_what_is_json() {
     let script = engine(vec![rule(quiet)]).script(&Ask::first(&ModelCall::Completions, asked));
     let text = String::from_utf8(sent(&script)).unwrap();
     assert!(!text.contains("\"usage\":{") && text.ends_with("data: [DONE]\n\n"), "{text}");
+}
+
+#[test]
+fn thinking_is_shown_and_billed_before_the_answer() {
+    let script = spoiled(Fault::Thinking { takes: seconds(90), every: Some(seconds(30)) }, true);
+    assert_eq!(script.steps.len(), usual(true).steps.len() + 3);
+    let last = |script: &Script| script.steps.last().unwrap().at;
+    assert_eq!(last(&script), last(&usual(true)) + seconds(90));
+    assert!(charge(&script).output > charge(&usual(true)).output);
+    let hidden = spoiled(Fault::Thinking { takes: seconds(90), every: None }, false);
+    assert_eq!(last(&hidden), last(&usual(false)) + seconds(90));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The engine as a whole.
+//! Tests of the engine as a whole.
 
 mod dialects;
 mod faults;
@@ -97,7 +97,7 @@ fn a_stream_is_charged_as_it_says_and_its_first_word_is_on_time() {
     assert!(stream.is_complete());
     assert_eq!(stream.usage(), charge(&script));
     assert!(matches!(events[0], StreamEvent::Started(_)), "{events:?}");
-    // A head, the opening, and then content.
+    // The head, the opening event, then content.
     assert_eq!(script.steps[..3].iter().map(|step| step.at.as_millis()).collect::<Vec<_>>(), [125, 125, 250]);
     assert_eq!(script.steps[2].charge.output, 4);
     assert!(String::from_utf8(sent(&script)).unwrap().contains("これはシ"));

@@ -1,4 +1,4 @@
-//! What who runs the model can see and change, and what is at the other paths.
+//! Tests of the admin endpoints and of unknown paths.
 
 use super::{KEY, beside, beside_server, request, say};
 use crate::engine::{Fault, Pace};
@@ -9,13 +9,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 async fn get(address: SocketAddr, path: &str, more: &str) -> Value {
-    let request = format!("GET {path} HTTP/1.1\r\nhost: model\r\n{more}connection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{more}connection: close\r\n\r\n");
     body(&say(address, &request).await.0)
 }
 
 async fn post(address: SocketAddr, path: &str, content: &str) -> (String, Value) {
     let length = content.len();
-    let head = format!("POST {path} HTTP/1.1\r\nhost: model\r\n{KEY}\r\ncontent-length: {length}\r\n\r\n");
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{KEY}\r\ncontent-length: {length}\r\n\r\n");
     let (answer, _) = say(address, &format!("{head}{content}")).await;
     let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
     (status, body(&answer))
@@ -39,6 +40,26 @@ fn a_schedule_is_changed_while_the_model_runs_and_a_wrong_one_changes_nothing() 
         assert_eq!([status().await, status().await], ["429", "200"]);
         assert_eq!(post(address, "/admin/faults", "[]").await.0, "200");
         assert_eq!([status().await, status().await], ["200", "200"]);
+    });
+}
+
+#[test]
+fn pages_of_other_sites_are_refused() {
+    beside_server(vec![], async |address, _| {
+        for (path, more) in [
+            ("/admin/bill", "host: rebound.example"),
+            ("/admin/calls", "host: localhost\r\norigin: http://rebound.example"),
+            ("/admin/reset", "host: localhost\r\nsec-fetch-site: cross-site"),
+            ("/admin/faults", "host: rebound.example"),
+        ] {
+            for method in ["GET", "POST"] {
+                let request = format!(
+                    "{method} {path} HTTP/1.1\r\n{more}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                );
+                let (answer, _) = say(address, &request).await;
+                assert!(answer.starts_with("HTTP/1.1 403 "), "{method} {path}: {answer}");
+            }
+        }
     });
 }
 
@@ -84,7 +105,7 @@ fn an_endless_stream_goes_on_until_the_caller_leaves_and_is_billed_until_then() 
         let mut connection = TcpStream::connect(address).await.unwrap();
         connection.write_all(request(KEY, true).as_bytes()).await.unwrap();
         let (mut pieces, mut buffer) = (0, [0; 8_192]);
-        // Far more than the forty tokens that were asked for.
+        // Far more than the forty tokens requested.
         while pieces < 60 {
             let length = connection.read(&mut buffer).await.unwrap();
             assert_ne!(length, 0);

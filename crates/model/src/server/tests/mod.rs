@@ -1,4 +1,4 @@
-//! The server over real sockets on this machine, spoken to byte by byte.
+//! Tests of the server over loopback sockets, byte by byte.
 
 mod admin;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Runs `talk` beside a server, and stops the server when it is done.
+/// Runs `talk` against a server, and stops the server afterwards.
 fn beside_server<T>(faults: Vec<Fault>, talk: impl AsyncFnOnce(SocketAddr, Meter) -> T) -> T {
     beside(Pace::Instant, faults, talk)
 }
@@ -78,7 +78,7 @@ fn answers_and_streams_arrive_and_are_billed_with_either_key() {
         assert!(answer.contains("event: message_stop") && answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
         assert_eq!(line(&meter.bill()), (3, 3, true));
         let (bill, _) =
-            say(address, "GET /admin/bill HTTP/1.1\r\nhost: model\r\nconnection: close\r\n\r\n").await;
+            say(address, "GET /admin/bill HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
         let total = format!(r#""nano_dollars":{}"#, meter.bill().nano_dollars());
         assert!(bill.contains(r#""requests":3"#) && bill.contains(&total), "{bill}");
     });
@@ -153,7 +153,7 @@ fn who_leaves_early_is_billed_for_what_was_sent() {
             seen.push_str(&String::from_utf8_lossy(&piece[..length]));
         }
         drop(connection);
-        // As long as a second answer takes, the first would have gone on.
+        // While the second answer is sent, the first one would have continued.
         let (whole, _) = say(address, &request(KEY, true)).await;
         let of_whole = 4 * (whole.matches("event: content_block_delta").count() as u64);
         let billed = meter.bill().line("sonnet");

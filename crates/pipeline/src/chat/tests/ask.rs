@@ -1,4 +1,4 @@
-//! Questions as they come in.
+//! Tests of request parsing.
 
 use crate::chat::{ChatAsk, ChatError, ChatText, ChatTurn};
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ fn read(body: &Value) -> Result<ChatAsk, ChatError> {
     read_text(&body.to_string())
 }
 
-/// A good question with one field set to this.
+/// A valid request with one field replaced.
 fn with(field: &str, value: Value) -> Result<ChatAsk, ChatError> {
     let mut body = json!({"message": "hello"});
     body[field] = value;

@@ -1,4 +1,4 @@
-//! Questions, requests, replies, refusals and texts.
+//! Tests of the chat protocol: requests, prompts, replies, refusals and texts.
 
 mod ask;
 mod prompt;

@@ -1,4 +1,4 @@
-//! From questions to requests.
+//! Tests of prompts.
 
 use crate::chat::{
     ChatAsk, ChatError, ChatPrompt, ChatPromptOptions, ChatTurn, PreparedChat, PromptOccasion,
@@ -52,7 +52,7 @@ fn said(role: Role, texts: &[&str]) -> Turn {
     Turn { role, parts: texts.iter().map(|text| Part::Text((*text).to_owned())).collect() }
 }
 
-/// What a text counts for, with what is around it.
+/// The token estimate of a text, including its overhead.
 fn tokens(text: &str) -> u64 {
     let around = OverheadOptions { request: 0, reserve: 0, ..OverheadOptions::default() };
     estimate(MODEL, &RequestCounts::of_message(text), around, &Calibration::default()).careful

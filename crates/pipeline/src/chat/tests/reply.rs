@@ -1,4 +1,4 @@
-//! Replies, events, refusals and texts.
+//! Tests of replies, events, refusals and texts.
 
 use crate::chat::{
     ChatFinish, ChatRefusal, ChatReply, ChatText, InterruptReason, apology, confidence, interrupted_event,

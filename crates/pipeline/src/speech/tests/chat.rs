@@ -1,4 +1,4 @@
-//! Our own face in front of every target.
+//! The chat face with every target.
 
 use super::{ALIAS, OCCASION, answered, model_of};
 use crate::chat::{ChatFinish, ChatReply};
@@ -12,7 +12,6 @@ use seawall_core::history::Role;
 use seawall_core::money::Money;
 use seawall_core::vocabulary::Rung;
 use seawall_provider::TargetDialect;
-use seawall_wire::anthropic::USUAL_MAX_OUTPUT;
 use seawall_wire::chat::{ChatRequest, FinishReason, Part, StreamEvent, Turn, Usage};
 use seawall_wire::sse::{SseEnding, SseLimits, SseReader};
 use serde_json::{Value, json};
@@ -45,7 +44,7 @@ pub(super) fn reply(usage: Usage, finish: ChatFinish) -> ChatReply {
     }
 }
 
-/// What a caller hears of a stream.
+/// What a client receives from a stream.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Heard {
     pub(super) text: String,
@@ -53,7 +52,7 @@ pub(super) struct Heard {
     pub(super) interrupted: Option<Value>,
 }
 
-/// Listens as strictly as a client can: whole events, known names, one end, nothing behind it.
+/// Parses as strictly as a client can: complete events, known names, one end, nothing after it.
 pub(super) fn listen(bytes: &[u8]) -> Heard {
     let (mut heard, mut reader) = (Heard::default(), SseReader::new(SseLimits::default()));
     let read = reader.feed(bytes, |event| {
@@ -81,14 +80,14 @@ pub(super) fn listen(bytes: &[u8]) -> Heard {
 /// A stream that was played to its end.
 pub(super) struct Played {
     pub(super) heard: Heard,
-    /// What the path was given as text.
+    /// The text that the pipeline received.
     pub(super) taken: String,
     pub(super) events: Vec<StreamEvent>,
     pub(super) outcome: Result<Ending, Failure>,
     pub(super) stream: SpokenStream,
 }
 
-/// Plays a stream as the path does.
+/// Plays a stream as the pipeline does.
 pub(super) fn play<'a>(
     target: TargetDialect,
     watch: Box<dyn AnswerWatch>,
@@ -112,7 +111,7 @@ pub(super) fn play<'a>(
     let wait = Some(Duration::from_millis(1_500));
     match outcome {
         Ok(Ending::Complete) => {
-            // One that was changed on its way may have lost it.
+            // A stream that was modified may have lost it.
             let finish = stream.finish().map_or(ChatFinish::Finished, ChatFinish::of);
             let reply = reply(stream.usage(), finish);
             sent.extend_from_slice(&stream.complete(&reply));
@@ -151,7 +150,7 @@ fn a_question_is_told_to_every_target_with_all_that_belongs_to_it() {
     for stream in [false, true] {
         let request = asked(stream, Some(77));
         assert_eq!((request.face(), request.model(), request.stream()), (Face::Chat, ALIAS, stream));
-        assert_eq!((request.max_output(), request.wants_usage()), (77, true));
+        assert_eq!((request.max_output(), request.wants_usage()), (Some(77), true));
         assert!(request.body().is_empty() && request.betas().is_empty());
         for target in TargetDialect::ALL {
             let body = request.body_for(target, model_of(target)).unwrap();
@@ -167,7 +166,7 @@ fn a_question_is_told_to_every_target_with_all_that_belongs_to_it() {
             }
         }
     }
-    assert_eq!(asked(true, None).max_output(), u64::from(USUAL_MAX_OUTPUT));
+    assert_eq!(asked(true, None).max_output(), None);
     let empty = SpokenRequest::of_chat(ChatRequest::default(), true);
     assert!(TargetDialect::ALL.into_iter().all(|target| empty.body_for(target, "m").is_err()));
 }
@@ -236,7 +235,7 @@ fn a_stream_that_hands_on_bytes_cannot_be_watched_and_fails() {
     }
 }
 
-/// A list of one piece of the answer, from and to these characters.
+/// A deny list with one part of the answer, given by its character range.
 fn part_of(text: &str, from: usize, to: usize) -> (String, DenyList) {
     let part: String = text.chars().skip(from).take(to - from).collect();
     (part.clone(), DenyList::new(&[part]).unwrap())
@@ -277,7 +276,7 @@ fn what_is_denied_only_by_the_end_is_not_sent_either() {
     for target in TargetDialect::ALL {
         let text = whole(target, None).text.unwrap();
         let count = text.chars().count();
-        // The last words, which nothing follows; and more than there is, which must come out at the end.
+        // The last words, which nothing follows; and a longer pattern, whose partial match must be released at the end.
         let (part, list) = part_of(&text, count - 3, count);
         let frames = answered(&asked(true, None), target);
         let played = play(target, list.watch(), frames.iter().map(|frame| &frame[..]));

@@ -1,4 +1,4 @@
-//! Our own face, when a target's stream goes wrong.
+//! The chat face with faulty target streams.
 
 use super::chat::{asked, listen, play, unwatched};
 use super::{OCCASION, answered, frames, script};
@@ -26,7 +26,7 @@ fn a_stream_that_is_cut_at_any_byte_is_never_told_as_done() {
                 let played = play(target, unwatched(), joined[..length].chunks(size));
                 assert!(whole.starts_with(&played.heard.text), "{target:?} {length}");
                 if played.outcome == Ok(Ending::Complete) {
-                    // Converse tells its usage behind its end.
+                    // Converse reports usage after the end of the answer.
                     assert_eq!((target, &played.heard.text), (TargetDialect::BedrockConverse, &whole));
                     assert_eq!(played.stream.final_usage(), None);
                     complete += 1;
@@ -138,7 +138,7 @@ fn a_watch_that_fails_ends_the_stream() {
     }
 }
 
-/// The stream of an answer up to its end, without the usage that one dialect tells behind it.
+/// An answer's stream without the usage that one dialect reports after the end.
 fn without_usage() -> Vec<u8> {
     let target = TargetDialect::BedrockConverse;
     let joined = answered(&asked(true, None), target).concat();
@@ -180,7 +180,7 @@ proptest! {
             let start = at.index(bytes.len());
             bytes.drain(start..bytes.len().min(start + length));
         }
-        // All that there is to see is looked at while it is played.
+        // The properties are checked during playback.
         let played = play(target, unwatched(), bytes.chunks(size));
         prop_assert!(played.taken == played.heard.text);
     }

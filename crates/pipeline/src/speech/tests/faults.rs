@@ -1,4 +1,4 @@
-//! Streams that go wrong in their middle.
+//! Streams that fail midway.
 
 use super::judge::listen;
 use super::{Played, Question, STREAM, WORDS, answered, asked, every_pair, frames, play, script};
@@ -11,7 +11,7 @@ use seawall_wire::chat::StreamEvent;
 
 const SHORT: Question = Question { max_output: Some(9), ..STREAM };
 
-/// Checks that a caller was told in its own words that there will be no complete answer, and gives the words.
+/// Asserts that the caller received an interruption in its own dialect, and returns the message.
 fn told(face: Face, played: &Played, context: &str) -> String {
     assert!(!played.is_complete(), "{context}");
     let heard = listen(face, &played.sent).unwrap_or_else(|problem| panic!("{context}: {problem}"));
@@ -21,7 +21,7 @@ fn told(face: Face, played: &Played, context: &str) -> String {
     heard.failure.unwrap_or_else(|| panic!("{context}: nobody said that it failed"))
 }
 
-/// Plays a fault in both ways that pieces may come: as they were sent, and byte by byte.
+/// Plays a fault with pieces as sent and byte by byte.
 fn spoiled(face: Face, target: TargetDialect, fault: &Fault) -> [Played; 2] {
     let request = asked(face, &SHORT);
     let frames = frames(&script(&request, target, Some(fault.clone())));
@@ -29,7 +29,7 @@ fn spoiled(face: Face, target: TargetDialect, fault: &Fault) -> [Played; 2] {
     [play(&request, target, frames.iter().map(|frame| &frame[..])), play(&request, target, joined.chunks(1))]
 }
 
-/// How many pieces the short answer has.
+/// The number of pieces of the short answer.
 fn pieces(target: TargetDialect) -> usize {
     answered(&asked(Face::AnthropicMessages, &SHORT), target).len()
 }
@@ -65,6 +65,58 @@ fn what_the_target_says_of_its_failure_reaches_the_caller() {
 }
 
 #[test]
+fn a_failure_that_names_a_credential_is_told_in_our_own_words() {
+    let said = "the simulated model is overloaded";
+    let quoted = "the key sk-0123456789abcdef is bad";
+    for (face, target) in every_pair() {
+        if !matches!(target, TargetDialect::AnthropicMessages | TargetDialect::OpenAiChat) {
+            continue;
+        }
+        let request = asked(face, &SHORT);
+        let whole = frames(&script(&request, target, Some(Fault::Error { after: 2 }))).concat();
+        let whole = String::from_utf8(whole).unwrap().replace(said, quoted);
+        assert!(whole.contains(quoted));
+        for played in
+            [play(&request, target, [whole.as_bytes()]), play(&request, target, whole.as_bytes().chunks(1))]
+        {
+            let context = format!("{face:?} {target:?}");
+            assert_eq!(told(face, &played, &context), WORDS, "{context}");
+            assert!(!String::from_utf8_lossy(&played.sent).contains("sk-0123"), "{context}");
+        }
+    }
+}
+
+#[test]
+fn half_a_surrogate_pair_passes_where_nobody_needs_the_text_and_never_breaks_anything_else() {
+    for (face, target) in every_pair() {
+        let start = match target {
+            TargetDialect::AnthropicMessages => r#""text_delta","text":""#,
+            TargetDialect::OpenAiChat => r#""content":""#,
+            TargetDialect::BedrockInvoke | TargetDialect::BedrockConverse => continue,
+        };
+        let request = asked(face, &SHORT);
+        let whole = String::from_utf8(answered(&request, target).concat()).unwrap();
+        // The last occurrence, because the first may be empty.
+        let at = whole.rfind(start).unwrap_or_else(|| panic!("{target:?}: {whole}")) + start.len();
+        let (before, after) = whole.split_at(at);
+        let broken = format!(r"{before}\ud83d{after}");
+        for played in
+            [play(&request, target, [broken.as_bytes()]), play(&request, target, broken.as_bytes().chunks(1))]
+        {
+            let context = format!("{face:?} {target:?}");
+            assert!(played.is_complete(), "{context}: {:?}", played.outcome);
+            let sent = String::from_utf8_lossy(&played.sent);
+            match (face, target) {
+                _ if face.dialect() == Some(target) => assert!(sent.contains(r"\ud83d"), "{context}"),
+                // The same events in frames, whose content is not inspected.
+                (Face::BedrockInvoke, TargetDialect::AnthropicMessages) => {}
+                _ => assert!(listen(face, &played.sent).is_ok_and(|heard| heard.is_complete), "{context}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn garbage_is_told_as_broken_off() {
     for (face, target) in every_pair() {
         for after in 0..pieces(target) {
@@ -88,7 +140,7 @@ fn a_stream_is_complete_only_with_its_last_byte() {
             let played = play(&request, target, [&joined[..length]]);
             let context = format!("{face:?} {target:?} {length}");
             if played.is_complete() {
-                // Converse tells its usage behind its end.
+                // Converse reports usage after the end of the answer.
                 assert_eq!(target, TargetDialect::BedrockConverse, "{context}");
                 assert_eq!(played.stream.final_usage(), None, "{context}");
                 assert!(listen(face, &played.sent).unwrap().is_complete, "{context}");
@@ -157,7 +209,7 @@ fn a_stream_is_typed_by_why_it_broke_off() {
 
 #[test]
 fn a_failure_behind_what_cannot_be_told_is_told_in_our_words() {
-    // It looks like an object to whoever only watches.
+    // A watcher that does not parse the content takes it for an object.
     let bytes = concat!(
         "event: content_block_delta\ndata: {x}\n\n",
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n",

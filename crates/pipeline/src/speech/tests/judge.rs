@@ -1,26 +1,26 @@
-//! Strict clients, one for each face: they take only what the vendors' own libraries take, in the order these want it.
+//! Strict clients, one per face: they accept only what the vendors' own libraries accept, in the order those require.
 
 use crate::speech::Face;
 use seawall_wire::bedrock::{FrameEnding, FrameKind, FrameLimits, FrameReader, InvokeEvent, InvokeReader};
 use seawall_wire::chat::Usage;
 use serde_json::Value;
 
-/// What a client has heard.
+/// What a client has received.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Heard {
     pub(super) id: String,
     pub(super) model: String,
     pub(super) text: String,
-    /// Name, id and input of each call.
+    /// Name, ID and input of each call.
     pub(super) calls: Vec<(String, String, String)>,
     pub(super) finish: String,
     pub(super) usage: Option<Usage>,
     pub(super) is_complete: bool,
-    /// The words of the failure that ended it.
+    /// The message of the failure that ended it.
     pub(super) failure: Option<String>,
 }
 
-/// Listens to a whole stream. The problem is what a client would stumble over.
+/// Parses a complete stream. The error is what a client would fail on.
 pub(super) fn listen(face: Face, bytes: &[u8]) -> Result<Heard, String> {
     match face {
         Face::AnthropicMessages => listen_to_messages(bytes),
@@ -47,7 +47,7 @@ fn number(value: &Value) -> Result<u64, String> {
     value.as_u64().ok_or_else(|| format!("no count: {value}"))
 }
 
-/// The events of a stream, which must all be whole: name and data.
+/// The events of a stream, which must all be complete: name and data.
 fn events(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
     let text = str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let Some(text) = text.strip_suffix("\n\n") else {
@@ -75,7 +75,7 @@ fn listen_to_messages(bytes: &[u8]) -> Result<Heard, String> {
     Ok(message.heard)
 }
 
-/// Anthropic's events, however they come.
+/// Anthropic's events, with any framing.
 #[derive(Default)]
 struct Message {
     heard: Heard,
@@ -217,7 +217,7 @@ fn listen_to_completions(bytes: &[u8]) -> Result<Heard, String> {
             heard.usage = Some(Usage::from_whole_prompt(prompt, read, write, output));
             continue;
         }
-        // A chunk that says nothing is taken as such.
+        // A chunk without choices carries no content.
         if chunk["choices"] != Value::Array(vec![]) {
             hear_choice(&mut heard, &chunk)?;
         }
@@ -264,7 +264,7 @@ fn listen_to_converse(bytes: &[u8]) -> Result<Heard, String> {
 struct Converse {
     heard: Heard,
     has_begun: bool,
-    /// The number of the block that is open, and whether it is a call.
+    /// The open block, and whether it is a tool call.
     open: Option<bool>,
     blocks: u64,
 }
@@ -277,7 +277,7 @@ impl Converse {
         let name = match kind {
             FrameKind::Event(name) => name,
             FrameKind::Exception(_) => {
-                // Behind the end of the message there is still the end of the stream to wait for.
+                // After the end of the message, the end of the stream is still pending.
                 heard.is_complete = false;
                 heard.failure = Some(text(&event["message"])?);
                 return Ok(());

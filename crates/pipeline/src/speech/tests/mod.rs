@@ -1,10 +1,11 @@
-//! All sixteen pairs and our own face, with the simulated model as target and strict clients as callers.
+//! All sixteen pairs and the chat face, with the simulated model as target and strict clients as callers.
 
 mod any_bytes;
 mod chat;
 mod chat_faults;
 mod faults;
 mod judge;
+mod own_dialect;
 mod pass_through;
 mod refusals;
 mod requests;
@@ -24,13 +25,13 @@ use seawall_wire::sse::whole_length;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What callers call the model. No target knows it by this name.
+/// The callers' model name, which no target uses.
 const ALIAS: &str = "support";
 const OCCASION: Occasion<'_> =
     Occasion { id: "req_1", created: 1_800_000_000, took: Duration::from_millis(70) };
 const WORDS: &str = "it broke off";
 
-/// What is asked, whatever the dialect.
+/// A request, independent of the dialect.
 #[derive(Clone, Copy)]
 struct Question {
     stream: bool,
@@ -49,7 +50,7 @@ fn every_pair() -> impl Iterator<Item = (Face, TargetDialect)> {
         .flat_map(|face| TargetDialect::ALL.into_iter().map(move |target| (face, target)))
 }
 
-/// The dialect of a face that speaks as a vendor does.
+/// The dialect of a vendor's face.
 fn dialect(face: Face) -> TargetDialect {
     face.dialect().unwrap()
 }
@@ -59,7 +60,7 @@ fn schema() -> Value {
         "properties": {"query": {"type": "string"}, "volume": {"type": "integer"}}})
 }
 
-/// The body of a question in a face's dialect.
+/// The request body in a face's dialect.
 fn body(face: Face, question: &Question) -> Value {
     let words = "次に何を読めばいい？ Something with \"trains\", please.";
     let mut body = match face {
@@ -140,7 +141,7 @@ const fn model_of(target: TargetDialect) -> &'static str {
     }
 }
 
-/// What the simulated model does with a request.
+/// The simulated model's response to a request.
 fn script(request: &SpokenRequest, target: TargetDialect, fault: Option<Fault>) -> Script {
     let faults = fault.into_iter().map(FaultRule::always).collect();
     let engine = Engine::new(ModelOptions { seed: 7, faults, ..ModelOptions::default() }).unwrap();
@@ -175,7 +176,7 @@ fn answered(request: &SpokenRequest, target: TargetDialect) -> Vec<Bytes> {
 
 /// A stream that was played to its end.
 struct Played {
-    /// What the caller got.
+    /// The bytes that the caller received.
     sent: Vec<u8>,
     events: Vec<StreamEvent>,
     outcome: Result<Ending, Failure>,
@@ -188,7 +189,7 @@ impl Played {
     }
 }
 
-/// Plays a stream as the path does: to its end, or to the words that say that there will be none.
+/// Plays a stream as the pipeline does: to its end, or to the interruption.
 fn play<'a>(
     request: &SpokenRequest,
     target: TargetDialect,
@@ -223,7 +224,7 @@ fn is_whole(face: Face, sent: &[u8]) -> bool {
         Face::AnthropicMessages | Face::OpenAiChat | Face::Chat => whole_length(b"", sent) == sent.len(),
         Face::BedrockInvoke | Face::BedrockConverse => {
             let mut frames = FrameReader::new(FrameLimits::default());
-            // What stands behind an end or a failure of the target's own may be anything.
+            // Bytes after the target's own end or failure may be anything.
             frames.feed(sent, |_| ()).is_err() || frames.finish() == FrameEnding::Clean
         }
     }

@@ -1,4 +1,4 @@
-//! What is not translated is not touched.
+//! Bytes that are not translated are not modified.
 
 use super::{
     ALIAS, OCCASION, PLAIN, Question, STREAM, answered, arrival, asked, body, dialect, model_of, play,
@@ -9,7 +9,7 @@ use seawall_core::vocabulary::OutputLimitField;
 use seawall_wire::RequestLimits;
 use serde_json::{Value, json};
 
-/// The request as somebody writes it by hand, with room between everything and fields that nobody here knows.
+/// A hand-written request, with extra whitespace and unknown fields.
 fn by_hand(face: Face, question: &Question) -> String {
     let mut value = body(face, question);
     value["future_field"] = json!({"nested": [1, "漫画", null]});
@@ -28,7 +28,7 @@ fn a_request_in_the_same_dialect_changes_in_its_model_alone() {
             let model = model_of(dialect(face));
             let sent = request.body_for(dialect(face), model).unwrap();
             assert_eq!(sent, text.replace(&format!("\"{ALIAS}\""), &format!("\"{model}\"")), "{face:?}");
-            // For a target with the same name for it there is nothing to change, and nothing is copied.
+            // For a target with the same model name nothing changes, and nothing is copied.
             let sent = request.body_for(dialect(face), ALIAS).unwrap();
             assert_eq!(sent.as_ptr(), request.body().as_ptr(), "{face:?}");
         }
@@ -67,9 +67,13 @@ fn what_is_reserved_for_output_is_the_one_limit_that_goes_out() {
         limits.as_object().unwrap().iter().for_each(|(name, value)| wanted[name] = value.clone());
         let text = Bytes::from(wanted.to_string());
         let request = SpokenRequest::read(&arrival(face, false), text, &RequestLimits::default()).unwrap();
-        assert_eq!(request.max_output(), 1, "{face:?}");
-        let sent =
-            request.body_limited_in(OutputLimitField::MaxTokens, dialect(face), model_of(dialect(face)));
+        assert_eq!(request.max_output(), Some(1), "{face:?}");
+        let sent = request.body_limited_to(
+            None,
+            OutputLimitField::MaxTokens,
+            dialect(face),
+            model_of(dialect(face)),
+        );
         let sent: Value = serde_json::from_slice(&sent.unwrap()).unwrap();
         assert_eq!((sent.pointer(limit_at), sent.pointer(other_at)), (Some(&json!(1)), None), "{face:?}");
     }
@@ -139,7 +143,7 @@ fn events_with_other_line_ends_and_comments_are_passed_on_too() {
         for size in [1, 3, 64, bytes.len()] {
             let played = play(&request, dialect(Face::AnthropicMessages), bytes.as_bytes().chunks(size));
             assert!(played.is_complete());
-            // The line feed of the very last line end comes behind the end, which is known without it.
+            // The final line feed comes after the end, which is recognized without it.
             let sent = String::from_utf8(played.sent).unwrap();
             assert_eq!(sent.trim_end_matches('\n'), bytes.trim_end_matches('\n'), "{line_end:?} {size}");
         }
@@ -161,7 +165,7 @@ fn a_stream_of_comments_that_never_ends_an_event_is_given_up() {
 
 #[test]
 fn the_largest_event_that_is_read_is_handed_on() {
-    // A name and data as long as any may be; what marks the lines comes on top.
+    // A name and data of maximum size; the line prefixes come on top.
     let line = |before: &str, behind: &str, less: usize| {
         format!("data: {before}{}{behind}\n\n", "x".repeat((4 << 20) - before.len() - behind.len() - less))
     };

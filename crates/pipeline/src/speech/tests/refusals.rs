@@ -1,8 +1,8 @@
-//! What faces say around answers and instead of them.
+//! Error responses and response headers of the faces.
 
 use crate::speech::{Arrival, Face, content_type, refusal, request_id_header, stream_headers};
 use seawall_wire::bedrock::{BedrockCall, BedrockOperation};
-use seawall_wire::{Refusal, RetryAdvice, anthropic, bedrock, openai};
+use seawall_wire::{Refusal, RetryAdvice, anthropic, bedrock, client_message, openai};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -38,7 +38,11 @@ fn a_refusal_has_the_status_the_words_and_the_headers_that_the_callers_library_r
                     (openai::status_of(why), &body["message"])
                 }
             };
-            assert_eq!((reply.status, words), (status, &"no \"room\"".into()), "{face:?} {why:?}");
+            let message = match face.vendor() {
+                Some(vendor) => client_message(vendor, why, "no \"room\""),
+                None => "no \"room\"".into(),
+            };
+            assert_eq!((reply.status, words), (status, &message.into()), "{face:?} {why:?}");
             assert_eq!(header("content-type"), Some("application/json"));
             assert_eq!(header(request_id_header(face)), Some("req_9"));
             assert_eq!((header("retry-after"), header("x-should-retry")), (Some("2"), Some("false")));
@@ -49,14 +53,16 @@ fn a_refusal_has_the_status_the_words_and_the_headers_that_the_callers_library_r
 }
 
 #[test]
-fn amazons_clients_who_read_no_header_are_told_by_the_status_not_to_come_back() {
+fn amazons_clients_get_the_services_names_and_no_retry_for_a_model_that_fails() {
     for face in [Face::BedrockInvoke, Face::BedrockConverse] {
         for (why, should_retry, status, name) in [
             (Refusal::Overloaded, None, 503, "ServiceUnavailableException"),
             (Refusal::Overloaded, Some(true), 503, "ServiceUnavailableException"),
-            (Refusal::Overloaded, Some(false), 424, "ModelErrorException"),
+            (Refusal::Overloaded, Some(false), 503, "ServiceUnavailableException"),
             (Refusal::Throttled, None, 429, "ThrottlingException"),
-            (Refusal::Throttled, Some(false), 400, "ServiceQuotaExceededException"),
+            (Refusal::Throttled, Some(false), 429, "ThrottlingException"),
+            (Refusal::Internal, None, 500, "InternalServerException"),
+            (Refusal::Internal, Some(false), 424, "ModelErrorException"),
         ] {
             let reply = refusal(face, why, "no", "r", RetryAdvice { wait: None, should_retry });
             let named =

@@ -1,8 +1,9 @@
-//! Requests in the words of each target.
+//! Requests in each target's dialect.
 
 use super::{ALIAS, PLAIN, Question, STREAM, arrival, asked, body, every_pair, model_of};
-use crate::speech::{Arrival, Face, SpokenRequest};
+use crate::speech::{Arrival, Face, SpokenHeaders, SpokenRequest, has_anthropic_bodies};
 use bytes::Bytes;
+use seawall_core::vocabulary::OutputLimitField;
 use seawall_provider::TargetDialect;
 use seawall_wire::{Refusal, RequestError, RequestLimits};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ fn sent(request: &SpokenRequest, target: TargetDialect) -> Value {
     serde_json::from_slice(&request.body_for(target, model_of(target)).unwrap()).unwrap()
 }
 
-/// The limit of output in a target's body.
+/// The output limit in a target's body.
 pub(super) fn limit(target: TargetDialect, body: &Value) -> u64 {
     let limit = match target {
         TargetDialect::AnthropicMessages | TargetDialect::BedrockInvoke => &body["max_tokens"],
@@ -31,7 +32,7 @@ fn the_head_is_what_decisions_need() {
     for face in Face::VENDORS {
         let request = asked(face, &STREAM);
         assert_eq!((request.face(), request.model(), request.stream()), (face, ALIAS, true));
-        assert_eq!((request.max_output(), request.wants_usage()), (500, true));
+        assert_eq!((request.max_output(), request.wants_usage()), (Some(500), true));
         assert!(!asked(face, &PLAIN).stream());
         let silent = asked(face, &Question { wants_usage: false, ..STREAM });
         assert_eq!(silent.wants_usage(), face != Face::OpenAiChat);
@@ -63,12 +64,21 @@ fn every_target_is_told_its_own_model_the_limit_and_to_tell_its_usage() {
 }
 
 #[test]
-fn where_a_request_names_no_limit_the_one_that_is_reserved_for_is_written_in() {
+fn where_a_request_names_no_limit_none_is_written_unless_there_is_one_to_keep() {
     for face in [Face::OpenAiChat, Face::BedrockConverse] {
+        let request = asked(face, &Question { max_output: None, ..PLAIN });
+        assert_eq!(request.max_output(), None);
         for target in TargetDialect::ALL {
-            let request = asked(face, &Question { max_output: None, ..PLAIN });
-            assert_eq!(request.max_output(), 4_096);
-            assert_eq!(limit(target, &sent(&request, target)), 4_096, "{face:?} {target:?}");
+            let limited = |limit| {
+                let field = OutputLimitField::MaxCompletionTokens;
+                let body = request.body_limited_to(limit, field, target, model_of(target)).unwrap();
+                serde_json::from_slice::<Value>(&body).unwrap()
+            };
+            assert_eq!(limit(target, &limited(Some(77))), 77, "{face:?} {target:?}");
+            let text = limited(None).to_string();
+            let has_limit = text.contains("maxTokens") || text.contains("_tokens");
+            // Two dialects require a limit.
+            assert_eq!(has_limit, has_anthropic_bodies(target), "{text}");
         }
     }
     for face in [Face::AnthropicMessages, Face::BedrockInvoke] {
@@ -83,7 +93,7 @@ fn several_answers_may_each_be_as_long_as_the_limit() {
     let mut body = body(Face::OpenAiChat, &PLAIN);
     body["n"] = json!(3);
     let request = read(Face::OpenAiChat, &body).unwrap();
-    assert_eq!(request.max_output(), 1_500);
+    assert_eq!((request.max_output(), request.choices()), (Some(500), 3));
     assert_eq!(limit(TargetDialect::OpenAiChat, &sent(&request, TargetDialect::OpenAiChat)), 500);
     let error = request.body_for(TargetDialect::AnthropicMessages, "m").unwrap_err();
     assert!(error.to_string().starts_with("n: "), "{error}");
@@ -114,7 +124,7 @@ fn what_cannot_be_said_to_a_target_is_refused_by_name_and_can_be_said_to_another
             &[false, false, false, true],
         ),
         (
-            // An address can be shown to all but one.
+            // All targets but one accept image URLs.
             with(Face::AnthropicMessages, |body| {
                 let source = json!({"type": "url", "url": "https://example.com/a.png"});
                 body["messages"][0]["content"] = json!([{"type": "image", "source": source}]);
@@ -124,7 +134,7 @@ fn what_cannot_be_said_to_a_target_is_refused_by_name_and_can_be_said_to_another
         ),
     ] {
         for (target, takes) in TargetDialect::ALL.into_iter().zip(takers) {
-            // A second time the answer is the same: what was read is kept.
+            // A second call gives the same result from the cached representation.
             for _ in 0..2 {
                 match request.body_for(target, "m") {
                     Ok(_) => assert!(takes, "{target:?} {names}"),
@@ -157,7 +167,8 @@ fn anthropics_body_keeps_everything_between_its_two_carriers() {
 #[test]
 fn features_in_trial_go_along_where_there_is_a_place_for_them() {
     let betas = vec!["one-2025".to_owned(), "two-2026".to_owned()];
-    let request = asked(Face::AnthropicMessages, &PLAIN).with_betas(betas.clone());
+    let headers = SpokenHeaders { betas: betas.clone(), ..SpokenHeaders::default() };
+    let request = asked(Face::AnthropicMessages, &PLAIN).with_headers(headers).unwrap();
     assert_eq!(request.betas(), betas);
     assert_eq!(sent(&request, TargetDialect::BedrockInvoke)["anthropic_beta"], json!(betas));
     assert!(sent(&request, TargetDialect::AnthropicMessages).get("anthropic_beta").is_none());
@@ -199,5 +210,27 @@ fn a_conversation_without_a_word_is_refused_where_it_would_be_no_conversation() 
             assert_eq!(error.to_string(), "messages: must not be empty");
         }
         assert!(request.body_for(TargetDialect::BedrockConverse, "m").is_ok());
+    }
+}
+
+#[test]
+fn a_limit_of_zero_fills_anthropics_cache_and_means_nothing_elsewhere() {
+    for face in [Face::AnthropicMessages, Face::BedrockInvoke] {
+        let mut wanted = body(face, &PLAIN);
+        wanted["max_tokens"] = json!(0);
+        let request = read(face, &wanted).unwrap();
+        assert_eq!(request.max_output(), Some(0));
+        for target in TargetDialect::ALL {
+            match request.body_for(target, model_of(target)) {
+                Ok(sent) => {
+                    assert!(has_anthropic_bodies(target), "{target:?}");
+                    assert_eq!(limit(target, &serde_json::from_slice(&sent).unwrap()), 0);
+                }
+                Err(error) => {
+                    assert!(!has_anthropic_bodies(target), "{target:?}");
+                    assert!(error.to_string().starts_with("max_tokens: is 0"), "{error}");
+                }
+            }
+        }
     }
 }

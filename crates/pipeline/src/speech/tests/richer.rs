@@ -1,4 +1,4 @@
-//! Answers richer than the simulated model's: words and several calls, and a cache.
+//! Answers richer than the simulated model's: text with several tool calls, and cache usage.
 
 use super::judge::listen;
 use super::{OCCASION, PLAIN, STREAM, asked, dialect, every_pair, play};
@@ -31,7 +31,7 @@ fn events() -> Vec<ChatEvent> {
     ]
 }
 
-/// The stream as a target says it.
+/// The stream in a target's dialect.
 fn said(target: TargetDialect, events: &[ChatEvent]) -> BytesMut {
     let mut out = BytesMut::new();
     let (mut messages, mut chat) = (anthropic::ChatWriter::new(), openai::ChatWriter::new(1, true));
@@ -68,7 +68,7 @@ fn words_calls_and_cached_tokens_survive_every_pair() {
             );
             let find = ("find".to_owned(), "call_1".to_owned(), r#"{"query":"road\n"}"#.to_owned());
             assert_eq!(heard.calls[0], find, "{face:?} {target:?}");
-            // A call without input is told with none, or with an empty object.
+            // A call without input is written with no input or with an empty object.
             let [_, (name, id, input)] = &heard.calls[..] else { panic!("{:?}", heard.calls) };
             assert_eq!((name.as_str(), id.as_str()), ("ring", "call_2"));
             assert!(matches!(input.as_str(), "" | "{}"), "{face:?} {target:?} {input}");
@@ -88,7 +88,7 @@ fn a_stream_without_a_word_is_complete_too() {
     }
 }
 
-/// Whole events of a target that leaves out what it can.
+/// Complete events of a target that omits every optional field.
 fn chunks(choices: &[&str]) -> Vec<u8> {
     let chunks = choices.iter().map(|choice| format!("data: {{\"choices\":[{choice}]}}\n\n"));
     format!("{}data: [DONE]\n\n", chunks.collect::<String>()).into_bytes()
@@ -105,7 +105,7 @@ fn an_answer_without_a_name_gets_one() {
 
 #[test]
 fn an_end_behind_what_cannot_be_told_is_no_end() {
-    // Whoever only watches does not look into content; whoever translates must.
+    // A watcher does not inspect the content; a translation must.
     let bytes =
         chunks(&[r#"{"delta":{"content":"hi"}}"#, r#"{"delta":{"content":7},"finish_reason":"stop"}"#]);
     for face in [Face::AnthropicMessages, Face::BedrockInvoke, Face::BedrockConverse] {

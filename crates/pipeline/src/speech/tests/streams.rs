@@ -1,4 +1,4 @@
-//! Streamed answers that go well.
+//! Streamed answers without faults.
 
 use super::judge::{Heard, listen};
 use super::whole::word;
@@ -18,7 +18,7 @@ const QUESTIONS: [(Question, FinishReason); 3] = [
     (Question { needs_tool: true, ..STREAM }, FinishReason::ToolUse),
 ];
 
-/// The text, the input of the call, and the usage of the whole answer to the same question.
+/// The text, the tool input and the usage of the complete answer to the same question.
 fn expected(question: &Question) -> (String, String, Usage) {
     let request = asked(Face::AnthropicMessages, &Question { stream: false, ..*question });
     let target = TargetDialect::AnthropicMessages;
@@ -165,10 +165,10 @@ fn a_stream_that_does_not_tell_what_it_used_leaves_that_open() {
         let silent = seawall_model::engine::Fault::Usage { percent: 0 };
         let frames = super::frames(&super::script(&request, target, Some(silent)));
         let played = play(&request, target, frames.iter().map(|frame| &frame[..]));
-        // An answer without usage is an answer.
+        // An answer without usage is still an answer.
         assert!(played.is_complete(), "{face:?} {target:?}");
         assert_eq!(played.stream.final_usage(), None, "{face:?} {target:?}");
-        // What passes through lacks what the vendor left out, which this listener insists on.
+        // A passed-through stream lacks what the vendor omitted, and this client requires it.
         let is_passed_on = matches!(face, Face::AnthropicMessages | Face::BedrockInvoke)
             && target == TargetDialect::AnthropicMessages;
         if !is_passed_on {

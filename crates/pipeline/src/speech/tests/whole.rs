@@ -1,14 +1,14 @@
-//! Whole answers.
+//! Non-streamed answers.
 
 use super::{ALIAS, OCCASION, PLAIN, Question, answered, asked, dialect, every_pair};
 use crate::speech::{Face, SpokenRequest, WholeAnswer, has_anthropic_bodies};
 use bytes::Bytes;
 use seawall_core::failure::FailureKind;
-use seawall_provider::TargetDialect;
+use seawall_provider::{ResponseReport, TargetDialect};
 use seawall_wire::chat::{FinishReason, Usage};
 use serde_json::{Value, json};
 
-/// What a caller reads out of an answer: text, calls (name and input), why it ended, input and output.
+/// What a caller reads from an answer: text, tool calls (name and input), finish reason, input and output tokens.
 type Read = (String, Vec<(String, Value)>, String, u64, u64);
 
 fn read(face: Face, body: &Value) -> Read {
@@ -54,7 +54,7 @@ fn whole(request: &SpokenRequest, target: TargetDialect) -> WholeAnswer {
     WholeAnswer::read(request, target, body, None, &OCCASION).unwrap()
 }
 
-/// The face's word for why a model stopped.
+/// The face's label of a finish reason.
 pub(super) fn word(face: Face, finish: FinishReason) -> &'static str {
     let is_openai = face == Face::OpenAiChat;
     match finish {
@@ -167,12 +167,13 @@ fn headers_tell_the_usage_where_the_body_does_not() {
     };
     for face in Face::VENDORS {
         let request = asked(face, &PLAIN);
-        let usage = |body, told| {
+        let usage = |body, told: Option<Usage>| {
+            let told = told.map(|usage| ResponseReport { usage: Some(usage), ..ResponseReport::default() });
             WholeAnswer::read(&request, TargetDialect::BedrockInvoke, body, told, &OCCASION).unwrap().usage
         };
         assert_eq!(usage(body(json!({})), Some(told)), told);
         assert_eq!(usage(body(json!({})), None), Usage::default());
-        // What the body leaves out, the headers tell; what it says is its own.
+        // Headers supply what the body omits; values in the body take precedence.
         let own = |output| Usage { input: 1, output, ..Usage::default() };
         assert_eq!(usage(body(json!({"input_tokens": 1})), Some(told)), own(6));
         assert_eq!(usage(body(json!({"input_tokens": 1, "output_tokens": 2})), Some(told)), own(2));

@@ -1,10 +1,11 @@
-//! The keys of a source, until they end.
+//! Caches the credentials of a source until they expire.
 //!
-//! **When it acts.** Keys that hold for more than five minutes are used as they are. From then on they are renewed by
-//! one at a time, in the background, and used until they end. Only who finds no keys that hold waits. A renewal that
-//! failed is tried again after a second, by the next who asks.
+//! **When it acts.** Credentials that are valid for more than five minutes are used as they are. After that they are
+//! renewed in the background, one renewal at a time, and used until they expire. A call waits only if there are no
+//! valid credentials. A failed renewal is retried after one second, by the next call.
 //!
-//! **What it will not do.** It does not ask ahead of need, and it does not look whether keys without an end still hold.
+//! **What it does not do.** It does not prefetch, and it does not check whether credentials without an expiry still
+//! work.
 
 use crate::tasks::TokioTasks;
 use aws_credential_types::Credentials;
@@ -15,12 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
-/// Keys that end are renewed this long before their end.
+/// Credentials are renewed this long before they expire.
 const RENEW_BEFORE: Duration = Duration::from_secs(5 * 60);
-/// A source that failed is left alone this long.
+/// Delay after a failed renewal.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// See the module. Clones share what is known.
+/// See the module documentation. Clones share the cached credentials.
 #[derive(Clone)]
 pub(in super::super) struct CredentialCache<T> {
     shared: Arc<Shared<T>>,
@@ -30,23 +31,23 @@ struct Shared<T> {
     source: SharedCredentialsProvider,
     timer: T,
     state: Mutex<State>,
-    /// How many renewals have ended.
+    /// Number of completed renewals.
     ended: watch::Sender<u64>,
 }
 
 struct State {
     known: Option<Credentials>,
     is_renewing: bool,
-    /// No renewal before this moment.
+    /// No renewal before this time.
     not_before: Timestamp,
 }
 
 enum Look {
-    /// These hold.
+    /// Valid credentials.
     Found(Credentials),
-    /// A renewal is under way; so many had ended before.
+    /// A renewal is in progress; this many had completed before.
     Awaited(u64),
-    /// There are none, and it is too early to ask again.
+    /// No valid credentials, and too early for another renewal.
     Nothing,
 }
 
@@ -57,13 +58,13 @@ impl<T: Timer> CredentialCache<T> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Keys that hold at this date; nothing if the source has none.
+    /// Credentials that are valid at this date; `None` if the source has none.
     pub(in super::super) async fn get(&self, date: UtcTime) -> Option<Credentials> {
         match self.look(date) {
             Look::Found(known) => Some(known),
             Look::Nothing => None,
             Look::Awaited(before) => {
-                // It cannot be closed while we hold the other end.
+                // The channel cannot be closed: this cache holds the sender.
                 let _ = self.shared.ended.subscribe().wait_for(|ended| *ended > before).await;
                 self.shared.lock().holding_until(date)
             }
@@ -91,7 +92,7 @@ impl<T: Timer> CredentialCache<T> {
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is changed under it is replaced whole.
+        // Safe after a panic: every change under the lock is a single assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,7 +105,7 @@ impl State {
     }
 }
 
-/// A renewal under way. However it ends, the next may begin.
+/// A renewal in progress. Dropping it allows the next one, however it ended.
 struct Renewal<T: Timer> {
     shared: Arc<Shared<T>>,
     renewed: Option<Credentials>,
@@ -124,7 +125,7 @@ impl<T: Timer> Drop for Renewal<T> {
             Some(renewed) => state.known = Some(renewed),
             None => state.not_before = self.shared.timer.monotonic() + TRY_AGAIN_AFTER,
         }
-        // Under the lock, so that nobody waits for an end that was.
+        // Sent under the lock, so that a waiter cannot miss it.
         self.shared.ended.send_modify(|ended| *ended += 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The usual order of places, and the role that settings name.
+//! The default credential chain, and the role from the settings.
 
 use super::container::keys_of_container;
 use super::environment::{Environment, keys_in};
@@ -18,23 +18,23 @@ use seawall_core::setting::SettingError;
 use std::fmt;
 use std::pin::Pin;
 
-/// Where keys come from.
+/// Where credentials come from.
 #[derive(Clone)]
 pub struct CredentialOptions {
-    /// The region whose token service gives roles.
+    /// The region whose STS endpoint is used to assume roles.
     pub region: String,
-    /// The role to take on with the keys that are found, if any.
+    /// The role to assume with the credentials found, if any.
     pub role: Option<String>,
-    /// What the owner of the role wants to hear.
+    /// The external ID that the role's trust policy requires.
     pub external_id: Option<String>,
-    /// Whom to trust; needed where a role is taken on.
+    /// TLS trust; required to assume a role.
     pub tls: Option<TlsSettings>,
-    /// The variables that say where keys are.
+    /// The environment variables that locate credentials.
     pub environment: Environment,
 }
 
 impl CredentialOptions {
-    /// The usual order of places. Nothing is asked before the first request.
+    /// The default chain. Nothing is requested before the first call.
     pub fn check(self, around: &Surroundings) -> Result<SharedCredentialsProvider, SettingError> {
         super::super::check_region(&self.region)?;
         if let Some(role) = &self.role
@@ -81,7 +81,7 @@ impl Chain {
         self.token_service().assume(&Role { arn: role, session: SESSION, external_id }, keys).await
     }
 
-    /// The keys of the first place that has any.
+    /// The credentials of the first source that has any.
     async fn first(&self) -> Provided {
         let Self { options: CredentialOptions { environment, .. }, servers } = self;
         if let Some(ended) = said(keys_in(environment)) {
@@ -145,7 +145,7 @@ impl Chain {
     }
 }
 
-/// What a place said; nothing where it has nothing to say.
+/// The result of a source; `None` if it has no credentials.
 fn said(provided: Provided) -> Option<Provided> {
     match provided {
         Err(CredentialsError::CredentialsNotLoaded(_)) => None,

@@ -1,7 +1,7 @@
-//! The service beside a container (ECS, EKS Pod Identity), which gives out the keys of its role.
+//! The credential endpoint of a container (ECS, EKS Pod Identity), which returns the credentials of its role.
 //!
-//! Variables say where it is. Without encryption it must be on this machine or at one of its fixed addresses: whoever
-//! could change a name would else get a token of ours.
+//! Environment variables locate the endpoint. Without TLS it must be on this host or at one of its well-known
+//! addresses: otherwise an attacker who controls DNS could obtain the authorization token.
 
 use super::document::keys_in_json;
 use super::environment::Environment;
@@ -14,10 +14,10 @@ use std::net::IpAddr;
 
 const SOURCE: &str = "container";
 const FIXED: &str = "http://169.254.170.2";
-/// Where the service may be without encryption, besides this machine.
+/// Addresses where the endpoint may be without TLS, besides loopback.
 const KNOWN: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
-/// The keys of the container that this program runs in.
+/// The credentials of the container that this process runs in.
 pub(super) async fn keys_of_container(environment: &Environment, servers: &KeyServers) -> Provided {
     let place = Place::of(environment)?;
     let server =
@@ -37,12 +37,12 @@ pub(super) async fn keys_of_container(environment: &Environment, servers: &KeySe
     keys_in_json(&said.body, SOURCE)
 }
 
-/// Where the service is.
+/// The location of the endpoint.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     server: String,
     path: String,
-    /// Whether it has one of the addresses that no target may have, or is on this machine.
+    /// Whether it is on loopback or at an address that is blocked for targets.
     is_fixed: bool,
 }
 

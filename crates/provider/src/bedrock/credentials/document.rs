@@ -1,4 +1,4 @@
-//! The documents in which keys are given out.
+//! Parses credential documents.
 
 use super::failed;
 use aws_credential_types::Credentials;
@@ -7,7 +7,7 @@ use seawall_core::time::UtcTime;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-/// Keys as the services of machines and containers write them, in JSON.
+/// Credentials as written by the instance and container endpoints, in JSON.
 pub(super) fn keys_in_json(body: &[u8], source: &'static str) -> Provided {
     let fields: Value =
         serde_json::from_slice(body).map_err(|_| failed(format!("{source}: the answer is no JSON")))?;
@@ -17,7 +17,7 @@ pub(super) fn keys_in_json(body: &[u8], source: &'static str) -> Provided {
     keys(|name| fields[name].as_str().map(str::to_owned), ["Token", "Expiration"], source)
 }
 
-/// Keys as the token service writes them, in XML.
+/// Credentials as written by STS, in XML.
 pub(super) fn keys_in_xml(body: &[u8], source: &'static str) -> Provided {
     let text = String::from_utf8_lossy(body);
     let inside = element(&text, "Credentials").unwrap_or_default();
@@ -36,19 +36,19 @@ fn keys(field: impl Fn(&str) -> Option<String>, [token, end]: [&str; 2], source:
     Ok(Credentials::new(id, secret, field(token), end.transpose()?, source))
 }
 
-/// What stands in the first element of this name.
+/// The content of the first element with this name.
 pub(super) fn element<'x>(xml: &'x str, name: &str) -> Option<&'x str> {
     let (_, behind) = xml.split_once(&format!("<{name}>"))?;
     behind.split_once(&format!("</{name}>")).map(|(inside, _)| inside.trim())
 }
 
-/// Text without what XML needs to write it.
+/// Unescapes XML text.
 fn plain(text: &str) -> String {
     let marks = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     marks.iter().fold(text.to_owned(), |text, (written, meant)| text.replace(written, meant))
 }
 
-/// A date such as `2026-07-01T12:00:00Z`; parts of a second do not count.
+/// Parses a date such as `2026-07-01T12:00:00Z`; fractions of a second are ignored.
 pub(super) fn read_time(text: &str) -> Option<SystemTime> {
     let (date, time) = text.trim().split_once('T')?;
     let time = time.strip_suffix('Z').or_else(|| time.strip_suffix("+00:00"))?;

@@ -1,4 +1,4 @@
-//! Keys in the environment.
+//! Credentials in environment variables.
 
 use super::absent;
 use aws_credential_types::Credentials;
@@ -6,7 +6,7 @@ use aws_credential_types::provider::{ProvideCredentials, Result as Provided, fut
 use std::fmt;
 use std::sync::Arc;
 
-/// Variables by their name. Clones read the same.
+/// Environment variables by name. Clones read the same source.
 #[derive(Clone)]
 pub struct Environment(Arc<Read>);
 
@@ -19,13 +19,13 @@ impl Environment {
         Self::read_by(|name| std::env::var(name).ok())
     }
 
-    /// Another one.
+    /// Variables from another source.
     #[must_use]
     pub fn read_by(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// The value of a variable; an empty one is none.
+    /// The value of a variable; an empty one counts as unset.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.is_empty())
     }
@@ -37,7 +37,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Keys in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, where there is one, `AWS_SESSION_TOKEN`.
+/// Credentials in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, optionally, `AWS_SESSION_TOKEN`.
 #[derive(Clone, Debug)]
 pub struct EnvironmentCredentials(Environment);
 
@@ -48,14 +48,14 @@ impl EnvironmentCredentials {
         Self(Environment::of_process())
     }
 
-    /// Reads another one.
+    /// Reads variables from another source.
     #[must_use]
     pub fn read_by(read: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Environment::read_by(read))
     }
 }
 
-/// The keys that an environment holds.
+/// The credentials in an environment.
 pub(super) fn keys_in(environment: &Environment) -> Provided {
     let need = |name: &'static str| environment.get(name).ok_or_else(|| absent(format!("{name} is not set")));
     let (id, secret) = (need("AWS_ACCESS_KEY_ID")?, need("AWS_SECRET_ACCESS_KEY")?);

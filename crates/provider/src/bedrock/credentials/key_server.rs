@@ -1,6 +1,6 @@
-//! A server that gives keys out.
+//! HTTP client for servers that return credentials.
 //!
-//! It is asked about once an hour, so nothing of it is kept: no connection, and nothing of where its name led.
+//! They are called about once an hour, so neither connections nor DNS results are kept.
 
 use super::failed;
 use crate::client::{Client, ClientOptions, Surroundings};
@@ -10,28 +10,28 @@ use aws_credential_types::provider::error::CredentialsError;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Longer than any document with keys.
+/// Larger than any credential document.
 const LONGEST: u64 = 64 << 10;
 
-/// Where a server is, and whom to trust there.
+/// How to reach such servers, and which certificates to trust.
 #[derive(Clone)]
 pub(super) struct KeyServers {
     pub(super) around: Surroundings,
     pub(super) tls: Option<TlsSettings>,
 }
 
-/// One of them.
+/// One server.
 pub(super) struct KeyServer(Client);
 
 impl KeyServers {
-    /// A service somewhere in the network.
+    /// A server on the network.
     pub(super) fn remote(&self, url: &str) -> Result<KeyServer, CredentialsError> {
         let options = self.options(url, Duration::from_secs(3), Duration::from_secs(5));
         let client = Client::new(&options, &self.around);
         client.map(KeyServer).map_err(|error| failed(error.to_string()))
     }
 
-    /// A service beside this program, at an address that no target may have.
+    /// A server next to this process, at an address that is blocked for targets.
     pub(super) fn beside(&self, url: &str) -> Result<KeyServer, CredentialsError> {
         let options = self.options(url, Duration::from_secs(1), Duration::from_secs(2));
         let client = Client::new_beside(&options, &self.around);
@@ -45,7 +45,7 @@ impl KeyServers {
     }
 }
 
-/// What a server said.
+/// A server's response.
 pub(super) struct Said {
     pub(super) status: u16,
     pub(super) body: Bytes,

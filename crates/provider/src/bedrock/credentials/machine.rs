@@ -1,7 +1,6 @@
-//! The metadata service of a machine (EC2), which gives out the keys of its role.
+//! The instance metadata service of EC2, which returns the credentials of the instance's role.
 //!
-//! Only in the way that begins with a session (the second version): the older one answers anybody who can make this
-//! program fetch an address.
+//! Only version 2 (IMDSv2), which starts with a session token. Version 1 is open to server-side request forgery.
 
 use super::document::keys_in_json;
 use super::environment::Environment;
@@ -15,7 +14,7 @@ const SOURCE: &str = "machine";
 const USUAL: &str = "http://169.254.169.254";
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
-/// The keys of the machine that this program runs on.
+/// The credentials of the instance that this process runs on.
 pub(super) async fn keys_of_machine(environment: &Environment, servers: &KeyServers) -> Provided {
     let is_off = environment.get("AWS_EC2_METADATA_DISABLED");
     if is_off.is_some_and(|word| word.eq_ignore_ascii_case("true")) {

@@ -1,16 +1,16 @@
-//! Where keys for signing come from.
+//! Sources of credentials for signing.
 //!
-//! [`CredentialOptions`] is the vendor's usual order of places: the environment, the files of a profile, a role taken on
-//! with a web identity, the service beside a container, the service of the machine. Where settings name a role, the keys
-//! found there are used to take it on. A place that has nothing to say is passed over; one that should have keys and
-//! fails is the end of the search, for the next place's keys would be somebody else's.
+//! [`CredentialOptions`] implements AWS's default chain: the environment, profile files, a role assumed with a web
+//! identity, the container endpoint, the instance metadata service. If the settings name a role, it is assumed with the
+//! credentials found. A source without credentials is skipped. A source that should have credentials but fails ends the
+//! search, because the credentials of the next source would belong to another identity.
 //!
-//! **When it acts.** Keys are asked for when a request needs them and the ones at hand end within five minutes; see
-//! `cache.rs`. Files and tokens are read anew each time.
+//! **When it acts.** Credentials are requested when a call needs them and the cached ones expire within five minutes;
+//! see `cache.rs`. Files and tokens are read again each time.
 //!
-//! **What it will not do.** It starts no programs (`credential_process`), knows no single sign-on, and takes keys of a
-//! machine only in the way that needs a session there. The metadata addresses that no target may have are reached here
-//! alone, by fixed addresses and no names.
+//! **What it does not do.** It runs no programs (`credential_process`), does not support single sign-on, and uses only
+//! IMDSv2 for instance credentials. The metadata addresses that are blocked for targets are reachable only from here,
+//! by fixed addresses and never by name.
 
 mod cache;
 mod chain;
@@ -33,7 +33,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, future};
 
-/// Keys that settings give.
+/// Credentials from the settings.
 #[derive(Clone, Debug)]
 pub struct StaticCredentials {
     access_key_id: String,
@@ -42,7 +42,7 @@ pub struct StaticCredentials {
 }
 
 impl StaticCredentials {
-    /// A key by its id and its secret, and the session that it belongs to, if any.
+    /// An access key with its secret and, optionally, its session token.
     #[must_use]
     pub fn new(access_key_id: impl Into<String>, secret: Secret, session: Option<Secret>) -> Self {
         Self { access_key_id: access_key_id.into(), secret, session }
@@ -65,12 +65,12 @@ impl ProvideCredentials for StaticCredentials {
     }
 }
 
-/// A place that should have keys and fails. The words never hold a key.
+/// The error of a source that should have credentials but fails. The message never contains a secret.
 fn failed(words: impl Into<String>) -> CredentialsError {
     CredentialsError::provider_error(words.into())
 }
 
-/// A place that has nothing to say.
+/// The error of a source without credentials.
 fn absent(words: impl Into<String>) -> CredentialsError {
     CredentialsError::not_loaded(words.into())
 }

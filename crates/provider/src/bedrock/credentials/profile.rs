@@ -1,7 +1,7 @@
-//! Profiles in the vendor's two files, as its command line and its libraries keep them.
+//! Profiles in the two files that the AWS CLI and SDKs use.
 //!
-//! A profile gives keys, or a role together with where the keys come from that take it on: another profile, another place
-//! of the usual order, or a web identity.
+//! A profile contains credentials, or a role together with the source of the credentials to assume it with: another
+//! profile, another source of the default chain, or a web identity.
 
 use super::environment::Environment;
 use super::{absent, failed};
@@ -9,36 +9,36 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use std::collections::BTreeMap;
 
-/// So many roles may be taken on one with the other; more are a circle.
+/// Maximum length of a role chain; a longer one indicates a cycle.
 const DEEPEST: usize = 5;
 
-/// The settings of all profiles. Those of the file with keys count before those of the other.
+/// The settings of all profiles. The credentials file takes precedence over the config file.
 #[derive(Debug, Default)]
 pub(super) struct Profiles(BTreeMap<String, BTreeMap<String, String>>);
 
-/// What a profile says about keys.
+/// What a profile defines.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// These.
+    /// Static credentials.
     Keys(Credentials),
-    /// Those of a role.
+    /// A role to assume.
     Role { arn: String, session: Option<String>, external_id: Option<String>, with: With },
 }
 
-/// With what a role is taken on.
+/// What a role is assumed with.
 #[derive(Debug)]
 pub(super) enum With {
-    /// What another profile says.
+    /// The credentials of another profile.
     Profile(Box<Found>),
-    /// The keys of another place.
+    /// The credentials of another source.
     Environment,
     Container,
     Machine,
-    /// The token in this file.
+    /// The web identity token in this file.
     Token(String),
 }
 
-/// What the profile in force says.
+/// The active profile.
 pub(super) fn chosen(environment: &Environment) -> Result<Found, CredentialsError> {
     let named = environment.get("AWS_PROFILE");
     let name = named.as_deref().unwrap_or("default");
@@ -47,7 +47,7 @@ pub(super) fn chosen(environment: &Environment) -> Result<Found, CredentialsErro
         return Err(absent("no profile"));
     }
     let found = profiles.find(name, 0)?;
-    // A profile may be there for its region alone.
+    // A profile may exist for its region alone.
     found.ok_or_else(|| absent(format!("the profile {name} has no keys")))
 }
 
@@ -56,7 +56,7 @@ impl Profiles {
         let home = environment.get("HOME").unwrap_or_default();
         let file = |variable: &str, usual: &str| {
             let path = environment.get(variable).unwrap_or_else(|| format!("{home}/.aws/{usual}"));
-            // One that is not there says nothing.
+            // A missing file counts as empty.
             std::fs::read_to_string(path).unwrap_or_default()
         };
         let mut profiles = Self::default();
@@ -65,7 +65,7 @@ impl Profiles {
         profiles
     }
 
-    /// Adds the profiles of a file. One of the two has other sections as well, and a word before the names of profiles.
+    /// Adds the profiles of a file. The config file has other sections as well, and a prefix before profile names.
     fn add(&mut self, text: &str, word: Option<&str>) {
         let name = |section: &str| match word {
             Some(word) if section != "default" => Some(section.strip_prefix(word)?.trim().to_owned()),
@@ -73,7 +73,7 @@ impl Profiles {
         };
         let mut profile = None;
         for line in text.lines() {
-            // What is set in is a part of the setting above it, and none that matters here.
+            // Indented lines belong to the setting above; none of those matters here.
             if line.starts_with([' ', '\t', '#', ';']) {
                 continue;
             }
@@ -85,7 +85,7 @@ impl Profiles {
                 continue;
             }
             let (Some(profile), Some((key, value))) = (&profile, line.split_once('=')) else { continue };
-            // A comment needs a space before it: keys have such characters.
+            // A comment needs a space before it, because secrets contain these characters.
             let value = value.split(" #").next().unwrap_or_default();
             let value = value.split(" ;").next().unwrap_or_default().trim();
             let settings = self.0.entry(profile.clone()).or_default();
@@ -93,7 +93,7 @@ impl Profiles {
         }
     }
 
-    /// What a profile says, if anything.
+    /// What a profile defines, if anything.
     fn find(&self, name: &str, depth: usize) -> Result<Option<Found>, CredentialsError> {
         let wrong = |problem: &str| failed(format!("the profile {name} {problem}"));
         let settings = self.0.get(name).ok_or_else(|| wrong("does not exist"))?;
@@ -108,7 +108,7 @@ impl Profiles {
             }
             _ => None,
         };
-        // Who names itself as the source means its own keys.
+        // A profile that names itself as source means its own static credentials.
         let is_own = depth > 0 && get("source_profile").is_some_and(|source| source == name);
         let Some(arn) = get("role_arn").filter(|_| !is_own) else {
             return match keys {

@@ -1,7 +1,7 @@
-//! Roles, taken on at the vendor's token service.
+//! Assumes roles at the AWS Security Token Service (STS).
 //!
-//! With keys, by a signed request, and with what the owner of the role wants to hear; or with the token of a web identity,
-//! by an unsigned one. The keys that come of it hold for an hour.
+//! With credentials by a signed request, optionally with an external ID; or with a web identity token by an unsigned
+//! one. The resulting credentials are valid for an hour.
 
 use super::document::{element, keys_in_xml};
 use super::environment::Environment;
@@ -16,17 +16,17 @@ use bytes::Bytes;
 
 const SOURCE: &str = "role";
 const VERSION: &str = "2011-06-15";
-/// What the vendor's own lists call what we do there.
+/// The session name in CloudTrail.
 pub(super) const SESSION: &str = "seawall";
 
-/// The token service of a region.
+/// The STS endpoint of a region.
 pub(super) struct TokenService<'a> {
     pub(super) servers: &'a KeyServers,
     pub(super) region: &'a str,
     pub(super) environment: &'a Environment,
 }
 
-/// A role, and how to take it on.
+/// A role and the parameters to assume it with.
 pub(super) struct Role<'a> {
     pub(super) arn: &'a str,
     pub(super) session: &'a str,
@@ -34,7 +34,7 @@ pub(super) struct Role<'a> {
 }
 
 impl TokenService<'_> {
-    /// Takes a role on with these keys.
+    /// Assumes a role with these credentials.
     pub(super) async fn assume(&self, role: &Role<'_>, keys: Credentials) -> Provided {
         let mut form = vec![
             ("Action", "AssumeRole"),
@@ -46,7 +46,7 @@ impl TokenService<'_> {
         self.ask(&form, Some(keys)).await
     }
 
-    /// Takes a role on with the token of a web identity.
+    /// Assumes a role with a web identity token.
     pub(super) async fn assume_with_token(&self, role: &Role<'_>, token: &str) -> Provided {
         let form = [
             ("Action", "AssumeRoleWithWebIdentity"),
@@ -84,13 +84,13 @@ impl TokenService<'_> {
     }
 }
 
-/// Where the service is found in a region.
+/// The default endpoint of a region.
 fn usual_url(region: &str) -> String {
     let china = if region.starts_with("cn-") { ".cn" } else { "" };
     format!("https://sts.{region}.amazonaws.com{china}")
 }
 
-/// The name of what went wrong: whoever reads it needs no more, and the vendor's sentence names accounts.
+/// Reports only the error code: it is sufficient, and the vendor's message contains account IDs.
 fn refused(said: &Said) -> CredentialsError {
     let text = String::from_utf8_lossy(&said.body);
     let code = element(&text, "Code").unwrap_or("no reason given");
@@ -98,7 +98,7 @@ fn refused(said: &Said) -> CredentialsError {
     failed(format!("{SOURCE}: refused with status {} ({code})", said.status))
 }
 
-/// A form, as it is written into a body.
+/// Encodes a form body.
 fn written(form: &[(&str, &str)]) -> String {
     let pairs: Vec<String> = form.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     pairs.join("&")

@@ -1,4 +1,4 @@
-//! Whose models are whose, and what a target refuses; signatures are in `sign.rs`.
+//! Detection of Anthropic's models, and what a target rejects; signatures are in `sign.rs`.
 
 mod sign;
 

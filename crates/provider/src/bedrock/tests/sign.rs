@@ -1,4 +1,4 @@
-//! Signatures against the vendor's published examples, and against its own code.
+//! Compares signatures with AWS's published examples and with its own crate.
 
 use crate::bedrock::sign::{Recipient, Signature, Signer};
 use crate::headers::FixedHeaders;
@@ -34,7 +34,7 @@ fn pairs(headers: &[(&str, &str)]) -> Pairs {
     headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The same request, signed by the vendor's own code.
+/// The same request, signed by AWS's own crate.
 fn by_the_vendor(
     recipient: &Recipient<'_>,
     headers: &[(String, String)],
@@ -127,6 +127,19 @@ fn everything_that_is_sent_changes_the_signature() {
 }
 
 #[test]
+fn headers_of_one_call_are_signed_as_those_of_all_calls_are() {
+    let (to, keys) = (recipient("us-east-1", "/model/a/invoke"), keys("AKIDEXAMPLE", SECRET, Some("token")));
+    let own = [("x-amzn-bedrock-service-tier", "flex"), ("x-amzn-bedrock-guardrailidentifier", " a  b ")];
+    let fixed = pairs(&[("accept", "x")]);
+    let signer = signer(&to, &fixed);
+    let all = [fixed, pairs(&own)].concat();
+    let expected = by_the_vendor(&to, &all, &keys, example_date(), b"{}");
+    assert_eq!(signer.sign_with(&keys, example_date(), &own, b"{}"), Some(expected));
+    let plain = by_the_vendor(&to, &all[..1], &keys, example_date(), b"{}");
+    assert_eq!(signer.sign(&keys, example_date(), b"{}"), Some(plain), "they are kept for no other call");
+}
+
+#[test]
 fn a_header_that_belongs_to_the_signature_is_refused() {
     for name in ["X-Amz-Date", "authorization", "x-amz-Security-token"] {
         let headers = FixedHeaders::new(Vec::new(), &pairs(&[(name, "x")])).unwrap();
@@ -146,7 +159,7 @@ fn keys_that_cannot_stand_in_a_header_sign_nothing() {
     assert!(is_signed("AKID", None), "what cannot be used spoils nothing");
 }
 
-/// Between calls of one signer, what it keeps must be let go when keys, session or day change.
+/// The prepared state of a signer must be replaced when credentials, session or day change.
 #[test]
 fn new_keys_and_a_new_day_take_effect_at_once() {
     let to = recipient("eu-west-1", "/model/a/invoke");
@@ -173,7 +186,7 @@ fn new_keys_and_a_new_day_take_effect_at_once() {
     }
 }
 
-/// Printable text, rich in what signatures treat apart.
+/// Printable text, rich in characters that signatures treat specially.
 fn text(longest: usize) -> impl Strategy<Value = String> {
     let piece = prop_oneof![Just(" ".to_owned()), Just("  ".to_owned()), "[!-~]{1,6}"];
     proptest::collection::vec(piece, 0..longest).prop_map(|pieces| pieces.concat())
@@ -197,7 +210,7 @@ fn path() -> impl Strategy<Value = String> {
         Just("/.".to_owned()),
         Just("/..".to_owned()),
         Just("/%2F".to_owned()),
-        // What an address with a path may have, and what stands in a model's name.
+        // What a URL path may contain, and what occurs in model names.
         "/[a-zA-Z0-9._~:!$&'()*+,;=%-]{0,8}",
     ];
     proptest::collection::vec(part, 1..6).prop_map(|parts| parts.concat())

@@ -1,4 +1,4 @@
-//! The alarm: on time, and armed seldom.
+//! The alarm fires on time and is rarely armed.
 
 use super::support::{HandTimer, SECOND};
 use crate::http1::alarm::Alarm;

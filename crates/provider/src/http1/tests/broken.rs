@@ -1,4 +1,4 @@
-//! Exchanges that break off, and who notices.
+//! Exchanges that break off, and how that is detected.
 
 use super::support::{LIMITS, answer_one, collect, get, listen, post, read_request};
 use crate::http1::{BodyFailure, SendFailure, Timer as _, TokioTimer, send};
@@ -69,7 +69,7 @@ async fn bad_chunks_are_a_failure_of_the_body() {
         let mut response = response.unwrap();
         assert_eq!(collect(&mut response).await, Err(BodyFailure::BadChunk), "{body}");
         assert_eq!(response.body.frame().await, None);
-        // The peer is told at once, not when the body is dropped.
+        // The connection is closed at once, not when the body is dropped.
         assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
     }
 }

@@ -1,10 +1,10 @@
-//! The chunk decoder alone: against a slow model, at every cut, and with every kind of nonsense.
+//! The chunked decoder: against a naive model, split at every position, and with invalid input.
 
 use crate::http1::chunked::{BadChunk, Chunked};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-/// What a body brought: its payload, whether it ended, and what followed its end.
+/// The result of a body: its payload, whether it ended, and the bytes after its end.
 type Outcome = Result<(Vec<u8>, bool, Vec<u8>), BadChunk>;
 
 /// Decodes `pieces` as they would come from reads.
@@ -109,7 +109,7 @@ fn endless_extensions_blanks_and_trailers_are_refused() {
     }
 }
 
-/// Reads a whole body by splitting it into lines; slow, and cannot wait for more.
+/// Decodes a complete body by splitting it into lines; slow and not incremental.
 fn model(body: &[u8]) -> Option<Vec<u8>> {
     let (mut rest, mut payload) = (body, Vec::new());
     let line = |rest: &mut &[u8]| {
@@ -138,7 +138,7 @@ fn chunk() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Bytes that look like chunks often enough to get somewhere.
+/// Bytes that resemble chunks often enough to get past the first checks.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         Just(b"\r\n".to_vec()),

@@ -1,4 +1,4 @@
-//! Nothing a peer sends makes the client panic, wait for what will not come, or keep a connection that it must not.
+//! No input makes the client panic, wait forever, or keep a connection that must be closed.
 
 use super::support::{LIMITS, Then, at_once, collect, get, scripted};
 use crate::http1::send;
@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
 use proptest::sample::Index;
 
-/// Parts of responses, in any order and with anything between.
+/// Parts of responses, in any order and with anything in between.
 fn response() -> impl Strategy<Value = Vec<u8>> {
     let parts = [
         "HTTP/1.1 200 OK\r\n",
@@ -34,7 +34,7 @@ fn response() -> impl Strategy<Value = Vec<u8>> {
     (likely, vec(part, 0..8)).prop_map(|(start, parts)| [start, parts.concat()].concat())
 }
 
-/// Plays `bytes` in pieces of these sizes and then the end. Gives whether the response was read whole.
+/// Plays `bytes` in pieces of these sizes, then the end. Returns whether the response was read completely.
 fn play(bytes: &[u8], sizes: &[usize], then: Then) -> bool {
     let mut pieces = Vec::new();
     let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! Heads: what is read, what is refused, and when a connection is kept.
+//! Heads: what is accepted, what is rejected, and when a connection is kept.
 
 use super::support::LIMITS;
 use super::support::{Then, at_once, collect, get, scripted};

@@ -1,4 +1,4 @@
-//! Which connections are kept, used again, and given up.
+//! Which connections are kept, reused and dropped.
 
 use super::support::{
     HandTimer, LIMITS, SECOND, Script, Then, answer_one, at_once, collect, get, listen, post, read_request,
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-/// Sends a request that is answered well, and gives the server's side of the connection.
+/// Makes a successful request, and returns the server's side of the connection.
 async fn warm(listener: &TcpListener, pool: &Pool<TcpConnect, HandTimer>) -> TcpStream {
     let (stream, response) = tokio::join!(answer_one(listener, HELLO), send(pool, get(), &LIMITS));
     assert_eq!(collect(&mut response.unwrap()).await.unwrap(), b"hello");
@@ -48,7 +48,7 @@ async fn a_connection_that_the_peer_closed_meanwhile_is_not_used() {
     let (listener, pool, _) = listen().await;
     drop(warm(&listener, &pool).await);
     settle().await;
-    // Noticed before sending: with resending off, it works all the same.
+    // Detected before sending: with resending off, it works all the same.
     let request = Request { resend_on_stale: false, ..post("{}") };
     let (_stream, response) = tokio::join!(answer_one(&listener, HELLO), send(&pool, request, &LIMITS));
     assert!(!expect_hello(response).await);
@@ -79,7 +79,7 @@ async fn what_follows_a_whole_response_is_never_taken_for_the_next() {
     }
 }
 
-/// A close that crosses the request: the peer reads it and closes without a word.
+/// A close that crosses the request: the peer reads it and closes without a response.
 async fn close_on_request(mut stream: TcpStream) {
     read_request(&mut stream).await.unwrap();
 }
@@ -148,7 +148,7 @@ fn a_connection_whose_peer_will_close_is_not_kept() {
     }
 }
 
-/// An open connection, told apart by its mark.
+/// An open connection, identified by its mark.
 fn marked(mark: u8) -> Connection<Script> {
     let mut connection =
         Connection::new(Script { pieces: VecDeque::new(), then: Then::Wait }, Alarm::default());

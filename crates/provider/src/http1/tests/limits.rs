@@ -1,4 +1,4 @@
-//! Time limits, each with its own name, on a clock that is moved by hand.
+//! Timeouts of each phase, on a manual clock.
 
 use super::support::{
     HandTimer, LIMITS, SECOND, answer_one, collect, get, listen, pool_to, post, read_request, settle,
@@ -20,7 +20,7 @@ async fn a_server_that_accepts_nobody_is_not_waited_for() {
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
-    // Fills the queue of those who wait to be accepted; the system then answers nobody.
+    // Fills the accept queue, so that the system drops further connections.
     let _first = TcpStream::connect(address).await.unwrap();
     let _second = TcpStream::connect(address).await.unwrap();
 
@@ -57,7 +57,7 @@ async fn a_slow_head_is_not_waited_for() {
         let server = async {
             let mut stream = answer_one(&listener, "").await;
             timer.advance_when_awaited(LIMITS.head - INSTANT).await;
-            // A word now and then does not begin the time anew.
+            // Partial data does not restart the timeout.
             stream.write_all(words.as_bytes()).await.unwrap();
             settle().await;
             timer.advance_when_awaited(INSTANT).await;
@@ -98,7 +98,7 @@ async fn a_body_that_stands_still_is_not_waited_for() {
         let server = async {
             let head = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
             let mut stream = answer_one(&listener, head).await;
-            // Each frame begins the time anew.
+            // Each frame restarts the timeout.
             for _ in 0..2 {
                 timer.advance_when_awaited(LIMITS.gap - INSTANT).await;
                 stream.write_all(b"1\r\na\r\n").await.unwrap();

@@ -1,4 +1,4 @@
-//! Exchanges that go well.
+//! Successful exchanges.
 
 use super::support::{
     HandTimer, LIMITS, Then, answer_one, at_once, collect, get, listen, post, read_request, scripted, settle,
@@ -60,7 +60,7 @@ async fn a_burst_of_events_is_one_frame() {
     let mut response = response.unwrap();
     let frame = response.body.frame().await.unwrap().unwrap();
     assert_eq!(frame, text);
-    // The end came with it, so the connection is free before the caller asks again.
+    // The end arrived with it, so the connection is returned before the next request.
     assert_eq!((response.body.is_done(), pool.idle()), (true, 1));
     assert!(response.body.frame().await.is_none());
 }
@@ -170,7 +170,7 @@ async fn an_answer_that_comes_before_the_request_has_ended_is_taken() {
         stream.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno").await.unwrap();
         stream
     };
-    // More than the system's buffers take.
+    // More than the socket buffers hold.
     let request = post(Bytes::from(vec![b'x'; 64 << 20]));
     let (_stream, response) = tokio::join!(server, send(&pool, request, &LIMITS));
     let mut response = response.unwrap();

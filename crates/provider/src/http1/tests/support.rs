@@ -1,4 +1,4 @@
-//! A clock that is moved by hand, a server that is written in the test, and a stream that plays a script.
+//! A manual clock, servers written in the test, and a stream that plays a script.
 
 use crate::http1::{
     BodyFailure, Connect, Endpoint, Limits, Pool, PoolOptions, Request, Response, Scheme, TcpConnect, Timer,
@@ -19,7 +19,7 @@ use tokio::task::yield_now;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Every phase has another limit, so that a test can tell which one acted.
+/// Every phase has a different timeout, so that a test can tell which one fired.
 pub(crate) const LIMITS: Limits = Limits {
     connect: Duration::from_secs(10),
     write: Duration::from_secs(20),
@@ -28,7 +28,7 @@ pub(crate) const LIMITS: Limits = Limits {
     body_bytes: 1 << 20,
 };
 
-/// A clock that stands still until it is moved. Clones are the same clock.
+/// A clock that stands still until it is advanced. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct HandTimer {
     clock: Arc<Mutex<Clock>>,
@@ -42,7 +42,7 @@ struct Clock {
 }
 
 impl HandTimer {
-    /// How many sleeps were ever started.
+    /// The number of sleeps started so far.
     pub(crate) fn started(&self) -> usize {
         self.clock.lock().unwrap().started
     }
@@ -56,7 +56,7 @@ impl HandTimer {
         waiting.iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Moves the clock once somebody waits.
+    /// Advances the clock once a task waits for it.
     pub(crate) async fn advance_when_awaited(&self, by: Duration) {
         while self.clock.lock().unwrap().waiting.is_empty() {
             yield_now().await;
@@ -92,7 +92,7 @@ pub(crate) fn pool_to(address: SocketAddr, timer: &HandTimer) -> Pool<TcpConnect
     Pool::new(endpoint(address), TcpConnect(address), timer.clone(), PoolOptions::default())
 }
 
-/// A listener on loopback, a pool that leads to it, and the pool's clock.
+/// A listener on loopback, a pool that connects to it, and the pool's clock.
 pub(crate) async fn listen() -> (TcpListener, Pool<TcpConnect, HandTimer>, HandTimer) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let timer = HandTimer::default();
@@ -108,7 +108,7 @@ pub(crate) fn post(body: impl Into<Bytes>) -> Request<'static> {
     Request { method: "POST", body: body.into(), ..get() }
 }
 
-/// Everything a body brings.
+/// Collects a body.
 pub(crate) async fn collect<C: Connect, T: Timer>(
     response: &mut Response<C, T>,
 ) -> Result<Vec<u8>, BodyFailure> {
@@ -122,7 +122,7 @@ pub(crate) async fn collect<C: Connect, T: Timer>(
     Ok(whole)
 }
 
-/// Reads one request, head and body; none when the client has closed.
+/// Reads one request, head and body; `None` if the client has closed the connection.
 pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut received = Vec::new();
     loop {
@@ -139,7 +139,7 @@ pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// Accepts a connection, reads a request, sends `answer` and gives the connection.
+/// Accepts a connection, reads a request, sends `answer` and returns the connection.
 pub(crate) async fn answer_one(listener: &TcpListener, answer: impl AsRef<[u8]>) -> TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -148,14 +148,14 @@ pub(crate) async fn answer_one(listener: &TcpListener, answer: impl AsRef<[u8]>)
     stream
 }
 
-/// Lets everything that is ready happen.
+/// Runs all tasks that are ready.
 pub(crate) async fn settle() {
     for _ in 0..8 {
         yield_now().await;
     }
 }
 
-/// What a scripted stream does when its pieces are used up.
+/// What a scripted stream does at the end of its pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     Close,
@@ -163,7 +163,7 @@ pub(crate) enum Then {
     Wait,
 }
 
-/// A peer that says these pieces, one for each read, whatever it is sent.
+/// A peer that sends these pieces, one per read, whatever it receives.
 pub(crate) struct Script {
     pub(crate) pieces: VecDeque<Bytes>,
     pub(crate) then: Then,
@@ -204,7 +204,7 @@ impl AsyncWrite for Script {
     }
 }
 
-/// Hands out scripted streams, one for each connection.
+/// Returns scripted streams, one per connection.
 #[derive(Default)]
 pub(crate) struct Scripts {
     scripts: Mutex<VecDeque<Script>>,
@@ -227,7 +227,7 @@ pub(crate) fn scripted(pieces: &[&[u8]], then: Then) -> Pool<Scripts, HandTimer>
     Pool::new(endpoint(address), scripts, HandTimer::default(), PoolOptions::default())
 }
 
-/// Runs what never has to wait.
+/// Runs a future that never has to wait.
 pub(crate) fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

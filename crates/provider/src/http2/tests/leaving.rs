@@ -1,4 +1,4 @@
-//! Peers that leave, refuse or break off, and which connections carry the next request.
+//! Peers that go away, refuse or reset, and which connection carries the next request.
 
 use super::{IDLE, Server, accept, ask, beside, connect, frame, ok, pool};
 use crate::http1::tests::support::{HandTimer, SECOND};
@@ -8,14 +8,14 @@ use bytes::Bytes;
 use h2::Reason;
 use std::time::Duration;
 
-/// Lets everything that is ready happen, on both sides.
+/// Runs all tasks that are ready, on both sides.
 async fn settle(server: &mut Server) {
     for _ in 0..20 {
         beside(server, tokio::task::yield_now()).await;
     }
 }
 
-/// One request that is answered well.
+/// Makes one successful request.
 async fn warm(server: &mut Server, pool: &Pool<HandTimer>, timer: &HandTimer) {
     let lease = pool.take(timer.monotonic()).unwrap();
     let serve = async {
@@ -113,7 +113,7 @@ async fn a_peer_that_leaves_ends_what_it_has_and_gets_nothing_more() {
     };
     let (failure, frames) = tokio::join!(serve, client);
     assert_eq!(frames, (Some(Ok(Bytes::from_static(b"all"))), None));
-    // It came back unsent, and goes over another line.
+    // It was returned unsent, and goes over another connection.
     assert!(matches!(failure, SendFailure::StaleConnection), "{failure:?}");
     assert!(pool.take(timer.monotonic()).is_none());
     assert_eq!(pool.open(), 0);
@@ -124,7 +124,7 @@ async fn a_line_that_ends_soon_after_sending_was_idle_too_long_but_not_later() {
     for (wait, is_kept, is_stale) in [
         (SECOND, true, true),
         (SECOND + Duration::from_nanos(1), true, false),
-        // A new one was never idle.
+        // A new connection was never idle.
         (Duration::ZERO, false, false),
     ] {
         let timer = HandTimer::default();
@@ -152,7 +152,7 @@ async fn a_connection_that_was_idle_too_long_is_not_used() {
     let pool = pool(&timer, 10);
     let (_server, mut lease) = connect(&pool, &h2::server::Builder::new()).await;
     timer.advance(IDLE * 2);
-    // As long as a stream is open, it is not idle.
+    // While a stream is open, the connection is not idle.
     assert!(pool.take(timer.monotonic()).is_some());
     lease.ended();
     drop(lease);
@@ -189,7 +189,7 @@ async fn a_line_over_which_nothing_came_when_a_request_was_given_up_is_not_used(
     for (silence, sign_of_life, is_used) in [
         (two, false, false),
         (two - Duration::from_nanos(1), false, true),
-        // Another answer, or only an acknowledgement, shows that it lives.
+        // Another response, or just an acknowledgement, shows that the connection is alive.
         (two, true, true),
     ] {
         let timer = HandTimer::default();
@@ -225,7 +225,7 @@ async fn a_request_that_meets_a_leaving_peer_was_not_looked_at() {
     drop(lease);
     warm(&mut server, &pool, &timer).await;
     let lease = pool.take(timer.monotonic()).unwrap();
-    // Leaves before it has seen the request, which is on its way.
+    // Goes away before it has read the request, which is on its way.
     server.abrupt_shutdown(Reason::NO_ERROR);
     let client = ask(lease, Bytes::from_static(b"{}"), true);
     let outcome = beside(&mut server, client).await;

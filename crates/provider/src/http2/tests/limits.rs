@@ -1,4 +1,4 @@
-//! Time limits and sizes.
+//! Timeouts and sizes.
 
 use super::{accept, ask, beside, connect, frame, ok, pool};
 use crate::http1::tests::support::{HandTimer, LIMITS, SECOND};
@@ -14,7 +14,7 @@ async fn a_peer_that_does_not_take_the_request_is_not_waited_for() {
     let timer = HandTimer::default();
     let pool = pool(&timer, 10);
     let (mut server, lease) = connect(&pool, &h2::server::Builder::new()).await;
-    // Four times what may be sent unasked.
+    // Four times the initial flow-control window.
     let body = Bytes::from(vec![b'q'; 256 << 10]);
     let patience = async {
         let held = accept(&mut server).await;
@@ -25,7 +25,7 @@ async fn a_peer_that_does_not_take_the_request_is_not_waited_for() {
     let (_held, outcome) = tokio::join!(patience, ask(lease, body, false));
     let failure = outcome.map(|_| ()).unwrap_err();
     assert!(matches!(failure, SendFailure::WriteTimedOut { began: true }), "{failure:?}");
-    // The connection is not trusted any more.
+    // The connection is retired.
     assert!(pool.take(timer.monotonic()).is_none());
 }
 
@@ -101,7 +101,7 @@ async fn a_body_larger_than_its_limit_is_cut_off() {
         (None, most, Ok(most)),
         (None, most + 1, Err(BodyFailure::TooLarge)),
         (Some(most), most, Ok(most)),
-        // Known before anything of it came.
+        // Known before any of it arrived.
         (Some(most + 1), 0, Err(BodyFailure::TooLarge)),
     ] {
         let timer = HandTimer::default();

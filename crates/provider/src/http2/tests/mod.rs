@@ -1,4 +1,4 @@
-//! HTTP/2 against a server that is written in the test, on a clock that is moved by hand.
+//! HTTP/2 against a server written in the test, on a manual clock.
 
 mod leaving;
 mod limits;
@@ -57,14 +57,14 @@ pub(super) async fn accept(server: &mut Server) -> (http::Request<RecvStream>, A
     server.accept().await.unwrap().unwrap()
 }
 
-/// Keeps a server going for as long as somebody else works.
+/// Drives a server while another future runs.
 pub(super) async fn beside<T>(server: &mut Server, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
             done = &mut work => return done,
             request = server.accept() => {
-                // Closed or refused; what the client makes of it is what is looked at.
+                // Closed or refused; the test examines the client's reaction.
                 if request.is_none() {
                     return work.await;
                 }

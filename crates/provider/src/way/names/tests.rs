@@ -1,4 +1,4 @@
-//! Names whose answers the test gives, at moments that the test names.
+//! DNS results provided by the test, at times set by the test.
 
 use super::{Names, Place, Reach, Resolve, Resolving};
 use seawall_core::time::Timestamp;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 const INSTANT: Duration = Duration::from_nanos(1);
 
-/// Gives the answer of the moment, and counts.
+/// Returns the configured result, and counts lookups.
 #[derive(Default)]
 struct Book(Mutex<(Vec<SocketAddr>, usize)>);
 
@@ -56,7 +56,7 @@ fn names() -> (Names, Arc<Book>) {
     (Names::new("model", 80, Arc::clone(&book) as Arc<dyn Resolve>, Reach::Targets), book)
 }
 
-/// What is known at this moment, after what goes on in the background.
+/// The cached addresses at this time, after background tasks have run.
 async fn known(names: &Names, now: Timestamp) -> Vec<Place> {
     names.renew_if_due(now);
     tokio::task::yield_now().await;
@@ -71,7 +71,7 @@ async fn an_answer_is_renewed_in_the_background_once_it_is_thirty_seconds_old() 
     book.says(&[3]);
     assert_eq!(ends(&known(&names, at(130) - INSTANT).await), [1, 2]);
     assert_eq!(book.asked(), 1);
-    // Who has it renewed does not wait for it.
+    // The call that triggers the refresh does not wait for it.
     assert_eq!(ends(&names.places(at(130)).await.unwrap()), [1, 2]);
     tokio::task::yield_now().await;
     assert_eq!((ends(&names.places(at(130)).await.unwrap()), book.asked()), (vec![3], 2));
@@ -92,12 +92,12 @@ async fn while_a_name_cannot_be_looked_up_the_last_answer_stays() {
     book.says(&[]);
     assert_eq!(ends(&known(&names, at(30)).await), [1]);
     assert_eq!(book.asked(), 4);
-    // Asked again after five seconds.
+    // Retried after five seconds.
     assert_eq!(ends(&known(&names, at(35) - INSTANT).await), [1]);
     assert_eq!(book.asked(), 4);
     assert_eq!(ends(&known(&names, at(35)).await), [1]);
     assert_eq!(book.asked(), 5);
-    // An answer that may not be used is as good as none.
+    // A result without a permitted address counts as a failed lookup.
     book.0.lock().unwrap().0 = vec!["169.254.169.254:80".parse().unwrap()];
     assert_eq!(ends(&known(&names, at(40)).await), [1]);
 }
@@ -108,13 +108,13 @@ async fn when_nobody_answers_the_name_is_looked_up_again_in_a_second() {
     book.says(&[1]);
     names.places(at(0)).await.unwrap();
     names.doubt(at(10));
-    // Later doubts do not put it off.
+    // Later failures do not postpone it.
     names.doubt(at(10) + SECOND / 2);
     known(&names, at(11) - INSTANT).await;
     assert_eq!(book.asked(), 1);
     known(&names, at(11)).await;
     assert_eq!(book.asked(), 2);
-    // What is due earlier anyway stays so.
+    // An earlier refresh time is kept.
     names.doubt(at(41) - INSTANT);
     known(&names, at(41)).await;
     assert_eq!(book.asked(), 3);
@@ -131,14 +131,14 @@ async fn an_address_that_no_answer_has_named_for_five_minutes_is_forgotten() {
         known(&names, at(now)).await;
         assert!(one.is_current(), "{now}");
     }
-    // Named once more, it begins anew.
+    // A new result that contains it restarts the period.
     book.says(&[1]);
     assert!(known(&names, at(300)).await[0].is_current() && one.is_current());
     book.says(&[3]);
     for now in (330..600).step_by(30) {
         known(&names, at(now)).await;
         assert!(one.is_current(), "{now}");
-        // This one was named last at 270.
+        // This one was last contained in the result at 270.
         assert_eq!(two.is_current(), now < 570, "{now}");
     }
     known(&names, at(600)).await;

@@ -1,4 +1,4 @@
-//! A store that goes away and comes back as told, on a clock that is moved by hand.
+//! Tests with a store whose outages are scripted, on a manual clock.
 
 mod windows;
 
@@ -57,12 +57,12 @@ fn drive<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// What all nodes share: a book, whether it can be reached, its life, and what was told to it.
+/// The state that all nodes share: a book, whether it is reachable, its incarnation, and the reports it has received.
 struct Place {
     book: MemoryQuotas,
     away: bool,
     life: u64,
-    /// The answer to the next report is lost, though the report arrives.
+    /// The response to the next report is lost, though the report arrives.
     loses_answer: bool,
     told: Vec<AwayReport>,
     booked: Vec<AwayReport>,
@@ -225,7 +225,7 @@ fn without_the_store_a_node_admits_its_share_and_says_so_once() {
 fn what_the_store_granted_before_counts_for_the_share() {
     let (store, clock) = (Store::new(10), Clock::default());
     let (node, _) = node(&store, &clock, 1, 2, 10);
-    // More than its share, because nobody else asked.
+    // This is more than its share, which is possible because the other nodes were idle.
     assert_eq!((0..7).filter(|_| is_granted(&node, &clock, 1)).count(), 7);
     store.set_away(true);
     assert!(!is_granted(&node, &clock, 1));
@@ -271,7 +271,7 @@ fn what_is_settled_before_it_is_told_is_told_as_it_was() {
     assert_eq!((told[0].admitted[0].cost.requests, told[0].admitted[0].ago), (3, Duration::from_secs(5)));
     assert_eq!(told[0].admitted[0].money, Some((1, Money::from_nanos(4))));
     assert_eq!(told[1].admitted[0].money, Some((2, Money::from_nanos(10))));
-    // Told already: only what goes beyond is told again.
+    // It has been reported already: only what goes beyond is reported again.
     drive(node.settle(late, spent, clock.now())).unwrap();
     drive(node.tick(clock.now()));
     let more = lock(&store.0).told[2].clone();

@@ -1,4 +1,4 @@
-//! How much a fleet admits in any window, whenever the store goes away and comes back.
+//! Bounds on what a fleet admits in any window, whenever the store goes away and comes back.
 
 use super::{Clock, Node, Store, drive, is_granted, node};
 use proptest::collection::vec;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What happens next: a node is asked, after so many milliseconds.
+/// A request to a node, after this many milliseconds.
 type Ask = (u32, u64);
 
 fn asks(most: usize) -> impl Strategy<Value = Vec<Ask>> {
-    // Uneven: half of what is asked goes to the first node.
+    // Uneven load: half of the requests go to the first node.
     vec((0_u32..12, 0_u64..2_000), 1..most)
 }
 
@@ -21,7 +21,7 @@ struct Fleet {
     store: Store,
     clock: Clock,
     nodes: Vec<Node>,
-    /// Who admitted something, and when.
+    /// Which node admitted something, and when.
     granted: Vec<(usize, Timestamp)>,
 }
 
@@ -40,7 +40,7 @@ impl Fleet {
         }
     }
 
-    /// Every window that begins with something admitted: how many of each node.
+    /// Every window that begins with an admission: the number of admissions of each node.
     fn windows(&self) -> impl Iterator<Item = (Timestamp, Vec<u64>)> {
         self.granted.iter().enumerate().map(|(place, (_, first))| {
             let mut counts = vec![0; self.nodes.len()];
@@ -63,7 +63,7 @@ proptest! {
         let mut fleet = Fleet::new(nodes, seen, limit);
         fleet.store.set_away(true);
         asks.into_iter().for_each(|ask| fleet.ask(ask));
-        // In any window: the limit times the true number over the seen one, and one unit of rounding a node.
+        // In any window: the limit times the true fleet size over the assumed one, and one unit of rounding per node.
         let most = u64::from(limit) * u64::from(nodes.max(seen)) / u64::from(seen) + u64::from(nodes);
         for (_, counts) in fleet.windows() {
             let within: u64 = counts.iter().sum();
@@ -89,14 +89,14 @@ proptest! {
             let of_store = fleet.granted[..known].iter().skip(place);
             of_store.take_while(|(_, at)| *at - first < WINDOW).for_each(|(node, _)| shared[*node] += 1);
             for (all, shared) in counts.iter().zip(&shared) {
-                // A node that had its share or more from the store admits nothing on its own.
+                // A node that got its share or more from the store admits nothing on its own.
                 prop_assert!(*all <= share.max(*shared), "{counts:?}, {shared:?} from the store");
             }
             let within: u64 = counts.iter().sum();
             let most = u64::from(limit) + share * u64::from(nodes - 1);
             prop_assert!(within <= most, "{within} of {most}");
             if shared.iter().all(|shared| *shared <= share) {
-                // Load that was even before: no more than the shares, which are the limit but for rounding.
+                // If the load was even before: no more than the shares, which are the limit apart from rounding.
                 prop_assert!(within <= share * u64::from(nodes), "{counts:?}");
             }
         }
@@ -111,7 +111,7 @@ proptest! {
         let mut fleet = Fleet::new(nodes, nodes, limit);
         for (turn, (asks, ticks)) in steps.into_iter().enumerate() {
             fleet.store.set_away(turn % 2 == 1);
-            // Nodes look at different times; some not at all before it is away again.
+            // Nodes check at different times; some do not check at all before the store is unreachable again.
             for ask in asks {
                 fleet.ask(ask);
                 if ask.0 < ticks {

@@ -1,7 +1,7 @@
-//! Records as bytes, and back.
+//! Round trips of the record encoding.
 
 use super::{JournalRecord, NoRecord};
-use crate::books::{Charge, NameMark};
+use crate::books::{LimitCharge, NameMark};
 use crate::usage::{CallId, Certainty, UsageEvent};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
@@ -14,7 +14,7 @@ use seawall_core::vocabulary::Tier;
 #[cfg(feature = "embedded")]
 use std::sync::Arc;
 
-/// Small, large and everything between.
+/// Numbers of every magnitude.
 fn numbers() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0_u32..64).prop_map(|(number, shift)| number >> shift)
 }
@@ -111,9 +111,9 @@ fn costs() -> impl Strategy<Value = Cost> {
     (any::<u32>(), any::<u32>()).prop_map(|(requests, tokens)| Cost { requests, tokens })
 }
 
-fn charges() -> impl Strategy<Value = Charge> {
+fn charges() -> impl Strategy<Value = LimitCharge> {
     let scopes = vec((any::<u64>(), prop_oneof![Just(0_u64), any::<u64>()]), 0..=4);
-    (numbers(), costs(), scopes).prop_map(|(at, cost, scopes)| Charge {
+    (numbers(), costs(), scopes).prop_map(|(at, cost, scopes)| LimitCharge {
         at: UtcTime::from_nanos(at),
         cost,
         scopes: scopes.into_iter().collect(),
@@ -132,7 +132,7 @@ fn counts() -> impl Strategy<Value = JournalRecord> {
     prop_oneof![
         (charges(), proptest::option::of(names()))
             .prop_map(|(charge, name)| JournalRecord::Counted { charge, name }),
-        (charges(), numbers(), costs()).prop_map(|(charge, at, actual)| JournalRecord::Corrected {
+        (charges(), numbers(), costs()).prop_map(|(charge, at, actual)| JournalRecord::Recounted {
             charge,
             at: UtcTime::from_nanos(at),
             actual
@@ -157,8 +157,8 @@ fn records() -> impl Strategy<Value = JournalRecord> {
         ids().prop_map(|id| JournalRecord::Entry(Entry::Expired(id))),
         (ids(), numbers(), any::<u64>(), select(Tier::ALL.to_vec()), money(), money()).prop_map(
             |(id, day, caller, tier, charged, cost)| {
-                let correction = Correction { id, day, caller, tier, charged, cost };
-                JournalRecord::Entry(Entry::Corrected(correction))
+                let correction = Correction { day, caller, tier, charged, cost };
+                JournalRecord::Entry(Entry::Corrected { id, correction })
             }
         ),
         (leases(), money(), money()).prop_map(|(lease, granted, returned)| {

@@ -1,4 +1,4 @@
-//! Calls from the journal, some hundreds in a row.
+//! Tests of blocks: calls from the journal, some hundreds per row.
 
 use super::{Scratch, event, noon, open, wait};
 use crate::books::{Journal, JournalRecord};
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Calls that are taken in from the journal.
+/// Writes calls to the journal and reopens, so that a checkpoint applies them.
 fn through_the_journal(folder: &Path, events: &[UsageEvent]) -> Opened {
     let mut opened = open(folder).unwrap();
     for event in events {
@@ -51,7 +51,7 @@ fn all_time() -> std::ops::Range<UtcTime> {
 #[test]
 fn calls_of_a_second_share_rows_and_those_of_two_do_not() {
     let scratch = Scratch::new();
-    // The events of the numbers from 0 on are a millisecond apart, from the beginning of a second on.
+    // The events from number 0 on are a millisecond apart and start at the beginning of a second.
     let events: Vec<UsageEvent> = (0..2_000).map(event).collect();
     let opened = through_the_journal(scratch.path(), &events);
     let rows = rows(&opened.store);
@@ -73,7 +73,7 @@ fn a_call_from_the_journal_that_is_posted_as_well_is_one() {
     let day = wait(opened.store.day(noon().utc.day())).unwrap();
     assert_eq!(day.tiers.iter().map(|tier| tier.calls).sum::<u64>(), 3);
     drop(opened);
-    // One that was posted first is known by its name, whenever the journal says that it ended.
+    // A call that was posted first is recognised by its id, whatever end time the journal has.
     let late = UsageEvent { at: noon().utc + Duration::from_secs(60), ..event(3) };
     let opened = through_the_journal(scratch.path(), &[late, event(4)]);
     assert_eq!(pages(&opened.store, all_time(), 2), [1, 2, 3, 4].map(event));
@@ -138,7 +138,7 @@ fn a_folder_of_the_format_before_is_read_and_is_of_this_one_then() {
 proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 40, ..Default::default() })]
 
-    /// Beside it, a list of all calls that is put in order.
+    /// Compares with a sorted list of all calls.
     #[test]
     fn pages_of_journal_and_posts_are_the_list_in_order(
         batches in vec((any::<bool>(), vec((0_u64..4, 0_u64..4, 0_u64..40), 1..30)), 1..6),
@@ -150,7 +150,7 @@ proptest! {
         for (is_posted, calls) in batches {
             let call = |(second, milli, number): &(u64, u64, u64)| {
                 let at = noon().utc + Duration::from_millis(second * 1_000 + milli * 333);
-                // The same name always ends at the same time.
+                // The same id always ends at the same time.
                 UsageEvent { id: CallId { request: (number + 100 * second + 10_000 * milli).into(), attempt: 3 }, at, ..event(*number) }
             };
             let events: Vec<UsageEvent> = calls.iter().map(call).collect();

@@ -1,4 +1,4 @@
-//! What requests have taken of limits and names, over the ends of processes.
+//! Rate-limit counts and idempotency keys across restarts.
 
 use super::{Scratch, noon, options};
 use crate::books::{Attempt, Books};
@@ -26,7 +26,7 @@ fn groups(limit: u32) -> Vec<QuotaGroup> {
     ]
 }
 
-/// A process at work in the folder.
+/// A process that uses the data directory.
 struct Process {
     books: Books,
     quotas: MemoryQuotas,
@@ -49,7 +49,7 @@ enum End {
 }
 
 impl Process {
-    /// Lets a caller's request in, if there is room, with a reservation; none where it is answered without a model.
+    /// Admits a caller's request, if there is room, with a reservation unless it is answered without a model.
     fn ask(
         &self,
         caller: u64,
@@ -162,7 +162,7 @@ fn a_name_outlives_its_process_and_one_that_was_under_way_has_an_unknown_outcome
 fn counts_survive_checkpoints_and_limits_that_change_meanwhile() {
     let scratch = Scratch::new();
     let mut now = noon();
-    // Segments of a few records, so that most of it has been taken into the books.
+    // Segments of a few records, so that checkpoints have covered most of it.
     let process = start(scratch.path(), 400, 2_000, now);
     for request in 0..300 {
         process.ask(request % 3, None, true, End::Answered, now).unwrap();

@@ -1,4 +1,4 @@
-//! Files that somebody else has changed: refused with a reason, or good, and never a panic.
+//! Damaged files are either refused with a reason or harmless, and never cause a panic.
 
 use super::{Scratch, fill, noon, open, options};
 use crate::books::{Attempt, Books};
@@ -14,7 +14,7 @@ use seawall_core::vocabulary::Tier;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// So many bytes lie between two that are turned over, so that every page and every kind of row is hit.
+/// The distance between flipped bytes, so that every page and every kind of row is hit.
 const STEP: usize = 97;
 
 #[test]
@@ -59,7 +59,7 @@ fn whatever_byte_of_the_books_is_turned_over_they_are_refused_or_good() {
     assert!(refused > 0 && good > 0, "{refused} refused, {good} good");
 }
 
-/// A folder in whose journal something was reserved, closed; and the segment that it is in.
+/// A closed data directory whose journal contains a reservation, and the number of that segment.
 fn reserved() -> (Scratch, u64) {
     let scratch = Scratch::new();
     let opened = EmbeddedStore::open(scratch.path(), options(), noon()).unwrap();
@@ -75,7 +75,7 @@ fn reserved() -> (Scratch, u64) {
         expires: Timestamp::NEVER,
     };
     let attempt = Attempt { id: CallId { request: 1, attempt: 0 }, model: "strong".into() };
-    // Neither posted nor given back until the copy is made: as if the process had ended here.
+    // The hold is open while the copy is made, as if the process had crashed here.
     let hold = books.reserve(&ask, attempt, noon()).unwrap();
     let segments = crate::embedded::segment::list(scratch.path()).unwrap();
     let copy = Scratch::new();

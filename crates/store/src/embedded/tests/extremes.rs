@@ -1,4 +1,4 @@
-//! Books at the edges: amounts beyond counting, calendars that jump, names that are too long.
+//! Edge cases: amounts that overflow, calendars that jump, names that are too long.
 
 use super::recovery::{Node, ask, cost_of_day, posted};
 use super::{Scratch, noon, options, wait};
@@ -36,7 +36,7 @@ fn a_cost_beyond_counting_is_kept_and_the_folder_opens_again() {
     for id in [one, two, three] {
         node.write(&[post(id, Money::MAX)]);
     }
-    // It was charged at its worst, and turns out cheaper when nothing can be counted any more.
+    // The call was charged at its worst-case cost, and turns out cheaper when the total has already saturated.
     node.write(&[post(late, Money::ZERO)]);
     drop(node);
     for _ in 0..3 {
@@ -69,7 +69,7 @@ fn a_conversation_that_holds_something_is_kept_though_its_last_day_is_over() {
     let scratch = Scratch::new();
     let day = |number: u64| noon() + Duration::from_secs(86_400 * number);
     let mut node = Node::with(scratch.path(), small());
-    // The calendar is set back for a moment while a call is under way.
+    // The calendar is set back for a moment while a call is in flight.
     node.reserve(1, 10, day(1));
     let id = node.reserve(1, 10, day(0));
     node.post(1, id, 4);

@@ -1,4 +1,4 @@
-//! Disks that fail, and what is said then.
+//! Disk failures, and the errors they cause.
 
 use super::recovery::{Node, call, posted};
 use super::{Scratch, contents, event, noon, open, options, wait};
@@ -23,7 +23,7 @@ fn record(number: u64) -> JournalRecord {
     JournalRecord::Entry(Entry::Voided(ReservationId(number)))
 }
 
-/// A file that takes what is written and cannot make it durable. Kept open by what is returned with it.
+/// A file that accepts writes and fails to sync. It stays open as long as the returned reader.
 fn pipe() -> (File, std::io::PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
     (File::from(OwnedFd::from(writer)), reader)
@@ -57,7 +57,7 @@ fn a_segment_whose_end_is_not_durable_has_no_successor_however_often_it_is_tried
     let (file, _reader) = pipe();
     opened.journal.put_segment(file);
     let error = opened.journal.write(&[record(1)]).unwrap_err();
-    // A system says it once. Asked again it says that all is well.
+    // A system reports a failed sync once. A retry would report success.
     let path = segment_path(scratch.path(), 1);
     opened.journal.put_segment(File::options().append(true).open(path).unwrap());
     assert_eq!(opened.journal.write(&[record(1)]), Err(error));
@@ -69,7 +69,7 @@ fn a_segment_that_could_not_be_begun_is_begun_later() {
     let scratch = Scratch::new();
     let mut node = Node::with(scratch.path(), EmbeddedOptions { segment: 1, ..options() });
     node.reserve(1, 10, noon());
-    // Something is in the way, as if the disk had no room for another file.
+    // A directory blocks the name of the next segment, as if the disk had no room for another file.
     let next = segment_path(scratch.path(), list(scratch.path()).unwrap().last().unwrap() + 1);
     fs::create_dir(&next).unwrap();
     let error = node.opened.journal.write(&[record(1)]).unwrap_err();
@@ -106,7 +106,7 @@ fn a_journal_that_the_books_cannot_take_in_does_not_grow_for_ever() {
     let mut written = 0;
     while written < 1_000 && node.opened.journal.write(&[record(written)]).is_ok() {
         written += 1;
-        // Answered after what was ordered before it.
+        // The reply comes after the checkpoints that were ordered before it.
         let _ = wait(node.opened.store.post(&[]));
     }
     assert_eq!(written, 16);
@@ -141,7 +141,7 @@ fn somebody_who_falls_over_when_woken_does_not_take_the_writer_along() {
     let scratch = Scratch::new();
     let mut opened = open(scratch.path()).unwrap();
     let (go, stop) = channel::<()>();
-    // The writer waits, so that whoever polls next is woken by it.
+    // The writer is blocked, so that the next future that is polled is woken by the writer.
     let held = opened.store.write(move |_, _| {
         let _ = stop.recv();
         Ok(())
@@ -163,7 +163,7 @@ fn somebody_who_falls_over_when_woken_does_not_take_the_writer_along() {
     }
 }
 
-/// Holds a store until it is woken, and lets go of it then, on whatever thread that is.
+/// Holds a store until it is woken, and drops it then, on the thread that wakes it.
 struct LastHolder(std::sync::Mutex<Option<EmbeddedStore>>, std::sync::mpsc::Sender<bool>);
 
 impl Wake for LastHolder {
@@ -208,7 +208,7 @@ fn a_conversation_with_more_turns_than_are_kept_makes_no_sense() {
         let error = append(2).unwrap_err();
         assert_eq!(error.to_string(), "the embedded store is broken: a row of sessions makes no sense");
     }
-    // It has changed nothing, so that the others go on.
+    // The failed task has changed nothing, so that others succeed.
     wait(store.post(&[event(2)])).unwrap();
 }
 

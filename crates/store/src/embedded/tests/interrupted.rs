@@ -1,4 +1,4 @@
-//! Opening that is cut short, by a kill or by the power, at every step that it takes with the books.
+//! Opening that is interrupted, by a kill or a power cut, at every step it takes with the database.
 
 use super::power::{Deed, Recorder, Tape, apply, image_at};
 use super::{Scratch, contents, event, noon, open, wait};
@@ -25,7 +25,7 @@ fn commit(database: &Database, first: u64) {
     transaction.commit().unwrap();
 }
 
-/// The books as a process leaves them that is killed after some transactions.
+/// The database of a process that was killed after some transactions.
 fn killed(empty: &[u8]) -> Vec<u8> {
     let recorder = recorder(empty.to_vec());
     let database = Builder::new().create_with_backend(recorder.clone()).unwrap();
@@ -43,7 +43,7 @@ fn opening_that_is_cut_short_at_any_step_leaves_books_that_open() {
     drop(open(scratch.path()).unwrap());
     let empty = contents(scratch.path());
     let first = killed(&empty[&scratch.path().join(BOOKS)]);
-    // The steps of opening, on a disk that is listened to.
+    // Records the steps of opening.
     let disk = recorder(first.clone());
     let file = GuardedFile::over(disk.clone()).unwrap();
     let mut builder = Builder::new();
@@ -105,7 +105,7 @@ fn what_was_held_back_is_done_in_its_order_and_durable_where_it_was_to_be() {
     assert_eq!(lock(&disk.0).deeds.len(), 6);
 }
 
-/// A disk that becomes full after so many writes, and has room again.
+/// A disk that is full after this many writes, and later has room again.
 #[derive(Debug)]
 struct Full(Recorder, Mutex<u32>);
 

@@ -1,4 +1,4 @@
-//! The store in a folder, looked at from inside.
+//! Unit tests of the embedded store.
 
 mod blocks;
 mod counts;
@@ -45,7 +45,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread.
+/// Blocks this thread on a future.
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut work = pin!(work);
@@ -57,7 +57,7 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// A folder that is gone when the test ends, however it ends; in memory where there is such a place.
+/// A directory that is removed when the test ends, also on a panic; on a RAM disk where there is one.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -96,7 +96,7 @@ pub(super) fn open(folder: &Path) -> Result<Opened, OpenError> {
     EmbeddedStore::open(folder, options(), noon())
 }
 
-/// Every file in a folder, with what it holds; but for the lock.
+/// Every file in a directory with its content, except the lock.
 pub(super) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file() && path.file_name().is_none_or(|name| name != "lock"));
@@ -117,7 +117,7 @@ pub(super) fn event(number: u64) -> UsageEvent {
     }
 }
 
-/// Puts something of every kind into a store.
+/// Stores something of every kind.
 pub(super) fn fill(store: &EmbeddedStore) {
     let events: Vec<UsageEvent> = (0..200).map(event).collect();
     wait(Ledger::post(store, &events)).unwrap();
@@ -155,7 +155,7 @@ pub(super) fn session() -> SessionKey {
     SessionKey { caller: 7, name: "a long talk".into() }
 }
 
-/// Everything that [`fill`] has put in, as text, or the first error.
+/// Everything that [`fill`] has stored, as text, or the first error.
 pub(super) fn read_all(store: &EmbeddedStore) -> Result<String, StoreError> {
     let (day, now) = (noon().utc.day(), noon());
     let time = UtcTime::from_nanos(0)..UtcTime::from_nanos(u64::MAX);

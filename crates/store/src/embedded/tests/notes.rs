@@ -1,4 +1,4 @@
-//! What may wait for the next write, and what becomes of it.
+//! Noted records: what may wait for the next write, and what becomes of it.
 
 use super::recovery::{Node, call, cost_of_day, posted};
 use super::{Scratch, contents, noon, open, options};
@@ -16,7 +16,7 @@ fn record(number: u64) -> JournalRecord {
     JournalRecord::Entry(Entry::Voided(ReservationId(number)))
 }
 
-/// How many bytes what each frame of the first segment carries has.
+/// The payload size of each frame in the first segment.
 fn frames(folder: &Path) -> Vec<usize> {
     let path = segment_path(folder, 1);
     read(&path, 1, true).unwrap().frames().map(<[u8]>::len).collect()
@@ -108,7 +108,7 @@ fn what_several_hold_is_written_for_all_by_the_first_and_not_again() {
     assert_eq!(books.day(noon().utc.day()).held.as_nanos(), 300, "it is held all the same");
     let first = first.write().unwrap();
     assert_eq!(frames(scratch.path()).len(), 1);
-    // What is noted behind it waits for somebody who has to be written.
+    // What is noted after the first write waits until a record has to be written.
     let fourth = begin(4);
     let second = second.write().unwrap();
     assert_eq!(frames(scratch.path()).len(), 1);

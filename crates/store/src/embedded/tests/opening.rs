@@ -1,4 +1,4 @@
-//! What is opened, what is refused, and that what is refused stays as it was.
+//! What is opened, what is refused, and that refused files stay unmodified.
 
 use super::{Scratch, contents, fill, noon, open, options, read_all, wait};
 use crate::embedded::codec::Output;
@@ -10,9 +10,10 @@ use crate::embedded::{EmbeddedStore, OpenError};
 use crate::ledger::Ledger;
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// A folder with something in it, closed.
+/// A closed data directory with some content.
 fn filled() -> (Scratch, String) {
     let scratch = Scratch::new();
     let opened = open(scratch.path()).unwrap();
@@ -21,7 +22,7 @@ fn filled() -> (Scratch, String) {
     (scratch, all)
 }
 
-/// That it is refused, and that everything in the folder is as it was.
+/// Asserts that the directory is refused, and that its files are unmodified.
 fn refused(folder: &Path) -> OpenError {
     let before = contents(folder);
     let refusal = open(folder).unwrap_err();
@@ -42,6 +43,36 @@ fn a_folder_that_is_missing_is_made_and_what_is_kept_is_there_again() {
     let again = open(&folder).unwrap();
     assert!(!again.report.created);
     assert_eq!(read_all(&again.store).unwrap(), all);
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn what_is_made_is_for_its_owner_alone_and_older_files_are_made_so() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("a/state");
+    let opened = open(&folder).unwrap();
+    assert!(!opened.report.is_open_to_others);
+    fill(&opened.store);
+    drop(opened);
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    assert_eq!([mode(&scratch.path().join("a")), mode(&folder)], [0o700; 2]);
+    assert!(files.iter().all(|path| mode(path) == 0o600), "{files:?}");
+    // The permissions that an earlier version left.
+    let others = folder.join("notes.txt");
+    fs::write(&others, "").unwrap();
+    files.iter().chain([&others]).for_each(|path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    });
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let again = open(&folder).unwrap();
+    // The directory may also be used by others, so it is only reported.
+    assert!(again.report.is_open_to_others);
+    assert_eq!((mode(&folder), mode(&others)), (0o755, 0o644));
+    assert!(files.iter().filter(|path| path.exists()).all(|path| mode(path) == 0o600), "{files:?}");
 }
 
 #[test]
@@ -194,7 +225,7 @@ fn a_bit_that_was_turned_over_is_noticed_or_changes_nothing() {
     for round in 0..250 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let random = usize::try_from(state >> 33).unwrap();
-        // The beginning is where most can go wrong.
+        // Damage at the beginning has the most effect.
         let place = if round < 100 { random % 512 } else { written[random % written.len()] };
         let mut damaged = whole.clone();
         damaged[place] ^= 1 << (random % 8);
@@ -230,7 +261,7 @@ fn a_segment_that_is_gone_is_missed() {
 #[test]
 fn a_lease_that_ran_has_a_fresh_term() {
     let (scratch, _) = filled();
-    // The clock of another process, which says less.
+    // The monotonic clock of another process, which is behind.
     let mut now = noon();
     now.monotonic = seawall_core::time::Timestamp::ZERO;
     let store = EmbeddedStore::open(scratch.path(), options(), now).unwrap().store;

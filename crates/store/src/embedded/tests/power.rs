@@ -1,7 +1,7 @@
-//! Power cuts, played through: the books as a disk may have them at any moment.
+//! Simulated power cuts: the database in every state that a disk may leave.
 //!
-//! Everything that the database does to its file is recorded. Then the file is made as it was when the power went: all that
-//! was done before the last sync is there; of what came after it some is, some is not, and some is there in part.
+//! Everything that the database does to its file is recorded. Then the file is rebuilt as of a power cut: all writes
+//! before the last sync are present; of the later ones some are present, some are missing and some are torn.
 
 use super::{Scratch, contents, event, noon, open, wait};
 use crate::embedded::folder::BOOKS;
@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// What a disk writes at once or not at all.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 const TRANSACTIONS: u64 = 12;
 const CUTS: u64 = 300;
@@ -93,7 +93,7 @@ pub(super) fn next(state: &mut u64) -> usize {
     usize::try_from(*state >> 40).unwrap()
 }
 
-/// What the disk has when the power goes after so many deeds.
+/// The content of the disk when the power fails after these operations.
 pub(super) fn image_at(first: &[u8], deeds: &[Deed], state: &mut u64) -> Vec<u8> {
     let synced = deeds.iter().rposition(|deed| matches!(deed, Deed::Sync)).unwrap_or(0);
     let mut image = first.to_vec();

@@ -1,4 +1,4 @@
-//! What a crash leaves of the journal, and what is made of it.
+//! Recovery from what a crash leaves of the journal.
 
 use super::{Scratch, contents, noon, options, wait};
 use crate::books::{Journal, JournalRecord};
@@ -8,7 +8,7 @@ use crate::ledger::Ledger;
 use crate::usage::{CallId, Certainty, UsageEvent};
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
-use seawall_core::budget::{Ask, BudgetBook, BudgetLimits, BudgetOptions, Entry, ReservationId};
+use seawall_core::budget::{Ask, BudgetBook, BudgetLimits, BudgetOptions, Correction, Entry, ReservationId};
 use seawall_core::history::TokenLimits;
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, Timestamp};
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// A node's books over a journal, as plainly as can be.
+/// A minimal node: its books over a journal.
 pub(super) struct Node {
     pub(super) opened: Opened,
 }
@@ -109,7 +109,7 @@ fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
     node.post(1, paid, 30);
     node.void(free);
     assert_eq!(posted(&node.opened.book), (30, 100));
-    // Nothing was settled: this is what a crash looks like to the journal.
+    // Nothing was settled, which is what a crash looks like to the journal.
     drop(node);
     for round in 0..3 {
         let node = Node::open(scratch.path());
@@ -124,7 +124,7 @@ fn what_was_open_is_charged_at_its_worst_once_and_the_rest_is_as_it_was() {
         assert_eq!(cost_of_day(&node.opened), (2, 130));
         assert_eq!(node.opened.book.open(), 0);
     }
-    // A number is never used twice.
+    // A reservation number is never reused.
     assert!(Node::open(scratch.path()).reserve(4, 1, noon()) > open);
 }
 
@@ -148,7 +148,7 @@ fn a_reservation_without_a_name_is_charged_under_one_of_its_own() {
 fn a_call_that_had_passed_its_time_is_told_of_though_it_is_charged_already() {
     for is_late in [false, true] {
         let scratch = Scratch::new();
-        // So small that the reservation and its end lie in different segments.
+        // So small that a reservation and its end are in different segments.
         let small = EmbeddedOptions { segment: 30, ..options() };
         let mut node = Node::with(scratch.path(), small.clone());
         let id = node.reserve(1, 100, noon());
@@ -180,7 +180,7 @@ fn recovery_that_is_interrupted_comes_to_the_same() {
         (cost_of_day(&node.opened), posted(&node.opened.book))
     };
     assert_eq!(end, ((2, 130), (130, 0)));
-    // Before the transaction: the books as they were, and perhaps a segment that had just been begun, or only half.
+    // Before the transaction: the old database, and perhaps a segment that was just created, or only half.
     for begun in [None, Some(0), Some(5), Some(HEADER)] {
         fs::remove_dir_all(scratch.path()).unwrap();
         fs::create_dir_all(scratch.path()).unwrap();
@@ -255,7 +255,7 @@ fn full_segments_are_taken_into_the_books_and_deleted() {
         let id = node.reserve(number, 10, noon());
         node.post(number, id, 4);
     }
-    // A write of another kind is answered after all that was ordered before it.
+    // A later write is replied to after the checkpoints that were ordered before it.
     wait(node.opened.store.post(&[])).unwrap();
     let segments = list(scratch.path()).unwrap();
     assert!(segments.len() <= 2 && segments[0] > 50, "{segments:?}");
@@ -298,7 +298,7 @@ fn limits() -> BudgetLimits {
 proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 40, ..Default::default() })]
 
-    /// Reserves, settles and crashes at random; beside it, books that never crash but give up what is open.
+    /// Reserves, settles and crashes at random; compares with books that never crash but charge what is open.
     #[test]
     fn books_that_are_read_back_are_the_books_that_were_written(
         steps in vec((0_u8..15, any::<usize>(), 1_u64..200), 1..60),
@@ -308,7 +308,7 @@ proptest! {
         let mut node = Node::with(scratch.path(), small.clone());
         let mut model = BudgetBook::new(limits());
         let (mut open, mut next, mut total) = (Vec::new(), 0_u128, 0_u64);
-        // What was posted last, which an operator may correct.
+        // The last posted cost, which an operator may correct.
         let mut posted = None;
         for (step, which, amount) in steps {
             match step {
@@ -325,7 +325,7 @@ proptest! {
                 5..11 if !open.is_empty() => {
                     let (number, id, worst) = open.swap_remove(which % open.len());
                     if step < 9 {
-                        // Some cost more than was reserved for them.
+                        // Some calls cost more than was reserved for them.
                         let cost = if which % 5 == 0 { worst + 3 } else { amount.min(worst) };
                         posted = Some(cost);
                         node.post(number, id, cost);
@@ -346,8 +346,9 @@ proptest! {
                     let (charged, cost) = (posted.take().unwrap(), amount % 50);
                     let [charged, cost] = [charged, cost].map(Money::from_nanos);
                     let day = noon().utc.day();
-                    let decided = node.opened.book.decide_correction(day, 7, Tier::Standard, charged, cost);
-                    prop_assert_eq!(decided, model.decide_correction(day, 7, Tier::Standard, charged, cost));
+                    let correction = Correction { day, caller: 7, tier: Tier::Standard, charged, cost };
+                    let decided = node.opened.book.decide_correction(&correction);
+                    prop_assert_eq!(decided, model.decide_correction(&correction));
                     if let Ok(entry) = decided {
                         node.write(&[JournalRecord::Entry(entry)]);
                         let _ = model.apply(&entry);

@@ -1,4 +1,4 @@
-//! The files of the journal, byte by byte.
+//! The byte format of journal segments.
 
 use super::Scratch;
 use crate::embedded::OpenError;

@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writer thread.
 
 use super::{Scratch, event, fill, noon, open, options, read_all, wait};
 use crate::StoreError;
@@ -65,7 +65,7 @@ fn a_row_that_was_damaged_is_an_error_and_not_a_number() {
     wait(damage).unwrap();
     assert!(matches!(wait(store.caller(day, 1)), Err(StoreError::Broken { .. })));
     assert!(matches!(wait(store.post(&[event(4)])), Err(StoreError::Broken { .. })));
-    // It has changed nothing, so that the others go on.
+    // The failed task has changed nothing, so that others succeed.
     assert_eq!(wait(store.post(&[event(2)])), Ok(Posted { new: 1, known: 0 }));
 }
 
@@ -78,7 +78,7 @@ fn many_who_post_at_once_are_all_answered_and_nothing_is_counted_twice() {
             let store = &store;
             scope.spawn(move || {
                 for number in 0..40 {
-                    // Half of them are everybody's.
+                    // Half of the events are the same in all threads.
                     let own = event(1_000 * (thread + 1) + number);
                     wait(store.post(&[event(number), own])).unwrap();
                 }

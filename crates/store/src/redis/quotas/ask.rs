@@ -1,4 +1,4 @@
-//! A question over several records, as a script wants it.
+//! The arguments of a script that decides over several records.
 
 use super::rules::{LimitRule, Placement, Rules};
 use crate::StoreError;
@@ -12,10 +12,10 @@ use seawall_core::quota::{Cost, GroupId, Scope, ScopeError, Unit};
 use seawall_core::time::Now;
 use std::time::Duration;
 
-/// The most groups one request may touch.
+/// The most groups that one request may touch.
 pub(super) const MOST_SCOPES: usize = 4;
 
-/// Where in an ask a script finds how many of a unit are wanted.
+/// The index of the requested units among the script's arguments.
 const fn place_of(unit: Unit) -> u64 {
     match unit {
         Unit::Request => 3,
@@ -23,13 +23,13 @@ const fn place_of(unit: Unit) -> u64 {
     }
 }
 
-/// Limits that one step decides over, and the records they are in.
+/// The limits that one script decides over, and the records that contain them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Touched {
     pub(super) keys: Vec<String>,
-    /// Each with the place of its record, counted from 1.
+    /// Each limit with the index of its record, counted from 1.
     pub(super) limits: Vec<(u64, LimitRule)>,
-    /// The groups they are in, in the same order.
+    /// The groups of the limits, in the same order.
     pub(super) groups: ArrayVec<GroupId, MOST_SCOPES>,
     homes: ArrayVec<u64, { MOST_SCOPES + 1 }>,
 }
@@ -49,7 +49,7 @@ impl Touched {
         touched
     }
 
-    /// The limits of one group of the whole fleet.
+    /// The limits of one fleet-wide group.
     pub(super) fn of_fleet(scope: &Scope, rules: &Rules) -> Self {
         let mut touched = Self::default();
         if let Some(group) = rules.group(scope) {
@@ -62,7 +62,7 @@ impl Touched {
         touched
     }
 
-    /// The place of somebody's record among the keys.
+    /// The index of a record among the keys; the key is added if it is missing.
     pub(super) fn record(&mut self, home: u64, key: u64) -> u64 {
         let place = self.homes.iter().position(|known| *known == key).unwrap_or_else(|| {
             let _ = self.homes.try_push(key);
@@ -73,7 +73,7 @@ impl Touched {
     }
 }
 
-/// Scopes in the order of their groups; refuses what no decision can be taken over.
+/// Sorts scopes by group, and rejects sets of scopes that no decision can be taken over.
 pub(super) fn ordered(scopes: &[Scope], rules: &Rules) -> Result<ArrayVec<Scope, MOST_SCOPES>, StoreError> {
     let wrong = |error: ScopeError| StoreError::broken(STORE, error);
     let mut ordered: ArrayVec<Scope, MOST_SCOPES> = ArrayVec::new();
@@ -95,13 +95,13 @@ pub(super) fn ordered(scopes: &[Scope], rules: &Rules) -> Result<ArrayVec<Scope,
     }
 }
 
-/// The scopes whose counts lie in this kind of place.
+/// The scopes whose counts have this placement.
 pub(super) fn placed(scopes: &[Scope], rules: &Rules, placement: Placement) -> ArrayVec<Scope, MOST_SCOPES> {
     let here = |scope: &&Scope| rules.group(scope).is_some_and(|group| group.placement == placement);
     scopes.iter().filter(here).copied().collect()
 }
 
-/// What a reservation asks of one script.
+/// The arguments of a reservation.
 pub(super) struct Reserve<'a> {
     pub(super) given: Option<Now>,
     pub(super) cost: Cost,
@@ -111,7 +111,7 @@ pub(super) struct Reserve<'a> {
 }
 
 impl Reserve<'_> {
-    /// The argument of the script. `records` are the keys that are records.
+    /// Encodes the arguments of the script. `records` is the number of keys that are records.
     pub(super) fn pack(&self, touched: &Touched, records: usize) -> Vec<u8> {
         let mut fields = Fields::default();
         put_time(&mut fields, self.given);
@@ -131,7 +131,7 @@ impl Reserve<'_> {
     }
 }
 
-/// The moment on both clocks, where it is not the server that tells it; otherwise minus one.
+/// Writes the time on both clocks, or -1 where the server's clock is used.
 fn put_time(fields: &mut Fields, given: Option<Now>) {
     let (mono, utc) = given.map_or((u64::MAX, 0), |now| {
         ((now.monotonic.as_nanos() / 1_000).min(MOST), now.utc.as_nanos() / 1_000)
@@ -139,15 +139,15 @@ fn put_time(fields: &mut Fields, given: Option<Now>) {
     fields.bytes(&mono.to_be_bytes()).put::<7>(utc);
 }
 
-/// What a settlement tells one script.
+/// The arguments of a settlement.
 pub(super) struct Settle<'a> {
     pub(super) given: Option<Now>,
     pub(super) reserved: Cost,
     pub(super) actual: Cost,
-    /// The record, the day, the worst and the truth.
+    /// The index of the record, the day, the worst-case cost and the actual cost.
     pub(super) money: Option<(u64, u64, u64, u64)>,
     pub(super) number: u64,
-    /// The fingerprint, and for how long it is remembered as done.
+    /// The fingerprint, and how long the key is remembered as done.
     pub(super) claim: Option<(u64, Option<Duration>)>,
     pub(super) limits: &'a [(u64, LimitRule)],
     pub(super) marks: &'a [u64],

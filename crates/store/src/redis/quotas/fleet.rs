@@ -1,8 +1,9 @@
-//! Limits that belong to everybody.
+//! Limits that all callers share.
 //!
-//! One place for the whole fleet would be asked by every request of every node, and lies elsewhere than a caller's own
-//! records. So a node takes a chunk of such a limit in advance, at most a fiftieth of it and for one second, and decides
-//! in memory. What is left of a chunk goes back to the window it came from.
+//! A single record for the whole fleet would be a hot key: every request of every node would read it, and it has
+//! another hash tag than the caller's own records. So a node leases a chunk of such a limit in advance, at most a
+//! fiftieth of it and for one second, and decides in memory. The rest of a chunk is returned to the window it came
+//! from.
 
 use super::ask::{Reserve, Touched, placed};
 use super::rules::{LimitRule, Placement, Rules};
@@ -16,13 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A chunk is at most this part of a limit.
+/// A chunk is at most this fraction of a limit.
 const CHUNKS: u32 = 50;
-/// For how long a node keeps a chunk.
+/// How long a node keeps a chunk.
 const CHUNK_LASTS: Duration = Duration::from_secs(1);
-/// For how long a refusal is taken for the fleet's word without asking again.
+/// How long a refusal is cached before the server is asked again.
 const REFUSAL_LASTS: Duration = Duration::from_millis(20);
-/// Groups and keys that a node knows at a time. Those that have lapsed make room.
+/// The most groups and keys that a node tracks at a time. Expired ones are evicted.
 const MOST_SLOTS: usize = 1_024;
 
 /// What a request has taken of a chunk.
@@ -30,7 +31,7 @@ const MOST_SLOTS: usize = 1_024;
 pub(super) struct FleetPart {
     scope: Scope,
     chunk: u64,
-    /// As if this request alone had taken it from the server.
+    /// What the script would have returned if this request alone had taken it.
     pub(super) taken: Taken,
     pub(super) tightest: Option<LimitView>,
 }
@@ -40,14 +41,14 @@ pub(super) enum FleetDecision {
     Refused(AdmitDecision<RedisReceipt>),
 }
 
-/// A chunk that a node has.
+/// A chunk that this node has leased.
 #[derive(Debug)]
 struct Chunk {
     number: u64,
     taken: Taken,
     left: Cost,
     until: Timestamp,
-    /// What the server had left when it gave the chunk.
+    /// The tightest limit on the server when the chunk was leased.
     tightest: Option<LimitView>,
 }
 
@@ -55,11 +56,11 @@ struct Chunk {
 struct Slot {
     chunk: Mutex<Option<Chunk>>,
     refused: Mutex<Option<(Timestamp, Refusal)>>,
-    /// Held by who fetches the next chunk, so that the others wait for that one.
+    /// Held while the next chunk is fetched, so that concurrent requests wait for the same fetch (single flight).
     fetching: tokio::sync::Mutex<()>,
 }
 
-/// A chunk that has lasted, and what is left of it.
+/// An expired chunk, and what is left of it.
 #[derive(Debug)]
 pub(super) struct Lapsed {
     taken: Taken,
@@ -76,13 +77,13 @@ impl FleetLeases {
     fn slot(&self, scope: &Scope, now: Timestamp) -> Arc<Slot> {
         let mut slots = lock(&self.slots);
         if slots.len() >= MOST_SLOTS {
-            // What is left of those is not given back: it leaves its window by itself.
+            // What is left of the evicted chunks is not given back; it drops out of its window by itself.
             slots.retain(|_, slot| lock(&slot.chunk).as_ref().is_some_and(|chunk| chunk.until > now));
         }
         Arc::clone(slots.entry((scope.group.place(), scope.key.0)).or_default())
     }
 
-    /// Gives back to chunks what was taken for a request that did not get the rest.
+    /// Returns to the chunks what was taken for a request that was refused by another limit.
     pub(super) fn give_back(&self, parts: &[FleetPart], now: Timestamp) {
         for part in parts {
             let slot = self.slot(&part.scope, now);
@@ -95,7 +96,7 @@ impl FleetLeases {
         }
     }
 
-    /// Takes away the chunks that have lasted.
+    /// Removes and returns the expired chunks.
     pub(super) fn lapsed(&self, now: Timestamp) -> Vec<Lapsed> {
         let mut slots = lock(&self.slots);
         let lapsed = slots.values().filter_map(|slot| slot.take_lapsed(now)).collect();
@@ -103,7 +104,7 @@ impl FleetLeases {
         lapsed
     }
 
-    /// Other limits hold from now on. What is left of the chunks of the old ones stays charged.
+    /// Drops all chunks after a change of the limits. What is left of them stays charged.
     pub(super) fn forget(&self) {
         lock(&self.slots).clear();
     }
@@ -116,7 +117,7 @@ impl Slot {
         Some(Lapsed { taken: lapsed.taken, left: lapsed.left })
     }
 
-    /// A part of the chunk, if it has enough.
+    /// Takes part of the chunk, if it has enough left.
     fn part(&self, scope: &Scope, cost: Cost, now: Timestamp) -> Option<FleetPart> {
         let mut chunk = lock(&self.chunk);
         let chunk = chunk.as_mut().filter(|chunk| chunk.until > now)?;
@@ -136,7 +137,7 @@ impl Slot {
 }
 
 impl<R: Runtime> RedisQuotas<R> {
-    /// Takes a request's part of every group that belongs to everybody.
+    /// Takes the request's units from every group that all callers share.
     pub(super) async fn take_fleet(
         &self,
         scopes: &[Scope],
@@ -173,7 +174,7 @@ impl<R: Runtime> RedisQuotas<R> {
             return Ok(Ok(part));
         }
         let _fetching = slot.fetching.lock().await;
-        // Somebody may have fetched a chunk, or a refusal, meanwhile.
+        // Another request may have fetched a chunk, or a refusal, meanwhile.
         if let Some(part) = slot.part(scope, cost, now.monotonic) {
             return Ok(Ok(part));
         }
@@ -196,7 +197,7 @@ impl<R: Runtime> RedisQuotas<R> {
                     *lock(&slot.chunk) = Some(chunk);
                     return slot.part(scope, cost, now.monotonic).map(Ok).ok_or_else(super::strange);
                 }
-                // Too little is left for a chunk; perhaps it is enough for this request.
+                // Too little is left for a chunk, but it may be enough for this request.
                 Answer::Refused(_) if wanted != cost => wanted = cost,
                 Answer::Refused(refusal) => {
                     if let AdmitDecision::RetryAfter(refusal) = &refusal {
@@ -208,7 +209,8 @@ impl<R: Runtime> RedisQuotas<R> {
         }
     }
 
-    /// Gives back what is left of a chunk. If the store is away meanwhile, it stays charged until it leaves its window.
+    /// Gives back what is left of a chunk. If the store is unreachable, it stays charged until it drops out of its
+    /// window.
     pub(super) async fn give_back_chunk(&self, lapsed: &Lapsed, now: Now) {
         let used = Cost {
             requests: lapsed.taken.cost.requests.saturating_sub(lapsed.left.requests),
@@ -219,7 +221,7 @@ impl<R: Runtime> RedisQuotas<R> {
     }
 }
 
-/// A fiftieth of the smallest limit, but at least what is asked for. What no limit counts is taken as it comes.
+/// A fiftieth of the smallest limit, but at least what is requested. A unit without a limit is unbounded.
 fn chunk_of(limits: &[(u64, LimitRule)], cost: Cost) -> Cost {
     let chunk = |unit: Unit, wanted: u32| {
         let counts = limits.iter().filter(|(_, rule)| rule.unit == unit);

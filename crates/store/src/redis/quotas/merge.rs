@@ -1,4 +1,4 @@
-//! What nodes admitted while they could not ask.
+//! Merges what nodes admitted while the store was unreachable.
 
 use super::ask::{MOST_SCOPES, Touched, ordered, placed};
 use super::rules::Placement;
@@ -14,7 +14,7 @@ use redis::Value;
 use seawall_core::handle::Runtime;
 use seawall_core::time::Now;
 
-/// Remembers the life that the store is in, for as long as somebody asks.
+/// Returns the store's incarnation, and creates one where it is missing; it is renewed with every read.
 const LIFE: &str = "
 local life = redis.call('GET', KEYS[1])
 if not life or #life ~= 12 then life = ARGV[1] end
@@ -39,7 +39,7 @@ impl<R: Runtime> SharedStore for RedisQuotas<R> {
         let mut entries = Vec::new();
         let mut fleet: Vec<(Touched, Vec<Entry>)> = Vec::new();
         for admitted in &report.admitted {
-            // Groups that are gone meanwhile have no limits to book on.
+            // A group that was removed meanwhile has no limits to charge.
             let Ok(scopes) = ordered(&admitted.scopes, &rules) else { continue };
             let ago = admitted.ago;
             for scope in &placed(&scopes, &rules, Placement::Home) {

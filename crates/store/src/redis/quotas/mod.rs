@@ -1,8 +1,8 @@
-//! Limits, names of requests and callers' money of the day, in one script.
+//! Rate limits, idempotency keys and callers' daily budgets, in one script.
 //!
-//! What somebody has used lies in one record beside everything else of its home, so that a decision is one read, some
-//! arithmetic and one write. Limits of a record are found by the names of group and limit: other limits, after a reload,
-//! find the old counts. A refusal writes nothing.
+//! The usage of a key is one record, stored with all other records of its home, so that a decision is one read, some
+//! arithmetic and one write. Limits within a record are found by the names of group and limit, so that changed limits
+//! find the old counts after a reload. A refusal writes nothing.
 
 mod ask;
 mod fleet;
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use straight::{Purpose, Wanted, general_reserve, general_settle};
 
-/// Numbers that a reservation is known by.
+/// The width of the random numbers that identify reservations.
 const NUMBER_BITS: u32 = 48;
 
 #[derive(Debug)]
@@ -56,19 +56,19 @@ impl Scripts {
     }
 }
 
-/// Quotas that a fleet shares.
+/// Quotas in Redis.
 pub struct RedisQuotas<R> {
     link: RedisLink<R>,
     scripts: Scripts,
     rules: Mutex<Arc<Rules>>,
-    /// The names of groups that lie with whoever asks. All others belong to everybody.
+    /// The names of the groups that are stored in the caller's home. All others are fleet-wide.
     home_names: Vec<Box<str>>,
     leases: FleetLeases,
-    /// Whether whoever asks tells the time, which only tests do.
+    /// Whether the time is passed in instead of being the server's, which only tests do.
     stepped: bool,
 }
 
-/// What was taken by one request.
+/// What one request has taken.
 #[derive(Debug)]
 pub struct RedisReceipt {
     taken: Taken,
@@ -78,29 +78,29 @@ pub struct RedisReceipt {
 /// What one script has taken.
 #[derive(Clone, Debug, Default)]
 struct Taken {
-    /// The records, and behind them the claim if there is one.
+    /// The keys of the records, followed by the key of the claim if there is one.
     keys: Vec<String>,
     records: usize,
     limits: Vec<(u64, LimitRule)>,
     marks: Vec<u64>,
     cost: Cost,
     number: u64,
-    /// The record, the day and the worst.
+    /// The index of the record, the day and the worst-case cost.
     money: Option<(u64, u64, u64)>,
-    /// The fingerprint, and for how long it is to be remembered.
+    /// The fingerprint, and how long the idempotency key is remembered.
     claim: Option<(u64, Duration)>,
-    /// The script for its limits, which may be others by the time it is settled.
+    /// The settlement script for these limits, because the limits may have changed by then.
     settle: Option<Arc<StoreScript>>,
 }
 
-/// What one script answers.
+/// The outcome of one script.
 enum Answer {
     Granted { taken: Taken, tightest: Option<LimitView> },
     Refused(AdmitDecision<RedisReceipt>),
 }
 
 impl<R: Runtime> RedisQuotas<R> {
-    /// Groups with the place of their counts.
+    /// Quotas with these groups and the placement of their counts.
     pub fn new(link: RedisLink<R>, groups: Vec<(QuotaGroup, Placement)>) -> Result<Self, SettingError> {
         let is_at_home = |(group, placement): &(QuotaGroup, Placement)| {
             (*placement == Placement::Home).then(|| group.name().into())
@@ -112,20 +112,21 @@ impl<R: Runtime> RedisQuotas<R> {
         Ok(Self { link, scripts: Scripts::new(), rules, home_names, leases, stepped: false })
     }
 
-    /// Takes the time that is handed in for the server's. For tests that step time; many clocks are not one.
+    /// Uses the time that is passed in instead of the server's. For tests that step time; real nodes' clocks would
+    /// disagree.
     #[must_use]
     pub fn stepped(self) -> Self {
         Self { stepped: true, ..self }
     }
 
-    /// The group of this name.
+    /// The group with this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<GroupId> {
         let position = self.rules().groups.iter().position(|group| *group.name == *name)?;
         u16::try_from(position).ok().map(GroupId::at)
     }
 
-    /// Gives back what is left of chunks that have lasted. Call it once a second, and before the node leaves.
+    /// Gives back what is left of expired chunks. Call it once a second, and before the node stops.
     pub async fn give_back_chunks(&self, now: Now) {
         for lapsed in self.leases.lapsed(now.monotonic) {
             self.give_back_chunk(&lapsed, now).await;
@@ -140,12 +141,13 @@ impl<R: Runtime> RedisQuotas<R> {
         self.stepped.then_some(now)
     }
 
-    /// For how long a key is to live. Where time is stepped the server's own must not be quicker.
+    /// The time to live of a key. Where time is stepped, an hour is added so that the server's own clock does not
+    /// expire it first.
     fn millis(&self, span: Duration) -> u64 {
         micros(span).div_ceil(1_000).max(1) + if self.stepped { 3_600_000 } else { 0 }
     }
 
-    /// One script's decision over what it touches.
+    /// Runs one script that decides over all limits it touches.
     async fn take(
         &self,
         mut touched: Touched,
@@ -175,7 +177,7 @@ impl<R: Runtime> RedisQuotas<R> {
                 let marks = touched.limits.iter().map(|(_, rule)| rule.mark(reserve.cost, mono, utc));
                 [0, tightest, left, utc / rules::DAY_LASTS].into_iter().chain(marks).collect()
             }
-            // What a script counts is never negative.
+            // The counts of a script are never negative.
             None => numbers(&answer)?.into_iter().map(i64::unsigned_abs).collect::<Vec<u64>>(),
         };
         let rule = |place: u64| {
@@ -225,7 +227,7 @@ impl<R: Runtime> RedisQuotas<R> {
         Ok(Answer::Refused(refused))
     }
 
-    /// Corrects what one script has taken.
+    /// Corrects what one script has taken to the actual usage.
     async fn correct(&self, taken: &Taken, spent: Spent, now: Now) -> Result<(), StoreError> {
         let is_exact = taken.limits.iter().all(|(_, rule)| rule.units(taken.cost) == rule.units(spent.cost));
         if is_exact && taken.money.is_none() && taken.claim.is_none() {
@@ -332,7 +334,7 @@ impl<R: Runtime> Quotas for RedisQuotas<R> {
     }
 }
 
-/// What a straight decision answers: the moment, the tightest limit, and what is left of it.
+/// The response of a specialised script: the time, the tightest limit, and what is left of it.
 fn straight_answer(answer: &Value) -> Option<(u64, u64, u64)> {
     let Value::BulkString(bytes) = answer else { return None };
     let bytes: &[u8; 12] = bytes.as_slice().try_into().ok()?;

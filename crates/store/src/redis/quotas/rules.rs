@@ -1,4 +1,4 @@
-//! Limits in the numbers that scripts count with.
+//! Limits as the integers that scripts compute with.
 
 use super::straight::Texts;
 use crate::redis::key;
@@ -7,22 +7,22 @@ use seawall_core::quota::{CalendarPeriod, Cost, LimitId, Quota, QuotaGroup, Quot
 use seawall_core::setting::SettingError;
 use seawall_core::time::UtcTime;
 
-/// Where the counts of a group lie.
+/// Where the counts of a group are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// With whoever asks: one step decides over all of them.
+    /// In the caller's home: one script decides over all of them.
     Home,
-    /// In one place for everybody. Nodes take chunks of it in advance.
+    /// In one fleet-wide record. Nodes lease chunks of it in advance.
     Fleet,
 }
 
-/// One limit as scripts know it.
+/// One limit in the representation of the scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LimitRule {
     pub(super) limit: LimitId,
-    /// The names of group and limit, as a number.
+    /// A hash of the names of group and limit.
     pub(super) id: u64,
-    /// Its kind and its time in one number; `lua/common.lua` says how.
+    /// The kind and its time in one number, as described in `lua/common.lua`.
     pub(super) shape: u64,
     pub(super) most: u32,
     pub(super) unit: Unit,
@@ -35,15 +35,15 @@ pub(super) struct GroupRules {
     pub(super) limits: Vec<LimitRule>,
 }
 
-/// All groups, in the order in which they were given.
+/// All groups, in the order in which they were passed in.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) groups: Vec<GroupRules>,
-    /// Scripts that were written for them.
+    /// The specialised scripts that were generated for them.
     pub(super) texts: Texts,
 }
 
-/// What of time a limit goes by, in microseconds.
+/// The time parameter of a limit, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitTime {
     Sliding { slice: u64 },
@@ -55,7 +55,7 @@ pub(super) enum LimitTime {
 const DAY: u64 = 2;
 const MONTH: u64 = 6;
 pub(super) const DAY_LASTS: u64 = 86_400_000_000;
-/// A moment and a few periods must stay countable.
+/// The longest period: a time stamp plus a few periods must stay exact.
 const LONGEST: u64 = MOST / 8;
 
 impl Rules {
@@ -116,7 +116,7 @@ impl LimitRule {
         }
     }
 
-    /// For how long what is taken now may count, in microseconds.
+    /// How long units that are taken now may count, in microseconds.
     pub(super) fn lasts(&self) -> u64 {
         match self.time() {
             LimitTime::Sliding { slice } => slice * 62,
@@ -126,7 +126,7 @@ impl LimitRule {
         }
     }
 
-    /// Where units that were taken at a moment were taken from, as the scripts say it.
+    /// Identifies the window that units were taken from at this time, in the representation of the scripts.
     pub(super) fn mark(&self, cost: Cost, mono: u64, utc: u64) -> u64 {
         match self.time() {
             LimitTime::Sliding { slice } => mono / slice.max(1),

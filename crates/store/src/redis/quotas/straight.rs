@@ -1,10 +1,11 @@
-//! Writes the script of a decision over one record, for limits that are known.
+//! Generates specialised scripts for a decision over one record with known limits.
 //!
-//! **What it does.** The usual decision reads one record, counts and writes it back. A text that has the limits in it
-//! as plain numbers does that in half the time of one that walks through tables. Behind it comes the general script, for
-//! all that is not usual; it decides anew, in the same step.
+//! **What it does.** The usual decision reads one record, computes and writes it back. A script with the limits inlined
+//! as constants does that in half the time of one that iterates over tables. It is followed by the general script for
+//! all other cases, which decides anew in the same step.
 //!
-//! **What it will not do.** It writes no more than [`MOST_TEXTS`] texts for one set of limits: servers keep each.
+//! **What it does not do.** It generates no more than [`MOST_TEXTS`] scripts for one set of limits, because servers
+//! keep each of them in their script cache.
 
 use super::ask::{MOST_SCOPES, Touched};
 use super::rules::{LimitRule, LimitTime};
@@ -16,21 +17,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
-/// Texts for one set of limits. Who asks for another combination gets the general script.
+/// The most scripts for one set of limits. Further combinations use the general script.
 const MOST_TEXTS: usize = 64;
-/// Limits that a text can have: a Lua function has 200 names.
+/// The most limits in one specialised script, because a Lua function can have 200 local variables.
 const MOST_STRAIGHT: usize = 12;
 const DAY: u64 = 86_400_000_000;
 const HOUR: u64 = DAY / 24;
 
-/// What a script is for.
+/// The operation that a script implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
     Reserve,
     Settle,
 }
 
-/// What a script is for, what it asks for beside its limits, and who tells the time.
+/// The variant of a script: its operation, whether it handles money and a claim, and whether the time is passed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted {
     pub(super) purpose: Purpose,
@@ -41,12 +42,12 @@ pub(super) struct Wanted {
 
 type Groups = ArrayVec<GroupId, MOST_SCOPES>;
 
-/// The texts that were written so far for one set of limits, by the groups they are for.
+/// The scripts generated so far for one set of limits, by the groups they handle.
 #[derive(Debug, Default)]
 pub(super) struct Texts(Mutex<BTreeMap<(Groups, Wanted), Arc<StoreScript>>>);
 
 impl Texts {
-    /// The script for a decision over these limits, if there is one.
+    /// Returns the script for a decision over these limits, if there is one.
     pub(super) fn script(&self, touched: &Touched, wanted: Wanted) -> Option<Arc<StoreScript>> {
         if touched.keys.len() != 1 || !(1..=MOST_STRAIGHT).contains(&touched.limits.len()) {
             return None;
@@ -70,7 +71,7 @@ impl Texts {
     }
 }
 
-/// The script for what is not usual.
+/// The general script, which handles every case.
 pub(super) fn general_reserve() -> StoreScript {
     StoreScript::over_records(include_str!("../lua/reserve.lua"), include_str!("../lua/repair.lua"))
 }
@@ -88,7 +89,7 @@ fn settle_text(limits: &[LimitRule], wanted: Wanted) -> String {
     text += &layout.put_names(&part("settle load").replace("$lengths", &layout.lengths));
     let mut sliding: Vec<u32> = Vec::new();
     for (place, rule) in (1..).zip(limits) {
-        // Where its mark is in what is asked.
+        // The byte offset of the limit's mark in the argument.
         let mark = 72 + 22 * (place - 1) + 16;
         let own = match rule.time() {
             LimitTime::Sliding { .. } => {
@@ -155,7 +156,7 @@ fn text(limits: &[LimitRule], wanted: Wanted) -> String {
     text.replace("$format", &layout.format).replace("$length", &layout.length.to_string())
 }
 
-/// What is decided over one limit; `sliding` are the limits before it that have slices.
+/// Generates the decision over one limit; `sliding` are the preceding limits that have slices.
 fn limit(rule: &LimitRule, place: u32, sliding: &[u32]) -> String {
     let units = units(rule);
     let text = match rule.time() {
@@ -185,7 +186,7 @@ fn units(rule: &LimitRule) -> &'static str {
 fn end(limits: &[LimitRule], layout: &Layout, wanted: Wanted) -> String {
     let money = if wanted.money { DAY + HOUR } else { 0 };
     let lasts = limits.iter().map(LimitRule::lasts).max().unwrap_or(0).max(money);
-    // Longer than it must be, so that not every decision has to move the end of its record.
+    // The record is kept longer than necessary, so that not every decision has to extend its expiry.
     let kept = lasts + lasts / 64;
     let px = kept.div_ceil(1_000) + if wanted.stepped { HOUR / 1_000 } else { 0 };
     let (hold, more, held) =
@@ -195,7 +196,7 @@ fn end(limits: &[LimitRule], layout: &Layout, wanted: Wanted) -> String {
     layout.put_names(&end.replace("$more", more))
 }
 
-/// The bytes of the older slices of these limits, to be added to something.
+/// A Lua expression for the length of the older slices of these limits, to be appended to a sum.
 fn lengths(sliding: &[u32]) -> String {
     if sliding.is_empty() { String::new() } else { format!(" + 11 * ({})", named(sliding, "o", " + ")) }
 }
@@ -205,18 +206,18 @@ fn named(places: &[u32], letter: &str, between: &str) -> String {
     names.join(between)
 }
 
-/// How a record with these limits, and no others, lies in its bytes; `lua/common.lua` says the same in general.
+/// The byte layout of a record with exactly these limits; `lua/common.lua` describes the general layout.
 #[derive(Default)]
 struct Layout {
-    /// What such a record begins with, as Lua writes it, and how long that is.
+    /// The header of such a record as a Lua literal, and its length.
     name: String,
     named: usize,
-    /// Everything but holds and older slices.
+    /// The length of everything except holds and older slices.
     length: usize,
     format: String,
     names: String,
     zeros: String,
-    /// The bytes of older slices.
+    /// The length of the older slices, as a Lua expression.
     lengths: String,
 }
 
@@ -259,7 +260,7 @@ impl Layout {
     }
 }
 
-/// Bytes as Lua writes them.
+/// Formats bytes as a Lua string literal.
 fn literal(bytes: &[u8]) -> String {
     let mut text = String::from("'");
     for byte in bytes {
@@ -269,7 +270,7 @@ fn literal(bytes: &[u8]) -> String {
     text
 }
 
-/// One of the parts that a text is made of.
+/// Returns one of the fragments that scripts are assembled from.
 fn part(name: &str) -> &'static str {
     let parts = include_str!("../lua/straight.lua").split("--# ");
     parts.skip(1).find_map(|part| part.strip_prefix(name)?.strip_prefix('\n')).unwrap_or_default()
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn marks_are_where_a_script_would_take_from() {
-        // 29 February 2028, one second into it; clocks that differ by a day.
+        // 29 February 2028, one second into the day; the clocks differ by one day.
         let utc = 1_835_395_201_000_000;
         let mono = utc - 86_400_000_000;
         let marks: Vec<u64> =

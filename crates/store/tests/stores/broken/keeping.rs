@@ -68,7 +68,7 @@ impl Sessions for BrokenSessions {
                 Ok(turns)
             }
             SessionFlaw::LivesLongerByLooking => {
-                // Something is written, and with it a new life begins.
+                // Appends an empty turn, which renews the expiry.
                 let key = self.key(session);
                 let turns = self.0.load(&key, most, now).await?;
                 if !turns.is_empty() {
@@ -124,7 +124,7 @@ impl Answers for BrokenAnswers {
     ) -> Result<StoreDecision, StoreError> {
         match self.1 {
             AnswerFlaw::ReplacesWhateverIsThere => {
-                // As if an hour had passed: what is there has died.
+                // As if an hour had passed, so that the present answer has expired.
                 self.0.store(key, answer, now + Duration::from_secs(3_600)).await
             }
             AnswerFlaw::KeepsTheFirst if self.0.load(key, now).await?.is_some() => Ok(StoreDecision::Store),

@@ -1,6 +1,6 @@
-//! Stores that are broken on purpose: the suite has to notice every one of them.
+//! Stores that are broken on purpose: the conformance suite must detect every one of them (mutation tests).
 //!
-//! Each is a good store in memory with one flaw, of the kind that is easily made.
+//! Each is a correct store in memory with one typical flaw.
 
 mod keeping;
 mod money;
@@ -9,17 +9,17 @@ mod sharing;
 use crate::conformance::{Effort, Verdict};
 use std::fmt::Debug;
 
-/// Enough to notice each of these flaws, with a wide margin.
+/// Enough cases to detect each of these flaws, with a wide margin.
 const EFFORT: Effort = Effort { cases: 1_000, threads: 4 };
 
-/// Lets other threads come in between.
+/// Yields, so that other threads interleave.
 fn dawdle() {
     for _ in 0..20 {
         std::thread::yield_now();
     }
 }
 
-/// The suite has something to say about every flaw.
+/// Asserts that the suite detects every flaw.
 fn notices<F: Copy + Debug>(flaws: &[F], judge: impl Fn(F) -> Verdict) {
     for flaw in flaws {
         assert!(judge(*flaw).is_err(), "{flaw:?} went unnoticed");

@@ -71,7 +71,7 @@ impl Quotas for BrokenQuotas {
                 }
             }
             QuotaFlaw::DecidesInTwoSteps => {
-                // Looks whether there is room, lets others in between, and takes whatever the answer was worth by then.
+                // A check-then-act race: checks for room, yields to other threads, and takes by the outdated result.
                 let left = self.0.view(ask.home, ask.scopes, now).await?[0].remaining;
                 dawdle();
                 if left >= ask.cost.requests && ask.money.is_none() && ask.claim.is_none() {
@@ -239,7 +239,7 @@ impl Ledger for BrokenLedger {
     ) -> Result<EventPage, StoreError> {
         let mut page = self.0.events(time, from, most).await?;
         if let (LedgerFlaw::SkipsAtTheEndOfAPage, Some((at, _))) = (self.1, page.next) {
-            // Goes on at the next moment, past whatever ended at the same one.
+            // Continues at the next time stamp and skips calls that ended at the same one.
             page.next = Some((UtcTime::from_nanos(at.as_nanos() + 1), CallId { request: 0, attempt: 0 }));
         }
         Ok(page)

@@ -1,4 +1,4 @@
-//! Broken claims, boards, probes and lines.
+//! Broken claims, boards, probes and queues.
 
 use super::{EFFORT, dawdle, notices};
 use crate::conformance::{self, Parked};
@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 enum ClaimFlaw {
     GrantsTwo,
-    /// Only threads can see this one.
+    /// A race that only concurrent threads can detect.
     GrantsTwoAtTheSameTime,
     NeverFrees,
     FreesTooLate,
@@ -25,7 +25,7 @@ enum ClaimFlaw {
     JoinsCallerAndName,
 }
 
-/// With the number of the next name, and how many threads are inside.
+/// With the number of the next key, and how many threads are inside.
 struct BrokenClaims(MemoryClaims, ClaimFlaw, AtomicU64, AtomicU64);
 
 impl Claims for BrokenClaims {

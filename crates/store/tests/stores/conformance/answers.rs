@@ -1,4 +1,4 @@
-//! Answers: what the rule says, looked at and replaced in one step.
+//! Answers: the store rule, compared and replaced in one atomic step.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -13,7 +13,7 @@ use seawall_store::{Answers, StoredAnswer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The rules that every store is tried with. It has to hold at least 16 answers.
+/// The settings that every store is tested with. It must hold at least 16 answers.
 fn rules() -> (CacheAges, StoreOptions) {
     let seconds = Duration::from_secs;
     let ages = CacheAgeOptions { fresh_for: seconds(10), keep_for: seconds(60), clock_skew: seconds(5) };
@@ -51,7 +51,7 @@ fn keys() -> Vec<CacheKey> {
     keys
 }
 
-/// A store of answers does what it should.
+/// Runs the suite against an answer cache.
 pub(crate) fn answers<S: Answers>(
     effort: Effort,
     drive: &impl Drive,
@@ -63,7 +63,7 @@ pub(crate) fn answers<S: Answers>(
     };
     let keys = keys();
     explore(effort, &deeds(), |deeds| play(&make(), drive, &keys, deeds))?;
-    // Weak answers never take a strong one's place, however closely they follow.
+    // Weak answers never replace a strong one, however closely they follow.
     let now = start().utc;
     let answer = |text, grade| NewAnswer { text, end: AnswerEnd::Finished, grade };
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! The board: the newest view of every node that lives.
+//! The board: the newest view of every node that has not expired.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -25,7 +25,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
     vec((deed, 0_u64..20), 1..60)
 }
 
-/// What a view says follows from its number, so that the same number is the same view.
+/// The content of a view follows from its number, so that the same number means the same view.
 fn view(node: u64, sequence: u64) -> NodeView {
     let text = format!("{node} {sequence} \0");
     let mut parts = BTreeMap::from([("breakers".into(), text.into_bytes().into())]);
@@ -35,10 +35,10 @@ fn view(node: u64, sequence: u64) -> NodeView {
     NodeView { sequence, parts }
 }
 
-/// A board does what it should.
+/// Runs the suite against a board.
 pub(crate) fn board<S: Board>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
-    // Whatever order views arrive in, the newest stays.
+    // In whatever order views arrive, the newest stays.
     let (store, now) = (make(), start());
     at_once(effort.threads, |thread| {
         for sequence in 0..30 {
@@ -58,7 +58,7 @@ fn play(store: &impl Board, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step
         known.retain(|_, (_, dies)| now.monotonic < *dies);
         match deed {
             Deed::Publish { node, sequence, lives } => {
-                // The same number again is the same message sent twice, which is at the same moment.
+                // The same number again is a duplicate of the same message, which has the same time.
                 if known.get(&node).is_some_and(|(there, _)| *there == sequence) {
                     continue;
                 }

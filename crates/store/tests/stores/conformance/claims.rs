@@ -1,4 +1,4 @@
-//! Claims: one at a time, for as long as it lasts, and done is done.
+//! Claims: one at a time, until they expire, and a request that is done stays done.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -7,7 +7,7 @@ use seawall_core::time::Timestamp;
 use seawall_store::{ClaimAsk, ClaimDecision, Claims};
 use std::collections::BTreeMap;
 
-/// The names are chosen so that joining a caller to its name carelessly makes two of them one.
+/// Keys that collide if caller and key are joined carelessly.
 const NAMES: [(u64, &str); 4] = [(1, "1a"), (11, "a"), (1, "a"), (2, "")];
 
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +27,16 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
     vec((deed, prop_oneof![3 => 0_u64..3, 1 => 0_u64..40]), 1..60)
 }
 
-/// What is known of a name, and until when.
+/// The expected state of a key, and its expiry.
 #[derive(Clone, Copy)]
 struct Known {
     fingerprint: u64,
-    /// By which claim; none when it is done.
+    /// The claim that holds it; none when it is done.
     by: Option<usize>,
     until: Timestamp,
 }
 
-/// A store of claims does what it should.
+/// Runs the suite against a store of claims.
 pub(crate) fn claims<S: Claims>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
     let (store, now) = (make(), start());

@@ -1,4 +1,4 @@
-//! The directory: a credential is one caller's, and the first word of its end counts.
+//! The directory: a credential belongs to one caller, and the first revocation counts.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, same, start};
 use proptest::collection::vec;
@@ -59,7 +59,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     vec(deed, 1..50)
 }
 
-/// A directory does what it should.
+/// Runs the suite against a directory.
 pub(crate) fn directory<S: Directory>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
     let store = make();

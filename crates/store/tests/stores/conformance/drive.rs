@@ -1,4 +1,4 @@
-//! How futures are waited for.
+//! Blocking on futures.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Waits for a future on this thread. A store that needs a runtime brings its own.
+/// Blocks this thread on a future. A store that needs a runtime brings its own.
 pub(crate) trait Drive: Sync {
-    /// Its outcome.
+    /// Returns the output of the future.
     fn drive<T>(&self, work: impl Future<Output = T>) -> T;
 }
 
-/// For stores that need no runtime: the thread sleeps until it is woken.
+/// For stores that need no runtime: the thread parks until it is woken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked;
 

@@ -1,4 +1,4 @@
-//! The ledger: lent within the caps, every call once, and all figures what the calls come to.
+//! The ledger: leases within the caps, every call once, and totals that match the calls.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -70,7 +70,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
     vec((deed, prop_oneof![3 => 0_u64..200, 1 => 0_u64..4_000]), 1..50)
 }
 
-/// What a call was follows from its number, but not when it was told.
+/// The content of a call follows from its number, but not the time at which it is posted.
 fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
     let small = u64::from(number);
     UsageEvent {
@@ -92,7 +92,7 @@ fn event(number: u32, ago: u64, now: Now) -> UsageEvent {
     }
 }
 
-/// A ledger does what it should.
+/// Runs the suite against a ledger.
 pub(crate) fn ledger<S: Ledger>(
     effort: Effort,
     drive: &impl Drive,
@@ -103,7 +103,7 @@ pub(crate) fn ledger<S: Ledger>(
     post_at_once(effort, drive, &make(limits(1_000)))
 }
 
-/// The moment at which a lease is written off is on the store's own clock.
+/// Clears the expiry of a lease, which is measured on the store's own clock.
 fn without_clock(lease: Lease) -> Lease {
     Lease { expires: Timestamp::ZERO, ..lease }
 }
@@ -135,7 +135,7 @@ fn sum<'a>(events: impl Iterator<Item = &'a UsageEvent>) -> Totals {
     sum
 }
 
-/// What is known, by the names of calls.
+/// The posted calls, by id.
 type Calls = BTreeMap<CallId, UsageEvent>;
 
 fn of_caller(calls: &Calls, day: u64, caller: u64) -> Totals {
@@ -264,7 +264,7 @@ fn play<S: Ledger>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
     Ok(())
 }
 
-/// Nodes that want all they can get have together what there is.
+/// Nodes that each want as much as possible get together exactly what there is.
 fn lend_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
     let now = start();
     let granted = at_once(effort.threads, |node| {
@@ -282,7 +282,7 @@ fn lend_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Ver
     same("what the books say is lent", lent, granted)
 }
 
-/// Everybody tells of the same calls, in other batches: each counts once.
+/// All threads post the same calls in different batches: each counts once.
 fn post_at_once<S: Ledger>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
     let (now, most) = (start(), 60_u32);
     let posted = at_once(effort.threads, |thread| {

@@ -1,4 +1,4 @@
-//! The line: a queue that many threads share.
+//! The wait queue, shared by many threads.
 
 use super::{Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -36,7 +36,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
     vec((deed, prop_oneof![3 => 0_u64..50, 1 => 0_u64..20_000]), 1..60)
 }
 
-/// A line does what it should.
+/// Runs the suite against a queue.
 pub(crate) fn line<S: Line>(effort: Effort, make: impl Fn(QueueSettings) -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(settings()), deeds))?;
     let settings = QueueOptions { capacity: 1_000, ..QueueOptions::default() }.check().unwrap();

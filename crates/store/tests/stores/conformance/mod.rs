@@ -1,12 +1,12 @@
-//! What every store has to do.
+//! The conformance suite: what every store has to do.
 //!
-//! Each function takes a way to make an empty store. It plays random sequences of operations against one, and against the
-//! machines of `core` or a few lines that keep everything; each answer must be the same, step by step. Then threads do the
-//! same thing to one store at once, and what went in must be what came out. A function says what it has found, so that
-//! broken stores can be tried, too.
+//! Each function takes a factory of empty stores. It runs random sequences of operations against a store and against a
+//! reference (the state machines of `core`, or a few lines that keep everything); every result must be the same, step
+//! by step. Then threads run the same operations on one store concurrently, and the totals must match. A function
+//! returns what it has found instead of panicking, so that broken stores can be tested, too.
 //!
-//! Time is told with every operation. It begins at a moment of the calendar and moves in whole milliseconds; both clocks
-//! move together. A store with a clock of its own needs a way to be told the time.
+//! Time is passed in with every operation. It starts at a fixed date and moves in whole milliseconds; both clocks move
+//! together. A store with a clock of its own needs a way to override it.
 
 mod answers;
 mod board;
@@ -41,10 +41,10 @@ use std::time::Duration;
 /// What is wrong with a store, if anything.
 pub(crate) type Verdict = Result<(), String>;
 
-/// What one sequence has shown.
+/// The outcome of one sequence.
 pub(crate) type Step = Result<(), TestCaseError>;
 
-/// How many random sequences to try, and how many threads.
+/// How many random sequences to run, and how many threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) cases: u32,
@@ -52,13 +52,13 @@ pub(crate) struct Effort {
 }
 
 impl Default for Effort {
-    /// What `PROPTEST_CASES` says, or what takes a moment for a store in memory.
+    /// `PROPTEST_CASES`, or the default, which takes a moment for a store in memory.
     fn default() -> Self {
         Self { cases: Config::default().cases, threads: 8 }
     }
 }
 
-/// When every sequence begins: some time after the origin of both clocks, in the middle of a day.
+/// The start of every sequence: some time after the origin of both clocks, in the middle of a day.
 fn start() -> Now {
     let noon = UtcTime::from_civil(2026, 11, 15) + Duration::from_secs(12 * 3_600);
     Now::new(Timestamp::ZERO + Duration::from_secs(1_000_000), noon)
@@ -68,7 +68,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Tries sequences until one shows that something is wrong, and then the shortest that does.
+/// Runs sequences until one fails, and shrinks that one.
 fn explore<S: Strategy>(effort: Effort, sequences: &S, play: impl Fn(S::Value) -> Step) -> Verdict
 where
     S::Value: Debug,
@@ -77,7 +77,7 @@ where
     TestRunner::new(config).run(sequences, play).map_err(|problem| problem.to_string())
 }
 
-/// Lets threads do something at once; returns what each of them came to.
+/// Runs threads concurrently; returns the result of each.
 fn at_once<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let gate = std::sync::Barrier::new(usize::try_from(threads).unwrap());
     std::thread::scope(|scope| {
@@ -93,7 +93,7 @@ fn at_once<T: Send>(threads: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Two things that have to be the same.
+/// Compares two values that have to be equal.
 #[expect(clippy::needless_pass_by_value, reason = "what is compared is mostly made where it is compared")]
 fn same<T: Debug + PartialEq>(what: &str, seen: T, expected: T) -> Verdict {
     if seen == expected { Ok(()) } else { Err(format!("{what}: {seen:?} instead of {expected:?}")) }

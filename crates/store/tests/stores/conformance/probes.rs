@@ -32,7 +32,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
     vec((deed, 0_u64..15), 1..60)
 }
 
-/// A store of probes does what it should.
+/// Runs the suite against a store of probe leases.
 pub(crate) fn probes<S: Probes>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
     let (store, now) = (make(), start());
@@ -48,7 +48,7 @@ pub(crate) fn probes<S: Probes>(effort: Effort, drive: &impl Drive, make: impl F
     Ok(())
 }
 
-/// Latest episode and stage, and who has how many until when.
+/// The latest episode and stage, and the lease of each node with its expiry.
 type Known = ((u64, usize), Vec<(u64, u32, Timestamp)>);
 
 fn play(store: &impl Probes, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {

@@ -1,4 +1,4 @@
-//! Limits, names and money: all or nothing, and in this order.
+//! Idempotency keys, limits and money: all or nothing, and in this order.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -20,7 +20,8 @@ fn groups() -> Vec<QuotaGroup> {
     groups_with(8)
 }
 
-/// The limits that every store is tried with: each kind, each unit, in two groups. The first is what changes.
+/// The limits that every store is tested with: each kind and each unit, in two groups. The first limit is the one that
+/// changes.
 fn groups_with(minute: u32) -> Vec<QuotaGroup> {
     let second = Duration::from_secs(1);
     let caller = vec![
@@ -39,9 +40,9 @@ fn groups_with(minute: u32) -> Vec<QuotaGroup> {
 struct Wish {
     caller: u64,
     cost: Cost,
-    /// The worst, and the cap.
+    /// The worst-case cost, and the cap.
     money: Option<(u64, u64)>,
-    /// Name, fingerprint, how long it lasts and how long it is kept.
+    /// Key, fingerprint, expiry of the claim and how long it is kept.
     claim: Option<(usize, u64, u64, u64)>,
 }
 
@@ -55,7 +56,7 @@ enum Deed {
     Refund(usize),
     Forget(usize),
     View(u64),
-    /// Another number for the first limit, which keeps its counts.
+    /// Another value for the first limit, which keeps its counts.
     Change(u32),
 }
 
@@ -104,7 +105,7 @@ fn ids(book: &QuotaBook) -> [GroupId; 2] {
     ["caller", "everybody"].map(|name| book.group(name).unwrap())
 }
 
-/// A store of quotas does what it should.
+/// Runs the suite against a store of quotas.
 pub(crate) fn quotas<S: Quotas>(
     effort: Effort,
     drive: &impl Drive,
@@ -114,17 +115,17 @@ pub(crate) fn quotas<S: Quotas>(
     for_threads(effort, drive, &make(groups()))
 }
 
-/// What is known of a name: its fingerprint, the receipt that holds it (none when done), and until when.
+/// The expected state of a key: its fingerprint, the receipt that holds it (none when done), and its expiry.
 type KnownName = (u64, Option<usize>, Timestamp);
 
 struct Judge {
     book: QuotaBook,
     names: BTreeMap<(u64, usize), KnownName>,
-    /// Day and caller, and what it comes to as far as is known.
+    /// Day and caller, and the expected total.
     money: Vec<(u64, u64, u64)>,
 }
 
-/// What the judge remembers of a receipt.
+/// What the reference remembers of a receipt.
 struct Taken {
     limits: Reservation,
     money: Option<usize>,
@@ -194,7 +195,7 @@ impl Judge {
     }
 }
 
-/// A decision without its receipt, to be compared, and the receipt.
+/// Splits a decision from its receipt, so that it can be compared.
 fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
     let decision = match decision {
         AdmitDecision::Granted { receipt, tightest } => {
@@ -202,7 +203,7 @@ fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
         }
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
-        // How much of it is only held is asked for elsewhere: not every store sees that a hold has lasted.
+        // How much of it is only held is not compared, because not every store notices that a hold has expired.
         AdmitDecision::DayShort(day) => {
             assert!(day.unspent >= day.free);
             AdmitDecision::DayShort(DayShortage { unspent: day.free, ..day })
@@ -243,7 +244,7 @@ fn play<S: Quotas>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> St
                         judge.settle(taken, Spent::default(), now);
                         drive.drive(store.refund(receipt, now)).unwrap();
                     }
-                    // Whoever had it has died: everything stays charged.
+                    // The worker has crashed: everything stays charged.
                     _ => drop((taken, receipt)),
                 }
             }
@@ -281,7 +282,7 @@ fn ask<'a>(wish: &Wish, scopes: &'a [Scope]) -> QuotaAsk<'a> {
     QuotaAsk { home: caller, scopes, cost: wish.cost, money, claim }
 }
 
-/// Many at once: what was granted is what the limits allow, to the last one.
+/// Concurrent requests: exactly what the limits allow is granted.
 fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
     let ids = ids(&QuotaBook::new(groups(), 1).unwrap());
     let now = start();
@@ -292,7 +293,7 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verd
             for round in 0..12 {
                 let decision = drive.drive(store.reserve(&ask(&wish, &scopes), now)).unwrap();
                 if let AdmitDecision::Granted { receipt, .. } = decision {
-                    // Some is given back on the way, and taken by somebody else.
+                    // Some are refunded, and their room is taken by other threads.
                     if (round + thread) % 3 == 0 {
                         drive.drive(store.refund(receipt, now)).unwrap();
                     } else {
@@ -308,7 +309,7 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verd
     let request = Wish { caller: 5, cost: Cost::REQUEST, money: None, claim: None };
     let (kept, left) = try_often(request);
     same("requests kept and left of ten", kept + u64::from(left), 10)?;
-    // Seven cents each of forty: five, and not six.
+    // Seven each of forty: five fit, and not six.
     let (kept, left) = try_often(Wish { caller: 6, money: Some((7, 40)), ..request });
     same("requests kept and left of ten, with money", kept + u64::from(left), 10)?;
     if kept > 5 {

@@ -1,4 +1,4 @@
-//! Conversations: every request once, the last turns in order, and forgotten when their life is over.
+//! Conversations: every request once, the last turns in order, and gone when they expire.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ enum Deed {
     Tokens(usize),
 }
 
-/// As with claims: two that careless joining makes one.
+/// As with claims: two pairs that collide if caller and name are joined carelessly.
 fn key(session: usize) -> SessionKey {
     let (caller, name) = [(1, "1a"), (11, "a"), (2, "")][session];
     SessionKey { caller, name: name.into() }
@@ -49,13 +49,13 @@ struct Known {
     dies: Timestamp,
 }
 
-/// A store of conversations does what it should.
+/// Runs the suite against a store of conversations.
 pub(crate) fn sessions<S: Sessions>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
     let (store, now) = (make(), start());
     at_once(effort.threads, |thread| {
         for request in 0..30_u128 {
-            // Everybody tells of the same requests, and of some of its own.
+            // All threads append the same requests, and some of their own.
             let own = u128::from(thread + 1) << 64;
             for request in [request, request | own] {
                 let (used, turns) = (SessionUse { input: 2, output: 1 }, [turn(0, now)]);

@@ -1,4 +1,4 @@
-//! Switches: an order is carried out on what its giver has seen, and every one is on the trail.
+//! Switches: an order applies to the version that its operator has seen, and every order is in the audit trail.
 
 use super::{Drive, Effort, Step, Verdict, at_once, explore, same, start};
 use proptest::collection::vec;
@@ -11,7 +11,7 @@ use seawall_store::{ChangeDecision, ChangeOrder, SwitchChange, SwitchState, Swit
 
 #[derive(Clone, Debug)]
 enum Deed {
-    /// The order, and how many versions ago its giver looked.
+    /// The order, and how many versions ago its operator read the state.
     Order(ChangeOrder, u64),
     Trail(u64, usize),
 }
@@ -44,7 +44,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     vec(deed, 1..40)
 }
 
-/// A store of switches does what it should.
+/// Runs the suite against a store of switches.
 pub(crate) fn switches<S: Switches>(effort: Effort, drive: &impl Drive, make: impl Fn() -> S) -> Verdict {
     explore(effort, &deeds(), |deeds| play(&make(), drive, deeds))?;
     let store = make();
@@ -102,7 +102,7 @@ fn play(store: &impl Switches, drive: &impl Drive, deeds: Vec<Deed>) -> Step {
                                 state.protections.set_mode(protection, mode);
                             }
                             SwitchChange::SetCeiling(ceiling) => state.ceiling = ceiling,
-                            SwitchChange::CorrectPosting { .. } => {}
+                            SwitchChange::CorrectPosting(_) => {}
                         }
                     }
                     prop_assert_eq!(decision, ChangeDecision::Recorded(state));

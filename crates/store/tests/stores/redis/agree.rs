@@ -1,4 +1,4 @@
-//! The scripts take the decisions of the book in memory, step by step.
+//! The scripts take the same decisions as the quota book in memory, step by step.
 
 use super::server::Server;
 use super::world::World;
@@ -11,7 +11,7 @@ use seawall_store::redis::{Placement, RedisQuotas, RedisReceipt};
 use seawall_store::{AdmitDecision, QuotaAsk, Quotas, Spent};
 use std::time::Duration;
 
-/// Times that are whole microseconds, so that both count with the same numbers.
+/// Periods of whole microseconds, so that both compute with the same numbers.
 fn groups() -> Vec<QuotaGroup> {
     let second = Duration::from_secs(1);
     let tier = vec![
@@ -90,7 +90,7 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
                 _ => Duration::from_micros(pick(500_000)),
             };
             now = now + step;
-            // A step back, as another thread or a clock that was set would see it.
+            // A step back in time, as another thread or an adjusted clock would cause it.
             let back = if pick(12) == 0 { Duration::from_millis(pick(3_000)) } else { Duration::ZERO };
             let utc = UtcTime::from_nanos(
                 now.utc.as_nanos().saturating_sub(u64::try_from(back.as_nanos()).unwrap()),
@@ -118,7 +118,7 @@ async fn scripts_decide_like_the_book_in_memory_step_by_step() {
                 }
             }
         }
-        // Every kind of answer was compared, and not once.
+        // Every kind of decision was compared several times.
         let seen = [both.granted, both.refused, both.too_large];
         assert!(seen.iter().all(|times| *times > 5), "{seen:?}");
     }

@@ -1,4 +1,4 @@
-//! The stores on a server, before the judge.
+//! The Redis stores in the conformance suite.
 
 use super::server::Server;
 use super::world::World;
@@ -13,7 +13,7 @@ use seawall_store::redis::{
 use seawall_store::{AdmitDecision, MOST_LIMITS, QuotaAsk, Quotas, Spent, StoreError};
 use tokio::runtime::Runtime;
 
-/// Each case begins with an empty server and asks over the network: a quarter of what memory is tried with, at most.
+/// Each case starts with a flushed server and uses the network: at most a quarter of the cases of the memory stores.
 fn effort() -> Effort {
     let Effort { cases, threads } = Effort::default();
     Effort { cases: cases.div_ceil(4), threads }
@@ -47,7 +47,7 @@ impl Drive for OnServer {
     }
 }
 
-/// The judge's callers share a group, in one step with their own: so all are at home in one place.
+/// The suite's callers share a group that is decided together with their own, so all of them get the same home.
 struct OneHome(RedisQuotas<World>);
 
 impl Quotas for OneHome {

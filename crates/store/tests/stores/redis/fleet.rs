@@ -1,4 +1,4 @@
-//! Several nodes on one server: their clocks do not matter, and neither does who asks.
+//! Several nodes on one server: clock skew has no effect, and neither has the choice of the node.
 
 use super::server::{Cluster, Server};
 use super::world::World;
@@ -41,7 +41,7 @@ async fn two_nodes_a_second_apart_mint_nothing() {
         worlds[0].sleep_until(began + Duration::from_millis(1) * turn).await;
     }
     let took = worlds[0].monotonic() - began;
-    // Ten at once, and five a second: twelve in 0.4 s. A machine that is busy takes longer.
+    // A burst of ten and five a second: twelve in 0.4 s. A busy machine takes longer.
     let most = 10 + u32::try_from(took.as_millis() * 5 / 1_000).unwrap();
     assert!((10..=most).contains(&granted), "{granted} in {took:?}");
 }
@@ -69,9 +69,9 @@ async fn what_belongs_to_everybody_is_lent_in_chunks_and_never_passes_its_limit(
             other => panic!("{other:?}"),
         }
     }
-    // What one node has left of its last chunk the other cannot have.
+    // One node cannot use what another has left of its last chunk.
     assert!((490..=500).contains(&granted), "{granted}");
-    // Chunks that have lasted go back: then the rest is there.
+    // Expired chunks are given back, so that the rest is available.
     let lapsed = world.now() + Duration::from_secs(2);
     for node in &nodes {
         node.give_back_chunks(lapsed).await;
@@ -132,7 +132,7 @@ async fn a_server_that_has_forgotten_its_scripts_decides_all_the_same() {
     let error = try_one(&node, 1, &world).await.unwrap_err();
     assert!(error.may_pass(), "{error}");
     server.run().await;
-    // The connection is made anew in the background.
+    // The connection is re-established in the background.
     for _ in 0..100 {
         if try_one(&node, 1, &world).await.is_ok() {
             return;

@@ -1,4 +1,4 @@
-//! What is left on a server: every key has an end, refusals leave none, and nobody can forge one.
+//! What is left on a server: every key expires, refusals leave none, and clients cannot forge one.
 
 use super::server::Server;
 use super::world::World;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const LASTS: Duration = Duration::from_secs(30);
 
-/// The keys on a server, each with how long it still lives in milliseconds.
+/// The keys on a server, each with its time to live in milliseconds.
 fn keys(server: &Server) -> Vec<(String, i64)> {
     let script = "local r={} for _,k in ipairs(redis.call('keys','*')) do r[#r+1]=k r[#r+1]=redis.call('pttl',k) end return r";
     let answer = server.command(&format!("EVAL \"{script}\" 0"));
@@ -50,7 +50,7 @@ async fn ten_thousand_who_are_refused_leave_nothing_behind() {
         );
     }
     assert_eq!(keys(&server), []);
-    // Being refused for now takes something that was granted; that has an end, and the refusal does not move it.
+    // A refusal requires that something was granted before; that key expires, and the refusal does not extend it.
     for _ in 0..3 {
         let _ = try_one(&node, 7, &world).await.unwrap();
     }
@@ -139,7 +139,7 @@ async fn what_an_intruder_writes_is_found_out_and_counts_as_all_used() {
         assert_eq!(refusal.binding.remaining, 0);
         assert!(keys(&server).iter().all(|(_, life)| *life > 0));
     }
-    // Others are not touched, and views of what is broken break nothing.
+    // Other keys are not affected, and viewing a corrupted record changes nothing.
     assert!(is_granted(&node, 2, &world).await);
     server.command("SET sw1:q:{3} nonsense");
     let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(3) }];
@@ -170,7 +170,7 @@ async fn other_limits_find_the_old_counts_by_their_names() {
     };
     node.change(vec![minute(9)], world.now()).unwrap();
     assert_eq!(left().await, 5);
-    // Another period, another kind: what was used counts as used now.
+    // Another period or another kind: what was used counts as used now.
     let hour = Quota::sliding("minute", Unit::Request, 6, Duration::from_secs(3_600), 0).unwrap();
     node.change(vec![group("tier", hour)], world.now()).unwrap();
     assert_eq!(left().await, 2);
@@ -184,7 +184,7 @@ async fn other_limits_find_the_old_counts_by_their_names() {
     assert_eq!(left().await, 2);
 }
 
-/// One request at a stepped moment, so many microseconds after a beginning.
+/// One request at a stepped time, this many microseconds after the start.
 async fn step(node: &seawall_store::redis::RedisQuotas<World>, group: u16, micros: u64) {
     let scopes = [Scope { group: GroupId::at(group), key: QuotaKey(7) }];
     let ask = QuotaAsk { home: 7, scopes: &scopes, cost: Cost::REQUEST, money: None, claim: None };
@@ -198,7 +198,7 @@ async fn the_end_of_a_record_is_moved_before_anything_in_it_could_be_lost() {
     let server = Server::start().await;
     let node = at_home(server.link(&World::new()), vec![minute(100)]).stepped();
     step(&node, 0, 0).await;
-    // Stepped time has an hour more. A 64th of what must be kept is kept in addition.
+    // Stepped time adds an hour. In addition, a 64th of the necessary time is kept.
     let life = keys(&server)[0].1;
     assert!((3_660_000..=3_662_969).contains(&life), "{life}");
     for (micros, is_moved) in [(0, false), (968_750, false), (968_751, true)] {
@@ -225,6 +225,6 @@ async fn a_record_gets_rid_of_limits_that_nobody_asks_for_any_more() {
     step(&node, 1, 120_999_999).await;
     assert_ne!(length(), alone);
     step(&node, 1, 121_000_000).await;
-    // Only the one that is asked for is left, with an older slice.
+    // Only the requested limit is left, with one older slice.
     assert_eq!((alone.as_str(), length().as_str()), (":62\r\n", ":73\r\n"));
 }

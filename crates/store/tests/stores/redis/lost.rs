@@ -1,4 +1,4 @@
-//! Connections that die without a reset, and servers that are reached by TLS.
+//! Connections that die without a reset, and servers with TLS.
 
 use super::outage::Log;
 use super::proxy::Proxy;
@@ -11,7 +11,7 @@ use seawall_store::redis::{RedisLink, RedisOptions};
 use seawall_store::{AwayOptions, SharedQuotas, Standing};
 use std::time::Duration;
 
-/// Looks for a store that did not answer as often as the gateway does.
+/// How often an unreachable store is checked, as in the gateway.
 const SEARCH_EVERY: Duration = Duration::from_millis(200);
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds()
     let server = Server::start().await;
     let proxy = Proxy::start(server.port).await;
     let world = World::new();
-    // A busy machine must not look like a dead connection.
+    // A timeout long enough that a busy machine does not look like a dead connection.
     let answer_within = Duration::from_millis(50);
     let servers = vec![format!("redis://127.0.0.1:{}", proxy.port)];
     let link =
@@ -31,7 +31,7 @@ async fn a_connection_that_dies_without_a_reset_is_replaced_within_two_seconds()
     while !node.tick(world.now()).await {
         world.sleep(Duration::from_millis(20)).await;
     }
-    // It has had its time to connect.
+    // The connect timeout has passed.
     world.sleep(Duration::from_millis(1_100)).await;
     for turn in 1..=2 {
         assert!(is_granted(&node, 1, &world).await && node.standing() == Standing::Here);
@@ -68,7 +68,7 @@ async fn a_server_is_reached_by_tls_and_only_if_somebody_vouches_for_it() {
         granted += u32::from(is_granted(&trusting, 1, &world).await);
     }
     assert_eq!(granted, 3);
-    // Nobody on this machine has vouched for it.
+    // No CA of this machine has signed its certificate.
     let error = try_one(&link(None), 2, &world).await.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
     let wrong = RedisOptions {

@@ -17,12 +17,12 @@ use seawall_store::{AdmitDecision, QuotaAsk, Quotas, StoreError};
 use std::time::Duration;
 use world::World;
 
-/// One group of one limit.
+/// A group with one limit.
 fn group(name: &str, quota: Quota) -> QuotaGroup {
     QuotaGroup::new(name, vec![quota]).unwrap()
 }
 
-/// So many in any minute.
+/// A limit of this many requests in any minute.
 fn minute(limit: u32) -> QuotaGroup {
     group("tier", Quota::sliding("minute", Unit::Request, limit, Duration::from_secs(60), 0).unwrap())
 }

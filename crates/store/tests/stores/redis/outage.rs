@@ -1,4 +1,4 @@
-//! Servers that are killed, frozen, restarted and emptied under nodes that must not notice.
+//! Servers that are killed, frozen, restarted and flushed under nodes whose callers must not notice.
 
 use super::server::Server;
 use super::world::World;
@@ -31,14 +31,14 @@ fn node(server: &Server, world: &World, number: u64, fleet_size: u32, limit: u32
     (node.unwrap(), log)
 }
 
-/// Asks so often that a store which is away is found out.
+/// Sends enough requests to open the breaker of a store that is unreachable.
 async fn find_out(node: &Node, world: &World, caller: u64) {
     for _ in 0..40 {
         let _ = is_granted(node, caller, world).await;
     }
 }
 
-/// How long each of many requests took, shortest first; sixteen at a time.
+/// The latencies of many requests, sorted, at a concurrency of sixteen.
 async fn delays(node: &Arc<Node>, world: &World) -> Vec<Duration> {
     let mut tasks = tokio::task::JoinSet::new();
     for caller in 0..16 {
@@ -73,7 +73,7 @@ async fn a_frozen_server_delays_nobody_for_long() {
     let longest = frozen[frozen.len() - 1];
     println!("usual p50 {:?}, p99.9 {:?}", at(&usual, 500), at(&usual, 999));
     println!("frozen p99.9 {:?}, longest {longest:?}; p99.9 is {more:?} more", at(&frozen, 999));
-    // 25 ms, and what a busy machine adds; on a quiet one it stays below 50.
+    // 25 ms, and the overhead of a busy machine; on a quiet one it stays below 50.
     assert!(more < Duration::from_millis(100), "{more:?}");
     assert!(longest < Duration::from_millis(150), "{longest:?}");
     assert_eq!(node.standing(), Standing::Away);
@@ -95,7 +95,7 @@ async fn a_thousand_homes_are_told_within_two_seconds_of_the_servers_return() {
         assert!(is_granted(&node, home, &world).await);
     }
     assert_eq!(node.waiting_to_merge() as u64, HOMES);
-    // It comes back just after a node has looked, and the next look is a second later.
+    // The server comes back just after a check, and the next check is a second later.
     node.tick(world.now()).await;
     server.thaw();
     let began = world.monotonic();
@@ -110,7 +110,7 @@ async fn a_thousand_homes_are_told_within_two_seconds_of_the_servers_return() {
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
-/// Ticks as a node does, until the store is asked again.
+/// Ticks like a node until the store is used again.
 async fn come_back(node: &Node, world: &World) {
     let began = world.monotonic();
     while node.standing() == Standing::Away {
@@ -130,7 +130,7 @@ async fn four_nodes_without_their_server_admit_about_the_limit_and_tell_it_after
         node.tick(world.now()).await;
     }
     let mut granted = 0;
-    // Ten times what the limit allows, spread over the nodes, while the server is killed and comes back.
+    // Ten times the limit, spread over the nodes, while the server is killed and restarted.
     for turn in 0..10 * LIMIT {
         if turn == LIMIT / 2 {
             server.kill();
@@ -148,11 +148,11 @@ async fn four_nodes_without_their_server_admit_about_the_limit_and_tell_it_after
     for (node, log) in &nodes {
         assert_eq!(node.waiting_to_merge(), 0);
         let changes = log.0.lock().unwrap().clone();
-        // It came back empty, and is not believed alone.
+        // It came back empty, so that it does not decide alone.
         let expected = [(Standing::Here, Standing::Away), (Standing::Away, Standing::Learning)];
         assert_eq!(changes, expected);
     }
-    // What was admitted meanwhile counts there now: no second window.
+    // What was admitted meanwhile has been merged: no second window is granted.
     let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(7) }];
     let left = nodes[0].0.store().view(7, &scopes, world.now()).await.unwrap()[0].remaining;
     assert!(left <= LIMIT / 2 + LIMIT / 10, "{left} left on the server");
@@ -172,7 +172,7 @@ async fn what_was_admitted_without_the_server_counts_when_it_thaws() {
     assert_eq!(node.standing(), Standing::Here);
     let scopes = [Scope { group: GroupId::at(0), key: QuotaKey(5) }];
     let left = node.store().view(5, &scopes, world.now()).await.unwrap()[0].remaining;
-    // Forty were admitted here; some of those that were sent before it froze count there as well.
+    // Forty were admitted locally; some that were sent before the server froze count there as well.
     assert!(left <= 60, "{left}");
     assert!(left >= 30, "{left}");
 }

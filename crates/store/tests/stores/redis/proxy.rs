@@ -1,4 +1,4 @@
-//! A way to a server that can die without a reset.
+//! A TCP proxy whose connections can die without a reset.
 
 use std::future::pending;
 use std::net::Ipv4Addr;
@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Forwards connections to a port of this machine, until it is told to forget those that there are.
+/// Forwards connections to a local port, until it is told to drop their state.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     forgotten: watch::Sender<u32>,
@@ -29,7 +29,7 @@ impl Proxy {
                     let Ok(mut server) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await else { return };
                     tokio::select! {
                         _ = copy_bidirectional(&mut client, &mut server) => {}
-                        // Both ends stay open; nothing passes any more.
+                        // Both ends stay open, but nothing is forwarded any more.
                         _ = forgotten.changed() => pending().await,
                     }
                 });
@@ -38,7 +38,7 @@ impl Proxy {
         Self { port, forgotten, _accepting: accepting }
     }
 
-    /// Connections that there are pass nothing any more, and nobody is told. New ones work.
+    /// Existing connections forward nothing any more, and neither end is notified. New ones work.
     pub(crate) fn forget_connections(&self) {
         self.forgotten.send_modify(|times| *times += 1);
     }

@@ -29,7 +29,7 @@ async fn whoever_the_sentinels_say_is_master_is_asked() {
     let node = at_home(link, vec![minute(2)]);
     assert!(is_granted(&node, 1, &world).await);
     assert_eq!((first.command("DBSIZE"), second.command("DBSIZE")), (":1\r\n".into(), ":0\r\n".into()));
-    // As long as it answers, nobody else is looked for.
+    // As long as the master responds, no other is looked for.
     watch(&sentinel, &second);
     assert!(is_granted(&node, 2, &world).await);
     assert_eq!(second.command("DBSIZE"), ":0\r\n");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A server of its own.
+/// A Redis server process.
 pub(crate) struct Server {
     pub(crate) port: u16,
     folder: PathBuf,
@@ -27,7 +27,7 @@ impl Server {
         server
     }
 
-    /// One that is reached by TLS alone, and the certificate that vouches for it.
+    /// A server with TLS only, and the CA certificate that signed its certificate.
     pub(crate) async fn start_with_tls() -> (Self, String) {
         let mut server = Self::prepared(false);
         let rcgen::CertifiedKey { cert, signing_key } =
@@ -67,7 +67,7 @@ impl Server {
         Self { port: free_port(cluster), folder, cluster, sentinel: false, child: None }
     }
 
-    /// A sentinel that watches nobody yet.
+    /// A sentinel that does not watch a master yet.
     pub(crate) async fn sentinel() -> Self {
         let mut server = Self::prepared(false);
         server.sentinel = true;
@@ -81,7 +81,7 @@ impl Server {
         server
     }
 
-    /// Starts it, empty, on the port it had before.
+    /// Starts the server, empty, on the same port as before.
     pub(crate) async fn run(&mut self) {
         let mut command = Command::new("redis-server");
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
@@ -105,7 +105,7 @@ impl Server {
         panic!("redis-server on port {} does not answer", self.port);
     }
 
-    /// Kills it, without a word.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -126,10 +126,10 @@ impl Server {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// What an operator would see, word by word as the server says it; nothing if it does not answer.
+    /// The raw response to a command; empty if the server does not respond.
     pub(crate) fn command(&self, words: &str) -> String {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return String::new() };
-        // A sentinel knows no QUIT; it goes when nothing more can come.
+        // A sentinel does not know QUIT; it closes the connection at the end of the input.
         let end = if self.sentinel { "" } else { "QUIT\r\n" };
         stream.write_all(format!("{words}\r\n{end}").as_bytes()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -146,7 +146,7 @@ impl Server {
         RedisLink::new(&options, world.clone()).unwrap()
     }
 
-    /// With the limit that production has.
+    /// A link with the production timeout.
     pub(crate) fn hasty_link(&self, world: &World) -> RedisLink<World> {
         let options = RedisOptions { servers: vec![self.url()], ..RedisOptions::default() };
         RedisLink::new(&options, world.clone()).unwrap()
@@ -157,7 +157,7 @@ impl Server {
     }
 }
 
-/// A machine with two cores that also builds is no measure for 25 ms.
+/// Long timeouts, because a machine with two cores that also builds cannot keep 25 ms.
 pub(crate) fn patient() -> RedisOptions {
     RedisOptions { answer_within: Duration::from_secs(5), ..RedisOptions::default() }
 }
@@ -172,7 +172,7 @@ impl Drop for Server {
 fn free_port(cluster: bool) -> u16 {
     loop {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        // A cluster's servers also talk to each other, ten thousand ports further up.
+        // The servers of a cluster also listen on a bus port, ten thousand higher.
         if !cluster || (port < 55_000 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok()) {
             return port;
         }

@@ -1,4 +1,4 @@
-//! The real clock and timer, with a clock that can be set wrong.
+//! The real clock and timer, with a configurable clock skew.
 
 use seawall_core::chance::{Draw, SeededChance};
 use seawall_core::handle::{Runtime, Timer};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Clone)]
 pub(crate) struct World {
     origin: Instant,
-    /// By how many milliseconds this node's clocks are wrong.
+    /// The skew of this node's clocks, in milliseconds.
     skew: i64,
     chance: Arc<Mutex<SeededChance>>,
 }
@@ -32,7 +32,7 @@ impl World {
     }
 }
 
-/// So that a clock that is behind does not begin below zero.
+/// An offset, so that a clock that is behind does not start below zero.
 const BASE: Duration = Duration::from_secs(1_000);
 
 fn skewed(moment: Duration, skew: i64) -> Duration {

@@ -29,6 +29,36 @@ fn what_changes_the_price_is_read_with_the_usage() {
 }
 
 #[test]
+fn where_all_passes_come_to_more_than_is_told_the_larger_is_believed() {
+    let pass = |kind: &str, input: u64, output: u64| {
+        format!(
+            r#"{{"type":"{kind}","input_tokens":{input},"output_tokens":{output},"cache_read_input_tokens":1,
+            "cache_creation_input_tokens":4,"cache_creation":{{"ephemeral_1h_input_tokens":2}}}}"#
+        )
+    };
+    let passes = [pass("compaction", 180_000, 3_500), pass("message", 23_000, 1_000)].join(",");
+    let counts = |top: &str, passes: &str| {
+        let body = format!(
+            r#"{{"type":"message","stop_reason":"end_turn","usage":{{{top},"iterations":{passes}}}}}"#
+        );
+        let (UsageReport { usage, has_output }, _) = read_answer(body.as_bytes()).unwrap();
+        let hour = usage.extras.cache_write_1h;
+        (usage.input, usage.cache_read, usage.cache_write, hour, usage.output, has_output)
+    };
+    let small = r#""input_tokens":23000,"output_tokens":1000"#;
+    assert_eq!(counts(small, &format!("[{passes}]")), (203_000, 2, 8, Some(4), 4_500, true));
+    let large = r#""input_tokens":900000,"output_tokens":9000"#;
+    assert_eq!(counts(large, &format!("[{passes}]")), (900_000, 2, 8, Some(4), 9_000, true));
+    for nothing in ["null", "[]"] {
+        assert_eq!(counts(small, nothing), (23_000, 0, 0, None, 1_000, true), "{nothing}");
+    }
+    // Unreadable iterations may have been billed.
+    for garbage in [r#""many""#, "[7]", r#"[{"input_tokens":-1,"output_tokens":5}]"#] {
+        assert_eq!(counts(small, garbage), (0, 0, 0, None, 1_000, true), "{garbage}");
+    }
+}
+
+#[test]
 fn every_finish_reason_is_known_and_a_new_one_is_no_fault() {
     for (name, finish) in [
         (r#""end_turn""#, FinishReason::EndTurn),
@@ -57,16 +87,7 @@ fn an_answer_without_usage_is_an_answer() {
 fn an_answer_that_cannot_be_accounted_for_is_an_error() {
     let error = read_answer(br#"{"type":"error","usage":{}}"#).unwrap_err();
     assert_eq!(error, AnswerError::NotAMessage { kind: "error".into() });
-    for body in [
-        "",
-        "<html>",
-        "[]",
-        r#"{"usage":{}}"#,
-        r#"{"type":"message","usage":{"input_tokens":-1}}"#,
-        r#"{"type":"message","usage":{"output_tokens":1.5}}"#,
-        r#"{"type":"message","usage":{"output_tokens":99999999999999999999}}"#,
-        r#"{"type":"message","usage":{"output_tokens":"1"}}"#,
-    ] {
+    for body in ["", "<html>", "[]", r#"{"usage":{}}"#] {
         assert!(matches!(read_answer(body.as_bytes()), Err(AnswerError::Unreadable { .. })), "{body}");
     }
 }

@@ -71,8 +71,8 @@ fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
         let name = error_code_of(refusal).unwrap_or(error_type_of(refusal));
         let failure = ANTHROPIC.classify(status_of(refusal), Some(name));
         let by_status = ANTHROPIC.classify(status_of(refusal), None);
-        // The one refusal whose status alone would mislead has a code; an operator's switch is a 503 without a
-        // type of its own.
+        // Only the refusal whose status alone would mislead clients has a code; an operator's kill switch is a 503
+        // without a type of its own.
         match refusal {
             Refusal::OutOfBudget => assert_eq!(failure.retryability, Retryability::Elsewhere),
             Refusal::SwitchedOff => assert_eq!(failure.kind, FailureKind::ServerFault),

@@ -1,23 +1,26 @@
-//! A whole answer.
+//! Reads and writes whole answers.
 
-use super::shapes::{Block, BlockFields, Metrics, UsageFields, finish_of, name_of};
+use super::shapes::{Block, BlockFields, Metrics, finish_of, name_of};
+use super::usage::{PerformanceFields, TierFields, UsageFields, served_usage};
 use crate::AnswerError;
 use crate::bedrock::refusal::json;
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, UsageReport};
+use crate::reported::Reported;
 use crate::request::Name;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::time::Duration;
 
-/// Reads usage and finish reason out of a whole answer that passes through.
+/// Reads usage and finish reason from a whole answer that passes through.
 pub fn read_converse_usage(body: &[u8]) -> Result<(UsageReport, FinishReason), AnswerError> {
     let answer: AccountFields<'_> = parse(body)?;
-    Ok((answer.usage.unwrap_or_default().report(), finish_of(&answer.stop_reason.0)))
+    let report = served_usage(&answer.usage, &answer.service_tier, &answer.performance_config);
+    Ok((report, finish_of(&answer.stop_reason.0)))
 }
 
-/// Reads a whole answer. The body says neither what it is called nor which model it is from: `id` is the header
-/// `x-amzn-requestid`, and `model` the one that was asked.
+/// Parses a whole answer. The body contains neither an id nor the model: `id` is the header `x-amzn-requestid`, and
+/// `model` the one that was called.
 pub fn read_chat_answer(body: &[u8], id: &str, model: &str) -> Result<ChatAnswer, AnswerError> {
     let answer: AnswerFields<'_> = parse(body)?;
     let parts: Result<Vec<_>, _> = answer.output.message.content.into_iter().map(read_part).collect();
@@ -26,11 +29,11 @@ pub fn read_chat_answer(body: &[u8], id: &str, model: &str) -> Result<ChatAnswer
         model: model.to_owned(),
         parts: parts?.into_iter().flatten().collect(),
         finish: finish_of(&answer.stop_reason.0),
-        usage: answer.usage.unwrap_or_default().into(),
+        usage: answer.usage.told().map(UsageFields::read).unwrap_or_default(),
     })
 }
 
-/// The body of a whole answer; `latency` is how long it took. Its id goes into the header `x-amzn-requestid`.
+/// Writes the body of a whole answer; `latency` is the time it took. The id is sent in the header `x-amzn-requestid`.
 #[must_use]
 pub fn write_chat_answer(answer: &ChatAnswer, latency: Duration) -> Bytes {
     let content = answer.parts.iter().map(|part| match part {
@@ -51,7 +54,7 @@ fn read_part(raw: &RawValue) -> Result<Option<AnswerPart>, AnswerError> {
     if let Some(text) = block.text.take().or_else(|| block.marked_text()) {
         return Ok(Some(AnswerPart::Text(text)));
     }
-    // A call that the service makes itself is left out like everything else that has no word here.
+    // A tool call that the service executes itself is dropped, like every other block without a neutral form.
     Ok(block.tool_use.and_then(|call| call.into_call()).map(AnswerPart::ToolCall))
 }
 
@@ -64,7 +67,12 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, AnswerError> {
 struct AccountFields<'a> {
     #[serde(borrow)]
     stop_reason: Name<'a>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
+    #[serde(default)]
+    service_tier: Reported<TierFields>,
+    #[serde(default)]
+    performance_config: Reported<PerformanceFields>,
 }
 
 #[derive(Deserialize)]
@@ -74,7 +82,8 @@ struct AnswerFields<'a> {
     output: OutputFields<'a>,
     #[serde(borrow)]
     stop_reason: Name<'a>,
-    usage: Option<UsageFields>,
+    #[serde(default)]
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]

@@ -1,26 +1,30 @@
-//! A request of Converse, read as far as decisions need it.
+//! Reads the fields of a Converse request that decisions need.
 
 use crate::fields::{Fields, each};
 use crate::request::{READ_BEFORE, check_text, read_max_output, span_of, spliced};
+use crate::thinking::asks_to_think;
 use crate::{RequestError, RequestLimits};
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use std::ops::Range;
 
-/// What decisions need of a request; the model and whether it is a stream stand in the path.
+/// The fields of a request that decisions need; the model and the stream flag are in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConverseHead {
-    /// The most tokens that the answer may have, the smallest of several limits; this dialect demands none.
+    /// The maximum number of output tokens, the smallest if several limits are set; this dialect does not require one.
     pub max_output: Option<u32>,
-    /// How many turns the conversation has.
+    /// The number of turns.
     pub turns: usize,
-    /// Where a limit can be put, and the words before and behind it; nothing where there is one.
+    /// Whether the request enables thinking, which is billed but not always shown.
+    pub thinks: bool,
+    /// Where a limit can be inserted, and the text before and after it; `None` if the body has a limit.
     limit_place: Option<LimitPlace>,
-    /// Whether there is a limit among the fields that go to the model unseen. It is taken out there: which of two limits
-    /// a model goes by is its own business.
+    /// Whether the fields that are passed to the model unparsed contain a limit. It is removed there, because models
+    /// differ in which of two limits they use.
     has_other_limits: bool,
 }
 
-/// What models call the limit of output in fields of their own.
+/// The names of the output limit in model-specific fields.
 const OTHER_LIMITS: [&str; 7] = [
     "max_tokens",
     "max_completion_tokens",
@@ -30,14 +34,14 @@ const OTHER_LIMITS: [&str; 7] = [
     "maxTokens",
     "maxTokenCount",
 ];
-/// Objects in which some models look for such a limit.
+/// Objects in which some models expect such a limit.
 const OTHER_CONFIGS: [&str; 3] = ["inferenceConfig", "textGenerationConfig", "generationConfig"];
-/// Fields that go to the model unseen.
+/// The field whose content the service passes to the model unparsed.
 const ADDITIONAL: &str = "additionalModelRequestFields";
 
 type LimitPlace = (Range<usize>, &'static str, &'static str);
 
-/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not looked into.
+/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not parsed.
 ///
 /// ```
 /// use seawall_wire::RequestLimits;
@@ -51,9 +55,10 @@ type LimitPlace = (Range<usize>, &'static str, &'static str);
 pub fn read_converse_request(body: &[u8], limits: &RequestLimits) -> Result<ConverseHead, RequestError> {
     let text = check_text(body, limits)?;
     let fields = Fields::of_body(text, limits)?;
+    // The vendor decides which roles exist.
     let check_turn = |raw| match Fields::of_value(raw, limits)?.need_string("role")?.as_str() {
-        "user" | "assistant" => Ok(()),
-        _ => Err(RequestError::wrong("role", "must be user or assistant")),
+        "" => Err(RequestError::wrong("role", "must be the name of a role")),
+        _ => Ok(()),
     };
     let turns = each(fields.need("messages")?, limits, check_turn);
     let turns = turns.map_err(|error| error.within("messages"))?.len();
@@ -61,14 +66,14 @@ pub fn read_converse_request(body: &[u8], limits: &RequestLimits) -> Result<Conv
         return Err(RequestError::wrong("messages", "must not be empty"));
     }
     let (max_output, limit_place) = read_limit(&fields, text, limits)?;
-    let other = read_other_limits(&fields, limits).map_err(|error| error.within(ADDITIONAL))?;
+    let additional = fields.get(ADDITIONAL).map(|raw| read_additional(raw, limits)).transpose();
+    let (other, thinks) = additional.map_err(|error| error.within(ADDITIONAL))?.unwrap_or_default();
     let max_output = max_output.into_iter().chain(other).min();
-    Ok(ConverseHead { max_output, turns, limit_place, has_other_limits: other.is_some() })
+    Ok(ConverseHead { max_output, turns, thinks, limit_place, has_other_limits: other.is_some() })
 }
 
-/// The smallest limit of output among the fields that go to the model unseen.
-fn read_other_limits(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Option<u32>, RequestError> {
-    let Some(raw) = fields.get(ADDITIONAL) else { return Ok(None) };
+/// The smallest output limit among the model-specific fields, and whether they enable thinking.
+fn read_additional(raw: &RawValue, limits: &RequestLimits) -> Result<(Option<u32>, bool), RequestError> {
     let additional = Fields::of_value(raw, limits)?;
     for config in OTHER_CONFIGS {
         let Ok(Some(nested)) = additional.object(config, limits) else { continue };
@@ -81,7 +86,7 @@ fn read_other_limits(fields: &Fields<'_>, limits: &RequestLimits) -> Result<Opti
     for name in OTHER_LIMITS {
         smallest = smallest.into_iter().chain(additional.max_output(name)?).min();
     }
-    Ok(smallest)
+    Ok((smallest, asks_to_think(&additional)))
 }
 
 fn read_limit(
@@ -90,7 +95,7 @@ fn read_limit(
     limits: &RequestLimits,
 ) -> Result<(Option<u32>, Option<LimitPlace>), RequestError> {
     let Some(raw) = fields.get_any("inferenceConfig") else {
-        // Behind the brace that opens the body. It has fields, so a comma is right.
+        // The offset after the opening brace. The body has fields, so inserted text must end with a comma.
         let at = text.find('{').map_or(0, |brace| brace + 1);
         return Ok((None, Some((at..at, r#""inferenceConfig":{"maxTokens":"#, "},"))));
     };
@@ -112,8 +117,8 @@ fn read_limit(
     Ok((None, Some(place)))
 }
 
-/// The request with exactly one limit of output: the caller's, or this one where the caller named none. Nothing else in the
-/// body changes. `head` must be the head of this body.
+/// Rewrites the request to at most one output limit: the caller's own, or `max_output` if the caller set none. Nothing
+/// else in the body changes. `head` must have been read from this body.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -123,20 +128,25 @@ fn read_limit(
 /// let body = Bytes::from(r#"{"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#);
 /// let head = read_converse_request(&body, &RequestLimits::default())?;
 /// assert_eq!(
-///     converse_within(&body, &head, 9)?,
+///     converse_within(&body, &head, Some(9))?,
 ///     r#"{"inferenceConfig":{"maxTokens":9},"messages":[{"role":"user","content":[{"text":"hi"}]}]}"#
 /// );
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
-pub fn converse_within(body: &Bytes, head: &ConverseHead, max_output: u32) -> Result<Bytes, RequestError> {
+pub fn converse_within(
+    body: &Bytes,
+    head: &ConverseHead,
+    max_output: Option<u32>,
+) -> Result<Bytes, RequestError> {
+    let Some(max_output) = head.max_output.or(max_output) else { return Ok(body.clone()) };
     if head.has_other_limits {
-        return limited_once(body, head.max_output.unwrap_or(max_output));
+        return limited_once(body, max_output);
     }
     let Some((place, before, behind)) = &head.limit_place else { return Ok(body.clone()) };
     Ok(spliced(body, &[(place.clone(), &format!("{before}{max_output}{behind}"))]))
 }
 
-/// The body with one limit in the place of several. Few callers write several, so that it is read a second time for them.
+/// Rewrites a body with several limits to one limit. Few callers set several, so the second parse is acceptable.
 fn limited_once(body: &[u8], max_output: u32) -> Result<Bytes, RequestError> {
     let fields = Fields::read(body, &READ_BEFORE)?;
     let limit = ("maxTokens", max_output.to_string());

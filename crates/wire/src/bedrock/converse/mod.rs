@@ -1,26 +1,26 @@
-//! Converse and ConverseStream: the dialect that all models of the service have in common.
+//! Converse and ConverseStream: the service's model-independent dialect.
 //!
-//! What does not translate, because [`chat`](crate::chat) has no word for it:
+//! What does not translate, because [`chat`](crate::chat) cannot express it:
 //!
-//! | in a request | what becomes of it |
+//! | in a request | handling |
 //! | --- | --- |
-//! | documents, video, audio, images in S3, search results, tools that the service runs | refused: the model would be asked something else |
-//! | `guardrailConfig`, `outputConfig`, `promptVariables` | refused: they are promises about the answer |
-//! | `cachePoint`, `reasoningContent`, marks of `guardContent` and of citations | left out; the words stay |
-//! | `additionalModelRequestFields`, metadata, service tier, latency, `strict` | left out |
-//! | JSON as the result of a tool | becomes text |
-//! | an image by address (writing) | refused: the service fetches nothing |
-//! | "must not call a tool" (writing) | the tools are left out; where the conversation has calls already, which need them, they stay |
-//! | calls in a conversation without tools (writing) | stay; the service will refuse them |
-//! | several turns of one side in a row (writing) | become one |
-//! | a temperature above 1 (writing) | becomes 1, the most that is taken |
+//! | documents, video, audio, images in S3, search results, tools that the service runs | refused: the model would receive a different request |
+//! | `guardrailConfig`, `outputConfig`, `promptVariables` | refused: they guarantee properties of the answer |
+//! | `cachePoint`, `reasoningContent`, annotations of `guardContent` and citations | dropped; the text is kept |
+//! | `additionalModelRequestFields`, metadata, service tier, latency, `strict` | dropped |
+//! | a JSON tool result | converted to text |
+//! | an image by URL (writing) | refused: the service does not fetch URLs |
+//! | tool choice "none" (writing) | the tools are dropped, unless the conversation already has tool calls, which need them |
+//! | tool calls in a conversation without tools (writing) | kept; the service will refuse them |
+//! | consecutive turns of one role (writing) | merged |
+//! | a temperature above 1 (writing) | clamped to 1, the service's maximum |
 //!
-//! Of answers, words and calls are read; reasoning, images and citations are left out.
+//! Of answers, text and tool calls are read; reasoning, images and citations are dropped.
 //!
-//! `inputTokens` does not count what was read from the cache or written to it, as AWS documents for prompt caching:
-//! the three together are the input. That is how usage is kept here too, so nothing is subtracted. Users have
-//! reported models of other families whose `inputTokens` does include them; there the sum is too high, never too
-//! low. `totalTokens` is written as the sum of all four and not read.
+//! `inputTokens` excludes cache reads and cache writes, as AWS documents for prompt caching: the three together are the
+//! input. Usage is kept in the same way here, so nothing is subtracted. Users have reported models of other families
+//! whose `inputTokens` includes them; for those the sum is too high, never too low. `totalTokens` is written as the sum
+//! of all four. When it is read, any excess over its parts counts as output.
 
 mod answer;
 mod head;
@@ -29,6 +29,7 @@ mod request_write;
 mod shapes;
 mod stream_read;
 mod stream_write;
+mod usage;
 mod watch;
 
 pub use answer::{read_chat_answer, read_converse_usage, write_chat_answer};

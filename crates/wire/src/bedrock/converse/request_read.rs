@@ -1,4 +1,4 @@
-//! A request of Converse, read whole.
+//! Parses a whole Converse request.
 
 use super::shapes::BlockFields;
 use crate::bedrock::body::{missing, read_object, wrong};
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// What changes the answer and cannot be asked for in another dialect.
+/// Fields that change the answer and have no equivalent in another dialect. They are refused.
 const PROMISES: [&str; 3] = ["guardrailConfig", "outputConfig", "promptVariables"];
 
-/// Reads a request; the model and whether a stream is wanted stand in its path.
+/// Parses a request; the model and the stream flag come from the path.
 ///
 /// ```
 /// use seawall_wire::RequestLimits;
@@ -38,7 +38,7 @@ pub fn read_chat_request(
     let mut request = ChatRequest {
         model: call.model.clone(),
         stream: call.operation.is_stream(),
-        // This dialect's streams always end with it.
+        // Streams of this dialect always end with usage.
         stream_usage: true,
         system: fields.get("system").map_or(Ok(Vec::new()), |raw| read_system(raw, limits.members))?,
         turns: read_turns(fields.get("messages").ok_or_else(|| missing("messages"))?, limits.members)?,
@@ -53,7 +53,7 @@ pub fn read_chat_request(
     Ok(request)
 }
 
-/// A list of at most so many.
+/// A list of at most `most` items.
 fn read_list<'a>(raw: &'a RawValue, field: &str, most: usize) -> Result<Vec<&'a RawValue>, RequestError> {
     let list = serde_json::from_str(raw.get()).map_err(|_| wrong(field, "must be a list"))?;
     bounded(list, field, most)
@@ -115,7 +115,7 @@ fn read_parts(list: Vec<&RawValue>, way: &str, most: usize) -> Result<Vec<Part>,
     parts.filter_map(Result::transpose).collect()
 }
 
-/// A piece of a turn; nothing where it has no meaning elsewhere.
+/// Parses a content block; `None` if it has no meaning outside this dialect.
 fn read_part(raw: &RawValue, way: &dyn Fn() -> String, most: usize) -> Result<Option<Part>, RequestError> {
     let mut block =
         BlockFields::read(raw).ok_or_else(|| wrong(way(), "is no block that this dialect has"))?;

@@ -1,4 +1,4 @@
-//! A request of Converse, written.
+//! Writes a Converse request.
 
 use super::shapes::{Block, Source, format_of};
 use crate::RequestError;
@@ -8,9 +8,9 @@ use crate::chat::{ChatRequest, Image, JsonText, Part, Role, ToolChoice, ToolDefi
 use bytes::Bytes;
 use serde::Serialize;
 
-/// The body of a request. The model and whether a stream is wanted go into the path.
+/// Writes the body of a request. The model and the stream flag go into the path.
 ///
-/// It fails where the service has no word for something that the model must see; the error names it.
+/// Fails if the service cannot express something that the model must see; the error names it.
 ///
 /// ```
 /// use seawall_wire::bedrock::write_chat_request;
@@ -25,7 +25,7 @@ pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> 
     // The service refuses empty texts here.
     let system = request.system.iter().filter(|text| !text.is_empty()).map(|text| Block::Text(text));
     let inference = Inference {
-        max_tokens: request.max_output,
+        max_tokens: request.positive_max_output()?,
         temperature: request
             .temperature
             .filter(|number| number.is_finite())
@@ -42,7 +42,7 @@ pub fn write_chat_request(request: &ChatRequest) -> Result<Bytes, RequestError> 
     Ok(json(&body))
 }
 
-/// The turns. The service wants the two sides to take turns, so what one said in several is put together.
+/// Writes the turns. The service requires alternating roles, so consecutive turns of one role are merged.
 fn write_turns(turns: &[Turn]) -> Result<Vec<Message<'_>>, RequestError> {
     let mut messages: Vec<Message<'_>> = Vec::with_capacity(turns.len());
     for (at, turn) in turns.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! What requests, answers and streams are made of.
+//! JSON shapes shared by requests, answers and streams.
 
 use crate::bedrock::body::read_object;
-use crate::chat::{FinishReason, Image, JsonText, ToolCall, Usage, UsageReport};
+use crate::chat::{FinishReason, Image, JsonText, ToolCall};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A block of a turn as it is read: one of these is there.
+/// A content block as read: exactly one of the fields is present.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct BlockFields<'a> {
@@ -27,7 +27,7 @@ impl<'a> BlockFields<'a> {
         read_object(raw)
     }
 
-    /// The words of a block that is words with marks.
+    /// The text of a block that wraps text with annotations (guard content, citations).
     pub(super) fn marked_text(&mut self) -> Option<String> {
         let guarded = self.guard_content.take().and_then(|guard| guard.text).map(|guard| guard.text);
         guarded.or_else(|| {
@@ -56,7 +56,7 @@ impl ImageFields {
     }
 }
 
-/// The service's word for a kind of picture.
+/// The service's name of an image format.
 pub(super) fn format_of(media_type: &str) -> Option<&'static str> {
     match media_type {
         "image/png" => Some("png"),
@@ -78,7 +78,7 @@ pub(super) struct ToolUseFields {
 }
 
 impl ToolUseFields {
-    /// The call, unless the service makes it itself or its input is no object.
+    /// The tool call, unless the service executes it itself or its input is not an object.
     pub(super) fn into_call(self) -> Option<ToolCall> {
         let is_ours = self.kind.is_none() && self.input.get().starts_with('{');
         is_ours.then_some(ToolCall { id: self.tool_use_id, name: self.name, input: self.input })
@@ -115,7 +115,7 @@ struct CitedText {
     text: Option<String>,
 }
 
-/// A block as it is written.
+/// A content block as written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Block<'a> {
@@ -136,63 +136,13 @@ impl<'a> From<&'a ToolCall> for Block<'a> {
     }
 }
 
-/// Usage as the service writes it.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct UsageFields {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_write_input_tokens: Option<u64>,
-}
-
-impl UsageFields {
-    pub(super) fn report(&self) -> UsageReport {
-        UsageReport { usage: self.read(), has_output: self.output_tokens.is_some() }
-    }
-
-    fn read(&self) -> Usage {
-        let mut usage = Usage {
-            input: self.input_tokens.unwrap_or(0),
-            cache_read: self.cache_read_input_tokens.unwrap_or(0),
-            cache_write: self.cache_write_input_tokens.unwrap_or(0),
-            output: self.output_tokens.unwrap_or(0),
-            ..Usage::default()
-        };
-        // What the total has beyond its parts was used, and output is the dearest it can have been.
-        let total = self.total_tokens.unwrap_or(0);
-        usage.output = usage.output.max(total.saturating_sub(usage.total_input()));
-        usage
-    }
-}
-
-impl From<UsageFields> for Usage {
-    fn from(fields: UsageFields) -> Self {
-        fields.read()
-    }
-}
-
-impl From<Usage> for UsageFields {
-    fn from(usage: Usage) -> Self {
-        let cached = usage.cache_read.saturating_add(usage.cache_write);
-        Self {
-            input_tokens: Some(usage.input),
-            output_tokens: Some(usage.output),
-            total_tokens: Some(usage.input.saturating_add(cached).saturating_add(usage.output)),
-            cache_read_input_tokens: Some(usage.cache_read),
-            cache_write_input_tokens: Some(usage.cache_write),
-        }
-    }
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metrics {
     pub(super) latency_ms: u128,
 }
 
-/// The first word for each reason is the one that is written.
+/// Names of finish reasons. The first name of each reason is the one that is written.
 const FINISH_NAMES: [(&str, FinishReason); 7] = [
     ("end_turn", FinishReason::EndTurn),
     ("max_tokens", FinishReason::MaxTokens),
@@ -207,7 +157,7 @@ pub(super) fn finish_of(name: &str) -> FinishReason {
     FINISH_NAMES.iter().find(|(known, _)| *known == name).map_or(FinishReason::Other, |(_, finish)| *finish)
 }
 
-/// The service's word for a finish reason. A reason that has none reads as the usual end.
+/// The service's name of a finish reason. A reason without a name is written as the normal end of a turn.
 pub(super) fn name_of(finish: FinishReason) -> &'static str {
     FINISH_NAMES.iter().find(|(_, known)| *known == finish).map_or("end_turn", |(name, _)| *name)
 }

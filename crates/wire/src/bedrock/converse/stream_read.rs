@@ -1,17 +1,19 @@
-//! A stream, read whole.
+//! Parses a stream for conversion to another dialect.
 
-use super::shapes::{UsageFields, finish_of};
+use super::shapes::finish_of;
+use super::usage::{PerformanceFields, TierFields, UsageFields, served_usage};
 use crate::bedrock::frame::{Frame, FrameEnding, FrameKind, FrameLimits, FrameReader};
 use crate::bedrock::stream::{BedrockStreamError, StreamEnding, failure_of, parse};
-use crate::chat::{ChatEvent, FinishReason, Usage};
+use crate::chat::{ChatEvent, FinishReason, Usage, UsageReport};
+use crate::reported::Reported;
 use crate::request::Name;
 use serde::Deserialize;
 use std::mem;
 
-/// Reads the stream of ConverseStream.
+/// Parses a ConverseStream into dialect-neutral events.
 ///
-/// The service tells usage after it has said that the model stopped. Here the end comes last, so it is held back
-/// until usage has come, or until the stream has ended without it.
+/// The service reports usage after the finish reason. [`ChatEvent::Finished`] must come last, so it is held back until
+/// usage has arrived, or until the stream has ended without it.
 #[derive(Debug)]
 pub struct ChatReader {
     frames: FrameReader,
@@ -24,9 +26,9 @@ struct Answer {
     model: String,
     has_started: bool,
     has_usage: bool,
-    /// Whether the block is a call to a tool of the caller; the service makes others itself.
+    /// Whether the block is a call of one of the caller's tools; the service executes its own tools itself.
     in_call: bool,
-    /// Why the model stopped, held back.
+    /// The finish reason, held back until usage has arrived.
     stopped: Option<FinishReason>,
     progress: Progress,
 }
@@ -35,15 +37,15 @@ struct Answer {
 enum Progress {
     Running,
     Finished,
-    /// The service said that it failed.
+    /// The service reported a failure.
     Failed,
-    /// It cannot be read.
+    /// The stream cannot be parsed.
     Broken(BedrockStreamError),
 }
 
 impl ChatReader {
-    /// A stream of which nothing has arrived. It says neither what the answer is called nor which model it is from:
-    /// `id` is the header `x-amzn-requestid`, and `model` the one that was asked.
+    /// Creates a reader at the start of a stream. The stream contains neither an id nor the model: `id` is the header
+    /// `x-amzn-requestid`, and `model` the one that was called.
     #[must_use]
     pub fn new(limits: FrameLimits, id: &str, model: &str) -> Self {
         let answer = Answer {
@@ -58,8 +60,8 @@ impl ChatReader {
         Self { frames: FrameReader::new(limits), answer }
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete; nothing comes behind an end or a
-    /// failure. After an error every further call fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes; nothing is reported after the end
+    /// or a failure. After an error, every further call returns the same error.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -79,8 +81,8 @@ impl ChatReader {
         }
     }
 
-    /// To be called when the bytes have ended. A stream whose model had stopped is complete without its usage, but
-    /// not when a frame was cut.
+    /// Must be called when the bytes have ended. A stream with a finish reason is complete even without usage, but not
+    /// if it ends inside a frame.
     pub fn finish(&mut self, mut on_event: impl FnMut(ChatEvent)) -> StreamEnding {
         let is_clean = self.frames.finish() == FrameEnding::Clean;
         if is_clean {
@@ -117,7 +119,9 @@ impl Answer {
                 let BlockDelta { delta } = parse("contentBlockDelta", frame.payload)?;
                 let input =
                     delta.tool_use.filter(|_| self.in_call).map(|call| ChatEvent::ToolInput(call.input));
-                delta.text.map(ChatEvent::Text).or(input)
+                let thought =
+                    delta.reasoning_content.and_then(|thought| thought.text).map(ChatEvent::Thinking);
+                delta.text.map(ChatEvent::Text).or(input).or(thought)
             }
             "contentBlockStop" => {
                 self.in_call = false;
@@ -131,9 +135,9 @@ impl Answer {
             "metadata" => {
                 let metadata: Metadata = parse("metadata", frame.payload)?;
                 self.has_usage = true;
-                metadata.usage.map(|usage| ChatEvent::Usage(usage.into()))
+                metadata.usage.told().map(|_| ChatEvent::Usage(metadata.report().usage))
             }
-            // What this version does not know. A stream may begin with such a frame.
+            // A frame type unknown to this version. A stream may begin with one.
             _ => return Ok(()),
         };
         if !mem::replace(&mut self.has_started, true) {
@@ -185,6 +189,13 @@ struct BlockDelta {
 struct Delta {
     text: Option<String>,
     tool_use: Option<MoreInput>,
+    reasoning_content: Option<MoreThought>,
+}
+
+/// A reasoning delta; signatures and redacted reasoning have no text.
+#[derive(Deserialize)]
+struct MoreThought {
+    text: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -199,7 +210,16 @@ pub(super) struct MessageStop<'a> {
     pub(super) stop_reason: Name<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Metadata {
-    pub(super) usage: Option<UsageFields>,
+    usage: Reported<UsageFields>,
+    service_tier: Reported<TierFields>,
+    performance_config: Reported<PerformanceFields>,
+}
+
+impl Metadata {
+    pub(super) fn report(&self) -> UsageReport {
+        served_usage(&self.usage, &self.service_tier, &self.performance_config)
+    }
 }

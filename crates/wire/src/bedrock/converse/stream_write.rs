@@ -1,6 +1,7 @@
-//! A stream, written.
+//! Writes a stream from dialect-neutral events.
 
-use super::shapes::{Metrics, UsageFields, name_of};
+use super::shapes::{Metrics, name_of};
+use super::usage::UsageFields;
 use crate::bedrock::frame::write_event_frame;
 use crate::bedrock::refusal::{StreamKind, json, write_failure_frame};
 use crate::chat::{ChatEvent, FinishReason, Usage};
@@ -8,15 +9,15 @@ use bytes::BytesMut;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Writes the stream of ConverseStream.
+/// Writes a ConverseStream.
 ///
-/// Usage has one place, at the end: what is told earlier is kept until then. The service opens a block of text without
-/// a word and a call with an event, and so does this. Input that belongs to no call is left out.
+/// Usage is written once, at the end: earlier reports are kept until then. As in the service's own streams, a text
+/// block has no start event and a tool call has one. Tool input outside a tool call is dropped.
 #[derive(Debug, Default)]
 pub struct ChatWriter {
     usage: Usage,
     latency: Duration,
-    /// The place of the block that is open, or will be opened next.
+    /// The index of the open block, or of the next one.
     index: usize,
     open: Open,
 }
@@ -25,28 +26,37 @@ pub struct ChatWriter {
 enum Open {
     #[default]
     Nothing,
+    Thinking,
     Text,
     Call,
 }
 
 impl ChatWriter {
-    /// A stream of which nothing is written.
+    /// Creates a writer at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How long the answer took; to be told before its end is written.
+    /// Sets the latency of the answer; must be called before its end is written.
     pub const fn set_latency(&mut self, latency: Duration) {
         self.latency = latency;
     }
 
-    /// Appends the frames that tell an event.
+    /// Appends the frames for this event.
     pub fn write(&mut self, out: &mut BytesMut, event: &ChatEvent) {
         match event {
             ChatEvent::Started { usage, .. } => {
                 self.usage = *usage;
                 put(out, "messageStart", &MessageStart { role: "assistant" });
+            }
+            ChatEvent::Thinking(text) if text.is_empty() => {}
+            ChatEvent::Thinking(text) => {
+                if self.open != Open::Thinking {
+                    self.close(out);
+                    self.open = Open::Thinking;
+                }
+                self.put_delta(out, Delta::ReasoningContent { text });
             }
             ChatEvent::Text(text) => {
                 if self.open != Open::Text {
@@ -92,7 +102,7 @@ impl ChatWriter {
     }
 }
 
-/// Appends what ends a stream at a limit of output, in which the block of this number is open.
+/// Appends the frames that end a stream at the output limit; `open` is the index of the open block.
 pub(super) fn write_end(out: &mut BytesMut, open: Option<usize>, usage: Usage, latency: Duration) {
     if let Some(content_block_index) = open {
         put(out, "contentBlockStop", &BlockStop { content_block_index });
@@ -135,6 +145,7 @@ struct BlockDelta<'a> {
 #[serde(rename_all = "camelCase")]
 enum Delta<'a> {
     Text(&'a str),
+    ReasoningContent { text: &'a str },
     ToolUse { input: &'a str },
 }
 

@@ -1,4 +1,4 @@
-//! A stream, read for its usage and its end while it passes through.
+//! Observes a stream that passes through, for its usage and its end.
 
 use super::shapes::finish_of;
 use super::stream_read::{MessageStop, Metadata};
@@ -11,10 +11,11 @@ use bytes::BytesMut;
 use seawall_core::tokens::OutputMeter;
 use std::time::Duration;
 
-/// Reads the stream of ConverseStream. Only the frames that carry usage, an end or a failure are parsed; content is
-/// recognised by its frame's name, and its text is counted as it stands.
+/// Observes a ConverseStream. Only frames that carry usage, the end or a failure are parsed; content frames are
+/// recognised by their event type, and the length of their text is counted without parsing.
 ///
-/// The service tells usage last, so [`StreamEvent::Finished`] comes with it and not when the model stops.
+/// The service reports usage last, so [`StreamEvent::Finished`] is emitted with the usage and not with the finish
+/// reason.
 #[derive(Debug)]
 pub struct ConverseStream {
     frames: FrameReader,
@@ -28,20 +29,20 @@ struct Account {
     failed: Option<BedrockStreamError>,
     has_output: bool,
     meter: OutputMeter,
-    /// Blocks of content that have ended, and whether one is open.
+    /// Number of content blocks that have ended, and whether one is open.
     ended: usize,
     is_open: bool,
 }
 
 impl ConverseStream {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: FrameLimits) -> Self {
         Self { frames: FrameReader::new(limits), account: Account::default() }
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
-    /// fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -59,13 +60,13 @@ impl ConverseStream {
         }
     }
 
-    /// The answer's usage, once the vendor has told it.
+    /// The usage, once the vendor has reported it.
     #[must_use]
     pub const fn usage(&self) -> Option<Usage> {
         self.account.usage
     }
 
-    /// The same, with whether that is all of it.
+    /// The usage so far, and whether it includes the output count.
     #[must_use]
     pub fn report(&self) -> UsageReport {
         UsageReport { usage: self.account.usage.unwrap_or_default(), has_output: self.account.has_output }
@@ -77,31 +78,31 @@ impl ConverseStream {
         &self.account.meter
     }
 
-    /// Appends what ends the stream here, as the vendor does at a limit of output.
+    /// Appends the frames that end the stream here, in the form that the vendor uses at the output limit.
     pub fn write_end(&self, out: &mut BytesMut, usage: Usage, latency: Duration) {
         write_end(out, self.account.is_open.then_some(self.account.ended), usage, latency);
     }
 
-    /// Why the model stopped, once it has.
+    /// The finish reason, once known.
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
         self.account.finish
     }
 
-    /// Whether the vendor has said that the model stopped, and no frame is cut. A stream that ends otherwise was cut,
-    /// even when its connection was closed in good order. One that is complete may lack its usage.
+    /// Whether the finish reason has arrived and the stream is at a frame boundary. A stream that ends in any other
+    /// state was truncated, even if its connection was closed cleanly. A complete stream may lack its usage.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.account.finish.is_some() && self.is_between_frames()
     }
 
-    /// Whether the bytes so far end between two frames. Only there can something be written behind them.
+    /// Whether the bytes so far end at a frame boundary. Only there may other frames be inserted.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         self.frames.finish() == FrameEnding::Clean
     }
 
-    /// How many bytes of an unfinished frame have come.
+    /// Size in bytes of the incomplete frame received so far.
     #[must_use]
     pub const fn unfinished(&self) -> usize {
         self.frames.unfinished()
@@ -123,8 +124,7 @@ impl Account {
             FrameKind::Event("contentBlockDelta") => {
                 self.is_open = true;
                 self.meter.note_event();
-                content::add_delta(&mut self.meter, frame.payload);
-                on_event(StreamEvent::Content);
+                on_event(content::add_delta(&mut self.meter, frame.payload));
             }
             FrameKind::Event("contentBlockStart") => {
                 self.is_open = true;
@@ -142,7 +142,7 @@ impl Account {
             }
             FrameKind::Event("metadata") => {
                 let metadata: Metadata = parse("metadata", frame.payload)?;
-                let report = metadata.usage.unwrap_or_default().report();
+                let report = metadata.report();
                 (self.usage, self.has_output) = (Some(report.usage), report.has_output);
                 if report.has_output {
                     self.meter.note_counted(report.usage.output);

@@ -1,17 +1,17 @@
-//! The headers of a frame, read where they lie.
+//! Parses the headers of a frame in place, without copying.
 //!
-//! All of them are checked to be headers, and those that say what the frame is are kept. Where a name is there twice, the
-//! first is taken; a value that is no text says nothing.
+//! All headers are validated; those that identify the frame are kept. If a name occurs twice, the first one is used; a
+//! value that is not a string is ignored.
 
 use super::{
     CONTENT_TYPE, ERROR_CODE, ERROR_MESSAGE, EVENT_TYPE, EXCEPTION_TYPE, FrameError, FrameKind, MESSAGE_TYPE,
 };
 
-/// The types that a value has by their numbers in the format; those with a length of their own are apart.
+/// The numbers of the value types that have an explicit length. For the others see `fixed_length`.
 const BYTES: u8 = 6;
 const TEXT: u8 = 7;
 
-/// The headers that have a meaning here.
+/// The headers that are used here.
 #[derive(Debug, Default)]
 pub(super) struct Named<'a> {
     message_type: Value<'a>,
@@ -22,18 +22,18 @@ pub(super) struct Named<'a> {
     pub(super) content_type: Value<'a>,
 }
 
-/// What a header says, if it was there.
+/// The value of a header, if present.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Value<'a> {
     #[default]
     Absent,
-    /// Known to be text.
+    /// Valid UTF-8.
     Text(&'a [u8]),
     Other,
 }
 
 impl<'a> Value<'a> {
-    /// The text; nothing where there is none.
+    /// The string; empty if there is none.
     pub(super) fn text(self) -> &'a str {
         self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl<'a> Value<'a> {
 impl<'a> Named<'a> {
     pub(super) fn read(mut bytes: &'a [u8]) -> Result<Self, FrameError> {
         let mut named = Self::default();
-        // Where all is ASCII, which is nearly always, no part needs to be looked at to know that it is text.
+        // Headers are nearly always pure ASCII; then no part needs its own UTF-8 check.
         let is_ascii = bytes.is_ascii();
         let is_text = |part: &[u8]| is_ascii || std::str::from_utf8(part).is_ok();
         while !bytes.is_empty() {
@@ -98,7 +98,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The header that begins here; nothing where there is none. Whether its parts are text is not looked at.
+/// Parses the header that begins here; `None` if the bytes are not one. UTF-8 is not checked.
 fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], Value<'a>)> {
     let length = *bytes.split_off_first()?;
     let name = bytes.split_off(..usize::from(length))?;
@@ -115,18 +115,18 @@ fn take_counted<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     bytes.split_off(..usize::from(u16::from_be_bytes(*length)))
 }
 
-/// How long the value of a type is that has no length of its own.
+/// The length of a value type that has no explicit length.
 const fn fixed_length(kind: u8) -> Option<usize> {
     match kind {
-        // Yes and no.
+        // True and false.
         0 | 1 => Some(0),
-        // Numbers.
+        // Integers of 8, 16 and 32 bits.
         2 => Some(1),
         3 => Some(2),
         4 => Some(4),
-        // A number, and a moment.
+        // A 64-bit integer, and a timestamp.
         5 | 8 => Some(8),
-        // A name that nobody else has.
+        // A UUID.
         9 => Some(16),
         _ => None,
     }

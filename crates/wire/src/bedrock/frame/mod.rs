@@ -1,11 +1,11 @@
 //! AWS event streams: binary frames with checksums.
 //!
-//! [`FrameReader`] is fed whatever arrives and calls back once per frame, however the stream was split. It knows
-//! how large a frame says it is before it holds any of it, and refuses one that is too large. It checks the two
-//! checksums of each frame, the one over the lengths as soon as they are there, because a wrong length would have
-//! it wait for bytes that belong to others.
+//! [`FrameReader`] accepts chunks as they arrive and invokes a callback once per frame, whatever the chunk boundaries.
+//! It knows the declared size of a frame before it buffers any of it, and refuses one that is too large. It verifies
+//! both checksums of each frame. The prelude checksum is verified as soon as the prelude has arrived, because with a
+//! corrupt length the reader would wait for bytes that belong to other frames.
 //!
-//! It does not decide what a frame means, and an end inside a frame is never taken for an end of the stream.
+//! It does not interpret frames, and the end of the bytes inside a frame is never taken for the end of the stream.
 
 mod headers;
 mod reader;
@@ -24,26 +24,26 @@ pub(super) const ERROR_MESSAGE: &str = ":error-message";
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What kind of frame it is, and its name.
+    /// The message type, and the name of the event or exception.
     pub kind: FrameKind<'a>,
-    /// What the payload is; empty when the frame does not say.
+    /// The content type of the payload; empty if the frame has none.
     pub content_type: &'a str,
-    /// What it carries, as it came.
+    /// The payload as received.
     pub payload: &'a [u8],
 }
 
-/// What kind of frame it is.
+/// The message type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind<'a> {
-    /// Something happened.
+    /// An event, with its type.
     Event(&'a str),
-    /// The service failed in a way that its description lists.
+    /// An exception listed in the service's API model, with its name.
     Exception(&'a str),
-    /// The service failed in some other way.
+    /// An error that is not in the service's API model.
     Error {
-        /// The error's name.
+        /// The error code.
         code: &'a str,
-        /// Words for a person.
+        /// The message for people.
         message: &'a str,
     },
 }

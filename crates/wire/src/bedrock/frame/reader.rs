@@ -1,83 +1,83 @@
-//! Reads frames out of bytes that arrive in any pieces.
+//! Incremental parser for event-stream frames.
 
 use super::Frame;
 use super::headers::{Named, broken};
 
-/// The length of the frame, the length of its headers, and a checksum of the two.
+/// The total length, the length of the headers, and a checksum of the two.
 const PRELUDE: usize = 12;
-/// A frame without headers and payload.
+/// Size of a frame without headers and payload.
 const SMALLEST: usize = 16;
-/// What stands behind everything else.
+/// The checksum over the whole frame, at its end.
 const CHECKSUM: usize = 4;
 
-/// How much a stream may make us hold.
+/// Limits on what the reader buffers for one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// The largest frame, with its lengths and checksums.
+    /// Maximum frame size in bytes, including lengths and checksums.
     pub frame: usize,
 }
 
 impl Default for FrameLimits {
-    /// 4 MiB. The vendor promises that a piece of an answer has at most a million bytes, which base64 makes a third
+    /// 4 MiB. The vendor guarantees that a chunk of an answer has at most a million bytes, which base64 makes a third
     /// longer.
     fn default() -> Self {
         Self { frame: 4 << 20 }
     }
 }
 
-/// A stream that will not be read any further.
+/// Why a stream cannot be read any further.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A frame is larger than allowed.
+    /// A frame exceeds the limit.
     #[error("a frame of the stream has {size} bytes, and at most {limit} are taken")]
     TooLarge {
-        /// What the frame says of itself.
+        /// The size that the frame declares.
         size: usize,
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
-    /// The bytes are no frame, or were changed on the way.
+    /// The bytes are not a frame, or were corrupted in transit.
     #[error("a frame of the stream is broken: {problem}")]
     Broken {
-        /// What is wrong.
+        /// What failed to parse or verify.
         problem: String,
     },
-    /// The frame is whole and does not say what it is.
+    /// The frame is intact but has no valid message type.
     #[error("a frame of the stream does not say what it is: {problem}")]
     Untyped {
-        /// What is missing.
+        /// The missing header.
         problem: String,
     },
 }
 
-/// How the bytes of a stream ended.
+/// Where the stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameEnding {
     /// Between two frames.
     Clean,
-    /// Inside a frame, which is lost: the stream was cut.
+    /// Inside a frame, which is discarded: the stream was truncated.
     Unfinished,
 }
 
-/// Reads frames out of a stream of bytes.
+/// Reads frames from a byte stream.
 #[derive(Debug)]
 pub struct FrameReader {
     limits: FrameLimits,
-    /// The part of an unfinished frame that came with earlier pieces.
+    /// The buffered part of an incomplete frame from earlier chunks.
     held: Vec<u8>,
     failed: Option<FrameError>,
 }
 
 impl FrameReader {
-    /// A reader at the start of a stream.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub const fn new(limits: FrameLimits) -> Self {
         Self { limits, held: Vec::new(), failed: None }
     }
 
-    /// Reads on, and calls `on_frame` for each frame that the bytes complete.
+    /// Parses the next chunk and calls `on_frame` for each frame that it completes.
     ///
-    /// After an error every further call fails in the same way.
+    /// After an error, every further call returns the same error.
     pub fn feed(&mut self, bytes: &[u8], mut on_frame: impl FnMut(Frame<'_>)) -> Result<(), FrameError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -90,7 +90,7 @@ impl FrameReader {
         outcome
     }
 
-    /// How the stream ended, if it ended here.
+    /// Reports whether the stream is between frames or inside one, assuming it ends here.
     #[must_use]
     pub fn finish(&self) -> FrameEnding {
         if self.held.is_empty() && self.failed.is_none() {
@@ -100,7 +100,7 @@ impl FrameReader {
         }
     }
 
-    /// How many bytes of an unfinished frame have come.
+    /// Size in bytes of the incomplete frame received so far.
     #[must_use]
     pub const fn unfinished(&self) -> usize {
         self.held.len()
@@ -109,7 +109,7 @@ impl FrameReader {
     fn read(&mut self, mut bytes: &[u8], on_frame: &mut impl FnMut(Frame<'_>)) -> Result<(), FrameError> {
         while !bytes.is_empty() {
             if self.held.is_empty() {
-                // Whole frames are read where they lie.
+                // Complete frames are parsed in place, without a copy.
                 match self.size(bytes)?.and_then(|size| bytes.split_at_checked(size)) {
                     Some((frame, rest)) => {
                         report(frame, on_frame)?;
@@ -135,7 +135,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// How long the frame that begins here is, once that is known.
+    /// The size of the frame that begins here; `None` until its prelude has arrived.
     fn size(&self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some(prelude) = bytes.first_chunk::<PRELUDE>() else { return Ok(None) };
         let [a, b, c, d, lengths @ ..] = *prelude;
@@ -155,7 +155,7 @@ impl FrameReader {
     }
 }
 
-/// Looks at a whole frame, whose length was checked, where it lies.
+/// Parses a complete frame in place; its length has been checked.
 fn report(frame: &[u8], on_frame: &mut impl FnMut(Frame<'_>)) -> Result<(), FrameError> {
     let short = || broken("it is shorter than it says");
     let (content, checksum) = frame.split_last_chunk::<CHECKSUM>().ok_or_else(short)?;

@@ -1,9 +1,9 @@
-//! Writes frames.
+//! Writes event-stream frames.
 
 use super::{CONTENT_TYPE, EVENT_TYPE, EXCEPTION_TYPE, MESSAGE_TYPE};
 use bytes::{BufMut as _, BytesMut};
 
-/// Appends the frame of an event whose payload is JSON.
+/// Appends an event frame with a JSON payload.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -19,22 +19,22 @@ pub fn write_event_frame(out: &mut BytesMut, name: &'static str, payload: impl A
     put(out, "event", EVENT_TYPE, name, payload.as_ref());
 }
 
-/// Appends the frame of a failure whose payload is JSON. There is another kind of frame for failures, which one of
-/// the vendor's own clients does not understand; it is never written.
+/// Appends an exception frame with a JSON payload. The other message type for failures (`error`) is never written,
+/// because one of the vendor's own clients does not understand it.
 pub fn write_exception_frame(out: &mut BytesMut, name: &'static str, payload: impl AsRef<[u8]>) {
     put(out, "exception", EXCEPTION_TYPE, name, payload.as_ref());
 }
 
-/// The type of every value that is written.
+/// The value type of every header written here: string.
 const TEXT: u8 = 7;
-/// Lengths and checksums.
+/// Size of the lengths and checksums.
 const AROUND: usize = 16;
 
 fn put(out: &mut BytesMut, kind: &str, name_header: &str, name: &str, payload: &[u8]) {
     let headers = [(name_header, name), (CONTENT_TYPE, "application/json"), (MESSAGE_TYPE, kind)];
     let headers_length: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let length = headers_length + payload.len() + AROUND;
-    // Names are short, and no payload that is built here comes near four gigabytes.
+    // Names are short, and no payload built here comes near 4 GiB.
     let checked = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
     let start = out.len();
     out.reserve(length);
@@ -52,7 +52,7 @@ fn put(out: &mut BytesMut, kind: &str, name_header: &str, name: &str, payload: &
     put_checksum(out, start);
 }
 
-/// The checksum of everything from here on.
+/// Appends the checksum of everything from `start` on.
 fn put_checksum(out: &mut BytesMut, start: usize) {
     let checksum = crc32fast::hash(out.get(start..).unwrap_or_default());
     out.put_u32(checksum);

@@ -1,11 +1,14 @@
-//! What InvokeModel says in headers.
+//! The request and response headers of InvokeModel.
 
 use crate::chat::Usage;
+use crate::features::{ask_for, served_as};
+use crate::{RequestError, RequestFeatures};
+use seawall_core::money::{PriceDimension, ServiceLevel};
 use std::time::Duration;
 
 /// The content type of a stream of frames.
 pub const STREAM_CONTENT_TYPE: &str = "application/vnd.amazon.eventstream";
-/// What the chunks of a stream hold; said in `x-amzn-bedrock-content-type`.
+/// The content type of the chunks of a stream, sent in `x-amzn-bedrock-content-type`.
 pub const INVOKE_CONTENT_TYPE: &str = "application/json";
 
 const INPUT: &str = "x-amzn-bedrock-input-token-count";
@@ -14,7 +17,104 @@ const CACHE_READ: &str = "x-amzn-bedrock-cache-read-input-token-count";
 const CACHE_WRITE: &str = "x-amzn-bedrock-cache-write-input-token-count";
 const LATENCY: &str = "x-amzn-bedrock-invocation-latency";
 
-/// The headers of a whole answer. Counts of cached tokens are left out where there are none.
+const GUARDRAIL: &str = "x-amzn-bedrock-guardrailidentifier";
+const GUARDRAIL_VERSION: &str = "x-amzn-bedrock-guardrailversion";
+const TRACE: &str = "x-amzn-bedrock-trace";
+const PERFORMANCE: &str = "x-amzn-bedrock-performanceconfig-latency";
+const TIER: &str = "x-amzn-bedrock-service-tier";
+const METADATA: &str = "x-amzn-bedrock-request-metadata";
+const ACCEPT: &str = "x-amzn-bedrock-accept";
+
+/// The prefix of the service's own headers.
+pub const HEADER_PREFIX: &str = "x-amzn-bedrock-";
+
+/// Response headers that report service options; they are forwarded unchanged to a caller of InvokeModel.
+pub const PASSED_RESPONSE_HEADERS: [&str; 2] = [PERFORMANCE, TIER];
+
+/// A header of InvokeModel that is part of the request, like the fields of its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvokeHeader {
+    /// The header name, in lower case.
+    pub name: &'static str,
+    /// The value as received.
+    pub value: Box<str>,
+}
+
+impl InvokeHeader {
+    /// Reads a header whose lower-case name begins with [`HEADER_PREFIX`]. Returns `None` if it affects neither the
+    /// answer nor the price. An unknown header is refused, because its effect is unknown.
+    ///
+    /// ```
+    /// use seawall_wire::bedrock::InvokeHeader;
+    ///
+    /// let header = InvokeHeader::read("x-amzn-bedrock-service-tier", "flex")?;
+    /// assert_eq!(header.map(|header| header.name), Some("x-amzn-bedrock-service-tier"));
+    /// assert!(InvokeHeader::read("x-amzn-bedrock-telepathy", "on").is_err());
+    /// # Ok::<(), seawall_wire::RequestError>(())
+    /// ```
+    pub fn read(name: &str, value: &str) -> Result<Option<Self>, RequestError> {
+        let known = [GUARDRAIL, GUARDRAIL_VERSION, TRACE, PERFORMANCE, TIER, METADATA];
+        match known.into_iter().find(|known| *known == name) {
+            Some(name) => Ok(Some(Self { name, value: value.into() })),
+            // The accepted content type of chunks; they are forwarded as they arrive.
+            None if name == ACCEPT => Ok(None),
+            None => Err(RequestError::wrong(name, "is not known here; leave it out")),
+        }
+    }
+
+    /// Whether it changes the answer or its price. Other headers can be dropped for a target that does not accept them.
+    #[must_use]
+    pub fn is_binding(&self) -> bool {
+        self.name != METADATA
+    }
+
+    /// The error for a target that does not support this header.
+    #[must_use]
+    pub fn not_taken(&self) -> RequestError {
+        let problem = match self.name {
+            GUARDRAIL | GUARDRAIL_VERSION | TRACE => {
+                "is a header of InvokeModel, and no model of this route can be asked with it; Converse takes \
+                 guardrailConfig in its body"
+            }
+            PERFORMANCE => {
+                "is a header of InvokeModel, and no model of this route can be asked with it; Converse takes \
+                 performanceConfig in its body"
+            }
+            TIER => {
+                "is a header of InvokeModel, and no model of this route can be asked with it; Converse takes \
+                 serviceTier in its body"
+            }
+            _ => "is a header of InvokeModel, and no model of this route can be asked with it",
+        };
+        RequestError::wrong(self.name, problem)
+    }
+
+    /// Adds the price options of this header. A contradiction between header and body is refused, because it is unknown
+    /// which one the service would use.
+    pub fn add_to(&self, features: &mut RequestFeatures) -> Result<(), RequestError> {
+        let dimension = match self.name {
+            TIER => PriceDimension::Tier,
+            PERFORMANCE => PriceDimension::Latency,
+            _ => return Ok(()),
+        };
+        if features.pricing.service.of(dimension).is_some() {
+            return Err(RequestError::wrong(self.name, "must not stand beside the same in the body"));
+        }
+        ask_for(&mut features.pricing, dimension, &self.value);
+        Ok(())
+    }
+}
+
+/// The service options that an answer's headers report (looked up by lower-case name).
+#[must_use]
+pub fn read_service_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> ServiceLevel {
+    let dimensions = [(TIER, PriceDimension::Tier), (PERFORMANCE, PriceDimension::Latency)];
+    dimensions.into_iter().fold(ServiceLevel::default(), |level, (name, dimension)| {
+        header(name).map_or(level, |value| served_as(value).onto(level, dimension))
+    })
+}
+
+/// The usage headers of a whole answer. Cache counts are omitted if they are zero.
 #[must_use]
 pub fn usage_headers(usage: Usage, latency: Duration) -> Vec<(&'static str, String)> {
     let mut headers = vec![
@@ -29,8 +129,8 @@ pub fn usage_headers(usage: Usage, latency: Duration) -> Vec<(&'static str, Stri
     headers
 }
 
-/// The usage as headers tell it (asked for by lower-case name), for an answer whose body does not. Nothing, unless
-/// input and output are both there; the input is without what came from the cache or went there.
+/// The usage from response headers (looked up by lower-case name), for an answer whose body has none. `None` unless
+/// input and output are both present; the input excludes cache reads and writes.
 #[must_use]
 pub fn read_usage_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Usage> {
     let count = |name: &str| header(name).and_then(|text| text.trim().parse().ok());

@@ -1,15 +1,24 @@
-//! InvokeModel and InvokeModelWithResponseStream with Anthropic's models.
+//! InvokeModel and InvokeModelWithResponseStream: for Anthropic's models, and for any other model, whose bodies pass
+//! through unparsed.
 //!
-//! The bodies are those of Anthropic Messages, with the model in the path, the stream in the operation and the
-//! version in the body; the events of a stream are those of Anthropic, each wrapped into a frame. So everything here
-//! moves between the two without looking into what is said.
+//! Bodies for Anthropic's models are those of Anthropic Messages, with the model in the path, the stream flag in the
+//! operation and the version in the body; the events of a stream are Anthropic's, each wrapped in a frame. The
+//! conversion between the two therefore does not parse the content.
 
 mod headers;
+mod opaque;
 mod request;
 mod stream;
 mod transcode;
 
-pub use headers::{INVOKE_CONTENT_TYPE, STREAM_CONTENT_TYPE, read_usage_headers, usage_headers};
-pub use request::{InvokeHead, invoke_to_messages, messages_to_invoke, read_invoke_request};
+pub use headers::{
+    HEADER_PREFIX, INVOKE_CONTENT_TYPE, InvokeHeader, PASSED_RESPONSE_HEADERS, STREAM_CONTENT_TYPE,
+    read_service_headers, read_usage_headers, usage_headers,
+};
+pub use opaque::{OpaqueHead, OpaqueStream, read_opaque_usage};
+pub use request::{
+    InvokeBody, InvokeHead, invoke_to_messages, messages_to_invoke, opaque_not_taken, read_invoke_body,
+    read_invoke_request,
+};
 pub use stream::{InvocationMetrics, InvokeStream};
 pub use transcode::{InvokeEvent, InvokeReader, InvokeToSse, SseToInvoke, write_chunk};

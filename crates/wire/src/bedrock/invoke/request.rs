@@ -1,30 +1,32 @@
-//! A request, read as far as decisions need it, and moved between Anthropic's dialect and this one.
+//! Reads the fields of a request that decisions need, and converts between this format and Anthropic Messages.
 
+use super::opaque::OpaqueHead;
 use crate::bedrock::body::{missing, read_object, wrong};
 use crate::fields::Fields;
-use crate::request::Name;
+use crate::request::{Name, read_max_output_or_zero};
+use crate::thinking::asks_to_think;
 use crate::{RequestError, RequestLimits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::ops::RangeInclusive;
 
-/// The only version that the service knows.
+/// The only version that the service accepts.
 const VERSION: &str = "bedrock-2023-05-31";
-const MAX_OUTPUT: RangeInclusive<u32> = 1..=1 << 31;
 
-/// What decisions need of a request; the model and whether it is a stream stand in the path.
+/// The fields of a request that decisions need; the model and the stream flag are in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvokeHead {
-    /// The most tokens that the answer may have.
+    /// The maximum number of output tokens.
     pub max_output: u32,
-    /// How many turns the conversation has.
+    /// The number of turns.
     pub turns: usize,
-    /// Which features in trial the caller asks for. Anthropic takes them in a header.
+    /// The beta features that the caller requests. Anthropic's own API takes them in a header.
     pub betas: Vec<String>,
+    /// Whether the request enables thinking, which is billed but not always shown.
+    pub thinks: bool,
 }
 
-/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not looked into. Which
-/// version it names is left to the vendor: clients name different ones.
+/// Reads a request. The whole body is checked to be JSON; fields that are not needed are not parsed. The version is
+/// left to the vendor to check, because clients send different ones.
 ///
 /// ```
 /// use seawall_wire::RequestLimits;
@@ -36,20 +38,45 @@ pub struct InvokeHead {
 /// # Ok::<(), seawall_wire::RequestError>(())
 /// ```
 pub fn read_invoke_request(body: &[u8], limits: &RequestLimits) -> Result<InvokeHead, RequestError> {
+    read_anthropic(&Fields::read(body, limits)?)
+}
+
+/// A body of InvokeModel, by the vendor of its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvokeBody {
+    /// A body for Anthropic's models, recognised by `anthropic_version`.
+    Anthropic(InvokeHead),
+    /// A body for another vendor's model; its content is not interpreted.
+    Opaque(OpaqueHead),
+}
+
+/// Reads the fields that decisions need, for a model of any vendor.
+pub fn read_invoke_body(body: &[u8], limits: &RequestLimits) -> Result<InvokeBody, RequestError> {
     let fields = Fields::read(body, limits)?;
+    if fields.has("anthropic_version") {
+        return read_anthropic(&fields).map(InvokeBody::Anthropic);
+    }
+    OpaqueHead::of(&fields).map(InvokeBody::Opaque)
+}
+
+/// The error for a target that is not called by InvokeModel when the body is in another vendor's format.
+#[must_use]
+pub fn opaque_not_taken() -> RequestError {
+    wrong("anthropic_version", "is missing: bodies of other vendors' models pass to models at Bedrock only")
+}
+
+fn read_anthropic(fields: &Fields<'_>) -> Result<InvokeHead, RequestError> {
     let max_tokens = fields.get("max_tokens").ok_or_else(|| missing("max_tokens"))?;
-    let max_output = max_tokens.get().parse().ok().filter(|number| MAX_OUTPUT.contains(number));
-    let max_output =
-        max_output.ok_or_else(|| wrong("max_tokens", "must be a whole number from 1 to 2147483648"))?;
+    let max_output = read_max_output_or_zero("max_tokens", max_tokens)?;
     let turns = count_turns(fields.get("messages").ok_or_else(|| missing("messages"))?)?;
     let betas = fields.get("anthropic_beta").map_or(Ok(Vec::new()), |betas| {
         serde_json::from_str(betas.get()).map_err(|_| wrong("anthropic_beta", "must be a list of strings"))
     })?;
-    Ok(InvokeHead { max_output, turns, betas })
+    Ok(InvokeHead { max_output, turns, betas, thinks: asks_to_think(fields) })
 }
 
-/// The request as Anthropic Messages takes it. Values stay as they came. The names of features in trial are taken
-/// out; they are in the head, for the header.
+/// Converts the request to Anthropic Messages. Values are unchanged. The names of beta features are removed; they are
+/// in the head, for the header.
 pub fn invoke_to_messages(
     body: &[u8],
     limits: &RequestLimits,
@@ -63,8 +90,8 @@ pub fn invoke_to_messages(
     Ok(Fields::read(body, limits)?.with(&added, &["anthropic_version", "anthropic_beta", "stream"]))
 }
 
-/// A request of Anthropic Messages as InvokeModel takes it. Values stay as they came. `betas` are the names of features
-/// in trial that the caller gave in a header.
+/// Converts an Anthropic Messages request to InvokeModel. Values are unchanged. `betas` are the names of beta features
+/// from the caller's header.
 pub fn messages_to_invoke(
     body: &[u8],
     limits: &RequestLimits,
@@ -85,7 +112,7 @@ struct TurnFields<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// Counts the turns, and refuses the first that is not one.
+/// Counts the turns. Returns an error that names the first invalid turn.
 fn count_turns(messages: &RawValue) -> Result<usize, RequestError> {
     let turns: Vec<&RawValue> =
         serde_json::from_str(messages.get()).map_err(|_| wrong("messages", "must be a list"))?;
@@ -97,8 +124,9 @@ fn count_turns(messages: &RawValue) -> Result<usize, RequestError> {
         let turn: TurnFields<'_> = read_object(turn)
             .ok_or_else(|| wrong(format!("messages.{at}"), "must be an object with role and content"))?;
         let Name(role) = turn.role.ok_or_else(|| missing(way("role")))?;
-        if !matches!(&*role, "user" | "assistant") {
-            return Err(wrong(way("role"), "must be user or assistant"));
+        // The vendor decides which roles exist.
+        if role.is_empty() {
+            return Err(wrong(way("role"), "must be the name of a role"));
         }
         let content = turn.content.ok_or_else(|| missing(way("content")))?;
         if !content.get().starts_with(['"', '[']) {

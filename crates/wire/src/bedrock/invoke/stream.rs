@@ -1,4 +1,4 @@
-//! A stream, read for its usage and its end while it passes through.
+//! Observes a stream that passes through, for its usage and its end.
 
 use super::transcode::{InvokeEvent, InvokeReader};
 use crate::anthropic::EventAccount;
@@ -9,27 +9,29 @@ use bytes::BytesMut;
 use seawall_core::tokens::OutputMeter;
 use serde::Deserialize;
 
-/// What the service adds to the last event.
+/// The metrics that the service adds to the last event.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct InvocationMetrics {
-    /// Tokens of the input.
+    /// Input tokens.
     #[serde(rename = "inputTokenCount")]
     pub input: u64,
-    /// Tokens of the output.
+    /// Output tokens.
     #[serde(rename = "outputTokenCount")]
     pub output: u64,
-    /// The whole time, in milliseconds.
+    /// The total latency, in milliseconds.
+    #[serde(default)]
     pub invocation_latency: u64,
     /// The time to the first byte, in milliseconds.
+    #[serde(default)]
     pub first_byte_latency: u64,
 }
 
-/// Reads a stream of InvokeModelWithResponseStream.
+/// Observes an InvokeModelWithResponseStream.
 ///
-/// The events mean what they mean at Anthropic, so they are read by what reads
-/// Anthropic's own streams. The counts that the service
-/// adds at the end are used only where the model's own events told none, because they do not say what was cached.
+/// The events are Anthropic's, so they are read by the same code as Anthropic's own streams. The counts that the
+/// service adds at the end are used only if the model's own events had none, because they do not separate cached
+/// tokens.
 #[derive(Debug)]
 pub struct InvokeStream {
     reader: InvokeReader,
@@ -44,15 +46,15 @@ struct Watch {
 }
 
 impl InvokeStream {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub fn new(limits: FrameLimits) -> Self {
         let watch = Watch { inner: EventAccount::default(), metrics: None, failed: None };
         Self { reader: InvokeReader::new(limits), watch }
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
-    /// fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -70,13 +72,13 @@ impl InvokeStream {
         }
     }
 
-    /// The answer's usage as far as the vendor has told it.
+    /// The usage that the vendor has reported so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.watch.usage()
     }
 
-    /// The same, with whether that is all of it.
+    /// The usage so far, and whether it includes the final output count.
     #[must_use]
     pub fn report(&self) -> UsageReport {
         let has_output = self.watch.inner.report().has_output || self.watch.metrics.is_some();
@@ -89,37 +91,38 @@ impl InvokeStream {
         self.watch.inner.meter()
     }
 
-    /// Appends Anthropic's events that end the stream here, as the vendor does at a limit of output. They are not in frames.
+    /// Appends Anthropic's events that end the stream here, in the form that the vendor uses at the output limit. They
+    /// are not wrapped in frames.
     pub fn write_end(&self, out: &mut BytesMut, usage: Usage) {
         self.watch.inner.write_end(out, usage);
     }
 
-    /// Why the model stopped, once it has.
+    /// The finish reason, once known.
     #[must_use]
     pub const fn finish_reason(&self) -> Option<FinishReason> {
         self.watch.inner.finish_reason()
     }
 
-    /// What the service added at the end, once it has.
+    /// The service's metrics, once they have arrived.
     #[must_use]
     pub const fn metrics(&self) -> Option<InvocationMetrics> {
         self.watch.metrics
     }
 
-    /// Whether the vendor has said that the answer is complete, and no frame is cut. A stream that ends otherwise was
-    /// cut, even when its connection was closed in good order.
+    /// Whether the vendor has marked the answer as complete and the stream is at a frame boundary. A stream that ends
+    /// in any other state was truncated, even if its connection was closed cleanly.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.watch.inner.is_complete() && self.is_between_frames()
     }
 
-    /// Whether the bytes so far end between two frames. Only there can something be written behind them.
+    /// Whether the bytes so far end at a frame boundary. Only there may other frames be inserted.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         self.reader.is_between_frames()
     }
 
-    /// How many bytes of an unfinished frame have come.
+    /// Size in bytes of the incomplete frame received so far.
     #[must_use]
     pub const fn unfinished(&self) -> usize {
         self.reader.unfinished()
@@ -150,7 +153,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Metrics that cannot be read are none: they only add to what is known.
+    /// Reads the metrics. Unreadable metrics are ignored: they only complement the usage that is already known.
     fn take_metrics(&mut self, json: &[u8], on_event: &mut impl FnMut(StreamEvent)) {
         let last: LastEvent = serde_json::from_slice(json).unwrap_or_default();
         if last.metrics.is_none() {
@@ -169,7 +172,7 @@ impl Watch {
         let no_input = told.input == 0 && told.cache_read == 0 && told.cache_write == 0;
         Usage {
             input: if no_input { metrics.input } else { told.input },
-            // What the model said at its beginning is no count of its answer.
+            // The output count in the first event is not the count of the answer.
             output: if self.inner.report().has_output {
                 told.output
             } else {

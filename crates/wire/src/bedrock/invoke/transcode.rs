@@ -1,4 +1,4 @@
-//! Anthropic's events into frames and out of them.
+//! Converts between Anthropic's server-sent events and Bedrock frames.
 
 use crate::anthropic::{AnthropicStream, ErrorReply, read_error, write_error_event, write_message_stop};
 use crate::bedrock::frame::{FrameEnding, FrameKind, FrameLimits, FrameReader, write_event_frame};
@@ -16,43 +16,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// What a frame of the stream holds.
+/// The content of a frame of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvokeEvent<'a> {
     /// One of Anthropic's events.
     Message {
-        /// What it calls itself; empty when it does not.
+        /// The event type; empty if the event has none.
         name: &'a str,
-        /// The event: JSON that was not looked into any further.
+        /// The event as JSON, not parsed further.
         json: &'a [u8],
     },
-    /// The service says that it failed.
+    /// The service reported a failure.
     Failed {
-        /// What decisions need to know of it.
+        /// The failure, classified for breaker, retry and fallback decisions.
         failure: Failure,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
     },
 }
 
-/// Takes Anthropic's events out of their frames. Frames of another kind than the one known are left out.
+/// Extracts Anthropic's events from frames. Frames of unknown types are skipped.
 #[derive(Debug)]
 pub struct InvokeReader {
     frames: FrameReader,
-    /// An event out of its frame; kept for its memory.
+    /// The decoded event; kept to reuse the allocation.
     event: Vec<u8>,
     failed: Option<BedrockStreamError>,
 }
 
 impl InvokeReader {
-    /// A stream of which nothing has arrived.
+    /// Creates a reader at the start of a stream.
     #[must_use]
     pub const fn new(limits: FrameLimits) -> Self {
         Self { frames: FrameReader::new(limits), event: Vec::new(), failed: None }
     }
 
-    /// Reads on, and calls `on_event` for each event that the bytes complete. After an error every further call
-    /// fails in the same way.
+    /// Parses the next chunk and calls `on_event` for each event that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -75,36 +75,36 @@ impl InvokeReader {
         }
     }
 
-    /// Whether the bytes so far end between two frames. Only there can something be written behind them.
+    /// Whether the bytes so far end at a frame boundary. Only there may other frames be inserted.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         self.frames.finish() == FrameEnding::Clean
     }
 
-    /// How many bytes of an unfinished frame have come.
+    /// Size in bytes of the incomplete frame received so far.
     pub(super) const fn unfinished(&self) -> usize {
         self.frames.unfinished()
     }
 }
 
-/// Takes Anthropic's events out of their frames and writes them as the server-sent events of Anthropic Messages.
+/// Extracts Anthropic's events from frames and writes them as the server-sent events of Anthropic Messages.
 ///
-/// An event that does not say what it is could not be named, and is left out; what the service adds to the last one is left
-/// out too. A failure is told by how the request ends for the caller.
+/// An event without a type is dropped, because it could not be named; the metrics that the service adds to the last
+/// event are removed, too. A failure is written as the refusal that the caller receives for it.
 #[derive(Debug)]
 pub struct InvokeToSse {
     reader: InvokeReader,
 }
 
 impl InvokeToSse {
-    /// A stream of which nothing has arrived.
+    /// Creates a converter at the start of a stream.
     #[must_use]
     pub const fn new(limits: FrameLimits) -> Self {
         Self { reader: InvokeReader::new(limits) }
     }
 
-    /// Reads on, and appends an event for each frame that the bytes complete. After an error every further call fails in
-    /// the same way.
+    /// Parses the next chunk and appends an event for each frame that it completes. After an error, every further call
+    /// returns the same error.
     pub fn feed(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), BedrockStreamError> {
         self.reader.feed(bytes, |event| match event {
             InvokeEvent::Message { name: "", .. } => {}
@@ -135,6 +135,15 @@ fn read_chunk(
     event: &mut Vec<u8>,
     on_event: &mut impl FnMut(InvokeEvent<'_>),
 ) -> Result<(), BedrockStreamError> {
+    decode_chunk(payload, event)?;
+    let typed: Typed<'_> = parse("chunk", event)?;
+    let name = typed.name.as_ref().map_or("", |Name(name)| name);
+    on_event(InvokeEvent::Message { name, json: event });
+    Ok(())
+}
+
+/// Decodes the payload of a chunk, whatever it contains.
+pub(super) fn decode_chunk(payload: &[u8], event: &mut Vec<u8>) -> Result<(), BedrockStreamError> {
     let chunk;
     let bytes = match plain_bytes(payload) {
         Some(bytes) => bytes,
@@ -149,14 +158,11 @@ fn read_chunk(
         event: "chunk",
         problem: format!("its bytes are not base64: {error}"),
     })?;
-    let typed: Typed<'_> = parse("chunk", event)?;
-    let name = typed.name.as_ref().map_or("", |Name(name)| name);
-    on_event(InvokeEvent::Message { name, json: event });
     Ok(())
 }
 
-/// The bytes of a chunk in the shape that the service writes, with its padding or without. What is between the quotes is
-/// base64, which whoever decodes it finds out; every other shape is left to a reader of JSON.
+/// Fast path: the base64 text of a chunk in the exact form that the service writes, with or without padding (`p`). The
+/// base64 decoder validates it; every other form is left to the JSON parser.
 fn plain_bytes(payload: &[u8]) -> Option<&[u8]> {
     let rest = payload.strip_prefix(b"{\"bytes\":\"")?;
     let (bytes, rest) = rest.split_at_checked(memchr::memchr2(b'"', b'\\', rest)?)?;
@@ -167,9 +173,9 @@ fn plain_bytes(payload: &[u8]) -> Option<&[u8]> {
     (rest == b"\"}" || is_padding(rest)).then_some(bytes)
 }
 
-/// Appends the frame of one of Anthropic's events, given as JSON.
+/// Appends the frame for one of Anthropic's events, given as JSON.
 pub fn write_chunk(out: &mut BytesMut, event: &[u8]) {
-    // What base64 is made of needs no escapes in JSON.
+    // Base64 needs no escapes in JSON.
     let mut payload = String::with_capacity(event.len() / 3 * 4 + 20);
     payload.push_str("{\"bytes\":\"");
     BASE64.encode_append(event, &mut payload);
@@ -177,8 +183,8 @@ pub fn write_chunk(out: &mut BytesMut, event: &[u8]) {
     write_event_frame(out, "chunk", payload);
 }
 
-/// Puts the server-sent events of Anthropic Messages into frames. What only keeps a connection alive is left out; an
-/// error becomes an exception; and the last event is given the counts and times that the service puts there.
+/// Wraps the server-sent events of Anthropic Messages in frames. Keep-alive events are dropped; an error becomes an
+/// exception; the last event gets the counts and times that the service adds there.
 #[derive(Debug)]
 pub struct SseToInvoke {
     sse: SseReader,
@@ -187,14 +193,14 @@ pub struct SseToInvoke {
 }
 
 impl SseToInvoke {
-    /// A stream of which nothing has arrived.
+    /// Creates a converter at the start of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self { sse: SseReader::new(limits), watch: AnthropicStream::new(limits), first_after: None }
     }
 
-    /// Reads on, and appends a frame for each event that the bytes complete. `elapsed` is the time since the model was
-    /// called.
+    /// Parses the next chunk and appends a frame for each event that it completes. `elapsed` is the time since the
+    /// model was called.
     pub fn feed(&mut self, bytes: &[u8], elapsed: Duration, out: &mut BytesMut) -> Result<(), StreamError> {
         let first_after = *self.first_after.get_or_insert(elapsed);
         self.watch.feed(bytes, |_| ())?;
@@ -220,7 +226,8 @@ impl SseToInvoke {
                 };
                 write_chunk(out, &json(&MessageStop { kind: "message_stop", metrics }));
             }
-            // It was not looked into while it was watched, and in a frame nobody could tell where it went wrong.
+            // Content is not parsed while it is observed. It is validated here, because inside a frame a client could
+            // not locate the error.
             _ => match parse_event::<IgnoredAny>("content", event.data) {
                 Ok(_) => write_chunk(out, event.data),
                 Err(error) => broken = Some(error),

@@ -1,6 +1,8 @@
+use super::event;
 use crate::AnswerError;
-use crate::bedrock::{read_chat_answer, read_converse_usage, write_chat_answer};
+use crate::bedrock::{ConverseStream, FrameLimits, read_chat_answer, read_converse_usage, write_chat_answer};
 use crate::chat::{AnswerPart, ChatAnswer, FinishReason, JsonText, ToolCall, Usage, UsageReport};
+use seawall_core::money::{PriceDimension, ServiceLevel, Surcharge, UsageExtras};
 use std::time::Duration;
 
 const GOLDEN: &str = include_str!("../../../tests/golden/bedrock/converse_answer.json");
@@ -77,9 +79,13 @@ fn usage_that_is_incomplete_is_read_on_the_safe_side() {
     for (usage, input, output, has_output) in [
         (r#"{"inputTokens":3,"outputTokens":null}"#, 3, 0, false),
         (r#"{"outputTokens":2}"#, 0, 2, true),
-        // What the total has beyond its parts was used.
+        // The excess of the total over its parts counts as output.
         (r#"{"inputTokens":3,"outputTokens":2,"totalTokens":9}"#, 3, 6, true),
         ("null", 0, 0, false),
+        (r#"{"inputTokens":-1,"outputTokens":2}"#, 0, 2, true),
+        (r#"{"inputTokens":3,"outputTokens":"2"}"#, 3, 0, false),
+        (r#"{"inputTokens":3,"cacheWriteInputTokens":{},"outputTokens":2}"#, 0, 2, true),
+        (r#""none""#, 0, 0, false),
     ] {
         let body = format!(r#"{{"stopReason":"end_turn","usage":{usage}}}"#);
         let usage = Usage { input, output, ..Usage::default() };
@@ -89,10 +95,39 @@ fn usage_that_is_incomplete_is_read_on_the_safe_side() {
 }
 
 #[test]
+fn how_it_was_served_and_how_long_the_cache_lives_are_read_with_the_usage() {
+    let usage = r#"{"inputTokens":3,"outputTokens":4,"totalTokens":21,"cacheReadInputTokens":5,"cacheWriteInputTokens":9,
+        "cacheDetails":[{"ttl":"1h","inputTokens":7},{"ttl":"5m","inputTokens":2}]}"#;
+    let served = r#""serviceTier":{"type":"priority"},"performanceConfig":{"latency":"optimized"}"#;
+    let service = ServiceLevel::default()
+        .with(PriceDimension::Tier, Some(Surcharge::Priority))
+        .with(PriceDimension::Latency, Some(Surcharge::Optimized));
+    let extras = UsageExtras { cache_write_1h: Some(7), tool_uses: 0, service };
+    let usage_told = Usage { input: 3, cache_read: 5, cache_write: 9, output: 4, extras };
+    let body = format!(r#"{{"stopReason":"end_turn","usage":{usage},{served}}}"#);
+    let report = UsageReport { usage: usage_told, has_output: true };
+    assert_eq!(read_converse_usage(body.as_bytes()), Ok((report, FinishReason::EndTurn)));
+    let mut stream = ConverseStream::new(FrameLimits::default());
+    for (name, payload) in [
+        ("messageStart", r#"{"role":"assistant"}"#.to_owned()),
+        ("messageStop", r#"{"stopReason":"end_turn"}"#.to_owned()),
+        ("metadata", format!(r#"{{"usage":{usage},"metrics":{{"latencyMs":1}},{served}}}"#)),
+    ] {
+        stream.feed(&event(name, &payload), |_| ()).unwrap();
+    }
+    assert_eq!((stream.report(), stream.is_complete()), (report, true));
+    // If the details exceed the sum, the details count; an unknown time to live counts as a long one.
+    let body = r#"{"stopReason":"end_turn","usage":{"inputTokens":1,"outputTokens":1,"cacheDetails":[{"ttl":"1d","inputTokens":8}]}}"#;
+    let (UsageReport { usage, .. }, _) = read_converse_usage(body.as_bytes()).unwrap();
+    assert_eq!((usage.cache_write, usage.extras.cache_write_1h), (8, Some(8)));
+    // Writing the answer in this dialect keeps the usage.
+    let again = write_chat_answer(&ChatAnswer { usage: usage_told, ..answer() }, Duration::ZERO);
+    assert_eq!(read_chat_answer(&again, "", "").unwrap().usage.extras.cache_write_1h, Some(7));
+}
+
+#[test]
 fn an_answer_that_cannot_be_read_is_an_error() {
-    for body in
-        ["", "{}", "<html>", r#"{"stopReason":"end_turn","usage":{"inputTokens":-1,"outputTokens":2}}"#]
-    {
+    for body in ["", "{}", "<html>", r#"{"stopReason":7,"usage":{}}"#] {
         assert!(
             matches!(read_converse_usage(body.as_bytes()), Err(AnswerError::Unreadable { .. })),
             "{body}"

@@ -1,4 +1,4 @@
-//! Streams that nobody thought of.
+//! Property tests over generated streams.
 
 use super::stream::{frames_of, read, started, watch};
 use super::{cut, event};
@@ -56,7 +56,7 @@ fn any_end() -> impl Strategy<Value = ChatEvent> {
     prop_oneof![select(reasons.to_vec()).prop_map(ChatEvent::Finished), failed]
 }
 
-/// What of a stream this dialect can tell: the last usage, right before the end.
+/// What this dialect can express of a stream: only the last usage, right before the end.
 fn tellable(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let is_usage = |event: &&ChatEvent| matches!(event, ChatEvent::Usage(_));
     let usage = events.iter().rfind(is_usage).cloned().unwrap_or(ChatEvent::Usage(Usage::default()));

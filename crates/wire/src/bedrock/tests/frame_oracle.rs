@@ -1,4 +1,4 @@
-//! Frames against the vendor's own code.
+//! Differential tests of the frame parser against the vendor's own implementation.
 
 use super::written;
 use crate::bedrock::{FrameKind, FrameLimits, FrameReader, write_event_frame, write_exception_frame};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-/// What a frame says, in words of no reader.
+/// The content of a frame, independent of the parser.
 #[derive(Debug, PartialEq)]
 struct Told {
     kind: &'static str,
@@ -95,7 +95,7 @@ fn message(headers: Vec<(String, HeaderValue)>, payload: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// A frame with right checksums around any bytes.
+/// A frame with correct checksums around arbitrary bytes.
 fn framed(claimed: u32, inside: &[u8]) -> Vec<u8> {
     let size = u32::try_from(inside.len() + 16).unwrap();
     let mut bytes = [size.to_be_bytes(), claimed.to_be_bytes()].concat();
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(by_ours(&bytes), by_the_vendor(&bytes));
     }
 
-    /// Headers that are cut, overlong, of no type or no text, under checksums that are right.
+    /// Truncated, overlong, untyped or non-UTF-8 headers under correct checksums.
     #[test]
     fn headers_that_were_spoilt_are_refused_where_the_vendors_own_code_refuses_them(
         headers in vec((name(), value()), 0..5),

@@ -94,7 +94,7 @@ fn any_byte_that_was_changed_is_noticed() {
     }
     let mut wrong_length = whole;
     wrong_length[3] ^= 1;
-    // Noticed by the first twelve bytes already.
+    // Detected from the first twelve bytes alone.
     assert!(read(ROOMY, [&wrong_length[..11]]).1.is_ok());
     let problem = "the checksum of its length does not match".to_owned();
     assert_eq!(complaint(&wrong_length[..12]), FrameError::Broken { problem });

@@ -1,4 +1,4 @@
-//! Heads of Converse, and Anthropic's events out of their frames.
+//! Tests of Converse heads, and of Anthropic's events extracted from frames.
 
 use super::{event, exception};
 use crate::bedrock::{
@@ -31,7 +31,7 @@ fn a_limit_is_put_in_where_the_caller_named_none() {
     ] {
         let body = Bytes::from(with(fields));
         let head = read(&with(fields)).unwrap();
-        let sent = converse_within(&body, &head, 9).unwrap();
+        let sent = converse_within(&body, &head, Some(9)).unwrap();
         let mut wanted: Value = serde_json::from_slice(&body).unwrap();
         wanted["inferenceConfig"] = expected;
         assert_eq!(serde_json::from_slice::<Value>(&sent).unwrap(), wanted, "{fields}");
@@ -57,15 +57,18 @@ fn a_limit_among_the_fields_of_the_model_becomes_the_one_limit_where_it_is_small
         let body = Bytes::from(with(fields));
         let head = read(&with(fields)).unwrap();
         assert_eq!(head.max_output, Some(smaller), "{fields}");
-        let sent: Value = serde_json::from_slice(&converse_within(&body, &head, 9).unwrap()).unwrap();
+        let sent: Value = serde_json::from_slice(&converse_within(&body, &head, Some(9)).unwrap()).unwrap();
         assert_eq!(sent["inferenceConfig"]["maxTokens"], json!(smaller), "{fields}");
         assert_eq!(sent["additionalModelRequestFields"], rest, "{fields}");
         assert_eq!(sent["messages"], json!([{"role": "user", "content": [{"text": "hi"}]}]));
     }
-    // What limits nothing goes on as it came.
+    // Model-specific fields that set no limit are forwarded unchanged.
     let fields = r#""inferenceConfig":{"maxTokens":1},"additionalModelRequestFields":{"thinking":{"type":"enabled"}},"#;
     let body = Bytes::from(with(fields));
-    assert_eq!(converse_within(&body, &read(&with(fields)).unwrap(), 9).unwrap().as_ptr(), body.as_ptr());
+    assert_eq!(
+        converse_within(&body, &read(&with(fields)).unwrap(), Some(9)).unwrap().as_ptr(),
+        body.as_ptr()
+    );
     let nested = with(r#""additionalModelRequestFields":{"inferenceConfig":{"max_new_tokens":100000}},"#);
     assert_eq!(
         read(&nested).unwrap_err().to_string(),
@@ -79,7 +82,7 @@ fn a_request_that_cannot_be_read_is_told_where() {
     for (body, problem) in [
         ("{}".to_owned(), "messages: is missing"),
         (r#"{"messages":[]}"#.into(), "messages: must not be empty"),
-        (r#"{"messages":[{"role":"clown"}]}"#.into(), "messages.0.role: must be user or assistant"),
+        (r#"{"messages":[{"role":""}]}"#.into(), "messages.0.role: must be the name of a role"),
         (with(r#""inferenceConfig":7,"#), "inferenceConfig: must be an object"),
         (
             with(r#""inferenceConfig":{"maxTokens":0},"#),

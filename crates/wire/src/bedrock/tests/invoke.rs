@@ -54,7 +54,7 @@ fn a_request_that_is_none_is_refused_by_field() {
     let turn = r#"{"role":"user","content":"x"}"#;
     let with_turn = |turn: &str| format!(r#"{{"max_tokens":1,"messages":[{turn}]}}"#);
     let with_max = |max: &str| format!(r#"{{"max_tokens":{max},"messages":[{turn}]}}"#);
-    let range = "max_tokens: must be a whole number from 1 to 2147483648";
+    let range = "max_tokens: must be a whole number from 0 to 2147483648";
     for (body, problem) in [
         ("[]".to_owned(), "the body must be a JSON object"),
         ("{}".to_owned(), "max_tokens: is missing"),
@@ -62,7 +62,6 @@ fn a_request_that_is_none_is_refused_by_field() {
         (r#"{"max_tokens":1}"#.to_owned(), "messages: is missing"),
         (r#"{"max_tokens":1,"max_tokens":2}"#.to_owned(), "max_tokens: is given twice"),
         (r#"{"max_tokens":1,"m\u0061x_tokens":2}"#.to_owned(), "max_tokens: is given twice"),
-        (with_max("0"), range),
         (with_max("-1"), range),
         (with_max("2147483649"), range),
         (with_max("1.5"), range),
@@ -72,7 +71,7 @@ fn a_request_that_is_none_is_refused_by_field() {
         (with_turn("7"), "messages.0: must be an object with role and content"),
         (with_turn(r#"["user","x"]"#), "messages.0: must be an object with role and content"),
         (with_turn(r#"{"content":"x"}"#), "messages.0.role: is missing"),
-        (with_turn(r#"{"role":"system","content":"x"}"#), "messages.0.role: must be user or assistant"),
+        (with_turn(r#"{"role":"","content":"x"}"#), "messages.0.role: must be the name of a role"),
         (with_turn(r#"{"role":"user"}"#), "messages.0.content: is missing"),
         (
             with_turn(r#"{"role":"user","content":7}"#),
@@ -95,13 +94,13 @@ fn a_request_that_is_none_is_refused_by_field() {
     assert!(read_invoke_request(with_max("2147483648").as_bytes(), &LIMITS).is_ok());
     assert_eq!(read_invoke_request(b"\xFF", &LIMITS), Err(RequestError::NotUtf8 { at: 0 }));
     assert!(matches!(read_invoke_request(b"{} {}", &LIMITS), Err(RequestError::NotJson { .. })));
-    // As much as is allowed, exactly.
+    // Exactly at the limit.
     let body = with_turn(turn);
     let body = format!("{body}{}", " ".repeat(1_000 - body.len()));
     assert!(read_invoke_request(body.as_bytes(), &LIMITS).is_ok());
     let body = r#"{"max_tokens":1,"messages":[{"role":"user","content":"x"}],"a":[[[[[[[1],[1]],[]]]]]]}"#;
     assert!(read_invoke_request(body.as_bytes(), &LIMITS).is_ok());
-    // Brackets in texts do not nest.
+    // Brackets inside strings do not count as nesting.
     let body = r#"{"max_tokens":1,"messages":[{"role":"user","content":"\"[[[[[[[[[[\\"}]}"#;
     assert!(read_invoke_request(body.as_bytes(), &LIMITS).is_ok());
 }
@@ -185,7 +184,7 @@ fn every_split_tells_the_same_and_every_cut_is_an_interruption() {
         assert!(!watch([start]).1.is_complete(), "{place}");
     }
     assert_eq!(watch(bytes.chunks(1)).0, whole);
-    // Complete, and then something that was cut.
+    // A complete stream followed by a truncated frame.
     let more = [&bytes[..], &[0, 0]].concat();
     assert!(!watch([&more[..]]).1.is_complete());
 }
@@ -245,11 +244,11 @@ fn counts_of_the_service_are_used_where_the_model_told_none() {
     let usage = Usage { input: 7, output: 9, ..Usage::default() };
     assert_eq!(events, [StreamEvent::Progress { usage, finish: None }, StreamEvent::Finished]);
     assert_eq!(stream.usage(), usage);
-    // In an event of its own.
+    // The metrics arrive in an event of their own.
     let (events, stream) = watch([&stop("")[..]]);
     assert_eq!(events, [StreamEvent::Progress { usage, finish: None }, StreamEvent::Other]);
     assert!(!stream.is_complete());
-    // What was cached is input too, and then the service's count is of something else.
+    // Cached tokens are input too, and then the service's count means something else.
     let start = chunk(
         r#"{"type":"message_start","message":{"usage":{"input_tokens":0,"cache_read_input_tokens":4}}}"#,
     );
@@ -315,7 +314,7 @@ fn a_chunk_that_cannot_be_read_is_an_error_and_final() {
         assert!(matches!(error, BedrockStreamError::Unreadable { event: "chunk", .. }));
         assert_eq!(stream.feed(&chunk("{}"), |_| panic!("read on")), Err(error));
     }
-    // Frames that nobody knows are no error.
+    // Unknown frames are not an error.
     let (events, _) = watch([&event("initial-response", "")[..]]);
     assert!(events.is_empty());
 }

@@ -6,20 +6,21 @@ mod frame_oracle;
 mod frames;
 mod head;
 mod invoke;
+mod opaque;
 mod paths;
 mod request;
 mod stream;
 
 use bytes::BytesMut;
 
-/// What is written, as bytes.
+/// The bytes that `write` appends.
 fn written(write: impl FnOnce(&mut BytesMut)) -> Vec<u8> {
     let mut out = BytesMut::new();
     write(&mut out);
     out.to_vec()
 }
 
-/// The bytes, cut at these places.
+/// Splits the bytes at the given positions.
 fn cut<'a>(bytes: &'a [u8], places: &[usize]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = places.iter().map(|place| place % (bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);
@@ -27,7 +28,7 @@ fn cut<'a>(bytes: &'a [u8], places: &[usize]) -> Vec<&'a [u8]> {
     places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// A frame with any headers of text, as somebody else would build it.
+/// A frame with arbitrary string headers, built independently of the code under test.
 fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     for (name, value) in headers {

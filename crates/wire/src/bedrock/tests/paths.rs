@@ -46,7 +46,7 @@ fn other_paths_are_unknown() {
     ] {
         assert_eq!(read_path(path), Err(PathError::Unknown), "{path}");
     }
-    assert_eq!(PathError::Unknown.refusal(), Refusal::NotFound);
+    assert_eq!(PathError::Unknown.refusal(), Refusal::UnknownPath);
 }
 
 #[test]

@@ -245,7 +245,7 @@ fn what_the_service_has_no_word_for_is_refused_or_bent_when_written() {
     assert_eq!(write(&empty), GOLDEN.trim_end());
 }
 
-/// What each side said before the other did.
+/// Merges consecutive turns of one role.
 fn taken_in_turns(turns: &[Turn]) -> Vec<Turn> {
     let sides = turns.chunk_by(|a, b| a.role == b.role);
     let together = |side: &[Turn]| side.iter().flat_map(|turn| turn.parts.clone()).collect();

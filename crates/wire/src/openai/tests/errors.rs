@@ -22,7 +22,7 @@ fn the_code_decides_then_the_type_then_the_status() {
         (500, r#"{"code":429}"#, FailureKind::ServerFault),
         (503, r#"{"type":7}"#, FailureKind::Overloaded),
         (302, "null", FailureKind::Unrecognised),
-        // Such a code says more than a status of success, and nothing more than any other.
+        // A numeric code in the error range replaces a success status; any other number is ignored.
         (200, r#"{"code":399}"#, FailureKind::Unrecognised),
         (200, r#"{"code":400}"#, FailureKind::BadRequest),
         (200, r#"{"code":599}"#, FailureKind::ServerFault),
@@ -51,6 +51,7 @@ fn each_refusal_means_to_the_next_seawall_what_it_meant_to_us() {
         let by_status = read_error(status_of(refusal), no_header, b"");
         match refusal {
             Refusal::OutOfBudget => assert_eq!(failure.retryability, Retryability::Elsewhere),
+            Refusal::ContextLength => assert_eq!(failure.kind, FailureKind::TooLong),
             Refusal::SwitchedOff => assert_eq!(failure.kind, FailureKind::ServerFault),
             _ => assert_eq!(failure.kind, by_status.kind, "{refusal:?}"),
         }

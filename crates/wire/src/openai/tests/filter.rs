@@ -14,7 +14,7 @@ fn filtered<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     String::from_utf8(passed).unwrap()
 }
 
-/// The stream without the one event that only tells usage.
+/// The stream without its usage chunk.
 fn expected() -> String {
     STREAM.split_inclusive("\n\n").filter(|event| !event.contains("\"choices\":[]")).collect()
 }

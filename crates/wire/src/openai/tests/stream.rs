@@ -66,12 +66,15 @@ fn only_what_a_caller_can_see_is_content() {
         (r#"{"tool_calls":[{"index":0}]}"#, true),
         (r#"{"tool_calls":[]}"#, false),
         (r#"{"function_call":{"name":"f"}}"#, true),
-        (r#"{"reasoning":"hm"}"#, false),
         ("null", false),
     ] {
         let mut expected = vec![started()];
         expected.extend(is_content.then_some(StreamEvent::Content));
         assert_eq!(chunk(&format!(r#"{{"choices":[{{"delta":{delta}}}]}}"#)), expected, "{delta}");
+    }
+    for thought in [r#"{"reasoning":"hm"}"#, r#"{"reasoning_content":"hm","content":null}"#] {
+        let chunk = chunk(&format!(r#"{{"choices":[{{"delta":{thought}}}]}}"#));
+        assert_eq!(chunk, [started(), StreamEvent::Thinking], "{thought}");
     }
     assert_eq!(chunk(r#"{"choices":[],"prompt_filter_results":[]}"#), [StreamEvent::Other]);
     assert_eq!(chunk("{}"), [StreamEvent::Other]);
@@ -93,9 +96,7 @@ fn later_usage_replaces_and_a_reason_stays() {
 
 #[test]
 fn an_error_is_final() {
-    for broken in
-        ["data: {\n\n", "data: {\"usage\":{\"prompt_tokens\":-1}}\n\n", "data: 7\n\n", "data: done\n\n"]
-    {
+    for broken in ["data: {\n\n", "data: {\"choices\":7}\n\n", "data: 7\n\n", "data: done\n\n"] {
         let mut stream = OpenAiStream::new(SseLimits::default());
         let error = stream.feed(broken.as_bytes(), |_| panic!("read on")).unwrap_err();
         assert!(matches!(error, StreamError::Unreadable { event: "chunk", .. }), "{broken}");

@@ -1,4 +1,4 @@
-//! What a key costs here. Not run by itself, because it measures:
+//! Benchmark of key authentication. Ignored by default, because it measures:
 //! `cargo test -p seawall-gateway --release identity::gate::tests::cost -- --ignored --nocapture`.
 
 use super::{Asked, Desk, noon};
@@ -10,8 +10,8 @@ use seawall_pipeline::callers::Callers;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The time of one of these: the least and the middle of many rounds. A round is shorter than what a busy machine gives a
-/// thread at a time, so that the least is one that nobody interrupted; the middle tells how busy the machine was.
+/// The time of one run: minimum and median of many rounds. A round is shorter than a scheduler time slice on a busy
+/// machine, so the minimum is that of an uninterrupted round; the median shows how busy the machine was.
 #[expect(clippy::disallowed_methods, reason = "it measures")]
 fn cost(mut work: impl FnMut()) -> (Duration, Duration) {
     const EACH: u32 = 1_000;

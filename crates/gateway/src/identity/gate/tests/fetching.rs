@@ -1,4 +1,4 @@
-//! Keys that have to be fetched, from real servers on loopback.
+//! Fetching of issuers' keys, from real servers on loopback.
 
 use super::{Asked, Desk};
 use crate::identity::Refusal;
@@ -83,7 +83,7 @@ impl Drop for KeyServer {
     }
 }
 
-/// A token that holds by the real clock.
+/// A token that is valid by the real clock.
 fn fresh(algorithm: Algorithm) -> Asked {
     let mut claims = claims();
     claims["exp"] = json!(4_000_000_000_u64);
@@ -118,12 +118,12 @@ fn keys_are_fetched_when_a_token_needs_them_and_once_for_all() {
         [one, two].map(|shown| matches!(shown, Ok(Shown::Proven(_))))
     });
     assert_eq!((all, server.asked()), ([true, true], 1));
-    // Names that were made up bring about nothing for ten seconds.
+    // Invented key names cause no fetch for ten seconds.
     for name in ["one", "two"] {
         assert_eq!(shows(&gate, &made_up(name)), Err(TokenRefusal::KeyUnknown.into()));
     }
     assert_eq!(server.asked(), 1);
-    // Another gate of the same settings goes on with the same keys.
+    // A new gate of the same settings keeps the same keys.
     let renewed = gate.renewed(&desk.settings("")).unwrap();
     assert!(renewed.made.is_empty());
     assert_eq!(shows(&gate, &asked), Ok(true));

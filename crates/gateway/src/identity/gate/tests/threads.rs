@@ -1,4 +1,4 @@
-//! Callers that are looked up, revoked and forgotten by several threads at once.
+//! Concurrent lookup, revocation and eviction of callers.
 
 use crate::identity::credential_of_key;
 use crate::runtime::TokioRuntime;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A directory that takes its time between reading a record and telling it, so that much can happen in between.
+/// A directory with a delay between reading a record and returning it, to widen the window for races.
 struct Dawdling(MemoryDirectory);
 
 impl CallerDirectory for Dawdling {
@@ -35,7 +35,7 @@ fn nobody_is_let_in_after_a_revocation_was_told() {
     let callers = Callers::new(CallerOptions {
         keys: ListedKeys::default(),
         directory: Some(Arc::<Dawdling>::clone(&directory)),
-        // Whatever is remembered wrongly would be believed to the end of the test.
+        // A wrong cache entry would stay until the end of the test.
         believe_for: Duration::from_secs(3_600),
         find_within: Duration::from_secs(60),
         guests: true,

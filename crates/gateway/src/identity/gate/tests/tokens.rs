@@ -1,4 +1,4 @@
-//! Tokens before a gate: whose they are, and what stays when settings change.
+//! Tokens at a gate: their callers, and what a settings reload keeps.
 
 use super::{Asked, Desk, proven, refusal};
 use crate::identity::Refusal;
@@ -53,7 +53,7 @@ fn an_issuer_that_stays_keeps_what_is_known_and_one_that_goes_takes_it_along() {
     assert!(same(&gate, &other_tier));
     assert_eq!(proven(good.before(&other_tier, now())), alice(Tier::Prime));
 
-    // Other terms are another issuer, whatever was known of its tokens.
+    // Changed terms make another issuer, whatever tokens were verified before.
     let mine = format!("[{AUDIENCE:?}]");
     let other_audience = shared(&desk, "").replace(&mine, "[\"others\"]");
     let other_audience = gate.renewed(&desk.settings(&other_audience)).unwrap();
@@ -62,7 +62,7 @@ fn an_issuer_that_stays_keeps_what_is_known_and_one_that_goes_takes_it_along() {
 
     let nobody = gate.renewed(&desk.settings("")).unwrap();
     assert_eq!(refusal(good.before(&nobody, now())), TokenRefusal::IssuerUnknown.into());
-    // The gate before is as it was, for who came in through it.
+    // The previous gate is unchanged, for requests that came in through it.
     assert_eq!(proven(good.before(&gate, now())), alice(Tier::Standard));
 
     let settings = desk.settings(&shared(&desk, ""));

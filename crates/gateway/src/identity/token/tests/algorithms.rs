@@ -51,7 +51,7 @@ fn an_unsigned_token_is_refused_in_any_spelling() {
     assert_eq!(issuers().verify(&format!("{unsigned}."), now()), Err(TokenRefusal::SignatureWrong));
 }
 
-/// The public key, in every form in which a careless reader might take it for a secret.
+/// The public key, in every form in which a careless implementation might use it as a secret.
 #[test]
 fn a_public_key_is_never_a_secret() {
     let der = KEYS.rsa.public_key().as_ref().to_vec();
@@ -63,10 +63,10 @@ fn a_public_key_is_never_a_secret() {
         let forged = format!("{message}.{}", base64url(&code(&secret, message.as_bytes())));
         assert_eq!(issuers().verify(&forged, now()), Err(TokenRefusal::AlgorithmNotAllowed));
     }
-    // Nor is there a way to allow both.
+    // Settings cannot allow both either.
     let both = IssuerOptions { algorithms: vec![Algorithm::Rs256, Algorithm::Hs256], ..options() };
     assert_eq!(both.check().unwrap_err().to_string(), "issuer algorithms: HS256 cannot stand beside others");
-    // A public signature is nothing to who shares a secret.
+    // An issuer with a shared secret accepts no public-key signature.
     let signed = token(Algorithm::Rs256, &claims());
     assert_eq!(with_secret().verify(&signed, now()), Err(TokenRefusal::AlgorithmNotAllowed));
 }
@@ -208,7 +208,7 @@ fn published_signatures_hold() {
     assert!(!key.signed(b"another message", &bytes(signature)));
 }
 
-/// Issuers and a good token of theirs, made once for many cases.
+/// Issuers and a valid token of theirs, made once for many cases.
 fn good(algorithm: Algorithm) -> (Issuers, String) {
     let issuers = if algorithm == Algorithm::Hs256 { with_secret() } else { issuers() };
     (issuers, token(algorithm, &claims()))

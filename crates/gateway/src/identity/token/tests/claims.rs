@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const RS: Algorithm = Algorithm::Rs256;
 
-/// A token whose claim of this name is this.
+/// A token with this claim.
 fn with(name: &str, value: &Value) -> String {
     let mut claims = claims();
     claims[name] = value.clone();
@@ -138,7 +138,7 @@ fn leeway_moves_all_three_times() {
     assert_eq!(IssuerOptions::new("a", "b").leeway, Duration::ZERO);
 }
 
-/// A token that is known holds no longer than one that is not, and no earlier when a clock is set back.
+/// A cached token is valid no longer than an uncached one, and no earlier when a clock is set back.
 #[test]
 fn what_is_remembered_keeps_its_times() {
     let issuers = issuers();

@@ -1,4 +1,4 @@
-//! What a token costs, the first time and every other time. Not run by itself, because it measures:
+//! Benchmark of token verification, first and cached. Ignored by default, because it measures:
 //! `cargo test -p seawall-gateway --release identity::token::tests::cost -- --ignored --nocapture`.
 
 use super::signer::{claims, issuers, now, token};
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The time of one of these, the least of several rounds.
+/// The time of one run, the minimum of several rounds.
 #[expect(clippy::disallowed_methods, reason = "it measures")]
 fn cost(mut work: impl FnMut(usize)) -> Duration {
     const EACH: u32 = 2_000;
@@ -25,7 +25,7 @@ fn a_known_token_costs_less_than_a_microsecond() {
     for algorithm in [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa] {
         let issuers: Issuers = issuers();
         let mut claims = claims();
-        // As long as tokens are in practice.
+        // A realistic token length.
         claims["scope"] = json!("read ".repeat(60));
         let token = token(algorithm, &claims);
         let checked = cost(|_| {

@@ -5,7 +5,7 @@ use proptest::collection;
 use proptest::prelude::{any, proptest};
 use serde_json::{Value, json};
 
-/// The key set of one good key and this one, and why this one was passed over.
+/// Why this key is skipped in a key set beside one valid key.
 fn skipped(entry: &Value) -> Vec<SkippedKey> {
     let good = entries().remove(3);
     KeySet::parse(&key_set(&[entry.clone(), good])).unwrap().skipped().to_vec()

@@ -36,7 +36,7 @@ fn just_before(seconds: u64) -> seawall_core::time::Now {
     moment
 }
 
-/// The one that matters most: what was remembered must not outlive the key it rests on.
+/// The most important property: a cached token must not outlive the key that verified it.
 #[test]
 fn a_key_that_was_taken_back_dies_when_its_grace_is_over_with_all_that_is_remembered() {
     let grace = Duration::from_secs(20);
@@ -53,7 +53,7 @@ fn a_key_that_was_taken_back_dies_when_its_grace_is_over_with_all_that_is_rememb
     for token in [&known, &fresh] {
         assert_eq!(issuers.verify(token, later(21)), Err(TokenRefusal::KeyUnknown));
     }
-    // The others are as they were.
+    // The other keys are unaffected.
     assert!(issuers.verify(&token(Algorithm::Es256, &claims()), later(21)).is_ok());
 }
 
@@ -113,7 +113,7 @@ fn a_token_without_a_name_means_the_only_key() {
     unnamed.as_object_mut().unwrap().remove("kid");
     let issuers = with_keys(options(), &[unnamed]);
     assert!(issuers.verify(&nameless, now()).is_ok());
-    // A key without a name is not found under any.
+    // A key without a name is not found under any name.
     assert_eq!(issuers.verify(&token(RS, &claims()), now()), Err(TokenRefusal::KeyUnknown));
 }
 
@@ -131,6 +131,27 @@ fn made_up_names_bring_about_one_fetch_in_ten_seconds() {
     let soon = ring.wants_refresh(Some("made up"), just_before(10).monotonic);
     assert!(matches!(soon, RefreshDecision::TooSoon), "{soon:?}");
     drop(permit(ring.wants_refresh(Some("made up"), later(10).monotonic)));
+}
+
+#[test]
+fn a_first_list_that_does_not_come_is_asked_for_sooner() {
+    let issuers = Issuers::new(vec![options().check().unwrap()]).unwrap();
+    let ring = ring(&issuers);
+    let mut second = 0;
+    for pause in [1, 2, 4, 8, 10, 10] {
+        let first = permit(ring.wants_refresh(None, later(second).monotonic));
+        let beside = ring.wants_refresh(Some("rsa"), later(second + pause).monotonic);
+        assert!(matches!(beside, RefreshDecision::UnderWay), "{beside:?}");
+        drop(first);
+        let soon = ring.wants_refresh(Some("rsa"), just_before(second + pause).monotonic);
+        assert!(matches!(soon, RefreshDecision::TooSoon), "{pause}: {soon:?}");
+        second += pause;
+    }
+    let came = permit(ring.wants_refresh(None, later(second).monotonic));
+    came.finish(&key_set(&entries()), later(second).monotonic).unwrap();
+    // From then on an invented key name is limited as usual.
+    let soon = ring.wants_refresh(Some("made up"), just_before(second + 10).monotonic);
+    assert!(matches!(soon, RefreshDecision::TooSoon), "{soon:?}");
 }
 
 #[test]
@@ -188,7 +209,7 @@ fn only_so_many_keys_are_kept_for_their_grace() {
     let issuers = with_keys(IssuerOptions { grace, ..options() }, &[rsa_entry("rsa", &KEYS.rsa)]);
     let known = token(RS, &claims());
     assert!(issuers.verify(&known, now()).is_ok());
-    // Each list takes four keys back, one for each algorithm; the first four are ours.
+    // Each list removes four keys, one for each algorithm; the first four are ours.
     let replace =
         |name: u64| ring(&issuers).replace(set(&[rsa_entry(&name.to_string(), &KEYS.rsa)]), now().monotonic);
     (0..64).for_each(replace);
@@ -236,7 +257,7 @@ fn no_thread_sees_a_key_after_its_end() {
 }
 
 proptest! {
-    /// A key works while it is listed and for its grace after it was last taken off, whatever is remembered.
+    /// A key is valid while it is listed and for the grace period after its last removal, whatever is cached.
     #[test]
     fn keys_live_as_a_naive_list_says(steps in collection::vec((0_u64..15, 0_u32..16), 1..12)) {
         const GRACE: u64 = 20;
@@ -246,12 +267,12 @@ proptest! {
         let tokens = algorithms.map(|algorithm| token(algorithm, &long));
         let all = entries();
         let issuers = with_keys(IssuerOptions { grace: Duration::from_secs(GRACE), ..options() }, &all);
-        // For each key: the second at which it ends, unless it is listed.
+        // For each key: the second at which it expires, unless it is listed.
         let mut model = [None; 4];
         let mut second = 0;
         for (wait, listed) in steps {
             second += wait;
-            // A list without keys would be no list: then nothing is replaced.
+            // A list without keys is refused: then nothing is replaced.
             if listed != 0 {
                 let is_listed = |place: &usize| listed & (1 << place) != 0;
                 let list: Vec<Value> = (0..4).filter(is_listed).map(|place| all[place].clone()).collect();

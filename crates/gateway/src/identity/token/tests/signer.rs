@@ -1,4 +1,4 @@
-//! An issuer to test with: keys, key sets and tokens.
+//! A test issuer: keys, key sets and tokens.
 
 use crate::identity::encoding::base64url;
 use crate::identity::token::{Algorithm, Issuer, IssuerOptions, Issuers};
@@ -17,10 +17,9 @@ use std::time::Duration;
 pub(in crate::identity) const ISSUER: &str = "https://login.example.com/";
 pub(in crate::identity) const AUDIENCE: &str = "seawall";
 pub(in crate::identity) const SECRET: &[u8] = b"a secret that is shared, of 32 bytes or more";
-/// A round number of seconds.
 pub(in crate::identity) const NOW: u64 = 1_800_000_000;
 
-/// One key of each kind, made once: RSA keys take a while.
+/// One key of each kind, generated once: RSA keys take a while.
 pub(in crate::identity) struct Keys {
     pub(in crate::identity) rsa: RsaKeyPair,
     pub(in crate::identity) other_rsa: RsaKeyPair,
@@ -47,7 +46,7 @@ pub(in crate::identity) fn now() -> Now {
     later(0)
 }
 
-/// The modulus of a 2048-bit key: what stands between the fixed beginning and end of its public form.
+/// The modulus of a 2048-bit key: the bytes between the fixed beginning and end of its public form.
 pub(in crate::identity) fn modulus(key: &RsaKeyPair) -> Vec<u8> {
     let public = key.public_key().as_ref();
     let inner = public.strip_prefix(&[0x30, 0x82, 1, 10, 2, 0x82, 1, 1, 0]).unwrap();
@@ -78,7 +77,7 @@ pub(in crate::identity) fn key_set(entries: &[Value]) -> Vec<u8> {
     json!({ "keys": entries }).to_string().into_bytes()
 }
 
-/// The name of the key that signs with this.
+/// The name of the key for this algorithm.
 pub(in crate::identity) fn key_of(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::Es256 => "p256",
@@ -111,12 +110,12 @@ pub(in crate::identity) fn code(secret: &[u8], message: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec()
 }
 
-/// The first two parts of a token, of texts that need not be JSON.
+/// The first two parts of a token, from texts that need not be JSON.
 pub(in crate::identity) fn message(header: &str, claims: &str) -> String {
     format!("{}.{}", base64url(header.as_bytes()), base64url(claims.as_bytes()))
 }
 
-/// A token of these texts, signed as this algorithm does whatever the header says.
+/// A token of these texts, signed by this algorithm whatever the header says.
 pub(in crate::identity) fn raw_token(algorithm: Algorithm, header: &str, claims: &str) -> String {
     let message = message(header, claims);
     format!("{message}.{}", base64url(&sign(algorithm, &message)))

@@ -1,4 +1,4 @@
-//! Keys that end, and a source that counts who asks it.
+//! Expiry and renewal, with a source that counts its calls.
 
 use crate::bedrock::credentials::cache::CredentialCache;
 use aws_credential_types::Credentials;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
-/// A clock that a test sets.
+/// A manual clock.
 #[derive(Clone, Default)]
 struct SetTimer(Arc<AtomicU64>);
 
@@ -26,7 +26,7 @@ impl Timer for SetTimer {
     }
 }
 
-/// Keys that hold until so many seconds after the epoch; one ask ends for each permit.
+/// A source whose credentials expire this many seconds after the epoch; each permit completes one request.
 #[derive(Debug)]
 struct Source {
     end: Mutex<Option<u64>>,
@@ -68,7 +68,7 @@ impl Bench {
         *self.source.end.lock().unwrap() = end;
     }
 
-    /// When the keys end that somebody who asks at this second gets.
+    /// The expiry of the credentials that a call at this second receives.
     async fn get(&self, second: u64) -> Option<u64> {
         let keys = self.cache.get(UtcTime::from_nanos(second * 1_000_000_000)).await?;
         Some(keys.expiry()?.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs())
@@ -78,7 +78,7 @@ impl Bench {
         self.source.asked.load(Ordering::Relaxed)
     }
 
-    /// Lets the background go as far as it can.
+    /// Runs background tasks until they are idle.
     async fn settle(&self) {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -105,13 +105,13 @@ async fn one_renews_at_a_time_and_nobody_waits_who_has_keys() {
     let bench = Bench::new(1);
     bench.gives_keys_until(Some(1_000));
     assert_eq!(bench.get(0).await, Some(1_000));
-    // From here on the source does not answer.
+    // From here on the source does not respond.
     for second in 700..1_000 {
         assert_eq!(bench.get(second).await, Some(1_000));
         bench.settle().await;
     }
     assert_eq!(bench.asked(), 2);
-    // Who has none waits for the one that is under way.
+    // A call without valid credentials waits for the renewal in progress.
     bench.gives_keys_until(Some(5_000));
     let waiters = async { tokio::join!(bench.get(1_000), bench.get(1_000), bench.get(1_000)) };
     let answer = async {
@@ -145,7 +145,7 @@ async fn a_source_that_fails_is_left_alone_for_a_second() {
     assert_eq!((bench.get(1).await, bench.asked()), (None, 1));
     bench.timer.0.store(1_000_000_000, Ordering::Relaxed);
     assert_eq!((bench.get(1).await, bench.asked()), (Some(1_000), 2));
-    // The old ones are used to their very end, and not beyond.
+    // The old credentials are used until they expire, and not beyond.
     bench.gives_keys_until(None);
     assert_eq!(bench.get(999).await, Some(1_000));
     bench.settle().await;

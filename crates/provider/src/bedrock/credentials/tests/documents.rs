@@ -1,4 +1,4 @@
-//! What servers write keys in.
+//! Credential documents.
 
 use crate::bedrock::credentials::document::{keys_in_json, keys_in_xml, read_time};
 use proptest::prelude::{prop_assert_eq, proptest};

@@ -1,4 +1,4 @@
-//! Where keys come from, what they are written in, and how long they are used.
+//! Tests of credential sources, documents and the cache.
 
 mod cache;
 mod documents;

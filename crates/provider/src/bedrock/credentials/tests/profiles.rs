@@ -1,10 +1,10 @@
-//! Profiles in files.
+//! Profile files.
 
 use crate::bedrock::credentials::environment::Environment;
 use crate::bedrock::credentials::profile::{Found, With, chosen};
 use std::path::PathBuf;
 
-/// Two files that are gone when it is.
+/// Two files that are deleted on drop.
 struct Files(PathBuf);
 
 impl Files {
@@ -138,7 +138,7 @@ fn what_cannot_be_followed_is_told() {
         let error = files.chosen(profile).unwrap_err();
         assert!(error.contains("ProviderError") && error.contains(problem), "{profile:?}: {error}");
     }
-    // A profile that says nothing of keys is passed over, and so is none at all.
+    // A profile without credentials is skipped, and so is a missing one.
     for (profile, problem) in [(Some("region"), "region has no keys"), (None, "default has no keys")] {
         let error = files.chosen(profile).unwrap_err();
         assert!(error.contains("CredentialsNotLoaded") && error.contains(problem), "{error}");

@@ -1,0 +1,131 @@
+//! A disk that becomes full while the gateway runs, and has space again.
+//!
+//! The state is on a file system of a few megabytes in a mount namespace of the gateway's own, which the test accesses
+//! through `/proc`.
+
+use crate::asking::{question, wait_until};
+use crate::running::{Answer, KEY, Running, folder, send_to, settings};
+use anyhow::{Context as _, ensure};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Whether this machine allows unprivileged mounts in a namespace.
+fn can_mount() -> bool {
+    let tried = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn start(test: &str, model: &Running, state: &Path) -> anyhow::Result<Running> {
+    fs::create_dir_all(state)?;
+    // If rejections were charged to a limit, they would exhaust it.
+    let more = format!(
+        "store.folder = '{}'\nlimits.tiers.prime = {{ minute = \"80/min\", burst = 0, hour = \"80/h\", day = \"80/day\" }}\n",
+        state.display()
+    );
+    let text = settings(&model.url, ["instant", "instant"])
+        .replace("store.kind = \"memory\"", "store.kind = \"embedded\"")
+        + &more;
+    let script = format!("mount -t tmpfs -o size=12m none '{}' && exec \"$@\"", state.display());
+    Running::gateway_by(test, &text, &[], |program| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", &script, "sh"]).arg(program.get_program()).args(program.get_args());
+        command
+    })
+}
+
+/// Takes all free space, until the file is removed.
+fn fill(gateway: &Running, state: &Path) -> anyhow::Result<PathBuf> {
+    let inside = PathBuf::from(format!("/proc/{}/root", gateway.process()));
+    let path = inside.join(state.strip_prefix("/")?).join("filler");
+    let mut filler = fs::File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    while filler.write_all(&[0; 4_096]).is_ok() {}
+    Ok(path)
+}
+
+fn make_key(gateway: &Running, name: &str) -> anyhow::Result<Answer> {
+    let address = gateway.admin.trim_start_matches("http://");
+    let body = format!("{{\"name\": \"{name}\", \"tier\": \"prime\"}}");
+    let head = format!(
+        "POST /admin/keys HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    send_to(address, head.as_bytes())
+}
+
+fn ready(gateway: &Running) -> anyhow::Result<(u16, String)> {
+    let answer = gateway.send("GET", "/readyz", "", b"")?;
+    Ok((answer.status, String::from_utf8(answer.body)?))
+}
+
+/// The messages when the condition begins, for the journal and the store, and when it is over.
+const BEGINS: [&str; 2] =
+    ["no model is asked until the journal can be written", "check the disk, it is tried again"];
+const ENDS: [&str; 2] = ["the journal is written again", "the state directory is written again"];
+
+/// Waits until the log contains each line this many times.
+fn told(gateway: &Running, lines: &[&str], times: usize) -> anyhow::Result<()> {
+    wait_until("the log says so", || {
+        let said = gateway.errors()?;
+        let count = |words: &&str| said.lines().filter(|line| line.contains(*words)).count();
+        Ok(lines.iter().all(|words| count(words) == times))
+    })
+}
+
+#[test]
+fn a_full_disk_refuses_for_free_and_is_over_when_there_is_room() -> anyhow::Result<()> {
+    if !can_mount() {
+        eprintln!("skipped: this machine lets nobody mount a file system of its own");
+        return Ok(());
+    }
+    let (model, state) = (Running::model("full-disk", "[]")?, folder("full-disk-state")?);
+    let gateway = start("full-disk", &model, &state)?;
+    for _ in 0..3 {
+        ensure!(gateway.ask(KEY, &question(1, false))?.status == 200);
+    }
+    for round in 0..2 {
+        let filler = fill(&gateway, &state)?;
+        // A few more fit into the last page of the journal.
+        let answered = (0..40)
+            .take_while(|_| gateway.ask(KEY, &question(1, false)).is_ok_and(|answer| answer.status == 200));
+        ensure!(answered.count() < 40, "the disk is not full");
+        wait_until("it is not ready", || Ok(ready(&gateway)?.0 == 503))?;
+        let (calls, spent) = (model.calls()?.len(), gateway.counter("seawall_budget_posted_nanodollars")?);
+        for _ in 0..100 {
+            let refused = gateway.ask(KEY, &question(1, false))?;
+            let said = String::from_utf8_lossy(&refused.body).into_owned();
+            ensure!(
+                refused.status == 529 && said.contains("\"type\":\"error\""),
+                "{}: {said}",
+                refused.status
+            );
+            ensure!(refused.header("retry-after").is_some(), "{}", refused.head);
+        }
+        ensure!(model.calls()?.len() == calls, "no model was asked");
+        ensure!(gateway.counter("seawall_budget_posted_nanodollars")? == spent, "nothing was charged");
+        let (status, said) = ready(&gateway)?;
+        ensure!(status == 503 && said.contains("journal unavailable"), "{status}: {said}");
+        ensure!(said.contains("No space left"), "{said}");
+        // The database cannot be written either, and reports it.
+        let refused = make_key(&gateway, &format!("refused-{round}"))?;
+        ensure!(refused.status == 500, "{}: {}", refused.status, String::from_utf8_lossy(&refused.body));
+        told(&gateway, &BEGINS, round + 1)?;
+
+        fs::remove_file(&filler)?;
+        wait_until("it is ready again", || Ok(ready(&gateway)? == (200, "ready\n".to_owned())))?;
+        ensure!(gateway.ask(KEY, &question(1, false))?.status == 200, "round {round}");
+        told(&gateway, &ENDS, round + 1)?;
+        let made = make_key(&gateway, &format!("made-{round}"))?;
+        let made: serde_json::Value = serde_json::from_slice(&made.body)?;
+        let key = made["key"].as_str().with_context(|| made.to_string())?;
+        ensure!(gateway.ask(key, &question(1, false))?.status == 200, "a new key is good");
+    }
+    let said = gateway.errors()?;
+    let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    ensure!(BEGINS.iter().chain(&ENDS).all(|words| lines(words) == 2), "once each time: {said}");
+    ensure!(lines("panicked") == 0, "{said}");
+    ensure!(gateway.end_with("-TERM")?.success());
+    Ok(())
+}

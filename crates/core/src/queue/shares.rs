@@ -1,0 +1,82 @@
+//! Fair shares of a bounded queue.
+//!
+//! With a bound on the queue alone, one caller could fill it and all others would be refused. So when the queue is
+//! full, the holder with the most waiters gives up its latest one for a newcomer whose holder has fewer. A single
+//! caller may still use the whole queue: a share is given up only when another caller needs it.
+//!
+//! **What it does not do.** It makes no pointless exchange: a holder with only one waiter more than the newcomer keeps
+//! it, since swapping the two would leave the queue as uneven as before, and callers would evict each other forever.
+
+use crate::in_flight::SlotHolder;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The party whose share of a queue a waiter counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueueHolder {
+    /// All guests together, because a guest becomes a new caller whenever it drops its cookie.
+    Guests,
+    /// An authenticated caller.
+    Caller(u64),
+}
+
+impl From<SlotHolder> for QueueHolder {
+    fn from(holder: SlotHolder) -> Self {
+        if holder.guest_from.is_some() { Self::Guests } else { Self::Caller(holder.caller) }
+    }
+}
+
+/// The waiters of a queue by holder. `T` is a ticket; later waiters have larger tickets.
+#[derive(Clone, Debug)]
+pub struct QueueShares<T> {
+    waiters: BTreeMap<QueueHolder, BTreeSet<T>>,
+    /// Holders ordered by their number of waiters.
+    sizes: BTreeSet<(usize, QueueHolder)>,
+}
+
+impl<T> Default for QueueShares<T> {
+    fn default() -> Self {
+        Self { waiters: BTreeMap::new(), sizes: BTreeSet::new() }
+    }
+}
+
+impl<T: Copy + Ord> QueueShares<T> {
+    /// Adds a waiter.
+    pub fn add(&mut self, holder: QueueHolder, ticket: T) {
+        let waiters = self.waiters.entry(holder).or_default();
+        let before = waiters.len();
+        waiters.insert(ticket);
+        let after = waiters.len();
+        self.resize(holder, before, after);
+    }
+
+    /// Removes a waiter. Has no effect if it was not counted.
+    pub fn remove(&mut self, holder: QueueHolder, ticket: T) {
+        let Some(waiters) = self.waiters.get_mut(&holder) else { return };
+        let before = waiters.len();
+        waiters.remove(&ticket);
+        let after = waiters.len();
+        if after == 0 {
+            self.waiters.remove(&holder);
+        }
+        self.resize(holder, before, after);
+    }
+
+    fn resize(&mut self, holder: QueueHolder, before: usize, after: usize) {
+        self.sizes.remove(&(before, holder));
+        if after > 0 {
+            self.sizes.insert((after, holder));
+        }
+    }
+
+    /// The waiter to evict for one more of `newcomer`, with its holder: the latest of the largest holder, if that
+    /// holder has at least two more waiters than the newcomer's.
+    #[must_use]
+    pub fn loser_to(&self, newcomer: QueueHolder) -> Option<(QueueHolder, T)> {
+        let own = self.waiters.get(&newcomer).map_or(0, BTreeSet::len);
+        let (most, largest) = self.sizes.last()?;
+        if *most < own + 2 {
+            return None;
+        }
+        Some((*largest, *self.waiters.get(largest)?.last()?))
+    }
+}

@@ -1,0 +1,146 @@
+//! Output that is billed and not shown, and usage that is invalid.
+
+use crate::output::{Stand, bytes, stand, stand_with};
+use crate::shop::{Numbers, PRIME, Seen, at_face};
+use seawall_core::money::{Money, Usage};
+use seawall_core::tokens::OutputLimit;
+use seawall_model::engine::Fault;
+use seawall_pipeline::speech::Face;
+use seawall_pipeline::{Arriving, Verdict};
+use seawall_provider::TargetDialect;
+use std::time::Duration;
+
+/// Invalid values in place of usage figures.
+pub(crate) const GARBAGE: [&str; 8] =
+    ["-1", "1.5", "1e400", "18446744073709551616", "\"many\"", "{}", "[7]", "null"];
+
+/// More than any model generates in a second.
+const LIMIT: u64 = 4_000;
+
+/// A question that allows a long answer, with this field.
+fn question(face: Face, field: &str) -> (Arriving, String) {
+    let (arriving, body) = at_face(face, true);
+    let body = body.replace(":100", &format!(":{LIMIT}"));
+    (arriving, body.replacen('{', &format!("{{{field}"), 1))
+}
+
+/// Sends a question, disconnects after the beginning of the answer, and returns what was posted.
+fn left(stand: &Stand, face: Face, field: &str) -> (Usage, Money) {
+    let shop = &stand.shop;
+    shop.ask_face_at(shop.world.now(), PRIME, question(face, field), Some(4));
+    shop.world.run();
+    let attempts = shop.attempts();
+    assert_eq!(attempts.len(), 1, "{face:?} {field}");
+    assert_eq!(shop.records()[0].verdict, Verdict::Abandoned, "{face:?} {field}");
+    let (.., usage, cost) = attempts[0].clone();
+    assert!(stand.bill() <= cost, "{face:?} {field}: {} > {cost}", stand.bill());
+    (usage, cost)
+}
+
+fn with_window(dialect: TargetDialect) -> Stand {
+    stand_with(dialect, None, &Numbers { window: Some(200_000), ..Numbers::default() })
+}
+
+/// Request fields at each face, and whether they cause output that is billed and not shown.
+const FIELDS: [(Face, &str, bool); 19] = [
+    (Face::AnthropicMessages, "", false),
+    (Face::AnthropicMessages, r#""thinking":{"type":"enabled","budget_tokens":1024},"#, true),
+    (Face::AnthropicMessages, r#""thinking":{"type":"adaptive"},"#, true),
+    (Face::AnthropicMessages, r#""thinking":{"type":"disabled"},"#, false),
+    (Face::AnthropicMessages, r#""metadata":{"thinking":{"type":"enabled"}},"#, false),
+    (Face::AnthropicMessages, r#""tools":[{"type":"web_search_20250305","name":"w","max_uses":1}],"#, true),
+    (Face::OpenAiChat, "", false),
+    (Face::OpenAiChat, r#""reasoning_effort":"high","#, true),
+    (Face::OpenAiChat, r#""reasoning_effort":"none","#, false),
+    (Face::OpenAiChat, r#""reasoning":{"effort":"low"},"#, true),
+    (Face::OpenAiChat, r#""web_search_options":{},"#, true),
+    (Face::BedrockInvoke, "", false),
+    (Face::BedrockInvoke, r#""thinking":{"type":"adaptive"},"#, true),
+    (Face::BedrockInvoke, r#""thinking":{"type":"disabled"},"#, false),
+    (Face::BedrockConverse, "", false),
+    (Face::BedrockConverse, r#""additionalModelRequestFields":{"thinking":{"type":"enabled"}},"#, true),
+    (
+        Face::BedrockConverse,
+        r#""additionalModelRequestFields":{"reasoning_config":{"type":"enabled"}},"#,
+        true,
+    ),
+    (
+        Face::BedrockConverse,
+        r#""additionalModelRequestFields":{"reasoning_config":{"type":"disabled"}},"#,
+        false,
+    ),
+    (Face::BedrockConverse, r#""additionalModelRequestFields":{"top_k":5},"#, false),
+];
+
+#[test]
+fn who_leaves_a_request_that_hides_output_pays_all_that_was_reserved_and_who_does_not_what_came() {
+    for (face, field, hides) in FIELDS {
+        let dialect = face.dialect().unwrap();
+        let (usage, _) = left(&with_window(dialect), face, field);
+        let reserved = OutputLimit::new(LIMIT).reserved();
+        // The text of a few events, and one second of a target whose speed is unknown.
+        let is_little = (200..800).contains(&usage.output);
+        let is_all = usage.output == reserved;
+        assert_eq!((is_all, is_little), (hides, !hides), "{face:?} {field}: {usage:?}");
+    }
+}
+
+#[test]
+fn thinking_that_does_not_reach_the_target_hides_nothing() {
+    let field = r#""thinking":{"type":"enabled","budget_tokens":1024},"#;
+    let (usage, _) = left(&with_window(TargetDialect::OpenAiChat), Face::AnthropicMessages, field);
+    assert!(usage.output < 800, "{usage:?}");
+}
+
+#[test]
+fn input_that_was_told_is_believed_unless_the_vendor_reads_it_again() {
+    let face = Face::AnthropicMessages;
+    let input = |field: &str| left(&with_window(TargetDialect::AnthropicMessages), face, field).0.input;
+    let told = input("");
+    assert_eq!(input(r#""thinking":{"type":"adaptive"},"#), told);
+    assert!(input(r#""tools":[{"type":"web_search_20250305","name":"w","max_uses":1}],"#) > 100_000);
+}
+
+#[test]
+fn a_target_that_was_asked_to_think_is_not_known_to_do_so_unasked() {
+    // It reports thirty times the usage of what it shows.
+    let fault = Fault::Usage { percent: 3_000 };
+    for (field, hides) in [(r#""thinking":{"type":"adaptive"},"#, false), ("", true)] {
+        let stand = stand(TargetDialect::AnthropicMessages, Some(fault.clone()), Money::from_dollars(1_000));
+        let (shop, face) = (&stand.shop, Face::AnthropicMessages);
+        let seen = shop.ask_face_at(shop.world.now(), PRIME, question(face, field), None);
+        shop.world.run();
+        assert!(matches!(seen.lock().unwrap().take(), Some(Seen::Stream(_))));
+        shop.world.run_until(shop.world.now() + Duration::from_secs(1));
+        shop.ask_face_at(shop.world.now(), PRIME, question(face, ""), Some(4));
+        shop.world.run();
+        let (.., usage, _) = shop.attempts().last().unwrap().clone();
+        assert_eq!(usage.output == OutputLimit::new(LIMIT).reserved(), hides, "{field}: {usage:?}");
+    }
+}
+
+#[test]
+fn an_answer_whose_usage_is_garbage_is_handed_on_untouched_and_charged_on_the_safe_side() {
+    for dialect in TargetDialect::ALL {
+        for (face, stream) in Face::ALL.iter().flat_map(|face| [(*face, false), (*face, true)]) {
+            for figure in GARBAGE {
+                let fault = Fault::GarbledUsage { figure: figure.to_owned() };
+                let stand = stand(dialect, Some(fault), Money::from_dollars(1_000));
+                let what = format!("{figure} {dialect:?} {face:?} {stream}");
+                let seen = stand.ask(face, stream);
+                assert!(!matches!(seen, Seen::Rejected(_)), "{what}: {seen:?}");
+                let record = &stand.shop.records()[0];
+                assert_eq!((&record.verdict, record.attempts), (&Verdict::Answered, 1), "{what}");
+                assert!(stand.bill() <= stand.shop.day().posted, "{what}");
+                assert_eq!(record.overrun, Money::ZERO, "{what}");
+                // If face and target use the same dialect, the response is passed through unchanged. OpenAI callers get
+                // the usage of a stream only on request, and one dialect wraps its content in base64.
+                let tells_usage = !(stream && matches!(face, Face::OpenAiChat | Face::BedrockInvoke));
+                if face.dialect() == Some(dialect) && tells_usage {
+                    let answer = String::from_utf8_lossy(&bytes(&seen)).into_owned();
+                    assert!(answer.contains(&format!("okens\":{figure}")), "{what}: {answer}");
+                }
+            }
+        }
+    }
+}
