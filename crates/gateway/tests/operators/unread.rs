@@ -47,14 +47,14 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
 }
 
-#[test]
-fn it_holds_no_model_beyond_the_time_of_a_stream() {
+/// Opens a stream that nobody reads, and waits until the gateway leaves the upstream.
+fn is_given_up(more: &str) {
     let (address, told) = endless();
-    let more = "deadlines.stream = \"4s\"\ndeadlines.stream_gap = \"1s\"\n";
     let gateway = try_start(&settings_at(&address, more)).unwrap();
     let mut connection = TcpStream::connect(gateway.data).unwrap();
+    // More tokens than fit into the sockets' buffers, so that the output limit does not end the stream.
     let body =
-        br#"{"model":"manga","max_tokens":5,"stream":true,"messages":[{"role":"user","content":"a"}]}"#;
+        br#"{"model":"manga","max_tokens":60000,"stream":true,"messages":[{"role":"user","content":"a"}]}"#;
     let headers = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -72,4 +72,14 @@ fn it_holds_no_model_beyond_the_time_of_a_stream() {
     assert_eq!(told.recv_timeout(Duration::from_secs(10)), Ok("asked"));
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok("left"), "the model is still held");
     drop(connection);
+}
+
+#[test]
+fn it_holds_no_model_beyond_the_deadline_of_its_request() {
+    is_given_up("deadlines.api = \"4s\"\ndeadlines.connect = \"1s\"\ndeadlines.stream_gap = \"1s\"\n");
+}
+
+#[test]
+fn it_holds_no_model_beyond_the_time_to_send() {
+    is_given_up("server.send_timeout = \"2s\"\n");
 }
