@@ -11,37 +11,37 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `schedule`, `traffic` | the schedule of faults and of requests, from the seed |
-//! | `process`, `node`, `standalone`, `model`, `store` | the processes |
+//! | `process`, `node`, `lone`, `model`, `store` | the processes |
 //! | `setting` | the settings of a node |
-//! | `caller`, `unauthenticated` | authenticated and unauthenticated clients |
+//! | `caller`, `strangers` | authenticated and unauthenticated clients |
 //! | `history`, `ledger` | recorded events, and persisted ledgers and logs |
-//! | `invariant` | the invariants |
-//! | `run`, `progress` | the run, and its progress display |
+//! | `law` | the invariants |
+//! | `run`, `show` | the run, and its progress display |
 
 mod caller;
 mod history;
-mod invariant;
+mod law;
 mod ledger;
+mod lone;
 mod model;
 mod node;
 mod process;
-mod progress;
 mod run;
 mod schedule;
 mod setting;
-mod standalone;
+mod show;
 mod store;
+mod strangers;
 mod traffic;
-mod unauthenticated;
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Parser;
-use invariant::InvariantResult;
-use progress::ChaosProgress;
+use law::Law;
 use run::{RunOptions, run};
-use seawall_core::runtime::{Runtime as _, Timer as _};
-use seawall_demo::wait_past_midnight;
+use seawall_core::handle::{Runtime as _, Timer as _};
+use seawall_demo::until_one_day_holds_it;
 use seawall_gateway::TokioRuntime;
+use show::Screen;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -50,26 +50,26 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Additional time that a run may take beyond its minutes.
-const FINISH_ALLOWANCE: Duration = Duration::from_secs(60);
+const LAST_ANSWERS: Duration = Duration::from_secs(60);
 
-/// Random faults against running gateways, and the invariants that must hold.
+/// Random faults against running gateways, and the laws that must hold whatever happens.
 #[derive(Parser)]
 #[command(name = "seawall-chaos")]
 struct Arguments {
-    /// How long to send requests, in minutes.
+    /// How long questions are asked.
     #[arg(long, value_name = "N", default_value = "1")]
     minutes: NonZeroU32,
-    /// Seed of faults and requests; random by default.
+    /// What faults, questions and their times follow from; without it, one that nobody could foresee.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// The program under test; by default `seawall` in the directory of this program.
+    /// The program under test; without it, `seawall` beside this one.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     match start(Arguments::parse()) {
-        Ok(results) if results.iter().all(InvariantResult::held) => ExitCode::SUCCESS,
+        Ok(laws) if laws.iter().all(Law::held) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("seawall-chaos: {error:#}");
@@ -78,55 +78,54 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(arguments: Arguments) -> anyhow::Result<Vec<InvariantResult>> {
+fn start(arguments: Arguments) -> anyhow::Result<Vec<Law>> {
     let runtime = TokioRuntime::new();
-    let default_program = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("seawall"));
+    let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("seawall"));
     let options = RunOptions {
         minutes: arguments.minutes.get(),
         // Short enough to be typed again.
         seed: arguments.seed.unwrap_or_else(|| runtime.draw().below(1_000_000)),
-        program: arguments.program.map_or_else(default_program, Ok)?,
+        program: arguments.program.map_or_else(beside, Ok)?,
     };
-    ensure!(options.program.is_file(), "program not found: {}", options.program.display());
+    ensure!(options.program.is_file(), "there is no program {}", options.program.display());
     println!("seed {}, {} min", options.seed, options.minutes);
     let name = format!("seawall-chaos-{}-{:08x}", std::process::id(), runtime.draw().below(1 << 32));
-    let directory = std::env::temp_dir().join(name);
-    fs::create_dir(&directory).context("cannot create a temporary directory")?;
-    let progress = ChaosProgress::new(Duration::from_secs(60) * options.minutes);
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir(&folder).context("cannot make a folder")?;
+    let screen = Screen::new(Duration::from_secs(60) * options.minutes);
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let results = tokio.block_on(run_until_signal(&options, &directory, runtime, &progress));
-    progress.clear();
-    for result in results.iter().flatten() {
-        print!("{result}");
+    let laws = tokio.block_on(until_told(&options, &folder, runtime, &screen));
+    screen.close();
+    for law in laws.iter().flatten() {
+        print!("{law}");
     }
-    if results.as_ref().is_ok_and(|results| results.iter().all(InvariantResult::held)) {
-        fs::remove_dir_all(&directory).context("cannot remove the temporary directory")?;
+    if laws.as_ref().is_ok_and(|laws| laws.iter().all(Law::held)) {
+        fs::remove_dir_all(&folder).context("cannot remove the folder")?;
     } else {
-        println!("seed {}; logs and state are kept in {}", options.seed, directory.display());
+        println!("seed {}; what the programs left is in {}", options.seed, folder.display());
     }
-    results
+    laws
 }
 
 /// Runs until the end or until a signal to stop; then ends everything that was started.
-async fn run_until_signal(
+async fn until_told(
     options: &RunOptions,
-    directory: &Path,
+    folder: &Path,
     runtime: TokioRuntime,
-    progress: &ChaosProgress,
-) -> anyhow::Result<Vec<InvariantResult>> {
+    screen: &Screen,
+) -> anyhow::Result<Vec<Law>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let running = async {
-        let duration = Duration::from_secs(60) * options.minutes;
-        let wait = wait_past_midnight(runtime.now().utc, duration + FINISH_ALLOWANCE);
+        let whole = Duration::from_secs(60) * options.minutes;
+        let wait = until_one_day_holds_it(runtime.now().utc, whole + LAST_ANSWERS);
         if !wait.is_zero() {
-            progress
-                .print_line("waiting until midnight (UTC), because the run must not span two daily ledgers");
+            screen.say("waiting for midnight (UTC): the books of one day are to hold it all");
             runtime.sleep_until(runtime.monotonic() + wait).await;
         }
-        run(options, directory, runtime, progress).await
+        run(options, folder, runtime, screen).await
     };
     tokio::select! {
-        results = running => results,
+        laws = running => laws,
         _ = interrupt.recv() => Err(anyhow!("interrupted")),
         _ = terminate.recv() => Err(anyhow!("terminated")),
     }

@@ -1,7 +1,8 @@
 //! The `seawall` program.
 //!
-//! Parses arguments; each command calls one function of a library crate. This crate contains only the user interface:
-//! options, the startup report, messages and exit codes (0 after a signal, 1 on a failure, 2 on invalid input).
+//! Parses arguments and calls one function. The behaviour of a command is in the crate of its name. This crate contains
+//! only the user interface: options, the line that reports readiness, messages and exit codes (0 after a signal, 1 on a
+//! failure, 2 on invalid input).
 
 mod admin;
 mod config;
@@ -25,12 +26,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// A resilience gateway for foundation models.
+/// Keeps an application answering when its foundation models do not.
 ///
-/// Runs `serve` if no command is given.
+/// Without a command it serves.
 #[derive(Parser)]
 #[command(name = "seawall", version, disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
-struct CliArguments {
+struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -39,61 +40,60 @@ struct CliArguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Check, print, compare and document settings.
+    /// Checks, shows, compares and explains settings.
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Simulate a minute of outages and compare Seawall with a plain proxy.
+    /// Plays a shop's minute of outages through Seawall and through a plain proxy, side by side.
     ///
-    /// The demo plays five outages: throttling, an unavailable model, interrupted streams, a restart and an abusive client.
-    /// Everything runs in this process with simulated models; it needs no API key and leaves no files behind. The exit code
-    /// is 0 if every guarantee of Seawall held, and 1 otherwise.
+    /// Five outages strike: a throttling wave, a dead model, cut streams, a restart and a caller who floods. Everything runs
+    /// in this process, with simulated models; no key is needed and nothing is left behind. Ends with 0 if every promise
+    /// of Seawall held, and with 1 if one did not.
     Demo(demo::DemoArguments),
-    /// Create, list, revoke and hash API keys.
+    /// Makes, lists and revokes the keys that callers show, and hashes one for settings.
     ///
-    /// Only hashes of keys are stored, in the data directory; a key is printed once, when it is created. While a gateway
-    /// uses the data directory, the command calls its admin API instead.
+    /// Keys are kept as hashes in the folder of the state; a key itself is shown once, when it is made. While a gateway is
+    /// using the folder, its admin listener is asked instead.
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Run a simulated model server with three vendor APIs, scheduled faults and a bill.
+    /// Runs a simulated model that speaks three vendors' dialects, fails by schedule and keeps its bill.
     ///
     /// Serves Anthropic Messages, OpenAI chat completions and the Bedrock runtime (InvokeModel and Converse) on one port,
     /// over HTTP/1.1 and HTTP/2. Models: sonnet (first token after 600 ms, 60 tokens a second), haiku (250 ms, 120) and
-    /// instant; vendor model ids of the first two are accepted as well. Any API key is accepted. GET /admin/bill returns the
-    /// delivered tokens and their cost, GET /admin/calls lists the calls, POST /admin/faults replaces the fault schedule, and
-    /// POST /admin/reset resets all state.
-    Model(model::ModelServerArguments),
-    /// Run the gateway.
+    /// instant; vendors' names for the first two will do. Any key is accepted. GET /admin/bill tells what was delivered
+    /// and what it costs, GET /admin/calls who asked; POST /admin/faults changes the schedule, POST /admin/reset forgets.
+    Model(model::ModelArguments),
+    /// Runs the gateway: POST /v1/messages in front of a strong and a fast model.
     ///
-    /// Without a settings file it uses the profile `demo`, which simulates its models in this process. With a file, settings
-    /// are reloaded when the file changes or on SIGHUP; invalid settings are reported and leave the running settings
-    /// unchanged.
+    /// Without a file it does what the demo profile says: it simulates both models, in this process, so that there is
+    /// nothing else to start. With one, a change of the file or a hangup signal (SIGHUP) makes it read the file again:
+    /// settings that are refused change nothing.
     Serve(serve::ServeArguments),
-    /// Estimate the number of tokens of a text: best estimate, upper bound and breakdown.
+    /// Tells how many tokens a text has: an estimate, a bound, and what it is made of.
     ///
-    /// Counts only the text, without the overhead of a request.
+    /// Of the text alone, without what a request adds to it.
     Tokens(tokens::TokensArguments),
 }
 
 /// How the program ends other than with success.
-enum CommandError {
+enum Failed {
     /// The input is invalid.
-    InvalidInput(anyhow::Error),
+    BadInput(anyhow::Error),
     /// The input is invalid, and this text is the complete message.
-    Printed(String),
+    Shown(String),
     /// The operation failed.
-    Failed(anyhow::Error),
+    Broken(anyhow::Error),
 }
 
 fn signals(kind: SignalKind) -> anyhow::Result<Signal> {
-    signal(kind).context("cannot install a signal handler")
+    signal(kind).context("cannot listen to signals")
 }
 
-fn count_of(number: usize, noun: &str) -> String {
+fn counted(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn main() -> ExitCode {
-    let arguments = CliArguments::parse();
+    let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Config(command)) => config::run(&command),
         Some(Command::Demo(arguments)) => demo::run(&arguments),
@@ -105,12 +105,12 @@ fn main() -> ExitCode {
     };
     let (error, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(CommandError::Printed(text)) => {
+        Err(Failed::Shown(text)) => {
             eprint!("{text}");
             return ExitCode::from(2);
         }
-        Err(CommandError::InvalidInput(error)) => (error, 2),
-        Err(CommandError::Failed(error)) => (error, 1),
+        Err(Failed::BadInput(error)) => (error, 2),
+        Err(Failed::Broken(error)) => (error, 1),
     };
     eprintln!("seawall: {error:#}");
     ExitCode::from(code)
@@ -118,11 +118,11 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::CliArguments;
+    use super::Arguments;
     use clap::CommandFactory as _;
 
     #[test]
     fn the_arguments_make_sense_to_clap() {
-        CliArguments::command().debug_assert();
+        Arguments::command().debug_assert();
     }
 }

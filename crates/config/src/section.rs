@@ -18,44 +18,44 @@ macro_rules! section {
         #[derive(Clone, Debug)]
         pub(crate) struct $type {
             /// The origin of the section.
-            pub(crate) origin: $crate::source::SettingOrigin,
+            pub(crate) origin: $crate::source::Origin,
             /// The dotted path of the section.
             pub(crate) path: String,
             $(
                 $(#[doc = $doc])+
-                pub(crate) $key: <$kind as $crate::field::SettingField>::Raw,
+                pub(crate) $key: <$kind as $crate::field::Field>::Raw,
             )+
         }
 
-        impl $crate::field::SettingSection for $type {
+        impl $crate::field::Section for $type {
             const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
 
             fn section_shape() -> $crate::shape::SectionShape {
-                #[allow(unused_mut, unused_assignments, reason = "most sections use the default")]
-                let mut noun = ("key", $crate::problem::ProblemCode::UnknownKey);
-                $( noun = ($noun, $crate::problem::ProblemCode::$code); )?
+                #[allow(unused_mut, unused_assignments, reason = "most sections call their keys keys")]
+                let mut noun = ("key", $crate::problem::Code::UnknownKey);
+                $( noun = ($noun, $crate::problem::Code::$code); )?
                 $crate::shape::SectionShape {
-                    doc: $crate::shape::join_lines(&[$($about),+]),
+                    doc: $crate::shape::joined(&[$($about),+]),
                     noun,
                     keys: vec![$({
-                        let (shape, is_optional) = <$kind as $crate::field::SettingField>::shape();
+                        let (shape, is_optional) = <$kind as $crate::field::Field>::shape();
                         $crate::shape::KeyShape {
                             name: stringify!($key),
-                            doc: $crate::shape::join_lines(&[$($doc),+]),
+                            doc: $crate::shape::joined(&[$($doc),+]),
                             shape,
                             is_optional,
                             default: $crate::section::default_of!($($default)?),
-                            activation: $crate::section::activation_of!($($mark)?),
+                            needs: $crate::section::needs_of!($($mark)?),
                         }
                     }),+],
                 }
             }
 
             fn read_keys(
-                table: &$crate::tree::TomlTable,
+                table: &$crate::tree::Table,
                 path: &str,
-                origin: $crate::source::SettingOrigin,
-                reader: &mut $crate::field::SectionReader<'_>,
+                origin: $crate::source::Origin,
+                reader: &mut $crate::field::Reader<'_>,
             ) -> Self {
                 Self {
                     origin,
@@ -63,23 +63,23 @@ macro_rules! section {
                     $($key: {
                         let path = $crate::field::join(path, stringify!($key));
                         let default = $crate::section::default_of!($($default)?);
-                        let location = $crate::field::KeyLocation { path: &path, section: origin, default };
-                        <$kind as $crate::field::SettingField>::read(table.get(stringify!($key)), &location, reader)
+                        let spot = $crate::field::Spot { path: &path, section: origin, default };
+                        <$kind as $crate::field::Field>::read(table.get(stringify!($key)), &spot, reader)
                     },)+
                 }
             }
 
         }
 
-        impl $crate::field::KeyOrigins for $type {
-            fn origin_of(&self, key: &str) -> Option<$crate::source::SettingOrigin> {
+        impl $crate::field::Keyed for $type {
+            fn origin_of(&self, key: &str) -> Option<$crate::source::Origin> {
                 match key {
-                    $( stringify!($key) => $crate::field::HasOrigin::value_origin(&self.$key), )+
+                    $( stringify!($key) => $crate::field::Written::written_at(&self.$key), )+
                     _ => None,
                 }
             }
 
-            fn origin(&self) -> $crate::source::SettingOrigin {
+            fn origin(&self) -> $crate::source::Origin {
                 self.origin
             }
 
@@ -88,25 +88,25 @@ macro_rules! section {
             }
         }
 
-        impl $crate::field::HasOrigin for $type {
-            fn value_origin(&self) -> Option<$crate::source::SettingOrigin> {
+        impl $crate::field::Written for $type {
+            fn written_at(&self) -> Option<$crate::source::Origin> {
                 Some(self.origin)
             }
         }
 
-        impl $crate::field::SettingField for $type {
+        impl $crate::field::Field for $type {
             type Raw = Self;
 
-            fn shape() -> ($crate::shape::ValueShape, bool) {
-                ($crate::shape::ValueShape::Section(<Self as $crate::field::SettingSection>::section_shape()), false)
+            fn shape() -> ($crate::shape::Shape, bool) {
+                ($crate::shape::Shape::Section(<Self as $crate::field::Section>::section_shape()), false)
             }
 
             fn read(
-                found: Option<&$crate::tree::TomlEntry>,
-                location: &$crate::field::KeyLocation<'_>,
-                reader: &mut $crate::field::SectionReader<'_>,
+                found: Option<&$crate::tree::Entry>,
+                spot: &$crate::field::Spot<'_>,
+                reader: &mut $crate::field::Reader<'_>,
             ) -> Self {
-                $crate::field::read_section(found, location, reader)
+                $crate::field::read_section(found, spot, reader)
             }
         }
     };
@@ -121,13 +121,13 @@ macro_rules! default_of {
     };
 }
 
-macro_rules! activation_of {
+macro_rules! needs_of {
     () => {
-        $crate::shape::Activation::Live
+        $crate::shape::Needs::Live
     };
     (restart) => {
-        $crate::shape::Activation::Restart
+        $crate::shape::Needs::Restart
     };
 }
 
-pub(crate) use {activation_of, default_of, section};
+pub(crate) use {default_of, needs_of, section};

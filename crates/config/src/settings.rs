@@ -4,14 +4,14 @@
 //! options and cannot be compared, the options are stored, and building the component from them cannot fail.
 
 use crate::kind::{
-    AddressRange, CoreCount, FaceName, JwksSource, JwtAlgorithm, LogDestination, Provider, RateValue,
-    RuntimeLayout, SecretReference, StoreKind,
+    AddressRange, Algorithm, CoresValue, FaceName, KeySetValue, LogPlaceValue, Provider, RateValue, Runtime,
+    SecretReference, StoreKind,
 };
 use seawall_core::breaker::BreakerSettings;
 use seawall_core::budget::{BudgetLimits, CostSettings, LeaseSize};
-use seawall_core::cache_policy::{CacheAges, CacheStoreRule, SingleFlightOptions};
+use seawall_core::cache_policy::{CacheAges, FlightOptions, StoreRule};
 use seawall_core::credit::RetryBudgetOptions;
-use seawall_core::deadline::{Phases, RungReserves, TimeLimits};
+use seawall_core::deadline::{Phases, Reserves, TimeLimits};
 use seawall_core::evaluator::{Protections, ShopHours};
 use seawall_core::framing::FramingSettings;
 use seawall_core::history::TokenLimits;
@@ -20,7 +20,7 @@ use seawall_core::ladder::{ClassifierOptions, LadderSettings, SignalWindowOption
 use seawall_core::money::{ModelPriceOptions, PriceList};
 use seawall_core::pressure::PressureSettings;
 use seawall_core::queue::QueueSettings;
-use seawall_core::quota::{QuotaGroup, RetryAfterPolicy};
+use seawall_core::quota::{ComeBackRule, QuotaGroup};
 use seawall_core::retry::{HedgeOptions, RetryOptions, RetryPolicy};
 use seawall_core::rollout::{Experiment, Ramp};
 use seawall_core::setting::Ratio;
@@ -91,13 +91,13 @@ pub struct ServerSettings {
     /// The listen address.
     pub listen: SocketAddr,
     /// The arrangement of runtimes and threads.
-    pub runtime: RuntimeLayout,
+    pub runtime: Runtime,
     /// The number of cores to use.
-    pub cores: CoreCount,
+    pub cores: CoresValue,
     /// Maximum size of a request body, in bytes.
-    pub max_body_size: u64,
+    pub body_limit: u64,
     /// Maximum size of a guest's request body, in bytes.
-    pub max_guest_body_size: u64,
+    pub guest_body_limit: u64,
     /// Maximum bytes of request bodies in memory; `None` means a quarter of the available memory.
     pub body_memory: Option<u64>,
     /// The share of one caller in that.
@@ -105,15 +105,15 @@ pub struct ServerSettings {
     /// The share of one address in that.
     pub body_memory_per_address: Ratio,
     /// Maximum nesting depth of a body.
-    pub max_depth: u64,
+    pub nesting: u64,
     /// Maximum number of top-level fields of a body.
-    pub max_fields: u64,
+    pub fields: u64,
     /// Maximum number of items of its lists.
-    pub max_items: u64,
+    pub members: u64,
     /// Timeout for the request head, including the wait before it.
-    pub header_timeout: Duration,
+    pub header_time: Duration,
     /// Timeout for the request body.
-    pub body_timeout: Duration,
+    pub body_time: Duration,
     /// Maximum number of callers' connections.
     pub max_connections: u64,
     /// Maximum number of connections of one address.
@@ -123,16 +123,16 @@ pub struct ServerSettings {
     /// How long an answer may wait for its caller to read.
     pub send_timeout: Duration,
     /// How long requests in flight may take to finish at shutdown.
-    pub drain_timeout: Duration,
+    pub drain_time: Duration,
     /// Proxies whose `x-forwarded-for` is trusted.
     pub trusted_proxies: Vec<AddressRange>,
     /// TLS, if it is on.
-    pub tls: Option<ServerTlsSettings>,
+    pub tls: Option<TlsSettings>,
 }
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerTlsSettings {
+pub struct TlsSettings {
     /// The file with the certificate chain.
     pub certificate: String,
     /// The private key.
@@ -158,9 +158,9 @@ pub struct CallerSettings {
     /// The secret that guest cookies are signed with.
     pub guest_secret: Option<SecretReference>,
     /// How long a looked-up tier is cached.
-    pub tier_cache_ttl: Duration,
+    pub tier_cache: Duration,
     /// Timeout of a directory lookup.
-    pub directory_timeout: Duration,
+    pub directory_time: Duration,
     /// API keys by name.
     pub keys: BTreeMap<String, KeySettings>,
     /// JWT issuers by name.
@@ -186,7 +186,7 @@ pub struct IssuerSettings {
     /// The accepted `aud` claims; never empty.
     pub audience: Vec<String>,
     /// The accepted algorithms; never empty, and all with the same kind of key.
-    pub algorithms: Vec<JwtAlgorithm>,
+    pub algorithms: Vec<Algorithm>,
     /// The keys that verify signatures.
     pub keys: IssuerKeys,
     /// Tolerated clock skew.
@@ -199,7 +199,7 @@ pub struct IssuerSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IssuerKeys {
     /// Public keys.
-    Public(JwksSource),
+    Public(KeySetValue),
     /// A shared secret.
     Shared(SecretReference),
 }
@@ -210,7 +210,7 @@ pub struct LimitSettings {
     /// The limits of one caller, in the order of [`Tier::ALL`].
     pub tiers: [QuotaGroup; 3],
     /// The global limits of all callers together.
-    pub global: QuotaGroup,
+    pub everybody: QuotaGroup,
     /// Requests of all kinds at the edge, before authentication.
     pub account: QuotaGroup,
     /// Admitted requests at the edge.
@@ -226,7 +226,7 @@ pub struct LimitSettings {
     /// The shares of a target's concurrency.
     pub concurrency: SlotShares,
     /// The retry advice for callers that a limit rejects.
-    pub retry_after: RetryAfterPolicy,
+    pub come_back: ComeBackRule,
     /// The reservation for input that a request only refers to.
     pub untracked_input: UntrackedRules,
 }
@@ -237,7 +237,7 @@ pub struct ModelSettings {
     /// Prices by model id.
     pub prices: Vec<ModelPriceOptions>,
     /// Context windows in tokens, where known.
-    pub context_windows: BTreeMap<String, u64>,
+    pub windows: BTreeMap<String, u64>,
     /// Maximum output tokens of an answer, where known.
     pub max_outputs: BTreeMap<String, u64>,
     /// Maximum tokens of an image, where configured.
@@ -247,7 +247,7 @@ pub struct ModelSettings {
 impl ModelSettings {
     /// The price list.
     #[must_use]
-    pub fn price_list(&self) -> PriceList {
+    pub fn list(&self) -> PriceList {
         // These prices were accepted when the settings were checked.
         PriceList::new(&self.prices).unwrap_or_default()
     }
@@ -265,11 +265,11 @@ pub struct TargetSettings {
     /// The region, for Bedrock.
     pub region: Option<String>,
     /// The base URL, if it is not the provider's usual one.
-    pub base_url: Option<String>,
-    /// Our API key at the provider.
-    pub api_key: Option<SecretReference>,
-    /// The ARN of the role to assume.
-    pub role_arn: Option<String>,
+    pub url: Option<String>,
+    /// Our key at the provider.
+    pub key: Option<SecretReference>,
+    /// The role to assume.
+    pub role: Option<String>,
     /// The external id that the owner of the role requires.
     pub external_id: Option<String>,
     /// The request field for the output limit, for OpenAI-compatible servers.
@@ -290,7 +290,7 @@ pub struct RouteSettings {
     /// The faces on which guests may use it.
     pub guest_faces: Vec<FaceName>,
     /// Timeout for the beginning of an answer.
-    pub start_timeout: Duration,
+    pub start_time: Duration,
     /// Whether API callers also get answers from lower rungs.
     pub fallback: bool,
     /// Texts that no request may contain, none of them empty.
@@ -326,7 +326,7 @@ pub struct DeadlineSettings {
     /// The timeouts, each shorter than the one that encloses it.
     pub limits: TimeLimits,
     /// The time that the rungs of the chat need.
-    pub reserves: RungReserves,
+    pub reserves: Reserves,
     /// The fallback when time runs short, and the time it needs.
     pub strategy: Strategy,
     /// The time for each phase: loading, building, calling and saving.
@@ -370,7 +370,7 @@ pub struct ClassifierSettings {
     /// When the classifier is considered unreliable.
     pub watch: ClassifierOptions,
     /// Timeout of a classification.
-    pub timeout: Duration,
+    pub time: Duration,
 }
 
 /// The answer cache.
@@ -379,9 +379,9 @@ pub struct CacheSettings {
     /// Maximum ages of answers.
     pub ages: CacheAges,
     /// Which answers are stored.
-    pub storage: CacheStoreRule,
+    pub storing: StoreRule,
     /// Single flight: one upstream call for concurrent identical requests.
-    pub single_flight: SingleFlightOptions,
+    pub flights: FlightOptions,
 }
 
 /// The assistant of our own chat face.
@@ -410,11 +410,11 @@ pub struct AssistantSettings {
     /// The sampling temperature of the model: 0 to 1.
     pub temperature: f64,
     /// Maximum number of retrieved items in a prompt.
-    pub max_retrieved_items: u32,
+    pub retrieved_items: u32,
     /// Maximum characters of each.
-    pub max_retrieved_characters: u32,
+    pub retrieved_characters: u32,
     /// Timeout of retrieval.
-    pub retrieval_timeout: Duration,
+    pub retrieval_time: Duration,
 }
 
 /// The store of state.
@@ -422,14 +422,14 @@ pub struct AssistantSettings {
 pub struct StoreSettings {
     /// The kind of store.
     pub kind: StoreKind,
-    /// The data directory of an embedded store.
-    pub data_dir: String,
+    /// The state directory of an embedded store.
+    pub folder: String,
     /// The Redis of a fleet; present if it is the kind.
     pub redis: Option<RedisSettings>,
     /// Turns of a conversation that are stored.
-    pub session_max_turns: u32,
+    pub session_turns: u32,
     /// How long a conversation is stored.
-    pub session_ttl: Duration,
+    pub session_keep_for: Duration,
 }
 
 /// The Redis of a fleet.
@@ -442,7 +442,7 @@ pub struct RedisSettings {
     /// Its password.
     pub password: Option<SecretReference>,
     /// Timeout of one operation.
-    pub operation_timeout: Duration,
+    pub operation_time: Duration,
     /// Whether it is a cluster.
     pub cluster: bool,
     /// The prefix of every key; no braces and no control characters.
@@ -466,13 +466,13 @@ pub struct RolloutSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetrySettings {
     /// The destination of the access log.
-    pub access_log: LogDestination,
+    pub access_log: LogPlaceValue,
     /// The OTLP endpoint for traces.
-    pub otlp_endpoint: Option<String>,
+    pub otlp: Option<String>,
     /// The sampling rate of ordinary traces, in percent.
-    pub sampling_rate: f64,
+    pub sampling: f64,
     /// Traces per second that are sampled in any case.
-    pub min_traces_per_second: u64,
+    pub sampled_per_second: u64,
     /// The secret that pseudonyms are made with.
     pub salt: Option<SecretReference>,
     /// Whether the admin listener serves metrics.

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         Some("metrics") => print!("{}", seawall_gateway::metrics_reference()),
         Some("openapi") => print!("{}", seawall_gateway::openapi()),
         _ => {
-            eprintln!("usage: page metrics|openapi");
+            eprintln!("write metrics or openapi");
             return ExitCode::from(2);
         }
     }

@@ -10,9 +10,9 @@
 //! input, and its answers say so.
 
 pub mod bill;
-pub mod call_log;
+pub mod calls;
 pub mod engine;
-pub mod playback;
+pub mod play;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod shared;

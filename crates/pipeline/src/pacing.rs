@@ -5,16 +5,16 @@
 //! at the current rate, so one send does not wake all of them. The queue is bounded: when it is full, the caller with
 //! the most waiters loses one to a caller with fewer.
 
-use crate::baselines::Baselines;
 use crate::target::GuardedTarget;
+use crate::usual::Usual;
 use seawall_core::breaker::BreakerPhase;
 use seawall_core::deadline::Deadline;
-use seawall_core::failure::AttemptOutcome;
+use seawall_core::failure::Outcome;
+use seawall_core::handle::{Runtime, within};
 use seawall_core::pressure::{Pressure, PressureGauge};
 use seawall_core::queue::{QueueHolder, QueueShares};
-use seawall_core::retry::MAX_PREFERRED_WAIT;
-use seawall_core::runtime::{Runtime, timeout_at};
-use seawall_core::sender::{SendDecision, ThrottleDecision, ThrottleGate};
+use seawall_core::retry::WORTH_WAITING_HERE;
+use seawall_core::sender::{SendDecision, ThrottleGate, ThrottleVerdict};
 use seawall_core::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -28,49 +28,42 @@ use std::time::Duration;
 pub(crate) const MAX_WAITING: usize = 1_000;
 
 /// Longest sleep of a waiter behind others: the rate may have risen meanwhile.
-const MAX_SLEEP: Duration = Duration::from_millis(250);
-/// Shortest sleep: the waiter ahead may send slightly late.
-const MIN_SLEEP: Duration = Duration::from_millis(5);
+const LONGEST_NAP: Duration = Duration::from_millis(250);
+/// Shortest sleep: the waiter ahead may take its turn slightly late.
+const SHORTEST_NAP: Duration = Duration::from_millis(5);
 
 /// Measurements of a target's responses. One lock covers all of them, because every attempt reports to each.
-pub(crate) struct TargetMeasurements {
+pub(crate) struct Gauges {
     pub(crate) pressure: PressureGauge,
     pub(crate) gate: ThrottleGate,
-    pub(crate) baselines: Baselines,
+    pub(crate) usual: Usual,
 }
 
-impl TargetMeasurements {
+impl Gauges {
     /// Records the outcome of a call sent at `sent`. Returns whether a failure only delays the target instead of
     /// counting against it.
-    pub(crate) fn record(
-        &mut self,
-        outcome: &AttemptOutcome,
-        sent: Timestamp,
-        now: Timestamp,
-    ) -> ThrottleDecision {
+    pub(crate) fn note(&mut self, outcome: &Outcome, sent: Timestamp, now: Timestamp) -> ThrottleVerdict {
         match outcome {
-            AttemptOutcome::Failed(failure) if failure.kind.is_throttle() => {
-                self.gate.throttled(failure, sent, now)
-            }
-            AttemptOutcome::Succeeded { .. } | AttemptOutcome::SucceededUnstreamed { .. } => {
+            Outcome::Failed(failure) if failure.kind.is_throttle() => self.gate.throttled(failure, sent, now),
+            Outcome::Succeeded { .. } | Outcome::AnsweredWhole { .. } => {
                 self.gate.answered(sent, now);
-                ThrottleDecision::Failed
+                ThrottleVerdict::Failed
             }
-            AttemptOutcome::Failed(_) | AttemptOutcome::Abandoned => ThrottleDecision::Failed,
+            Outcome::Failed(_) | Outcome::Abandoned => ThrottleVerdict::Failed,
         }
     }
 }
 
-/// State that is read without the `TargetMeasurements` lock.
+/// State that is read without the `Gauges` lock.
 #[derive(Default)]
 pub(crate) struct Pacing {
     is_active: AtomicBool,
-    queue: Mutex<PacingQueue>,
+    queue: Mutex<Queue>,
 }
 
 /// Waiters in order of their tickets.
 #[derive(Default)]
-struct PacingQueue {
+struct Queue {
     tickets: VecDeque<u64>,
     next: u64,
     shares: QueueShares<u64>,
@@ -78,25 +71,25 @@ struct PacingQueue {
     sleepers: BTreeMap<u64, Waker>,
 }
 
-impl PacingQueue {
+impl Queue {
     /// Adds a waiter. If the queue is full, the holder with the most tickets loses its latest one.
     fn enter(&mut self, holder: QueueHolder) -> Option<(u64, Option<Waker>)> {
-        let mut evicted = None;
+        let mut pushed_out = None;
         if self.tickets.len() >= MAX_WAITING {
-            let (of, loser) = self.shares.eviction_candidate(holder)?;
-            evicted = self.leave(of, loser);
+            let (of, loser) = self.shares.loser_to(holder)?;
+            pushed_out = self.leave(of, loser);
         }
         let ticket = self.next;
         self.next = ticket.wrapping_add(1);
         self.tickets.push_back(ticket);
         self.shares.add(holder, ticket);
-        Some((ticket, evicted))
+        Some((ticket, pushed_out))
     }
 
     /// Removes a ticket if it is still queued. Returns the waker of its waiter.
     fn leave(&mut self, holder: QueueHolder, ticket: u64) -> Option<Waker> {
-        let index = self.tickets.binary_search(&ticket).ok()?;
-        self.tickets.remove(index);
+        let place = self.tickets.binary_search(&ticket).ok()?;
+        self.tickets.remove(place);
         self.shares.remove(holder, ticket);
         self.sleepers.remove(&ticket)
     }
@@ -106,25 +99,25 @@ impl PacingQueue {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PacingStatus {
     /// Remaining time of the provider's retry-after.
-    pub retry_after: Duration,
+    pub held_for: Duration,
     /// Calls per second while pacing is active.
     pub rate: Option<f64>,
-    /// Requests that wait to send a call.
+    /// Requests that wait for their turn.
     pub waiting: usize,
 }
 
 impl GuardedTarget {
-    pub(crate) fn measurements(&self) -> MutexGuard<'_, TargetMeasurements> {
-        lock(&self.measurements)
+    pub(crate) fn gauges(&self) -> MutexGuard<'_, Gauges> {
+        lock(&self.gauges)
     }
 
     pub(crate) fn pressure_now(&self, phase: BreakerPhase, now: Timestamp) -> Pressure {
-        self.measurements().pressure.read(phase, now)
+        self.gauges().pressure.read(phase, now)
     }
 
-    /// Updates whether requests must wait before they send a call.
-    pub(crate) fn update_pacing(&self, measurements: &TargetMeasurements) {
-        let is_active = measurements.gate.is_active();
+    /// Updates whether requests must wait for a turn.
+    pub(crate) fn note_pacing(&self, gauges: &Gauges) {
+        let is_active = gauges.gate.is_active();
         // Compare before writing: an unmodified cache line stays shared between cores.
         if self.pacing.is_active.load(Ordering::Relaxed) != is_active {
             self.pacing.is_active.store(is_active, Ordering::Relaxed);
@@ -136,29 +129,29 @@ impl GuardedTarget {
     }
 
     /// Remaining time of the provider's retry-after.
-    pub(crate) fn retry_after(&self, now: Timestamp) -> Duration {
-        if self.is_paced() { self.measurements().gate.held_for(now) } else { Duration::ZERO }
+    pub(crate) fn held_for(&self, now: Timestamp) -> Duration {
+        if self.is_paced() { self.gauges().gate.held_for(now) } else { Duration::ZERO }
     }
 
-    /// Takes permission to send a call if it is available now and no request is queued for it.
-    pub(crate) fn try_send_now(&self, now: Timestamp) -> bool {
+    /// Takes a turn if one is available now and no request is queued for it.
+    pub(crate) fn take_turn(&self, now: Timestamp) -> bool {
         !self.is_paced()
             || (lock(&self.pacing.queue).tickets.is_empty()
-                && self.measurements().gate.acquire(now) == SendDecision::Send)
+                && self.gauges().gate.acquire(now) == SendDecision::Go)
     }
 
     pub(crate) fn pacing_status(&self, now: Timestamp) -> PacingStatus {
-        let measurements = self.measurements();
+        let gauges = self.gauges();
         PacingStatus {
-            retry_after: measurements.gate.held_for(now),
-            rate: measurements.gate.paced_rate(),
+            held_for: gauges.gate.held_for(now),
+            rate: gauges.gate.paced_rate(),
             waiting: lock(&self.pacing.queue).tickets.len(),
         }
     }
 
-    /// Waits for permission to send a call until `until` at most, and less if another target is ready and waiting here is not worth it.
+    /// Waits for a turn until `until` at most, and less if another target is ready and waiting here is not worth it.
     /// The error is the time until the target would be available.
-    pub(crate) async fn wait_to_send<R: Runtime>(
+    pub(crate) async fn wait_for_turn<R: Runtime>(
         &self,
         runtime: &R,
         until: Timestamp,
@@ -166,35 +159,35 @@ impl GuardedTarget {
         other_is_ready: impl Fn(Timestamp) -> bool,
     ) -> Result<(), Duration> {
         let began = runtime.monotonic();
-        let Some(waiter) = Waiter::enter(&self.pacing, holder) else { return Err(self.retry_after(began)) };
+        let Some(waiter) = Waiter::enter(&self.pacing, holder) else { return Err(self.held_for(began)) };
         loop {
             let now = runtime.monotonic();
-            let Some(ahead) = waiter.ahead() else { return Err(self.retry_after(now)) };
-            let wait = match self.try_send_behind(ahead, now) {
+            let Some(ahead) = waiter.ahead() else { return Err(self.held_for(now)) };
+            let wait = match self.turn_of(ahead, now) {
                 Ok(()) => return Ok(()),
                 Err(wait) => wait,
             };
-            if now + wait >= until || (now + wait - began > MAX_PREFERRED_WAIT && other_is_ready(now)) {
+            if now + wait >= until || (now + wait - began > WORTH_WAITING_HERE && other_is_ready(now)) {
                 return Err(wait);
             }
             // The rate may rise during the sleep; the retry-after does not get shorter.
-            let sleep = wait.min(self.retry_after(now).saturating_add(MAX_SLEEP));
-            let _ = timeout_at(runtime, Deadline::at((now + sleep).min(until)), waiter.evicted()).await;
+            let nap = wait.min(self.held_for(now).saturating_add(LONGEST_NAP));
+            let _ = within(runtime, Deadline::at((now + nap).min(until)), waiter.pushed_out()).await;
         }
     }
 
-    /// Takes permission to send for a waiter with `ahead` others in front. The error is the estimated wait.
-    fn try_send_behind(&self, ahead: usize, now: Timestamp) -> Result<(), Duration> {
-        let mut measurements = self.measurements();
+    /// Takes the turn of a waiter with `ahead` others in front. The error is the estimated time until its turn.
+    fn turn_of(&self, ahead: usize, now: Timestamp) -> Result<(), Duration> {
+        let mut gauges = self.gauges();
         if ahead == 0 {
-            return match measurements.gate.acquire(now) {
-                SendDecision::Send => Ok(()),
+            return match gauges.gate.acquire(now) {
+                SendDecision::Go => Ok(()),
                 SendDecision::Wait(wait) => Err(wait),
             };
         }
-        let seconds = ahead as f64 / measurements.gate.paced_rate().unwrap_or(f64::INFINITY);
-        let behind = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_SLEEP);
-        Err(measurements.gate.held_for(now).saturating_add(behind.max(MIN_SLEEP)))
+        let seconds = ahead as f64 / gauges.gate.paced_rate().unwrap_or(f64::INFINITY);
+        let behind = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_NAP);
+        Err(gauges.gate.held_for(now).saturating_add(behind.max(SHORTEST_NAP)))
     }
 }
 
@@ -207,8 +200,8 @@ struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     fn enter(pacing: &'a Pacing, holder: QueueHolder) -> Option<Self> {
-        let (ticket, evicted) = lock(&pacing.queue).enter(holder)?;
-        if let Some(waker) = evicted {
+        let (ticket, pushed_out) = lock(&pacing.queue).enter(holder)?;
+        if let Some(waker) = pushed_out {
             waker.wake();
         }
         Some(Self { pacing, holder, ticket })
@@ -221,7 +214,7 @@ impl<'a> Waiter<'a> {
 
     /// Resolves when the waiter is evicted. Without this wake-up an evicted request would sleep on, and the queue bound
     /// would not bound the number of pending requests.
-    async fn evicted(&self) {
+    async fn pushed_out(&self) {
         poll_fn(|context| {
             let mut queue = lock(&self.pacing.queue);
             if queue.tickets.binary_search(&self.ticket).is_err() {
@@ -274,17 +267,17 @@ mod tests {
         let latest = flood.pop().unwrap();
         let woken = Arc::new(Counted::default());
         let waker = Waker::from(Arc::clone(&woken));
-        let mut evicted = pin!(latest.evicted());
-        assert!(evicted.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut pushed_out = pin!(latest.pushed_out());
+        assert!(pushed_out.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         let other = Waiter::enter(&pacing, caller(2)).unwrap();
-        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the evicted waiter is woken at once");
-        assert_eq!(evicted.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is told at once");
+        assert_eq!(pushed_out.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(()));
         assert_eq!((latest.ahead(), other.ahead()), (None, Some(MAX_WAITING - 1)));
         let guests = Waiter::enter(&pacing, QueueHolder::Guests).unwrap();
         assert_eq!(flood.last().unwrap().ahead(), None);
         drop((flood, other, guests));
         let queue = super::lock(&pacing.queue);
         assert!(queue.tickets.is_empty() && queue.sleepers.is_empty());
-        assert_eq!(queue.shares.eviction_candidate(caller(3)), None);
+        assert_eq!(queue.shares.loser_to(caller(3)), None);
     }
 }

@@ -1,15 +1,15 @@
 //! Replies and rejections.
 
-use crate::dialect::UnstreamedAnswer;
-use crate::limit_description::LimitDescription;
+use crate::limit_name::LimitName;
 use crate::relay::ReplyStream;
 use crate::shortage::BudgetShortage;
+use crate::speech::WholeAnswer;
 use bytes::Bytes;
+use seawall_core::chance::Draw;
 use seawall_core::failure::Failure;
 use seawall_core::in_flight::SlotRefusal;
 use seawall_core::money::Money;
-use seawall_core::quota::{LimitView, RetryAfter, RetryAfterPolicy};
-use seawall_core::random::Draw;
+use seawall_core::quota::{ComeBack, ComeBackRule, LimitView};
 use seawall_core::strategy::Language;
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Level, Rung, Tier};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The retry hint where no better estimate exists.
-pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+pub const SOON: Duration = Duration::from_secs(1);
 
 /// Why a request was rejected, before any model was called or after all of them failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub enum Rejection {
     /// Other request bodies use up the memory allowed for the caller, its address or all callers.
     BodyMemory(BodyScope),
     /// No route serves the chat face.
-    ChatNotConfigured,
+    NoChat,
     /// The request has no valid credential.
     Unauthenticated {
         /// The message for the caller.
-        message: String,
+        told: String,
         /// The reason in the log.
         cause: &'static str,
     },
@@ -46,39 +46,39 @@ pub enum Rejection {
     /// No route has this name.
     UnknownModel(String),
     /// The request is larger than this limit can ever admit.
-    TooLargeForLimit(Arc<LimitDescription>),
+    TooLargeForLimit(Arc<LimitName>),
     /// A limit is exhausted.
-    RateLimited {
+    Limited {
         /// The limit that refused the request.
-        limit: Arc<LimitDescription>,
+        limit: Arc<LimitName>,
         /// When to retry.
-        retry_after: RetryAfter,
+        come_back: ComeBack,
     },
     /// The idempotency key is already in use.
-    Conflict(IdempotencyConflict),
+    Conflict(Conflict),
     /// The daily budget is spent: what remains does not pay for one output token.
-    BudgetExhausted {
+    BudgetSpent {
         /// The remaining amount.
-        remaining: Money,
+        left: Money,
         /// When the budget resets.
         resets: UtcTime,
     },
     /// The daily budget is held by calls in progress and may be released when they settle.
     BudgetHeld {
         /// When to retry.
-        retry_after: RetryAfter,
+        come_back: ComeBack,
     },
     /// The remaining budget is smaller than what the request may cost.
     ExceedsRemainingBudget {
         /// The remaining amount.
-        remaining: Money,
+        left: Money,
         /// The request would fit with at most this many output tokens.
         max_tokens: u64,
     },
     /// The request alone may cost more than the budget of a whole day.
-    ExceedsDailyBudget {
+    MoreThanADay {
         /// What it may cost.
-        max_cost: Money,
+        worst: Money,
     },
     /// The cost has no bound or no price, or a bound that exceeds every budget; the message says what and why.
     UntrackedInput(String),
@@ -94,7 +94,7 @@ pub enum Rejection {
         /// When a target may be tried again, if known.
         retry_after: Option<Duration>,
         /// Whether the wait is short enough for a client to retry by itself.
-        should_retry: bool,
+        worth_waiting: bool,
         /// The reason in the log.
         cause: &'static str,
     },
@@ -106,16 +106,16 @@ pub enum Rejection {
         retry_after: Option<Duration>,
     },
     /// All attempts failed; this is how the last one did.
-    UpstreamFailed {
+    Exhausted {
         /// The failure of the last attempt.
         failure: Failure,
         /// The vendor's error message, if the caller can act on it.
-        message: Option<Box<str>>,
+        words: Option<Box<str>>,
         /// The number of attempts made.
         attempts: u32,
     },
     /// The gateway is shutting down.
-    ShuttingDown,
+    Stopping,
 }
 
 /// Whose request bodies use up the memory allowed for them.
@@ -142,15 +142,15 @@ pub enum ConcurrencyScope {
 
 /// Why an idempotency key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdempotencyConflict {
+pub enum Conflict {
     /// The same request is in progress.
     InProgress,
     /// The same request has completed.
-    Completed,
+    Done,
     /// The same request was in progress when the gateway stopped; its outcome is unknown.
     OutcomeUnknown,
     /// A different request used this key.
-    KeyReused,
+    OtherRequest,
 }
 
 impl Rejection {
@@ -160,34 +160,34 @@ impl Rejection {
         "too_large",
         "body_memory",
         "body_memory_share",
-        "chat_not_configured",
+        "no_chat",
         "unauthenticated",
         "unknown_caller",
         "revoked",
         "forbidden",
         "unknown_model",
         "too_large_for_limit",
-        "rate_limited",
+        "limited",
         "conflict",
-        "budget_exhausted",
+        "budget_spent",
         "budget_held",
         "exceeds_remaining_budget",
-        "exceeds_daily_budget",
+        "more_than_a_day",
         "untracked_input",
         "blocked",
         "switched_off",
         "unavailable",
         "concurrency",
-        "upstream_failed",
-        "shutting_down",
+        "exhausted",
+        "stopping",
     ];
 
     /// No model is available before this wait is over, as far as known. Client libraries sleep for as long as
     /// Retry-After says, so the rule sets the longest wait for which they are told to retry.
     #[must_use]
-    pub fn unavailable(retry_after: Option<Duration>, rule: &RetryAfterPolicy, cause: &'static str) -> Self {
-        let should_retry = retry_after.unwrap_or(DEFAULT_RETRY_AFTER) <= rule.no_retry_above;
-        Self::Unavailable { retry_after, should_retry, cause }
+    pub fn unavailable(retry_after: Option<Duration>, rule: &ComeBackRule, cause: &'static str) -> Self {
+        let worth_waiting = retry_after.unwrap_or(SOON) <= rule.longest_worth_waiting;
+        Self::Unavailable { retry_after, worth_waiting, cause }
     }
 
     /// The target has free slots, but none for this caller.
@@ -204,20 +204,20 @@ impl Rejection {
     /// A guest tried to use a face that requires a credential.
     #[must_use]
     pub fn needs_credential() -> Self {
-        let message = "this endpoint needs a credential: send an API key or a bearer token";
-        Self::Unauthenticated { message: message.to_owned(), cause: "guest_not_admitted" }
+        let told = "this endpoint needs a credential: send an API key or a bearer token";
+        Self::Unauthenticated { told: told.to_owned(), cause: "guest_not_admitted" }
     }
 
     /// The daily budget does not cover the request. The rule and the draw determine the retry hint for money that is
     /// held.
-    pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &RetryAfterPolicy, draw: Draw) -> Self {
+    pub(crate) fn of_shortage(shortage: BudgetShortage, rule: &ComeBackRule, draw: Draw) -> Self {
         match shortage {
-            BudgetShortage::Exhausted { remaining, resets } => Self::BudgetExhausted { remaining, resets },
+            BudgetShortage::Spent { left, resets } => Self::BudgetSpent { left, resets },
             BudgetShortage::Held { settles_in } => {
-                Self::BudgetHeld { retry_after: rule.advise(settles_in, draw) }
+                Self::BudgetHeld { come_back: rule.hint(settles_in, draw) }
             }
-            BudgetShortage::TooLarge { remaining, max_tokens } => {
-                Self::ExceedsRemainingBudget { remaining, max_tokens }
+            BudgetShortage::TooLarge { left, max_tokens } => {
+                Self::ExceedsRemainingBudget { left, max_tokens }
             }
         }
     }
@@ -239,33 +239,33 @@ impl Rejection {
             Self::TooLarge(_) => "too_large",
             Self::BodyMemory(BodyScope::All) => "body_memory",
             Self::BodyMemory(BodyScope::Caller | BodyScope::Address) => "body_memory_share",
-            Self::ChatNotConfigured => "chat_not_configured",
+            Self::NoChat => "no_chat",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::UnknownCaller => "unknown_caller",
             Self::Revoked => "revoked",
             Self::Forbidden => "forbidden",
             Self::UnknownModel(_) => "unknown_model",
             Self::TooLargeForLimit(_) => "too_large_for_limit",
-            Self::RateLimited { .. } => "rate_limited",
+            Self::Limited { .. } => "limited",
             Self::Conflict(_) => "conflict",
-            Self::BudgetExhausted { .. } => "budget_exhausted",
+            Self::BudgetSpent { .. } => "budget_spent",
             Self::BudgetHeld { .. } => "budget_held",
             Self::ExceedsRemainingBudget { .. } => "exceeds_remaining_budget",
-            Self::ExceedsDailyBudget { .. } => "exceeds_daily_budget",
+            Self::MoreThanADay { .. } => "more_than_a_day",
             Self::UntrackedInput(_) => "untracked_input",
             Self::Blocked { .. } => "blocked",
             Self::SwitchedOff => "switched_off",
             Self::Unavailable { .. } => "unavailable",
             Self::Concurrency { .. } => "concurrency",
-            Self::UpstreamFailed { .. } => "upstream_failed",
-            Self::ShuttingDown => "shutting_down",
+            Self::Exhausted { .. } => "exhausted",
+            Self::Stopping => "stopping",
         }
     }
 }
 
 /// How an answer was produced; faces report it in response headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplyMetadata {
+pub struct Notes {
     /// The caller's tier, once known.
     pub tier: Option<Tier>,
     /// The rung that answered.
@@ -298,81 +298,78 @@ pub struct Reply<R: crate::Runtime> {
     /// The answer or rejection.
     pub content: ReplyContent<R>,
     /// How it was produced.
-    pub metadata: ReplyMetadata,
+    pub notes: Notes,
 }
 
 /// The outcome of a request.
 pub enum ReplyContent<R: crate::Runtime> {
     /// A complete answer that is not streamed.
-    Unstreamed(UnstreamedAnswer),
+    Whole(WholeAnswer),
     /// A streamed answer.
     Stream(Box<ReplyStream<R>>),
     /// A streamed answer that is already complete.
-    CompleteStream(Bytes),
+    Pieces(Bytes),
     /// The request was rejected.
     Rejected(Rejection),
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyScope, DEFAULT_RETRY_AFTER, IdempotencyConflict, Rejection};
-    use crate::limit_description::LimitDescription;
+    use super::{BodyScope, Conflict, Rejection, SOON};
+    use crate::limit_name::LimitName;
     use seawall_core::failure::{Failure, FailureKind};
     use seawall_core::in_flight::SlotRefusal;
     use seawall_core::money::Money;
-    use seawall_core::quota::{RetryAfter, RetryAfterPolicy};
+    use seawall_core::quota::{ComeBack, ComeBackRule};
     use seawall_core::time::UtcTime;
     use std::time::Duration;
 
     #[test]
-    fn the_rule_sets_the_longest_wait_of_a_client() {
+    fn how_long_a_client_may_sleep_is_the_word_of_the_rule() {
         let longest = Duration::from_millis(2_500);
         let moment = Duration::from_nanos(1);
         for (longest, retry_after, expected) in [
             (longest, Some(longest), true),
             (longest, Some(longest + moment), false),
             (longest, None, true),
-            (DEFAULT_RETRY_AFTER, None, true),
-            (DEFAULT_RETRY_AFTER - moment, None, false),
+            (SOON, None, true),
+            (SOON - moment, None, false),
         ] {
-            let rule = RetryAfterPolicy { no_retry_above: longest, ..RetryAfterPolicy::default() };
-            let rejection = Rejection::unavailable(retry_after, &rule, "busy");
-            assert_eq!(
-                rejection,
-                Rejection::Unavailable { retry_after, should_retry: expected, cause: "busy" }
-            );
+            let rule = ComeBackRule { longest_worth_waiting: longest, ..ComeBackRule::default() };
+            let told = Rejection::unavailable(retry_after, &rule, "busy");
+            assert_eq!(told, Rejection::Unavailable { retry_after, worth_waiting: expected, cause: "busy" });
         }
     }
 
     #[test]
-    fn the_list_of_labels_has_every_rejection_once() {
-        let retry_after = RetryAfter { delay: Duration::from_secs(1), should_retry: true };
+    fn the_list_of_words_has_every_refusal_once() {
+        let come_back = ComeBack { after: Duration::from_secs(1), worth_waiting: true };
         let failure = Failure::of(FailureKind::Throttled);
         let all = [
             Rejection::Malformed(String::new()),
             Rejection::TooLarge(String::new()),
             Rejection::BodyMemory(BodyScope::All),
             Rejection::BodyMemory(BodyScope::Caller),
-            Rejection::ChatNotConfigured,
-            Rejection::Unauthenticated { message: String::new(), cause: "key_shape" },
+            Rejection::NoChat,
+            Rejection::Unauthenticated { told: String::new(), cause: "key_shape" },
             Rejection::UnknownCaller,
             Rejection::Revoked,
             Rejection::Forbidden,
             Rejection::UnknownModel(String::new()),
-            Rejection::TooLargeForLimit(LimitDescription::unknown("minute").into()),
-            Rejection::RateLimited { limit: LimitDescription::unknown("minute").into(), retry_after },
-            Rejection::Conflict(IdempotencyConflict::Completed),
-            Rejection::BudgetExhausted { remaining: Money::ZERO, resets: UtcTime::start_of_day(1) },
-            Rejection::BudgetHeld { retry_after },
-            Rejection::ExceedsRemainingBudget { remaining: Money::ZERO, max_tokens: 1 },
-            Rejection::ExceedsDailyBudget { max_cost: Money::ZERO },
+            Rejection::TooLargeForLimit(LimitName::unknown("minute").into()),
+            Rejection::Limited { limit: LimitName::unknown("minute").into(), come_back },
+            Rejection::Conflict(Conflict::Done),
+            Rejection::BudgetSpent { left: Money::ZERO, resets: UtcTime::start_of_day(1) },
+            Rejection::BudgetHeld { come_back },
+            Rejection::ExceedsRemainingBudget { left: Money::ZERO, max_tokens: 1 },
+            Rejection::MoreThanADay { worst: Money::ZERO },
             Rejection::UntrackedInput(String::new()),
             Rejection::Blocked { rule: "deny_list.1".into() },
             Rejection::SwitchedOff,
-            Rejection::Unavailable { retry_after: None, should_retry: true, cause: "busy" },
+            Rejection::Unavailable { retry_after: None, worth_waiting: true, cause: "busy" },
             Rejection::concurrency(SlotRefusal::CallerShare, None),
-            Rejection::UpstreamFailed { failure, message: None, attempts: 1 },
-            Rejection::ShuttingDown,
+            Rejection::Exhausted { failure, words: None, attempts: 1 },
+            Rejection::Stopping,
         ];
         assert_eq!(all.each_ref().map(Rejection::label), Rejection::LABELS);
     }

@@ -2,24 +2,24 @@
 
 use crate::callers::TierOrigin;
 use crate::credential::CredentialStatus;
-use crate::limit_description::LimitDescription;
-use crate::quota_store::{AdmissionReservation, QuotaStore};
+use crate::limit_name::LimitName;
+use crate::limits::{Limits, Taking};
 use seawall_core::breaker::Transition;
 use seawall_core::failure::FailureKind;
+use seawall_core::handle::Runtime;
 use seawall_core::money::{Money, Usage};
-use seawall_core::quota::{LimitView, QuotaCost};
-use seawall_core::runtime::Runtime;
+use seawall_core::quota::{Cost, LimitView};
 use seawall_core::strategy::Language;
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::{Rung, Tier};
-use seawall_store::{AdmissionRecord, NodeLedger, Settlement};
+use seawall_store::{Books, CountMark, Spent};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestOutcome {
+pub enum Verdict {
     /// Answered completely.
     Answered,
     /// The stream broke off after text had been delivered.
@@ -32,7 +32,7 @@ pub enum RequestOutcome {
 
 /// The record of a completed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestRecord {
+pub struct Record {
     /// The request ID.
     pub id: u64,
     /// The face at which it arrived.
@@ -48,9 +48,9 @@ pub struct RequestRecord {
     /// Whether a limit in observe mode would have refused the request.
     pub would_limit: bool,
     /// The limit that refused it, or would have.
-    pub limit: Option<Arc<LimitDescription>>,
+    pub limit: Option<Arc<LimitName>>,
     /// How the request ended.
-    pub outcome: RequestOutcome,
+    pub verdict: Verdict,
     /// The reason of a rejection in more detail than the caller's message.
     pub cause: Option<&'static str>,
     /// The number of attempts made.
@@ -62,11 +62,11 @@ pub struct RequestRecord {
     /// The amount by which the cost exceeds the reservations.
     pub overrun: Money,
     /// Whether a vendor reported more usage than is possible and the charge was capped.
-    pub is_capped: bool,
+    pub is_bounded: bool,
     /// Time from arrival to first content, if any.
     pub first_content: Option<Duration>,
     /// Time from arrival to the end.
-    pub duration: Duration,
+    pub took: Duration,
     /// Latency that the gateway added before the answer began.
     pub overhead: Option<Duration>,
     /// When the request ended.
@@ -81,7 +81,7 @@ pub struct AttemptRecord<'a> {
     /// The caller's tier.
     pub tier: Tier,
     /// How the attempt ended.
-    pub status: AttemptStatus,
+    pub ending: AttemptEnding,
     /// The posted usage: the vendor's report, or the upper bound without one.
     pub usage: Usage,
     /// The posted cost.
@@ -89,12 +89,12 @@ pub struct AttemptRecord<'a> {
     /// The amount by which the cost exceeds the reservation.
     pub overrun: Money,
     /// Whether the vendor reported more usage than is possible and the charge was capped.
-    pub is_capped: bool,
+    pub is_bounded: bool,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptStatus {
+pub enum AttemptEnding {
     /// With an answer.
     Succeeded,
     /// With this failure.
@@ -104,43 +104,43 @@ pub enum AttemptStatus {
 }
 
 /// Totals over the attempts of one request. Every attempt adds to them, however it ends.
-pub(crate) struct RequestTotals {
+pub(crate) struct Tally {
     observer: Arc<dyn Observer>,
     attempts: AtomicU32,
     /// The journal entry of its quotas and idempotency key, if the ledger keeps them across restarts.
-    admission_record: OnceLock<Box<(NodeLedger, AdmissionRecord)>>,
+    mark: OnceLock<Box<(Books, CountMark)>>,
     /// Whether any attempt reached a vendor.
     was_sent: AtomicBool,
     cost_nanos: AtomicU64,
     overrun_nanos: AtomicU64,
-    is_capped: AtomicBool,
+    is_bounded: AtomicBool,
     /// Posted tokens, input and output.
     tokens: AtomicU64,
     /// Time spent waiting for targets, concurrency slots and backoff.
     waited_nanos: AtomicU64,
 }
 
-impl RequestTotals {
+impl Tally {
     fn new(observer: &Arc<dyn Observer>) -> Self {
         Self {
             observer: Arc::clone(observer),
             attempts: AtomicU32::new(0),
-            admission_record: OnceLock::new(),
+            mark: OnceLock::new(),
             was_sent: AtomicBool::new(false),
             cost_nanos: AtomicU64::new(0),
             overrun_nanos: AtomicU64::new(0),
-            is_capped: AtomicBool::new(false),
+            is_bounded: AtomicBool::new(false),
             tokens: AtomicU64::new(0),
             waited_nanos: AtomicU64::new(0),
         }
     }
 
     /// Reports a completed attempt; `was_sent` says whether any of it reached a vendor.
-    pub(crate) fn record_attempt(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
+    pub(crate) fn attempted(&self, attempt: &AttemptRecord<'_>, was_sent: bool) {
         if was_sent {
             self.was_sent.store(true, Ordering::Relaxed);
         }
-        self.observer.attempt_completed(attempt);
+        self.observer.attempted(attempt);
     }
 
     pub(crate) fn credential_changed(&self, target: &Arc<str>, status: CredentialStatus) {
@@ -152,18 +152,18 @@ impl RequestTotals {
     }
 
     /// Sets the journal entry that is written with the first reservation.
-    pub(crate) fn set_admission_record(&self, ledger: NodeLedger, admission_record: AdmissionRecord) {
+    pub(crate) fn set_mark(&self, books: Books, mark: CountMark) {
         // A request is admitted once, so the cell is empty.
-        let _ = self.admission_record.set(Box::new((ledger, admission_record)));
+        let _ = self.mark.set(Box::new((books, mark)));
     }
 
-    pub(crate) fn admission_record(&self) -> Option<&AdmissionRecord> {
-        self.admission_record.get().map(|entry| &entry.1)
+    pub(crate) fn mark(&self) -> Option<&CountMark> {
+        self.mark.get().map(|marked| &marked.1)
     }
 
-    fn settle_admission(&self, spent: Settlement, now: Now) {
-        if let Some((ledger, admission_record)) = self.admission_record.get().map(Box::as_ref) {
-            ledger.settle_admission(admission_record, spent, now);
+    fn settle_mark(&self, spent: Spent, now: Now) {
+        if let Some((books, mark)) = self.mark.get().map(Box::as_ref) {
+            books.settle_mark(mark, spent, now);
         }
     }
 
@@ -182,9 +182,9 @@ impl RequestTotals {
     }
 
     /// Adds the amount by which an attempt cost more than was reserved.
-    pub(crate) fn add_overrun(&self, overrun: Money, is_capped: bool) {
+    pub(crate) fn add_overrun(&self, overrun: Money, is_bounded: bool) {
         add(&self.overrun_nanos, overrun.as_nanos());
-        self.is_capped.fetch_or(is_capped, Ordering::Relaxed);
+        self.is_bounded.fetch_or(is_bounded, Ordering::Relaxed);
     }
 
     fn tokens(&self) -> u64 {
@@ -214,28 +214,28 @@ fn add(sum: &AtomicU64, more: u64) {
 
 /// Records the end of a request exactly once. Dropped at any point, it reports what is known by then and settles the
 /// quotas. A request whose caller disconnects before an outcome is set ends as abandoned.
-pub(crate) struct RequestCompletion<R: Runtime> {
+pub(crate) struct Closing<R: Runtime> {
     runtime: R,
     began: Timestamp,
-    pub(crate) totals: Arc<RequestTotals>,
-    pub(crate) record: RequestRecord,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) record: Record,
     /// The limit with the least remaining.
-    pub(crate) tightest_limit: Option<LimitView>,
+    pub(crate) tightest: Option<LimitView>,
     /// The `RateLimit-Policy` header of a rejection.
     pub(crate) policy: Option<Arc<str>>,
     /// The language of the reply, if the chat face knows it.
     pub(crate) language: Option<Language>,
     /// The reservation to settle, and the store it belongs to.
-    pub(crate) reservation: Option<(AdmissionReservation, Arc<QuotaStore>)>,
+    pub(crate) taking: Option<(Taking, Arc<Limits>)>,
     /// Whether the limits counted the request.
     pub(crate) is_counted: bool,
     /// When the request ended, if that was before the drop.
     pub(crate) ended: Option<Timestamp>,
 }
 
-impl<R: Runtime> RequestCompletion<R> {
+impl<R: Runtime> Closing<R> {
     pub(crate) fn new(runtime: &R, observer: &Arc<dyn Observer>, id: u64, face: &'static str) -> Self {
-        let record = RequestRecord {
+        let record = Record {
             id,
             face,
             caller: None,
@@ -244,85 +244,85 @@ impl<R: Runtime> RequestCompletion<R> {
             target: None,
             would_limit: false,
             limit: None,
-            outcome: RequestOutcome::Abandoned,
+            verdict: Verdict::Abandoned,
             cause: None,
             attempts: 0,
             usage: Usage::default(),
             cost: Money::ZERO,
             overrun: Money::ZERO,
-            is_capped: false,
+            is_bounded: false,
             first_content: None,
-            duration: Duration::ZERO,
+            took: Duration::ZERO,
             overhead: None,
             ended: Timestamp::ZERO,
         };
         Self {
             runtime: runtime.clone(),
             began: runtime.monotonic(),
-            totals: Arc::new(RequestTotals::new(observer)),
+            tally: Arc::new(Tally::new(observer)),
             record,
-            tightest_limit: None,
+            tightest: None,
             policy: None,
             language: None,
-            reservation: None,
+            taking: None,
             is_counted: true,
             ended: None,
         }
     }
 
     /// Records the added latency at the start of the answer: the time so far minus the time spent waiting.
-    pub(crate) fn record_overhead(&mut self, now: Timestamp) {
-        self.record.overhead = Some((now - self.began).saturating_sub(self.totals.waited()));
+    pub(crate) fn note_overhead(&mut self, now: Timestamp) {
+        self.record.overhead = Some((now - self.began).saturating_sub(self.tally.waited()));
     }
 }
 
-impl<R: Runtime> Drop for RequestCompletion<R> {
+impl<R: Runtime> Drop for Closing<R> {
     fn drop(&mut self) {
         let record = &mut self.record;
-        record.attempts = self.totals.attempts();
-        record.cost = self.totals.cost();
-        record.overrun = Money::from_nanos(self.totals.overrun_nanos.load(Ordering::Relaxed));
-        record.is_capped = self.totals.is_capped.load(Ordering::Relaxed);
+        record.attempts = self.tally.attempts();
+        record.cost = self.tally.cost();
+        record.overrun = Money::from_nanos(self.tally.overrun_nanos.load(Ordering::Relaxed));
+        record.is_bounded = self.tally.is_bounded.load(Ordering::Relaxed);
         record.ended = self.ended.unwrap_or_else(|| self.runtime.monotonic());
-        record.duration = record.ended - self.began;
-        if let Some((reservation, quotas)) = self.reservation.take() {
+        record.took = record.ended - self.began;
+        if let Some((taking, limits)) = self.taking.take() {
             // A rejection returns the whole reservation, unless a vendor has already worked on the request. A caller
             // that disconnects still counts: otherwise disconnecting early would bypass the limits.
-            let is_free = matches!(record.outcome, RequestOutcome::Rejected(_))
-                && !self.totals.was_sent.load(Ordering::Relaxed);
+            let is_free = matches!(record.verdict, Verdict::Rejected(_))
+                && !self.tally.was_sent.load(Ordering::Relaxed);
             if is_free {
                 let now = self.runtime.now();
-                self.totals.settle_admission(Settlement::default(), now);
-                quotas.refund(reservation, now);
-                self.totals.observer.request_completed(record);
+                self.tally.settle_mark(Spent::default(), now);
+                limits.refund(taking, now);
+                self.tally.observer.settled(record);
                 return;
             }
             // Everything that was posted, including failed attempts and answers that were not read to their end.
             // Otherwise a caller that disconnects in time would appear to have used nothing.
-            let used = u32::try_from(self.totals.tokens()).unwrap_or(u32::MAX);
-            let spent = Settlement {
-                cost: if self.is_counted { QuotaCost::tokens(used) } else { QuotaCost::NOTHING },
+            let used = u32::try_from(self.tally.tokens()).unwrap_or(u32::MAX);
+            let spent = Spent {
+                cost: if self.is_counted { Cost::tokens(used) } else { Cost::NOTHING },
                 money: record.cost,
-                answered: record.outcome == RequestOutcome::Answered,
+                done: record.verdict == Verdict::Answered,
             };
             let now = self.runtime.now();
-            if let Some(admission_record) = self.totals.admission_record() {
-                let cost = if reservation.needs_settlement() { spent.cost } else { admission_record.cost() };
-                self.totals.settle_admission(Settlement { cost, ..spent }, now);
+            if let Some(mark) = self.tally.mark() {
+                let cost = if taking.is_settled() { spent.cost } else { mark.cost() };
+                self.tally.settle_mark(Spent { cost, ..spent }, now);
             }
-            quotas.settle(reservation, spent, now);
+            limits.settle(taking, spent, now);
         }
-        self.totals.observer.request_completed(record);
+        self.tally.observer.settled(record);
     }
 }
 
 /// Receives a record of every completed request. Called on the request's own task, so it must not block.
 pub trait Observer: Send + Sync {
     /// Called when a request is complete.
-    fn request_completed(&self, record: &RequestRecord);
+    fn settled(&self, record: &Record);
 
     /// Called when an attempt is complete, usually before the end of its request.
-    fn attempt_completed(&self, _attempt: &AttemptRecord<'_>) {}
+    fn attempted(&self, _attempt: &AttemptRecord<'_>) {}
 
     /// Called when a target's vendor starts to reject the credential, or accepts it again.
     fn credential_changed(&self, _target: &Arc<str>, _status: CredentialStatus) {}
@@ -338,7 +338,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn sums_saturate() {
+    fn numbers_beyond_all_measure_add_up_to_the_most_there_is() {
         let sum = AtomicU64::new(0);
         for (more, all) in [(1, 1), (u64::MAX - 2, u64::MAX - 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
             add(&sum, more);

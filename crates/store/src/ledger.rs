@@ -8,8 +8,7 @@
 use crate::StoreError;
 use crate::usage::{CallId, UsageEvent};
 use seawall_core::budget::{
-    BudgetLease, BudgetLimits, LeaseDecision, LeaseId, LeaseRecall, LeaseReport, LeaseTotals,
-    ReconcileDecision,
+    BudgetLimits, Lease, LeaseDecision, LeaseId, LeaseReport, LentBooks, Recall, ReconcileDecision,
 };
 use seawall_core::money::{Money, Usage};
 use seawall_core::time::{Now, UtcTime};
@@ -20,11 +19,11 @@ use std::time::Duration;
 
 /// The outcome of posting a batch of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PostSummary {
+pub struct Posted {
     /// The number of events that were new.
-    pub inserted: usize,
+    pub new: usize,
     /// The number of events that had been posted before. They changed nothing.
-    pub duplicates: usize,
+    pub known: usize,
 }
 
 /// The number of calls, their usage and their cost.
@@ -63,20 +62,20 @@ pub struct DayTotals {
     /// Totals by model, sorted by model name.
     pub models: Vec<(Arc<str>, Totals)>,
     /// Leased and written-off amounts, by tier.
-    pub leases: [LeaseTotals; 3],
+    pub lent: [LentBooks; 3],
     /// The number of distinct callers.
     pub callers: u64,
 }
 
 /// A node's request for a lease of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseRequest {
+pub struct LeaseAsk {
     /// The lease to raise or renew.
     pub lease: LeaseId,
     /// The total amount wanted, including what was granted before.
     pub total: Money,
     /// How long the lease lasts without renewal.
-    pub term: Duration,
+    pub lasts: Duration,
 }
 
 /// One page of the events in a time range, and the cursor of the next page.
@@ -93,7 +92,7 @@ pub trait Ledger: Send + Sync {
     /// Raises a lease as far as the caps allow, and renews it. An ask that does not raise the total only renews it.
     fn lease(
         &self,
-        request: &LeaseRequest,
+        ask: &LeaseAsk,
         now: Now,
     ) -> impl Future<Output = Result<LeaseDecision, StoreError>> + Send;
 
@@ -103,10 +102,10 @@ pub trait Ledger: Send + Sync {
         &self,
         reports: &[LeaseReport],
         now: Now,
-    ) -> impl Future<Output = Result<Vec<BudgetLease>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
 
     /// Writes off the unreported rest of leases that were not renewed in time. Returns those leases.
-    fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<BudgetLease>, StoreError>> + Send;
+    fn expire(&self, now: Now) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
 
     /// Corrects a lease that was written off, once it is known what its calls cost.
     fn reconcile(
@@ -121,10 +120,10 @@ pub trait Ledger: Send + Sync {
         &self,
         limits: BudgetLimits,
         day: u64,
-    ) -> impl Future<Output = Result<Vec<LeaseRecall>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Recall>, StoreError>> + Send;
 
     /// Posts calls, all or none of them. A call that was posted before changes nothing.
-    fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<PostSummary, StoreError>> + Send;
+    fn post(&self, events: &[UsageEvent]) -> impl Future<Output = Result<Posted, StoreError>> + Send;
 
     /// Returns the ledger of a day.
     fn day(&self, day: u64) -> impl Future<Output = Result<DayTotals, StoreError>> + Send;
@@ -136,15 +135,15 @@ pub trait Ledger: Send + Sync {
     fn top_spenders(
         &self,
         day: u64,
-        limit: usize,
+        how_many: usize,
     ) -> impl Future<Output = Result<Vec<(u64, Totals)>, StoreError>> + Send;
 
-    /// Returns the calls that ended in this time range, in pages of at most `max`. The page begins at the cursor
+    /// Returns the calls that ended in this time range, in pages of at most `most`. The page begins at the cursor
     /// `from`, or at the beginning.
     fn events(
         &self,
         time: Range<UtcTime>,
         from: Option<(UtcTime, CallId)>,
-        max: usize,
+        most: usize,
     ) -> impl Future<Output = Result<EventPage, StoreError>> + Send;
 }

@@ -1,6 +1,8 @@
 //! End-to-end tests of the `seawall` program: the real program on real ports, and the vendors' own clients.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod bad_identity;
 #[cfg(test)]
 mod bad_input;
@@ -27,8 +29,6 @@ mod demo;
 #[cfg(test)]
 mod diagnostics;
 #[cfg(test)]
-mod documentation;
-#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod floods;
@@ -45,15 +45,12 @@ mod key;
 mod memory;
 #[cfg(test)]
 mod model;
-mod rejection_details;
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
-mod reload_edge_cases;
-#[cfg(test)]
-mod requests;
-#[cfg(test)]
-mod response_headers;
+mod reload_oddities;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
@@ -70,12 +67,15 @@ mod scenarios_retry;
 mod serve;
 mod signing;
 #[cfg(test)]
-mod stalled_responses;
-#[cfg(test)]
 mod stopping;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod through;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
-mod unauthenticated;
+mod told;
+mod told_why;
+#[cfg(test)]
+mod unread_answers;

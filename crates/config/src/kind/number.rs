@@ -1,17 +1,17 @@
 //! Counts, percentages, sizes, rates.
 
-use super::{JsonType, ValueError, ValueFormat, ValueKind, expect_text, number_error, quoted, text_error};
-use crate::problem::ProblemCode;
-use crate::tree::TomlValue;
+use super::{Form, JsonType, Kind, Misread, expect_text, quoted, refuse_number, refuse_text};
+use crate::problem::Code;
+use crate::tree::Value;
 use std::fmt;
 
 /// A whole number with optional commas between thousands.
 pub(super) fn whole(text: &str) -> Option<u64> {
-    is_well_formed(text).then(|| text.replace(',', "").parse().ok())?
+    is_written_well(text).then(|| text.replace(',', "").parse().ok())?
 }
 
 /// Whether these are digits with correct or no commas between thousands, of any length.
-pub(super) fn is_well_formed(text: &str) -> bool {
+pub(super) fn is_written_well(text: &str) -> bool {
     let digits = |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
     let mut groups = text.split(',');
     let Some(first) = groups.next() else { return false };
@@ -54,134 +54,132 @@ pub(super) fn with_commas(number: u64) -> String {
     out
 }
 
-fn integer(value: &TomlValue, format: &ValueFormat) -> Result<u64, ValueError> {
+fn integer(value: &Value, form: &Form) -> Result<u64, Misread> {
     match value {
-        TomlValue::Integer(number) => u64::try_from(*number).map_err(|_| {
-            ValueError::new(ProblemCode::InvalidValue, format!("{number} is negative"), format.advice())
+        Value::Integer(number) => u64::try_from(*number).map_err(|_| {
+            Misread::new(Code::Impossible, format!("{number} is less than nothing"), form.advice())
         }),
-        TomlValue::Text(text) => Err(match whole(text) {
-            Some(number) => ValueError::new(
-                ProblemCode::WrongType,
-                format!("expected {}, found a string", format.name),
+        Value::Text(text) => Err(match whole(text) {
+            Some(number) => Misread::new(
+                Code::WrongType,
+                format!("expected {}, found a text", form.name),
                 format!("write {number} without quotes"),
             ),
-            None => number_error(text, format, &with_commas(u64::MAX), whole),
+            None => refuse_number(text, form, &with_commas(u64::MAX), whole),
         }),
-        other => Err(format.wrong_type(other)),
+        other => Err(form.wrong_type(other)),
     }
 }
 
 /// A count from zero to 9.2e18 (the maximum of `i64`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CountKind;
+pub(crate) struct Count;
 
-impl ValueKind for CountKind {
+impl Kind for Count {
     type Value = u64;
 
-    fn format() -> ValueFormat {
-        ValueFormat::number("an integer", &["10", "1", "0", "5_000"], JsonType::Integer)
+    fn form() -> Form {
+        Form::number("a whole number", &["10", "1", "0", "5_000"], JsonType::Integer)
     }
 
-    fn read(value: &TomlValue) -> Result<u64, ValueError> {
-        integer(value, &Self::format())
+    fn read(value: &Value) -> Result<u64, Misread> {
+        integer(value, &Self::form())
     }
 
-    fn to_toml(value: &u64) -> String {
+    fn show(value: &u64) -> String {
         value.to_string()
     }
 }
 
 /// A count up to 4.3e9 (the maximum of `u32`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SmallCountKind;
+pub(crate) struct Small;
 
-impl ValueKind for SmallCountKind {
+impl Kind for Small {
     type Value = u32;
 
-    fn format() -> ValueFormat {
-        ValueFormat::number("an integer", &["10", "1", "0", "3"], JsonType::Integer)
+    fn form() -> Form {
+        Form::number("a whole number", &["10", "1", "0", "3"], JsonType::Integer)
     }
 
-    fn read(value: &TomlValue) -> Result<u32, ValueError> {
-        let format = Self::format();
-        let number = integer(value, &format)?;
+    fn read(value: &Value) -> Result<u32, Misread> {
+        let form = Self::form();
+        let number = integer(value, &form)?;
         u32::try_from(number).map_err(|_| {
-            ValueError::new(
-                ProblemCode::InvalidValue,
-                format!("{number} is too large: the maximum is {}", u32::MAX),
-                format.advice(),
+            Misread::new(
+                Code::Impossible,
+                format!("{number} is too large: at most {} can be set", u32::MAX),
+                form.advice(),
             )
         })
     }
 
-    fn to_toml(value: &u32) -> String {
+    fn show(value: &u32) -> String {
         value.to_string()
     }
 }
 
 /// True or false.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BooleanKind;
+pub(crate) struct Flag;
 
-impl ValueKind for BooleanKind {
+impl Kind for Flag {
     type Value = bool;
 
-    fn format() -> ValueFormat {
-        ValueFormat::number("a boolean", &["true", "false"], JsonType::Boolean)
+    fn form() -> Form {
+        Form::number("true or false", &["true", "false"], JsonType::Boolean)
     }
 
-    fn read(value: &TomlValue) -> Result<bool, ValueError> {
+    fn read(value: &Value) -> Result<bool, Misread> {
         match value {
-            TomlValue::Boolean(flag) => Ok(*flag),
-            TomlValue::Text(text) => {
-                let message = format!("{} is not a boolean", quoted(text));
-                Err(ValueError::new(ProblemCode::WrongType, message, "write true or false, without quotes"))
+            Value::Boolean(flag) => Ok(*flag),
+            Value::Text(text) => {
+                let message = format!("{} is not true or false", quoted(text));
+                Err(Misread::new(Code::WrongType, message, "write true or false, without quotes"))
             }
-            other => Err(ValueError::new(
-                ProblemCode::WrongType,
-                format!("expected a boolean, found {}", other.type_name()),
+            other => Err(Misread::new(
+                Code::WrongType,
+                format!("expected true or false, found {}", other.noun()),
                 "write true or false, without quotes",
             )),
         }
     }
 
-    fn to_toml(value: &bool) -> String {
+    fn show(value: &bool) -> String {
         value.to_string()
     }
 }
 
 /// A number with optional decimals, such as a factor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NumberKind;
+pub(crate) struct Number;
 
-impl ValueKind for NumberKind {
+impl Kind for Number {
     type Value = f64;
 
-    fn format() -> ValueFormat {
-        ValueFormat::number("a number", &["1.5", "1.0", "2"], JsonType::Number)
+    fn form() -> Form {
+        Form::number("a number", &["1.5", "1.0", "2"], JsonType::Number)
     }
 
-    fn read(value: &TomlValue) -> Result<f64, ValueError> {
-        let format = Self::format();
+    fn read(value: &Value) -> Result<f64, Misread> {
+        let form = Self::form();
         match value {
-            TomlValue::Float(number) if number.is_finite() => Ok(*number),
-            TomlValue::Float(number) => Err(ValueError::new(
-                ProblemCode::InvalidValue,
-                format!("{number} is not a number"),
-                format.advice(),
-            )),
-            TomlValue::Integer(number) => Ok(*number as f64),
-            TomlValue::Text(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(ValueError::new(
-                ProblemCode::WrongType,
-                "expected a number, found a string",
+            Value::Float(number) if number.is_finite() => Ok(*number),
+            Value::Float(number) => {
+                Err(Misread::new(Code::Impossible, format!("{number} is not a number"), form.advice()))
+            }
+            Value::Integer(number) => Ok(*number as f64),
+            Value::Text(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(Misread::new(
+                Code::WrongType,
+                "expected a number, found a text",
                 format!("write {text} without quotes"),
             )),
-            TomlValue::Text(text) => Err(text_error(text, &format)),
-            other => Err(format.wrong_type(other)),
+            Value::Text(text) => Err(refuse_text(text, &form)),
+            other => Err(form.wrong_type(other)),
         }
     }
 
-    fn to_toml(value: &f64) -> String {
+    fn show(value: &f64) -> String {
         // Always with a decimal point, so that TOML parses the same type again.
         format!("{value:?}")
     }
@@ -189,24 +187,24 @@ impl ValueKind for NumberKind {
 
 /// A percentage.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PercentKind;
+pub(crate) struct Percent;
 
-impl ValueKind for PercentKind {
+impl Kind for Percent {
     type Value = f64;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a percentage", &["80%", "0.5%", "100%", "33.25%"])
+    fn form() -> Form {
+        Form::text("a percentage", &["80%", "0.5%", "100%", "33.25%"])
             .pattern("^[0-9][0-9,]*(\\.[0-9]+)?%$")
             .bare_number("\"{}%\"")
     }
 
-    fn read(value: &TomlValue) -> Result<f64, ValueError> {
-        let text = expect_text(value, Self::format)?;
+    fn read(value: &Value) -> Result<f64, Misread> {
+        let text = expect_text(value, Self::form)?;
         let largest = format!("{}%", with_commas(u64::MAX / 10_000));
-        parse_percent(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_percent))
+        parse_percent(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_percent))
     }
 
-    fn to_toml(value: &f64) -> String {
+    fn show(value: &f64) -> String {
         quoted(&format!("{value}%"))
     }
 }
@@ -219,7 +217,7 @@ pub(super) fn parse_percent(text: &str) -> Option<f64> {
 
 /// A size in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BytesKind;
+pub(crate) struct Bytes;
 
 const SIZES: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
@@ -231,22 +229,22 @@ const SIZES: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-impl ValueKind for BytesKind {
+impl Kind for Bytes {
     type Value = u64;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a byte size", &["128KiB", "1MiB", "512B", "64kB"])
+    fn form() -> Form {
+        Form::text("a size", &["128KiB", "1MiB", "512B", "64kB"])
             .pattern("^[0-9][0-9,]*(\\.[0-9]+)?(GiB|MiB|KiB|GB|MB|kB|B)$")
             .bare_number("\"{}B\"")
     }
 
-    fn read(value: &TomlValue) -> Result<u64, ValueError> {
-        let text = expect_text(value, Self::format)?;
+    fn read(value: &Value) -> Result<u64, Misread> {
+        let text = expect_text(value, Self::form)?;
         let largest = format!("{}B", with_commas(u64::MAX));
-        parse_bytes(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_bytes))
+        parse_bytes(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_bytes))
     }
 
-    fn to_toml(value: &u64) -> String {
+    fn show(value: &u64) -> String {
         let unit = SIZES.iter().take(3).find(|(_, size)| *value > 0 && value.is_multiple_of(*size));
         let (name, size) = unit.copied().unwrap_or(("B", 1));
         quoted(&format!("{}{name}", value / size))
@@ -264,12 +262,12 @@ pub struct RateValue {
     /// The number of events.
     pub limit: u32,
     /// The period.
-    pub per: RatePeriod,
+    pub per: Per,
 }
 
 /// The period of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RatePeriod {
+pub enum Per {
     /// Every second.
     Second,
     /// Any minute (sliding).
@@ -282,7 +280,7 @@ pub enum RatePeriod {
     Month,
 }
 
-impl RatePeriod {
+impl Per {
     const NAMES: [(&'static str, Self); 10] = [
         ("s", Self::Second),
         ("min", Self::Minute),
@@ -297,7 +295,7 @@ impl RatePeriod {
     ];
 }
 
-impl fmt::Display for RatePeriod {
+impl fmt::Display for Per {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::NAMES.iter().find(|(_, per)| per == self);
         formatter.write_str(name.map_or("", |(name, _)| name))
@@ -312,74 +310,74 @@ impl fmt::Display for RateValue {
 
 /// A rate, such as `60/min`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RateKind;
+pub(crate) struct Rate;
 
-impl ValueKind for RateKind {
+impl Kind for Rate {
     type Value = RateValue;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a rate", &["60/min", "10,000/s", "500/h", "15,000/day", "50,000,000/month"])
+    fn form() -> Form {
+        Form::text("a rate", &["60/min", "10,000/s", "500/h", "15,000/day", "50,000,000/month"])
             .pattern("^[0-9][0-9,]*/(s|second|m|min|minute|h|hour|d|day|month)$")
             .bare_number("\"{}/min\"")
     }
 
-    fn read(value: &TomlValue) -> Result<RateValue, ValueError> {
-        let text = expect_text(value, Self::format)?;
+    fn read(value: &Value) -> Result<RateValue, Misread> {
+        let text = expect_text(value, Self::form)?;
         let largest = with_commas(u32::MAX.into());
-        parse_rate(text).ok_or_else(|| number_error(text, &Self::format(), &largest, parse_rate))
+        parse_rate(text).ok_or_else(|| refuse_number(text, &Self::form(), &largest, parse_rate))
     }
 
-    fn to_toml(value: &RateValue) -> String {
+    fn show(value: &RateValue) -> String {
         quoted(&value.to_string())
     }
 }
 
 pub(super) fn parse_rate(text: &str) -> Option<RateValue> {
     let (limit, period) = text.split_once('/')?;
-    let (_, per) = RatePeriod::NAMES.into_iter().find(|(name, _)| *name == period)?;
+    let (_, per) = Per::NAMES.into_iter().find(|(name, _)| *name == period)?;
     Some(RateValue { limit: u32::try_from(whole(limit)?).ok()?, per })
 }
 
 /// The number of cores to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CoreCount {
+pub enum CoresValue {
     /// All cores.
     All,
     /// This many.
-    Fixed(u32),
+    Some(u32),
 }
 
 /// The number of cores to use: `all` or a number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CoresKind;
+pub(crate) struct Cores;
 
-impl ValueKind for CoresKind {
-    type Value = CoreCount;
+impl Kind for Cores {
+    type Value = CoresValue;
 
-    fn format() -> ValueFormat {
-        ValueFormat::number("\"all\" or a number of cores", &["\"all\"", "4", "1"], JsonType::TextOrInteger)
+    fn form() -> Form {
+        Form::number("\"all\" or a number of cores", &["\"all\"", "4", "1"], JsonType::TextOrInteger)
     }
 
-    fn read(value: &TomlValue) -> Result<CoreCount, ValueError> {
+    fn read(value: &Value) -> Result<CoresValue, Misread> {
         match value {
-            TomlValue::Text(text) if text == "all" => Ok(CoreCount::All),
-            TomlValue::Integer(number @ 1..=1_024) => {
-                Ok(u32::try_from(*number).map_or(CoreCount::All, CoreCount::Fixed))
+            Value::Text(text) if text == "all" => Ok(CoresValue::All),
+            Value::Integer(number @ 1..=1_024) => {
+                Ok(u32::try_from(*number).map_or(CoresValue::All, CoresValue::Some))
             }
-            TomlValue::Integer(number) => Err(ValueError::new(
-                ProblemCode::InvalidValue,
-                format!("{number} is not between 1 and 1024 cores"),
-                Self::format().advice(),
+            Value::Integer(number) => Err(Misread::new(
+                Code::Impossible,
+                format!("{number} cores is not between 1 and 1024"),
+                Self::form().advice(),
             )),
-            TomlValue::Text(text) => Err(text_error(text, &Self::format())),
-            other => Err(Self::format().wrong_type(other)),
+            Value::Text(text) => Err(refuse_text(text, &Self::form())),
+            other => Err(Self::form().wrong_type(other)),
         }
     }
 
-    fn to_toml(value: &CoreCount) -> String {
+    fn show(value: &CoresValue) -> String {
         match value {
-            CoreCount::All => quoted("all"),
-            CoreCount::Fixed(cores) => cores.to_string(),
+            CoresValue::All => quoted("all"),
+            CoresValue::Some(cores) => cores.to_string(),
         }
     }
 }

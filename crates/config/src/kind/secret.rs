@@ -1,9 +1,9 @@
 //! References to secrets. A secret itself is never part of settings.
 
-use super::{ValueError, ValueFormat, ValueKind, expect_text, quoted};
-use crate::problem::ProblemCode;
-use crate::redact::find_secrets;
-use crate::tree::TomlValue;
+use super::{Form, Kind, Misread, expect_text, quoted};
+use crate::cover::marked_secrets;
+use crate::problem::Code;
+use crate::tree::Value;
 use std::fmt;
 
 /// The source of a secret.
@@ -26,59 +26,53 @@ impl fmt::Display for SecretReference {
 
 /// A reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SecretKind;
+pub(crate) struct Secret;
 
-impl ValueKind for SecretKind {
+impl Kind for Secret {
     type Value = SecretReference;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a secret reference", &["env:SEAWALL_SECRET", "file:secrets/key"])
+    fn form() -> Form {
+        Form::text("where a secret is found", &["env:SEAWALL_SECRET", "file:secrets/key"])
             .pattern("^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")
     }
 
-    fn read(value: &TomlValue) -> Result<SecretReference, ValueError> {
-        let format = Self::format();
-        let help = "write \"env:NAME\" to read it from an environment variable, or \"file:PATH\" to read it from a file";
+    fn read(value: &Value) -> Result<SecretReference, Misread> {
+        let form = Self::form();
+        let help = "write \"env:NAME\" to take it from a variable or \"file:PATH\" to read it from a file";
         // Both a number and a text may be a secret, so the message repeats nothing of them.
-        let literal = || {
-            ValueError::new(ProblemCode::LiteralSecret, "a secret must not be written in the settings", help)
-        };
+        let literal = || Misread::new(Code::LiteralSecret, "a secret must not be written here", help);
         let text = match value {
-            TomlValue::Text(_) => expect_text(value, Self::format)?,
-            TomlValue::Table(_) | TomlValue::Boolean(_) => return Err(format.wrong_type(value)),
+            Value::Text(_) => expect_text(value, Self::form)?,
+            Value::Table(_) | Value::Boolean(_) => return Err(form.wrong_type(value)),
             _ => return Err(literal()),
         };
-        if !find_secrets(text).is_empty() {
+        if !marked_secrets(text).is_empty() {
             return Err(literal());
         }
         if let Some(name) = text.strip_prefix("env:") {
             return if is_variable(name) {
                 Ok(SecretReference::Variable(name.to_owned()))
             } else {
-                let message = "env: must be followed by the name of an environment variable";
-                Err(ValueError::new(
-                    ProblemCode::ParseError,
+                let message = "what follows env: is not the name of an environment variable";
+                Err(Misread::new(
+                    Code::Unreadable,
                     message,
-                    "use letters, digits and _, such as env:SHOP_KEY",
+                    "write letters, digits and _ such as env:SHOP_KEY",
                 ))
             };
         }
         match text.strip_prefix("file:") {
-            Some("") => Err(ValueError::new(
-                ProblemCode::ParseError,
-                "file: must be followed by a path",
-                format.advice(),
-            )),
+            Some("") => Err(Misread::new(Code::Unreadable, "file: needs a path", form.advice())),
             Some(path) if !path.contains('\0') => Ok(SecretReference::File(path.to_owned())),
             _ => Err(literal()),
         }
     }
 
-    fn to_toml(value: &SecretReference) -> String {
+    fn show(value: &SecretReference) -> String {
         quoted(&value.to_string())
     }
 
-    fn is_redacted(_value: &TomlValue) -> bool {
+    fn is_covered(_value: &Value) -> bool {
         true
     }
 }
@@ -90,31 +84,28 @@ fn is_variable(name: &str) -> bool {
 
 /// The SHA-256 of an API key, such as `sha256:9f86...`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyHashKind;
+pub(crate) struct Hash;
 
-impl ValueKind for KeyHashKind {
+impl Kind for Hash {
     type Value = [u8; 32];
 
-    fn format() -> ValueFormat {
+    fn form() -> Form {
         let example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-        ValueFormat::text("a SHA-256 hash", &[example]).pattern("^sha256:[0-9a-f]{64}$")
+        Form::text("the SHA-256 of an API key", &[example]).pattern("^sha256:[0-9a-f]{64}$")
     }
 
-    fn read(value: &TomlValue) -> Result<[u8; 32], ValueError> {
-        let format = Self::format();
-        let TomlValue::Text(text) = value else { return Err(format.wrong_type(value)) };
-        let help =
-            "write sha256: followed by the 64 hexadecimal digits of the key's SHA-256, never the key itself";
+    fn read(value: &Value) -> Result<[u8; 32], Misread> {
+        let form = Self::form();
+        let Value::Text(text) = value else { return Err(form.wrong_type(value)) };
+        let help = "write sha256: and the 64 hexadecimal digits of the key's SHA-256; never the key itself";
         let Some(digits) = text.strip_prefix("sha256:") else {
-            let message = "not a key hash; this may be the key itself";
-            return Err(ValueError::new(ProblemCode::LiteralSecret, message, help));
+            let message = "this is not the hash of a key, and may be the key itself";
+            return Err(Misread::new(Code::LiteralSecret, message, help));
         };
         let wrong = || {
-            let message = format!(
-                "sha256: must be followed by 64 hexadecimal digits, found {} characters",
-                digits.chars().count()
-            );
-            ValueError::new(ProblemCode::ParseError, message, help)
+            let message =
+                format!("sha256: needs 64 hexadecimal digits, found {} characters", digits.chars().count());
+            Misread::new(Code::Unreadable, message, help)
         };
         if digits.len() != 64 || !digits.is_ascii() {
             return Err(wrong());
@@ -130,12 +121,12 @@ impl ValueKind for KeyHashKind {
         Ok(hash)
     }
 
-    fn to_toml(value: &[u8; 32]) -> String {
+    fn show(value: &[u8; 32]) -> String {
         let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
         quoted(&format!("sha256:{digits}"))
     }
 
-    fn is_redacted(_value: &TomlValue) -> bool {
+    fn is_covered(_value: &Value) -> bool {
         // The key itself may have been written here, with any prefix.
         true
     }

@@ -1,7 +1,7 @@
 //! Plain texts, paths, locales.
 
-use super::{ValueError, ValueFormat, ValueKind, expect_text, text_error};
-use crate::tree::TomlValue;
+use super::{Form, Kind, Misread, expect_text, refuse_text};
+use crate::tree::Value;
 use std::fmt::Write as _;
 
 /// A text as a TOML string.
@@ -27,66 +27,66 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Any text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TextKind;
+pub(crate) struct Text;
 
-impl ValueKind for TextKind {
+impl Kind for Text {
     type Value = String;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a string", &["example", "別の例", "two\nlines"])
+    fn form() -> Form {
+        Form::text("a text", &["example", "別の例", "two\nlines"])
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
-        expect_text(value, Self::format).map(str::to_owned)
+    fn read(value: &Value) -> Result<String, Misread> {
+        expect_text(value, Self::form).map(str::to_owned)
     }
 
-    fn to_toml(value: &String) -> String {
+    fn show(value: &String) -> String {
         quoted(value)
     }
 }
 
 /// The path of a file or a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PathKind;
+pub(crate) struct FilePath;
 
-impl ValueKind for PathKind {
+impl Kind for FilePath {
     type Value = String;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a path", &["directory/file.toml", "file"]).pattern("^[^\\u0000]+$")
+    fn form() -> Form {
+        Form::text("a path", &["folder/file.toml", "file"]).pattern("^[^\\u0000]+$")
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
-        let text = expect_text(value, Self::format)?;
+    fn read(value: &Value) -> Result<String, Misread> {
+        let text = expect_text(value, Self::form)?;
         if text.is_empty() || text.contains('\0') {
-            return Err(text_error(text, &Self::format()));
+            return Err(refuse_text(text, &Self::form()));
         }
         Ok(text.to_owned())
     }
 
-    fn to_toml(value: &String) -> String {
+    fn show(value: &String) -> String {
         quoted(value)
     }
 }
 
 /// A language and a region, in the notation of BCP 47.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LocaleKind;
+pub(crate) struct Locale;
 
-impl ValueKind for LocaleKind {
+impl Kind for Locale {
     type Value = String;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("a locale", &["ja-JP", "en", "zh-Hant-TW"])
+    fn form() -> Form {
+        Form::text("a locale", &["ja-JP", "en", "zh-Hant-TW"])
             .pattern("^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?$")
     }
 
-    fn read(value: &TomlValue) -> Result<String, ValueError> {
-        let text = expect_text(value, Self::format)?;
-        if is_locale(text) { Ok(text.to_owned()) } else { Err(text_error(text, &Self::format())) }
+    fn read(value: &Value) -> Result<String, Misread> {
+        let text = expect_text(value, Self::form)?;
+        if is_locale(text) { Ok(text.to_owned()) } else { Err(refuse_text(text, &Self::form())) }
     }
 
-    fn to_toml(value: &String) -> String {
+    fn show(value: &String) -> String {
         quoted(value)
     }
 }
@@ -105,9 +105,9 @@ fn is_locale(text: &str) -> bool {
 
 /// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogDestination {
+pub enum LogPlaceValue {
     /// No log.
-    None,
+    Nowhere,
     /// Standard output.
     Stdout,
     /// A file, to which lines are appended.
@@ -116,31 +116,31 @@ pub enum LogDestination {
 
 /// The destination of a log: `stdout`, `none`, or a path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LogDestinationKind;
+pub(crate) struct LogPlace;
 
-impl ValueKind for LogDestinationKind {
-    type Value = LogDestination;
+impl Kind for LogPlace {
+    type Value = LogPlaceValue;
 
-    fn format() -> ValueFormat {
-        ValueFormat::text("`stdout`, `none` or a path", &["stdout", "none", "logs/access.log"])
+    fn form() -> Form {
+        Form::text("`stdout`, `none` or a path", &["stdout", "none", "logs/access.log"])
             .pattern("^[^\\u0000]+$")
     }
 
-    fn read(value: &TomlValue) -> Result<LogDestination, ValueError> {
-        let format = Self::format();
-        match expect_text(value, Self::format)? {
-            "none" => Ok(LogDestination::None),
-            "stdout" => Ok(LogDestination::Stdout),
-            text if text.is_empty() || text.contains('\0') => Err(text_error(text, &format)),
-            path => Ok(LogDestination::File(path.to_owned())),
+    fn read(value: &Value) -> Result<LogPlaceValue, Misread> {
+        let form = Self::form();
+        match expect_text(value, Self::form)? {
+            "none" => Ok(LogPlaceValue::Nowhere),
+            "stdout" => Ok(LogPlaceValue::Stdout),
+            text if text.is_empty() || text.contains('\0') => Err(refuse_text(text, &form)),
+            path => Ok(LogPlaceValue::File(path.to_owned())),
         }
     }
 
-    fn to_toml(value: &LogDestination) -> String {
+    fn show(value: &LogPlaceValue) -> String {
         match value {
-            LogDestination::None => quoted("none"),
-            LogDestination::Stdout => quoted("stdout"),
-            LogDestination::File(path) => quoted(path),
+            LogPlaceValue::Nowhere => quoted("none"),
+            LogPlaceValue::Stdout => quoted("stdout"),
+            LogPlaceValue::File(path) => quoted(path),
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::{is_locale, quoted};
 
     #[test]
-    fn texts_are_quoted_as_toml_strings() {
+    fn texts_are_written_as_toml_reads_them() {
         assert_eq!(quoted("a\"b\\c\n\t\r\u{1}\u{7f}漫"), "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u007f漫\"");
     }
 

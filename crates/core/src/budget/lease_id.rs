@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Identifies a lease.
 ///
 /// A node has one lease per tier and day, whose total it raises. `node` identifies one incarnation of a node with
-/// an intact ledger: a node that has lost its ledger cannot know what it has spent, and must come back under another
+/// intact books: a node that has lost its books cannot know what it has spent, and must come back under another
 /// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId {
@@ -36,9 +36,9 @@ pub enum LeaseState {
     Closed,
 }
 
-/// A slice of a day's budget lent to one node, in the authority's ledger.
+/// A slice of a day's budget lent to one node, in the authority's books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BudgetLease {
+pub struct Lease {
     /// Identifies the lease.
     pub id: LeaseId,
     /// Total granted.
@@ -48,21 +48,21 @@ pub struct BudgetLease {
     /// Total given back, as far as reported.
     pub returned: Money,
     /// How long the node may spend it, counted from the moment the node sent its request.
-    pub term: Duration,
+    pub lasts: Duration,
     /// When it is written off unless renewed, on the authority's clock.
     pub expires: Timestamp,
     /// Lifecycle state.
     pub state: LeaseState,
 }
 
-impl BudgetLease {
+impl Lease {
     pub(super) const fn new(id: LeaseId) -> Self {
         Self {
             id,
             granted: Money::ZERO,
             posted: Money::ZERO,
             returned: Money::ZERO,
-            term: Duration::ZERO,
+            lasts: Duration::ZERO,
             expires: Timestamp::ZERO,
             state: LeaseState::Running,
         }
@@ -70,7 +70,7 @@ impl BudgetLease {
 
     /// The remainder: neither posted nor given back.
     #[must_use]
-    pub const fn remainder(&self) -> Money {
+    pub const fn rest(&self) -> Money {
         match self.state {
             LeaseState::Closed => Money::ZERO,
             LeaseState::Running | LeaseState::WrittenOff => {
@@ -80,24 +80,24 @@ impl BudgetLease {
     }
 }
 
-/// The authority's reply to a node that asks for a lease. Each variant carries the lease for the node's own ledger.
+/// The authority's reply to a node that asks for a lease. Each variant carries the lease for the node's own book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an unused lease is unavailable to other nodes until it expires"]
+#[must_use = "a lease that nobody uses is lost until it expires"]
 pub enum LeaseDecision {
     /// Raised, perhaps by less than was asked for, or renewed.
-    Granted(BudgetLease),
+    Granted(Lease),
     /// Renewed, but the caps leave nothing to raise it by.
-    Exhausted(BudgetLease),
+    Spent(Lease),
     /// The requested lease was closed. This is its successor, which may not be spent until it has been granted.
-    Superseded(BudgetLease),
+    Over(Lease),
 }
 
 impl LeaseDecision {
-    /// The lease to pass to the node's ledger.
+    /// The lease to pass to the node's book.
     #[must_use]
-    pub const fn lease(&self) -> &BudgetLease {
+    pub const fn lease(&self) -> &Lease {
         match self {
-            Self::Granted(lease) | Self::Exhausted(lease) | Self::Superseded(lease) => lease,
+            Self::Granted(lease) | Self::Spent(lease) | Self::Over(lease) => lease,
         }
     }
 }
@@ -115,7 +115,7 @@ pub struct LeaseReport {
 
 /// Asks a node to give back what it does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseRecall {
+pub struct Recall {
     /// The lease to give back from.
     pub lease: LeaseId,
     /// Total that should have been given back.

@@ -1,11 +1,11 @@
 //! Decides which answers are stored.
 
-use super::age::{CacheAges, CachedAnswer};
+use super::age::{CacheAges, KeptAnswer};
 use crate::setting::{SettingError, at_least_one};
 use crate::time::UtcTime;
-use crate::vocabulary::{Grade, named_enum};
+use crate::vocabulary::{Grade, words};
 
-named_enum! {
+words! {
     /// How an answer ended.
     pub enum AnswerEnd as "answer end" {
         /// The model finished.
@@ -17,7 +17,7 @@ named_enum! {
         /// A guardrail changed or blocked it.
         Filtered = "filtered",
         /// The model requests a tool call.
-        ToolUse = "tool_use",
+        WantsTool = "wants_tool",
         /// The stream was cut off.
         Interrupted = "interrupted",
         /// The end is unknown.
@@ -38,16 +38,16 @@ pub struct NewAnswer<'a> {
 
 /// Whether to store an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheStoreDecision {
+pub enum StoreDecision {
     /// Store it and replace any cached answer.
     Store,
     /// Do not store it.
-    Refuse(CacheStoreRefusal),
+    Refuse(StoreRefusal),
 }
 
 /// Why an answer is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheStoreRefusal {
+pub enum StoreRefusal {
     /// It did not finish cleanly.
     NotFinished(AnswerEnd),
     /// It is empty.
@@ -55,31 +55,31 @@ pub enum CacheStoreRefusal {
     /// It exceeds the size limit.
     TooLong {
         /// The size limit in bytes.
-        max: usize,
+        largest: usize,
     },
     /// A cached answer of a higher grade can still be served.
-    StrongerCached,
+    StrongerLives,
 }
 
-/// Settings before validation; see [`CacheStoreOptions::check`].
+/// Settings before validation; see [`StoreOptions::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheStoreOptions {
+pub struct StoreOptions {
     /// Maximum size of a stored answer, in bytes.
-    pub max_answer_size: usize,
+    pub largest_text: usize,
 }
 
-impl Default for CacheStoreOptions {
+impl Default for StoreOptions {
     /// 16 KiB, several times the maximum chat answer.
     fn default() -> Self {
-        Self { max_answer_size: 16 * 1_024 }
+        Self { largest_text: 16 * 1_024 }
     }
 }
 
-impl CacheStoreOptions {
+impl StoreOptions {
     /// Fails on a size limit of zero.
-    pub fn check(self, ages: CacheAges) -> Result<CacheStoreRule, SettingError> {
-        at_least_one("max_answer_size", self.max_answer_size as u64)?;
-        Ok(CacheStoreRule { max_answer_size: self.max_answer_size, ages })
+    pub fn check(self, ages: CacheAges) -> Result<StoreRule, SettingError> {
+        at_least_one("largest_text", self.largest_text as u64)?;
+        Ok(StoreRule { largest_text: self.largest_text, ages })
     }
 }
 
@@ -90,44 +90,39 @@ impl CacheStoreOptions {
 /// use seawall_core::time::UtcTime;
 /// use seawall_core::vocabulary::Grade;
 ///
-/// let rule = CacheStoreOptions::default().check(CacheAgeOptions::default().check().unwrap()).unwrap();
+/// let rule = StoreOptions::default().check(CacheAgeOptions::default().check().unwrap()).unwrap();
 /// let now = UtcTime::from_civil(2026, 11, 15);
 /// let answer = NewAnswer { text: "Within two days.", end: AnswerEnd::Finished, grade: Grade::Fast };
-/// assert_eq!(rule.decide(&answer, None, now), CacheStoreDecision::Store);
+/// assert_eq!(rule.decide(&answer, None, now), StoreDecision::Store);
 ///
-/// let strong = CachedAnswer { grade: Grade::Strong, stored_at: now };
+/// let strong = KeptAnswer { grade: Grade::Strong, stored_at: now };
 /// let decision = rule.decide(&answer, Some(&strong), now);
-/// assert_eq!(decision, CacheStoreDecision::Refuse(CacheStoreRefusal::StrongerCached));
+/// assert_eq!(decision, StoreDecision::Refuse(StoreRefusal::StrongerLives));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheStoreRule {
-    max_answer_size: usize,
+pub struct StoreRule {
+    largest_text: usize,
     ages: CacheAges,
 }
 
-impl CacheStoreRule {
+impl StoreRule {
     /// Whether to store this answer. A cached answer of a higher grade takes precedence for as long as it could be
     /// served at all, stale included.
     #[must_use]
-    pub fn decide(
-        &self,
-        answer: &NewAnswer<'_>,
-        there: Option<&CachedAnswer>,
-        now: UtcTime,
-    ) -> CacheStoreDecision {
+    pub fn decide(&self, answer: &NewAnswer<'_>, there: Option<&KeptAnswer>, now: UtcTime) -> StoreDecision {
         let stronger_lives =
-            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_servable(kept, now));
+            there.is_some_and(|kept| kept.grade > answer.grade && self.ages.is_alive(kept, now));
         let refusal = if answer.end != AnswerEnd::Finished {
-            CacheStoreRefusal::NotFinished(answer.end)
+            StoreRefusal::NotFinished(answer.end)
         } else if answer.text.trim().is_empty() {
-            CacheStoreRefusal::Empty
-        } else if answer.text.len() > self.max_answer_size {
-            CacheStoreRefusal::TooLong { max: self.max_answer_size }
+            StoreRefusal::Empty
+        } else if answer.text.len() > self.largest_text {
+            StoreRefusal::TooLong { largest: self.largest_text }
         } else if stronger_lives {
-            CacheStoreRefusal::StrongerCached
+            StoreRefusal::StrongerLives
         } else {
-            return CacheStoreDecision::Store;
+            return StoreDecision::Store;
         };
-        CacheStoreDecision::Refuse(refusal)
+        StoreDecision::Refuse(refusal)
     }
 }

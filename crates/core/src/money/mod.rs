@@ -11,8 +11,7 @@ mod table;
 pub use list::{ListedModel, ModelPriceOptions, PriceError, PriceList};
 pub use price::{Price, Usage};
 pub use table::{
-    PriceDimension, PriceMultiplier, PriceTable, RequestedPricing, ServiceLevel, Surcharge, UnpricedRequest,
-    UsageExtras,
+    AskedPricing, PriceDimension, PriceTable, Rate, ServiceLevel, Surcharge, Unpriced, UsageExtras,
 };
 
 use crate::setting::SettingError;

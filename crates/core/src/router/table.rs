@@ -1,10 +1,10 @@
 //! The routing rules, one row each.
 
-use crate::vocabulary::{Ceiling, Intent, Priority, named_enum};
+use crate::vocabulary::{Ceiling, Intent, Priority, words};
 
-named_enum! {
+words! {
     /// The rule that applied to a request.
-    pub enum RoutingReason as "route reason" {
+    pub enum RouteReason as "route reason" {
         /// A health check.
         HealthCheck = "health_check",
         /// A prime caller.
@@ -28,7 +28,7 @@ named_enum! {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoutingRule {
+pub struct RouteRule {
     /// When the rule applies, as a sentence.
     pub text: &'static str,
     /// Scheduling priority in the queue.
@@ -46,69 +46,69 @@ const FACTS: &[Intent] = &[Intent::Faq, Intent::ProductQuestion, Intent::Recomme
 /// Intents for which a guest gets retrieval. FAQ has templates.
 const PRODUCT_FACTS: &[Intent] = &[Intent::ProductQuestion, Intent::Recommendation];
 
-impl RoutingReason {
+impl RouteReason {
     /// The row of this rule.
     #[must_use]
-    pub const fn rule(self) -> RoutingRule {
+    pub const fn rule(self) -> RouteRule {
         match self {
-            Self::HealthCheck => RoutingRule {
-                text: "A health check: straight to a fast model, with the highest priority.",
+            Self::HealthCheck => RouteRule {
+                text: "A health check: the shortest way to a model, before everybody.",
                 priority: Priority::Critical,
                 ceiling: Ceiling::Fast,
                 template_first: false,
                 retrieval_for: &[],
             },
-            Self::Prime => RoutingRule {
-                text: "A prime caller: a strong model and retrieval, with or without a cart.",
+            Self::Prime => RouteRule {
+                text: "A prime caller gets everything, cart or not.",
                 priority: Priority::High,
                 ceiling: Ceiling::Strong,
                 template_first: false,
                 retrieval_for: &Intent::ALL,
             },
-            Self::StandardWithCart => RoutingRule {
-                text: "A standard caller with items in the cart: a strong model and retrieval.",
+            Self::StandardWithCart => RouteRule {
+                text: "A standard caller with something in the cart gets everything.",
                 priority: Priority::High,
                 ceiling: Ceiling::Strong,
                 template_first: false,
                 retrieval_for: &Intent::ALL,
             },
-            Self::Standard => RoutingRule {
+            Self::Standard => RouteRule {
                 text: "A standard caller outside the evening peak: a prepared answer, or a strong model.",
                 priority: Priority::Normal,
                 ceiling: Ceiling::Strong,
                 template_first: true,
                 retrieval_for: FACTS,
             },
-            Self::StandardInPeak => RoutingRule {
+            Self::StandardInPeak => RouteRule {
                 text: "A standard caller in the evening peak: a prepared answer, or a fast model.",
                 priority: Priority::Normal,
                 ceiling: Ceiling::Fast,
                 template_first: true,
                 retrieval_for: FACTS,
             },
-            Self::GuestLite => RoutingRule {
+            Self::GuestLite => RouteRule {
                 text: "A guest with a frequent question, a search, an offer or small talk: no model.",
                 priority: Priority::Low,
                 ceiling: Ceiling::None,
                 template_first: true,
                 retrieval_for: &[],
             },
-            Self::GuestUnclassified => RoutingRule {
-                text: "A guest whose message cannot be classified because the classifier is unavailable: no model.",
+            Self::GuestUnclassified => RouteRule {
+                text: "A guest whose message nobody can classify while the classifier is away: no model.",
                 priority: Priority::Low,
                 ceiling: Ceiling::None,
                 template_first: true,
                 retrieval_for: &[],
             },
-            Self::GuestFast => RoutingRule {
+            Self::GuestFast => RouteRule {
                 text: "A guest with any other message: a prepared answer, or a fast model.",
                 priority: Priority::Low,
                 ceiling: Ceiling::Fast,
                 template_first: true,
                 retrieval_for: PRODUCT_FACTS,
             },
-            Self::GuestFull => RoutingRule {
-                text: "A guest while guest_lite is off: as a standard caller in the peak, with low priority.",
+            Self::GuestFull => RouteRule {
+                text: "A guest while the small treatment is off: as a standard caller in the peak, but last.",
                 priority: Priority::Low,
                 ceiling: Ceiling::Fast,
                 template_first: true,

@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign};
 
 /// A visible class of characters. Every character belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CharacterClass {
+pub enum Class {
     /// Chinese characters.
     Kanji,
     /// Hiragana, katakana in both widths, and Japanese punctuation.
@@ -21,7 +21,7 @@ pub enum CharacterClass {
     Url,
 }
 
-impl CharacterClass {
+impl Class {
     /// Number of classes.
     pub const COUNT: usize = 7;
     /// Every class.
@@ -46,7 +46,7 @@ impl CharacterClass {
 /// A unit with a weight. Outside ASCII a unit is a character; within ASCII, tokenizers split at words, numbers and
 /// punctuation, so that counting those is far more accurate than counting characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TextUnit {
+pub enum Unit {
     /// A Chinese character.
     Kanji,
     /// One of the first six hiragana in a row: endings and particles, which tokenizers cover well.
@@ -78,23 +78,23 @@ pub enum TextUnit {
     /// A joiner, modifier or variation selector of an emoji.
     EmojiJoiner,
     /// The start of a word, also inside `camelCase`.
-    Word(AsciiContext),
+    Word(Ascii),
     /// A letter after the sixth of a word.
-    LongWord(AsciiContext),
+    LongWord(Ascii),
     /// Up to three digits.
-    Digits(AsciiContext),
+    Digits(Ascii),
     /// A run of punctuation marks of any length.
-    Marks(AsciiContext),
+    Marks(Ascii),
     /// A punctuation mark after the first in a run.
-    MoreMarks(AsciiContext),
+    MoreMarks(Ascii),
     /// White space other than a single space, such as a line break with its indentation; one unit per sixteen
     /// characters.
-    Gap(AsciiContext),
+    Gap(Ascii),
 }
 
 /// The context of ASCII text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AsciiContext {
+pub enum Ascii {
     /// In an ordinary line.
     Prose,
     /// In a line that looks like JSON or code.
@@ -103,14 +103,14 @@ pub enum AsciiContext {
     Url,
 }
 
-impl AsciiContext {
+impl Ascii {
     const ALL: [Self; 3] = [Self::Prose, Self::Json, Self::Url];
 
-    pub(super) const fn class(self) -> CharacterClass {
+    pub(super) const fn class(self) -> Class {
         match self {
-            Self::Prose => CharacterClass::Prose,
-            Self::Json => CharacterClass::Json,
-            Self::Url => CharacterClass::Url,
+            Self::Prose => Class::Prose,
+            Self::Json => Class::Json,
+            Self::Url => Class::Url,
         }
     }
 }
@@ -118,11 +118,11 @@ impl AsciiContext {
 /// Units outside ASCII.
 const WIDE: usize = 15;
 /// Kinds of ASCII units, for each context.
-pub(super) const ASCII_UNITS: usize = 6;
+pub(super) const NARROW: usize = 6;
 
-impl TextUnit {
+impl Unit {
     /// Number of units.
-    pub const COUNT: usize = WIDE + ASCII_UNITS * AsciiContext::ALL.len();
+    pub const COUNT: usize = WIDE + NARROW * Ascii::ALL.len();
 
     const WIDE: [Self; WIDE] = [
         Self::Kanji,
@@ -154,10 +154,10 @@ impl TextUnit {
                 Self::Gap(ascii),
             ]
         };
-        Self::WIDE.into_iter().chain(AsciiContext::ALL.into_iter().flat_map(narrow))
+        Self::WIDE.into_iter().chain(Ascii::ALL.into_iter().flat_map(narrow))
     }
 
-    /// The index in [`TextUnit::all`].
+    /// The index in [`Unit::all`].
     #[must_use]
     pub const fn index(self) -> usize {
         let (kind, ascii) = match self {
@@ -183,26 +183,26 @@ impl TextUnit {
             Self::MoreMarks(ascii) => (4, ascii),
             Self::Gap(ascii) => (5, ascii),
         };
-        WIDE + ASCII_UNITS * ascii as usize + kind
+        WIDE + NARROW * ascii as usize + kind
     }
 
     /// The class that the unit is reported under.
     #[must_use]
-    pub const fn class(self) -> CharacterClass {
+    pub const fn class(self) -> Class {
         match self {
-            Self::Kanji => CharacterClass::Kanji,
+            Self::Kanji => Class::Kanji,
             Self::Hiragana
             | Self::LongHiragana
             | Self::Katakana
             | Self::HalfKatakana
-            | Self::JapaneseMark => CharacterClass::Kana,
+            | Self::JapaneseMark => Class::Kana,
             Self::Hangul
             | Self::Accented
             | Self::Cyrillic
             | Self::ShortScript
             | Self::LongScript
-            | Self::Sign => CharacterClass::Other,
-            Self::Emoji | Self::SmallEmoji | Self::EmojiJoiner => CharacterClass::Emoji,
+            | Self::Sign => Class::Other,
+            Self::Emoji | Self::SmallEmoji | Self::EmojiJoiner => Class::Emoji,
             Self::Word(ascii)
             | Self::LongWord(ascii)
             | Self::Digits(ascii)
@@ -216,30 +216,30 @@ impl TextUnit {
 /// What a text consists of. Counts are additive, so that a history is counted once and stored.
 ///
 /// ```
-/// use seawall_core::tokens::{CharacterClass, TextCounts};
+/// use seawall_core::tokens::{Class, ClassCounts};
 ///
-/// let history = TextCounts::of("こんにちは。");
-/// let message = TextCounts::of("漫画 please");
+/// let history = ClassCounts::of("こんにちは。");
+/// let message = ClassCounts::of("漫画 please");
 /// let both = history + message;
-/// assert_eq!(both.characters(CharacterClass::Kana), 6);
-/// assert_eq!(both.characters(CharacterClass::Kanji), 2);
-/// assert_eq!(both.characters(CharacterClass::Prose), 7);
+/// assert_eq!(both.characters(Class::Kana), 6);
+/// assert_eq!(both.characters(Class::Kanji), 2);
+/// assert_eq!(both.characters(Class::Prose), 7);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TextCounts {
-    pub(super) units: [u64; TextUnit::COUNT],
-    pub(super) characters: [u64; CharacterClass::COUNT],
+pub struct ClassCounts {
+    pub(super) units: [u64; Unit::COUNT],
+    pub(super) characters: [u64; Class::COUNT],
     pub(super) letters: u64,
     pub(super) japanese_letters: u64,
     pub(super) bytes: u64,
     pub(super) growth: u64,
 }
 
-impl Default for TextCounts {
+impl Default for ClassCounts {
     fn default() -> Self {
         Self {
-            units: [0; TextUnit::COUNT],
-            characters: [0; CharacterClass::COUNT],
+            units: [0; Unit::COUNT],
+            characters: [0; Class::COUNT],
             letters: 0,
             japanese_letters: 0,
             bytes: 0,
@@ -248,7 +248,7 @@ impl Default for TextCounts {
     }
 }
 
-impl TextCounts {
+impl ClassCounts {
     /// Counts a text.
     #[must_use]
     pub fn of(text: &str) -> Self {
@@ -257,13 +257,13 @@ impl TextCounts {
 
     /// Characters of this class.
     #[must_use]
-    pub const fn characters(&self, class: CharacterClass) -> u64 {
+    pub const fn characters(&self, class: Class) -> u64 {
         self.characters[class as usize]
     }
 
     /// Occurrences of this unit.
     #[must_use]
-    pub const fn units(&self, unit: TextUnit) -> u64 {
+    pub const fn units(&self, unit: Unit) -> u64 {
         self.units[unit.index()]
     }
 
@@ -276,7 +276,7 @@ impl TextCounts {
     /// Upper bound of the bytes that a tokenizer sees: some normalise the text to NFKC first, in which `㌖` is
     /// `キロメートル`. No byte-level tokenizer makes more tokens than that.
     #[must_use]
-    pub const fn max_bytes(&self) -> u64 {
+    pub const fn most_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.growth)
     }
 
@@ -321,7 +321,7 @@ impl TextLanguage {
     }
 }
 
-impl AddAssign for TextCounts {
+impl AddAssign for ClassCounts {
     fn add_assign(&mut self, other: Self) {
         fn add<const N: usize>(to: &mut [u64; N], from: [u64; N]) {
             for (to, from) in to.iter_mut().zip(from) {
@@ -337,7 +337,7 @@ impl AddAssign for TextCounts {
     }
 }
 
-impl Add for TextCounts {
+impl Add for ClassCounts {
     type Output = Self;
 
     fn add(mut self, other: Self) -> Self {
@@ -346,7 +346,7 @@ impl Add for TextCounts {
     }
 }
 
-impl std::iter::Sum for TextCounts {
+impl std::iter::Sum for ClassCounts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }

@@ -1,8 +1,8 @@
 //! Estimates the tokens of a request from its counts.
 
 use super::calibration::Calibration;
-use super::counts::{CharacterClass, TextCounts, TextLanguage};
-use super::family::TokenizerFamily;
+use super::counts::{Class, ClassCounts, TextLanguage};
+use super::family::Family;
 
 /// Tokens on top of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ impl Default for OverheadOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
     /// The system prompt.
-    pub system: TextCounts,
+    pub system: ClassCounts,
     /// The earlier turns.
-    pub history: TextCounts,
+    pub history: ClassCounts,
     /// The retrieved chunks.
-    pub retrieval: TextCounts,
+    pub retrieval: ClassCounts,
     /// The current message.
-    pub message: TextCounts,
+    pub message: ClassCounts,
     /// Number of messages, including the current one and the system prompt.
     pub messages: u64,
 }
@@ -40,28 +40,28 @@ impl RequestCounts {
     /// A request of one message.
     #[must_use]
     pub fn of_message(text: &str) -> Self {
-        Self { message: TextCounts::of(text), messages: 1, ..Self::default() }
+        Self { message: ClassCounts::of(text), messages: 1, ..Self::default() }
     }
 
     /// The sum of all parts.
     #[must_use]
-    pub fn total(&self) -> TextCounts {
+    pub fn total(&self) -> ClassCounts {
         self.system + self.history + self.retrieval + self.message
     }
 }
 
 /// Estimated tokens of a request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TokenEstimate {
+pub struct Estimate {
     /// The most likely number.
     pub best: u64,
     /// The p95: sufficient for 95 of 100 requests.
-    pub p95: u64,
+    pub careful: u64,
     /// A strict upper bound for any text, used for reservations.
     pub upper: u64,
     /// Tokens of the text alone, before calibration. Billed usage is compared with this.
     pub uncalibrated: u64,
-    /// Tokens on top of the text; included in `best` and `p95`.
+    /// Tokens on top of the text; included in `best` and `careful`.
     pub overhead: u64,
     /// The language of the text.
     pub language: TextLanguage,
@@ -69,11 +69,11 @@ pub struct TokenEstimate {
     pub confidence: u32,
     /// Tokens per part, before calibration: system, history, retrieval, message.
     pub parts: [u64; 4],
-    /// Tokens per class, before calibration, in the order of [`CharacterClass::ALL`].
-    pub classes: [u64; CharacterClass::COUNT],
+    /// Tokens per class, before calibration, in the order of [`Class::ALL`].
+    pub classes: [u64; Class::COUNT],
 }
 
-/// Names of [`TokenEstimate::parts`].
+/// Names of [`Estimate::parts`].
 pub const PARTS: [&str; 4] = ["system", "history", "retrieval", "message"];
 
 /// Confidence per language before calibration, in percent.
@@ -91,8 +91,8 @@ pub fn estimate(
     request: &RequestCounts,
     overhead: OverheadOptions,
     calibration: &Calibration,
-) -> TokenEstimate {
-    let family = TokenizerFamily::of_model(model);
+) -> Estimate {
+    let family = Family::of_model(model);
     let total = request.total();
     let language = total.language();
     let uncalibrated = family.tokens(&total);
@@ -100,20 +100,20 @@ pub fn estimate(
     let around_messages = overhead.message.saturating_mul(request.messages);
     let spent = overhead.request.saturating_add(around_messages);
     let upper = total
-        .max_bytes()
+        .most_bytes()
         .saturating_add(around_messages)
         .saturating_add(overhead.reserve.max(overhead.request));
     let base = CONFIDENCE.iter().find(|(known, _)| *known == language).map_or(0, |(_, percent)| *percent);
     let shown = calibration.accuracy(model, language).filter(|accuracy| accuracy.is_calibrated);
-    TokenEstimate {
+    Estimate {
         // Never above the bound, whatever was learned.
         best: factors.best(uncalibrated).saturating_add(spent).min(upper),
-        p95: factors.p95(uncalibrated).saturating_add(spent).min(upper),
+        careful: factors.careful(uncalibrated).saturating_add(spent).min(upper),
         upper,
         uncalibrated,
         overhead: spent,
         language,
-        confidence: shown.map_or(base, |accuracy| base.max(accuracy.confidence())),
+        confidence: shown.map_or(base, |accuracy| base.max(accuracy.trust())),
         parts: [&request.system, &request.history, &request.retrieval, &request.message]
             .map(|part| family.tokens(part)),
         classes: family.thousandths(&total).map(|weight| weight.div_ceil(1_000)),

@@ -1,15 +1,15 @@
 //! Builds a model request from a chat message.
 
-use super::{ChatError, ChatFaceRequest, ChatTurn, locale};
-use seawall_core::history::{HistoryDecision, HistoryInput, HistoryTurn, Role, TokenLimits, trim};
+use super::{ChatAsk, ChatError, ChatTurn, locale};
+use seawall_core::history::{Conversation, HistoryDecision, Role, TokenLimits, Turn as Counted, trim};
 use seawall_core::setting::SettingError;
 use seawall_core::tokens::{Calibration, OverheadOptions, RequestCounts, estimate};
-use seawall_wire::chat::{ChatRequest, RequestPart, Turn};
+use seawall_wire::chat::{ChatRequest, Part, Turn};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
 /// The highest temperature that any dialect allows.
-const MAX_TEMPERATURE: f64 = 2.0;
+const HIGHEST_TEMPERATURE: f64 = 2.0;
 
 /// Unvalidated settings; [`ChatPromptOptions::check`] validates them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,33 +30,27 @@ impl ChatPromptOptions {
     pub fn check(self) -> Result<ChatPrompt, SettingError> {
         let mut system: Vec<(String, String)> = Vec::with_capacity(self.system.len());
         for (name, text) in self.system {
-            let Some(canonical) = locale::canonical(&name) else {
+            let Some(spelled) = locale::canonical(&name) else {
                 return Err(SettingError::new(
                     "system",
-                    format!("{name:?} is not a locale; use a form such as ja-JP or en"),
+                    format!("{name:?} is no locale such as ja-JP or en"),
                 ));
             };
-            if system.iter().any(|(known, _)| *known == canonical) {
-                return Err(SettingError::new("system", format!("duplicate locale {canonical}")));
+            if system.iter().any(|(known, _)| *known == spelled) {
+                return Err(SettingError::new("system", format!("{spelled} is given twice")));
             }
-            system.push((canonical, text));
+            system.push((spelled, text));
         }
         if let Some(temperature) = self.temperature
-            && !(0.0..=MAX_TEMPERATURE).contains(&temperature)
+            && !(0.0..=HIGHEST_TEMPERATURE).contains(&temperature)
         {
-            return Err(SettingError::new(
-                "temperature",
-                format!("must be between 0 and 2, not {temperature}"),
-            ));
+            return Err(SettingError::new("temperature", format!("{temperature} is not between 0 and 2")));
         }
         if self.max_output == 0 {
             return Err(SettingError::new("max_output", "must be at least 1"));
         }
         if self.history_turns == 1 {
-            return Err(SettingError::new(
-                "history_turns",
-                "must not be 1: the only turn would be an answer without its question",
-            ));
+            return Err(SettingError::new("history_turns", "1 is an answer without its question"));
         }
         let Self { temperature, max_output, history_turns, .. } = self;
         Ok(ChatPrompt { system, temperature, max_output, history_turns })
@@ -74,7 +68,7 @@ pub struct ChatPrompt {
 
 /// Properties of the model that a request is built for.
 #[derive(Clone, Copy, Debug)]
-pub struct PromptModel<'a> {
+pub struct PromptOccasion<'a> {
     /// The model's name, used in the request and for token estimates.
     pub model: &'a str,
     /// Token limits.
@@ -102,71 +96,66 @@ impl ChatPrompt {
     /// The system prompt of a locale: an exact match, else one of the same language, else the first.
     #[must_use]
     pub fn system(&self, locale: &str) -> Option<&str> {
-        let is_same = |known: &&(String, String)| known.0 == locale;
-        let is_same_language =
-            |known: &&(String, String)| locale::language(&known.0) == locale::language(locale);
-        let found = self.system.iter().find(is_same).or_else(|| self.system.iter().find(is_same_language));
+        let same = |known: &&(String, String)| known.0 == locale;
+        let alike = |known: &&(String, String)| locale::language(&known.0) == locale::language(locale);
+        let found = self.system.iter().find(same).or_else(|| self.system.iter().find(alike));
         found.or_else(|| self.system.first()).map(|(_, text)| text.as_str())
     }
 
     /// Builds a request from a message. The oldest turns are dropped, questions together with their answers, until the
     /// rest fits. The error means that the message alone does not fit.
-    pub fn prepare(
-        &self,
-        request: &ChatFaceRequest,
-        model: &PromptModel<'_>,
-    ) -> Result<PreparedChat, ChatError> {
+    pub fn prepare(&self, ask: &ChatAsk, occasion: &PromptOccasion<'_>) -> Result<PreparedChat, ChatError> {
         let tokens = |text: &str| {
-            let overhead = OverheadOptions { request: 0, reserve: 0, ..model.overhead };
-            estimate(model.model, &RequestCounts::of_message(text), overhead, model.calibration).p95
+            let around = OverheadOptions { request: 0, reserve: 0, ..occasion.overhead };
+            estimate(occasion.model, &RequestCounts::of_message(text), around, occasion.calibration).careful
         };
-        let requested = request.max_output.map_or(self.max_output, |limit| limit.min(self.max_output));
-        let output = model.limits.output(Some(requested.into()));
-        let newest = request.history.len().saturating_sub(self.history_turns);
-        let recent = request.history.get(newest..).unwrap_or_default();
-        let counted: Vec<HistoryTurn> =
-            recent.iter().map(|turn| HistoryTurn { role: turn.role, tokens: tokens(&turn.text) }).collect();
-        let system = self.system(&request.locale).filter(|text| !text.trim().is_empty());
-        let conversation = HistoryInput {
+        let asked = ask.max_output.map_or(self.max_output, |asked| asked.min(self.max_output));
+        let output = occasion.limits.output(Some(asked.into()));
+        let newest = ask.history.len().saturating_sub(self.history_turns);
+        let said = ask.history.get(newest..).unwrap_or_default();
+        let counted: Vec<Counted> =
+            said.iter().map(|turn| Counted { role: turn.role, tokens: tokens(&turn.text) }).collect();
+        let system = self.system(&ask.locale).filter(|text| !text.trim().is_empty());
+        let conversation = Conversation {
             system: system.map_or(0, tokens),
-            overhead: model.overhead.request,
+            overhead: occasion.overhead.request,
             turns: &counted,
             chunks: &[],
-            message: tokens(&request.message),
+            message: tokens(&ask.message),
         };
-        let kept = match trim(&conversation, model.limits.input(output)) {
+        let kept = match trim(&conversation, occasion.limits.input(output)) {
             HistoryDecision::Send(kept) => kept,
             HistoryDecision::InputTooLarge { needed, limit } => {
                 return Err(ChatError::InputTooLarge { needed, limit });
             }
         };
-        let to_part = |turn: &ChatTurn| RequestPart::Text(turn.text.clone());
+        let words = |turn: &ChatTurn| Part::Text(turn.text.clone());
         let mut turns: Vec<Turn> = kept
             .groups(&counted)
             .map(|group| {
-                let parts = recent.get(group.turns).unwrap_or_default().iter().map(to_part).collect();
+                let parts = said.get(group.turns).unwrap_or_default().iter().map(words).collect();
                 Turn { role: group.role, parts }
             })
             .collect();
-        let message = RequestPart::Text(request.message.clone());
+        let message = Part::Text(ask.message.clone());
         match turns.last_mut() {
             Some(turn) if turn.role == Role::User => turn.parts.push(message),
             _ => turns.push(Turn { role: Role::User, parts: vec![message] }),
         }
-        let sent = recent.get(kept.turns).unwrap_or_default();
+        let told = said.get(kept.turns).unwrap_or_default();
         Ok(PreparedChat {
             request: ChatRequest {
-                model: model.model.to_owned(),
+                model: occasion.model.to_owned(),
                 system: system.map(str::to_owned).into_iter().collect(),
                 turns,
                 max_output: Some(u32::try_from(output).unwrap_or(u32::MAX)),
                 temperature: self.temperature,
-                stream: request.stream,
-                stream_usage: request.stream,
+                stream: ask.stream,
+                stream_usage: ask.stream,
                 ..ChatRequest::default()
             },
-            history: digest(sent),
-            kept_turns: sent.len(),
+            history: digest(told),
+            kept_turns: told.len(),
             input: kept.tokens,
         })
     }

@@ -2,7 +2,7 @@
 
 use super::disguise::{Disguise, undisguised};
 use super::fold::{Folding, folded};
-use super::{AnswerInspector, Guardrail, GuardrailDecision, InspectionDecision};
+use super::{AnswerWatch, Guardrail, GuardrailDecision, WatchDecision};
 use aho_corasick::Anchored;
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::nfa::contiguous::NFA;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const SETTING: &str = "deny_list";
 /// Maximum length of a pattern, in characters. Text that could become a match is held back, and the delay must stay
 /// short.
-const MAX_PATTERN_CHARACTERS: usize = 1_000;
+const LONGEST: usize = 1_000;
 /// Text that may be held back beyond the longest pattern. A longer run is padding with invisible characters.
 const PADDING: u64 = 4_096;
 /// The rule that blocks such padding.
@@ -36,7 +36,7 @@ struct Patterns {
     /// For each state: the number of preceding bytes that could become part of a match.
     depths: Vec<u32>,
     /// Maximum number of bytes that may be held back.
-    max_held: u64,
+    most_held: u64,
 }
 
 impl DenyList {
@@ -52,16 +52,15 @@ impl DenyList {
     /// Matches the patterns as written. The error names a pattern that is empty after folding or has more than 1,000
     /// characters. Rules are named by their position in the list, from 1.
     pub fn new(patterns: &[String]) -> Result<Self, SettingError> {
-        let invalid =
-            |at: usize, problem| SettingError::new(SETTING, format!("pattern {} {problem}", at + 1));
+        let wrong = |at: usize, problem| SettingError::new(SETTING, format!("pattern {} {problem}", at + 1));
         let mut all = Vec::with_capacity(patterns.len());
         for (at, pattern) in patterns.iter().enumerate() {
             let pattern = folded(pattern);
             if pattern.is_empty() {
-                return Err(invalid(at, "is empty"));
+                return Err(wrong(at, "is empty"));
             }
-            if pattern.chars().count() > MAX_PATTERN_CHARACTERS {
-                return Err(invalid(at, "has more than 1000 characters"));
+            if pattern.chars().count() > LONGEST {
+                return Err(wrong(at, "has more than 1000 characters"));
             }
             all.push(pattern);
         }
@@ -73,10 +72,10 @@ impl DenyList {
     /// other kana script are ignored. Patterns of which too little would remain, such as `C++`, are left to
     /// [`DenyList::new`].
     pub fn undisguising(patterns: &[String]) -> Result<Self, SettingError> {
-        let normalized = |(index, pattern): (usize, &String)| Some((index + 1, undisguised(pattern)?));
-        let normalized = patterns.iter().enumerate().filter_map(normalized);
+        let meant = |(place, pattern): (usize, &String)| Some((place + 1, undisguised(pattern)?));
+        let meant = patterns.iter().enumerate().filter_map(meant);
         let (rules, all): (Vec<usize>, Vec<String>) =
-            normalized.filter(|(_, pattern)| pattern.chars().count() <= MAX_PATTERN_CHARACTERS).unzip();
+            meant.filter(|(_, pattern)| pattern.chars().count() <= LONGEST).unzip();
         Self::of(&all, rules, true)
     }
 
@@ -88,11 +87,11 @@ impl DenyList {
         let depths = depths(&automaton, start, all);
         let longest = all.iter().map(String::len).max().unwrap_or_default() as u64;
         // A character of four bytes may fold to one of a single byte.
-        let max_held = longest.saturating_mul(4).saturating_add(PADDING);
-        Ok(Self(Arc::new(Patterns { undisguises, rules, automaton, start, depths, max_held })))
+        let most_held = longest.saturating_mul(4).saturating_add(PADDING);
+        Ok(Self(Arc::new(Patterns { undisguises, rules, automaton, start, depths, most_held })))
     }
 
-    fn begin(&self) -> DenyListInspector {
+    fn begin(&self) -> DenyWatch {
         let search = Search {
             state: self.0.start,
             patterns: Arc::clone(&self.0),
@@ -100,11 +99,11 @@ impl DenyList {
             blocked: None,
         };
         let folding = if self.0.undisguises {
-            Normalization::AsMeant(Disguise::default())
+            Compared::AsMeant(Disguise::default())
         } else {
-            Normalization::AsWritten(Folding::new())
+            Compared::AsWritten(Folding::new())
         };
-        DenyListInspector { search, folding, length: 0 }
+        DenyWatch { search, folding, length: 0 }
     }
 }
 
@@ -127,16 +126,13 @@ fn depths(automaton: &NFA, start: StateID, patterns: &[String]) -> Vec<u32> {
 
 impl Guardrail for DenyList {
     fn check_question(&self, question: &str) -> GuardrailDecision {
-        let mut inspector = self.begin();
-        inspector.read(question);
-        inspector.settle();
-        inspector
-            .search
-            .blocked
-            .map_or(GuardrailDecision::Pass, |(rule, _)| GuardrailDecision::Block { rule })
+        let mut watch = self.begin();
+        watch.read(question);
+        watch.settle();
+        watch.search.blocked.map_or(GuardrailDecision::Pass, |(rule, _)| GuardrailDecision::Block { rule })
     }
 
-    fn inspect_answer(&self) -> Box<dyn AnswerInspector> {
+    fn watch(&self) -> Box<dyn AnswerWatch> {
         Box::new(self.begin())
     }
 }
@@ -148,12 +144,12 @@ impl fmt::Debug for DenyList {
 }
 
 /// The normalization that is applied before the comparison.
-enum Normalization {
+enum Compared {
     AsWritten(Folding),
     AsMeant(Disguise),
 }
 
-impl Normalization {
+impl Compared {
     fn take(&mut self, character: char, at: u64, give: &mut impl FnMut(char, u64)) {
         match self {
             Self::AsWritten(folding) => folding.take(character, at, give),
@@ -177,8 +173,8 @@ impl Normalization {
 }
 
 /// Scans one answer. It stores positions, never text, and at most as many as the longest pattern has bytes.
-struct DenyListInspector {
-    folding: Normalization,
+struct DenyWatch {
+    folding: Compared,
     search: Search,
     /// Bytes received.
     length: u64,
@@ -194,13 +190,13 @@ struct Search {
     blocked: Option<(Box<str>, u64)>,
 }
 
-impl DenyListInspector {
+impl DenyWatch {
     fn read(&mut self, piece: &str) {
-        for (offset, character) in piece.char_indices() {
-            let at = self.length.saturating_add(offset as u64);
+        for (place, character) in piece.char_indices() {
+            let at = self.length.saturating_add(place as u64);
             self.folding.take(character, at, &mut |folded, from| self.search.compare(folded, from));
             let harmless = self.held_from().unwrap_or(at);
-            if self.search.blocked.is_none() && at - harmless > self.search.patterns.max_held {
+            if self.search.blocked.is_none() && at - harmless > self.search.patterns.most_held {
                 self.search.blocked = Some((PADDED.into(), harmless));
             }
             if self.search.blocked.is_some() {
@@ -219,10 +215,10 @@ impl DenyListInspector {
         self.search.held.front().copied().or_else(|| self.folding.pending_from())
     }
 
-    fn decision(&self) -> InspectionDecision {
+    fn decision(&self) -> WatchDecision {
         match &self.search.blocked {
-            Some((rule, release)) => InspectionDecision::Block { rule: rule.clone(), release: *release },
-            None => InspectionDecision::Release(self.held_from().unwrap_or(self.length)),
+            Some((rule, release)) => WatchDecision::Block { rule: rule.clone(), release: *release },
+            None => WatchDecision::Release(self.held_from().unwrap_or(self.length)),
         }
     }
 }
@@ -243,23 +239,23 @@ impl Search {
         if automaton.is_match(self.state) {
             // If several patterns end here, report the first of the list.
             let matches = 0..automaton.match_len(self.state);
-            let indexes = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
-            let rule = indexes.filter_map(|index| rules.get(index)).min().copied().unwrap_or_default();
+            let places = matches.map(|nth| automaton.match_pattern(self.state, nth).as_usize());
+            let rule = places.filter_map(|place| rules.get(place)).min().copied().unwrap_or_default();
             let harmless = self.held.front().copied().unwrap_or(at);
             self.blocked = Some((format!("{SETTING}.{rule}").into(), harmless));
         }
     }
 }
 
-impl AnswerInspector for DenyListInspector {
-    fn take(&mut self, piece: &str) -> InspectionDecision {
+impl AnswerWatch for DenyWatch {
+    fn take(&mut self, piece: &str) -> WatchDecision {
         if self.search.blocked.is_none() {
             self.read(piece);
         }
         self.decision()
     }
 
-    fn end(&mut self) -> InspectionDecision {
+    fn end(&mut self) -> WatchDecision {
         if self.search.blocked.is_none() {
             self.settle();
             // Nothing follows, so the held text cannot become a match any more.

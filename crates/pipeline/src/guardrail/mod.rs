@@ -6,18 +6,18 @@
 //!
 //! **When it acts.** On all texts of a request, at every face of its route: at the chat face the message and its
 //! history, at vendors' faces every string of the body. On answers at the chat face only, with every piece: an
-//! [`AnswerInspector`] returns how much of the text so far may be released, and [`GuardedText`] holds the rest back until
+//! [`AnswerWatch`] returns how much of the text so far may be released, and [`GuardedText`] holds the rest back until
 //! it is decided. Released text is not taken back; after a block nothing follows.
 //!
 //! **What it does not do.** It never releases text that could still become part of a match, so there is no unchecked
 //! tail. It reports the rule but never the text that the rule matches. It does not write the replacement text. And it
-//! fails closed: an inspector that cannot decide, or returns an impossible decision, blocks.
+//! fails closed: a watch that cannot decide, or returns an impossible decision, blocks.
 //!
 //! ```
 //! use seawall_pipeline::guardrail::{DenyList, Guardrail, GuardedText};
 //!
 //! let list = DenyList::new(&["forbidden fruit".to_owned()]).unwrap();
-//! let mut text = GuardedText::new(list.inspect_answer());
+//! let mut text = GuardedText::new(list.watch());
 //! assert_eq!(text.take("An apple is no For"), "An apple is no ");
 //! assert_eq!(text.take("tune."), "Fortune.");
 //! assert_eq!(text.take(" ＦＯＲＢＩＤＤＥＮ　"), " ");
@@ -39,7 +39,7 @@ pub use deny_list::DenyList;
 pub use guarded_text::GuardedText;
 pub(crate) use request::{check_neighbours, check_texts};
 
-/// The rule reported when an inspector failed.
+/// The rule reported when a watch failed.
 const FAILED: &str = "failed";
 
 /// Checks questions and answers. Called concurrently by many requests.
@@ -48,7 +48,7 @@ pub trait Guardrail: Send + Sync {
     fn check_question(&self, question: &str) -> GuardrailDecision;
 
     /// Starts to check one answer.
-    fn inspect_answer(&self) -> Box<dyn AnswerInspector>;
+    fn watch(&self) -> Box<dyn AnswerWatch>;
 }
 
 /// The decision about a text.
@@ -64,18 +64,18 @@ pub enum GuardrailDecision {
 }
 
 /// Checks one answer, piece by piece.
-pub trait AnswerInspector: Send {
+pub trait AnswerWatch: Send {
     /// Takes the next piece and returns how much of all text so far may be released. Pieces may have any size and end
     /// between any two characters.
-    fn take(&mut self, piece: &str) -> InspectionDecision;
+    fn take(&mut self, piece: &str) -> WatchDecision;
 
     /// Ends the answer: everything may be released, or the answer is blocked.
-    fn end(&mut self) -> InspectionDecision;
+    fn end(&mut self) -> WatchDecision;
 }
 
 /// How much of an answer may be released, in bytes from its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InspectionDecision {
+pub enum WatchDecision {
     /// Release this much; never less than before.
     Release(u64),
     /// Release no more than this, ever.
@@ -85,31 +85,29 @@ pub enum InspectionDecision {
         /// The harmless bytes before the match.
         release: u64,
     },
-    /// The inspector cannot decide, which counts as a block.
+    /// The watch cannot decide, which counts as a block.
     Failed,
 }
 
 /// A validated decision: how much may be released, and the rule that blocks the rest.
 #[derive(Debug)]
-struct CheckedDecision {
+struct Judged {
     release: u64,
     blocked_by: Option<Box<str>>,
 }
 
-impl CheckedDecision {
+impl Judged {
     /// Accepts only plausible decisions: not less than before, not more than was received, and everything at the end.
-    fn of(decision: InspectionDecision, before: u64, length: u64, is_end: bool) -> Self {
+    fn of(decision: WatchDecision, before: u64, length: u64, is_end: bool) -> Self {
         let is_possible = |release: u64| (before..=length).contains(&release);
         match decision {
-            InspectionDecision::Release(release)
-                if is_possible(release) && (!is_end || release == length) =>
-            {
+            WatchDecision::Release(release) if is_possible(release) && (!is_end || release == length) => {
                 Self { release, blocked_by: None }
             }
-            InspectionDecision::Block { rule, release } => {
+            WatchDecision::Block { rule, release } => {
                 Self { release: if is_possible(release) { release } else { before }, blocked_by: Some(rule) }
             }
-            InspectionDecision::Release(_) | InspectionDecision::Failed => {
+            WatchDecision::Release(_) | WatchDecision::Failed => {
                 Self { release: before, blocked_by: Some(FAILED.into()) }
             }
         }

@@ -3,7 +3,7 @@
 //! A failure names the phase in which it happened, and thereby what the peer can know of the request: nothing before a
 //! byte was written, possibly everything afterwards. That determines what is owed and whether a retry is safe.
 
-use super::head::HeadError;
+use super::head::HeadFault;
 use seawall_core::failure::{Failure, FailureKind, Retryability};
 use std::io;
 
@@ -11,24 +11,24 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum SendFailure {
     /// The request is not valid HTTP; nothing was sent.
-    #[error("invalid request: {0}")]
-    InvalidRequest(&'static str),
+    #[error("the request cannot be sent: {0}")]
+    Unsendable(&'static str),
     /// The connection could not be opened.
-    #[error("connect failed")]
+    #[error("cannot connect")]
     Connect(#[source] io::Error),
     /// The server was reached, but the TLS handshake failed: its certificate is not trusted, or there is no common
     /// version or cipher.
-    #[error("TLS handshake failed")]
-    TlsHandshake(#[source] io::Error),
+    #[error("no trusted session")]
+    Untrusted(#[source] io::Error),
     /// The connection was not opened within its timeout.
-    #[error("connect timed out")]
+    #[error("connecting took too long")]
     ConnectTimedOut,
     /// A pooled connection was closed before any byte of this response, and so soon that the peer must have closed it
     /// before it read the request.
-    #[error("the pooled connection was closed by the peer")]
+    #[error("the connection was closed while it was idle")]
     StaleConnection,
     /// The request could not be written completely, and no response explains why.
-    #[error("writing the request failed")]
+    #[error("cannot write the request")]
     Write {
         /// Whether any byte of it was written.
         began: bool,
@@ -36,19 +36,19 @@ pub enum SendFailure {
         source: io::Error,
     },
     /// The peer did not accept the whole request within its timeout.
-    #[error("writing the request timed out")]
+    #[error("writing the request took too long")]
     WriteTimedOut {
         /// Whether any byte of it was written.
         began: bool,
     },
     /// The request was written; no complete response head arrived within its timeout.
-    #[error("waiting for the response head timed out")]
+    #[error("the response head took too long")]
     HeadTimedOut {
         /// Whether any byte of a response was received.
         response_began: bool,
     },
     /// The request was written; the connection ended before a complete response head.
-    #[error("the connection closed before the response head was complete")]
+    #[error("the connection ended before the response head did")]
     ClosedBeforeHead {
         /// Whether any byte of a response was received.
         response_began: bool,
@@ -56,11 +56,11 @@ pub enum SendFailure {
         source: Option<io::Error>,
     },
     /// The peer refused the stream without processing the request (HTTP/2 `REFUSED_STREAM`).
-    #[error("the peer refused the stream (REFUSED_STREAM)")]
+    #[error("the peer refused the stream")]
     RefusedStream,
     /// The response head is invalid or ambiguous.
-    #[error("invalid response head: {0}")]
-    BadHead(HeadError),
+    #[error("bad response head: {0}")]
+    BadHead(HeadFault),
     /// The response head is larger than [`super::HEAD_LIMIT`].
     #[error("the response head is too large")]
     HeadTooLarge,
@@ -68,9 +68,9 @@ pub enum SendFailure {
 
 impl SendFailure {
     /// Classifies an error of connecting.
-    pub(crate) fn from_connect_error(error: io::Error) -> Self {
+    pub(crate) fn from_connecting(error: io::Error) -> Self {
         if error.get_ref().is_some_and(|inside| inside.is::<rustls::Error>()) {
-            Self::TlsHandshake(error)
+            Self::Untrusted(error)
         } else {
             Self::Connect(error)
         }
@@ -80,9 +80,7 @@ impl SendFailure {
     #[must_use]
     pub const fn request_began(&self) -> bool {
         match self {
-            Self::InvalidRequest(_) | Self::Connect(_) | Self::TlsHandshake(_) | Self::ConnectTimedOut => {
-                false
-            }
+            Self::Unsendable(_) | Self::Connect(_) | Self::Untrusted(_) | Self::ConnectTimedOut => false,
             Self::Write { began, .. } | Self::WriteTimedOut { began } => *began,
             Self::StaleConnection
             | Self::RefusedStream
@@ -101,9 +99,9 @@ impl SendFailure {
                 *response_began
             }
             Self::BadHead(_) | Self::HeadTooLarge => true,
-            Self::InvalidRequest(_)
+            Self::Unsendable(_)
             | Self::Connect(_)
-            | Self::TlsHandshake(_)
+            | Self::Untrusted(_)
             | Self::ConnectTimedOut
             | Self::StaleConnection
             | Self::RefusedStream
@@ -116,9 +114,9 @@ impl SendFailure {
     #[must_use]
     pub const fn failure(&self) -> Failure {
         let kind = match self {
-            Self::InvalidRequest(_) => FailureKind::BadRequest,
+            Self::Unsendable(_) => FailureKind::BadRequest,
             Self::Connect(_)
-            | Self::TlsHandshake(_)
+            | Self::Untrusted(_)
             | Self::StaleConnection
             | Self::Write { .. }
             | Self::ClosedBeforeHead { .. } => FailureKind::Unreachable,
@@ -130,9 +128,9 @@ impl SendFailure {
         };
         let mut failure = Failure::of(kind);
         failure.not_executed = !self.request_began() || matches!(self, Self::RefusedStream);
-        if matches!(self, Self::TlsHandshake(_)) {
+        if matches!(self, Self::Untrusted(_)) {
             // An invalid certificate does not become valid within a second.
-            failure.retryability = Retryability::OtherTarget;
+            failure.retryability = Retryability::Elsewhere;
         }
         failure
     }
@@ -142,13 +140,13 @@ impl SendFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyFailure {
     /// No further bytes arrived within the timeout.
-    #[error("waiting for the response body timed out")]
+    #[error("the response body stood still too long")]
     TimedOut,
     /// The connection ended before the body did.
-    #[error("the connection closed before the response body was complete")]
+    #[error("the connection ended before the response body did")]
     ClosedEarly,
     /// The chunked coding is invalid.
-    #[error("the response body has invalid chunked encoding")]
+    #[error("the response body has a bad chunk")]
     BadChunk,
     /// The body is larger than its limit.
     #[error("the response body is too large")]
@@ -169,7 +167,7 @@ impl BodyFailure {
 #[cfg(test)]
 mod tests {
     use super::{BodyFailure, SendFailure};
-    use crate::http1::HeadError;
+    use crate::http1::HeadFault;
     use seawall_core::failure::{FailureKind, Retryability};
     use std::io;
 
@@ -178,10 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_shows_what_the_peer_can_know() {
+    fn a_failure_tells_what_the_peer_can_know() {
         let closed = |response_began| SendFailure::ClosedBeforeHead { response_began, source: None };
         for (failure, request, response, kind) in [
-            (SendFailure::InvalidRequest("why"), false, false, FailureKind::BadRequest),
+            (SendFailure::Unsendable("why"), false, false, FailureKind::BadRequest),
             (SendFailure::Connect(error()), false, false, FailureKind::Unreachable),
             (SendFailure::ConnectTimedOut, false, false, FailureKind::NotStarted),
             (SendFailure::StaleConnection, true, false, FailureKind::Unreachable),
@@ -192,7 +190,7 @@ mod tests {
             (SendFailure::HeadTimedOut { response_began: true }, true, true, FailureKind::NotStarted),
             (closed(false), true, false, FailureKind::Unreachable),
             (closed(true), true, true, FailureKind::Unreachable),
-            (SendFailure::BadHead(HeadError::NotHttp), true, true, FailureKind::Unrecognised),
+            (SendFailure::BadHead(HeadFault::NotHttp), true, true, FailureKind::Unrecognised),
             (SendFailure::HeadTooLarge, true, true, FailureKind::Unrecognised),
         ] {
             assert_eq!((failure.request_began(), failure.response_began()), (request, response), "{failure}");
@@ -213,16 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_tls_handshake_is_not_retried_at_the_same_server() {
+    fn a_server_that_is_not_trusted_is_not_asked_again() {
         let wrong = rustls::Error::General("wrong name".to_owned());
-        let failure = SendFailure::from_connect_error(io::Error::new(io::ErrorKind::InvalidData, wrong));
-        assert!(matches!(failure, SendFailure::TlsHandshake(_)) && !failure.request_began());
+        let failure = SendFailure::from_connecting(io::Error::new(io::ErrorKind::InvalidData, wrong));
+        assert!(matches!(failure, SendFailure::Untrusted(_)) && !failure.request_began());
         let failure = failure.failure();
         assert_eq!((failure.kind, failure.not_executed), (FailureKind::Unreachable, true));
-        assert_eq!(failure.retryability, Retryability::OtherTarget);
-        let failure = SendFailure::from_connect_error(error());
+        assert_eq!(failure.retryability, Retryability::Elsewhere);
+        let failure = SendFailure::from_connecting(error());
         assert!(matches!(failure, SendFailure::Connect(_)));
-        assert_eq!(failure.failure().retryability, Retryability::SameTarget);
+        assert_eq!(failure.failure().retryability, Retryability::Here);
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use seawall_core::time::UtcTime;
 use seawall_core::vocabulary::{Ceiling, Tier};
 use seawall_pipeline::callers::{
-    Caller, CallerDirectory, CallerIdentity, CallerOptions, CallerResolver, CredentialKind, DirectoryLookup,
-    IdentifyError, StaticKeys,
+    Caller, CallerDirectory, CallerOptions, Callers, Finding, ListedKeys, NotKnown, ProofKind, Proven,
 };
 use seawall_sim::World;
 use seawall_store::{CallerRecord, StoreError};
@@ -41,12 +40,12 @@ pub(crate) fn hash(of: u8) -> [u8; 32] {
     [of; 32]
 }
 
-pub(crate) fn key(of: u8) -> CallerIdentity {
-    CallerIdentity::Credential { hash: hash(of), kind: CredentialKind::Key, tier: None }
+pub(crate) fn key(of: u8) -> Proven {
+    Proven::Credential { hash: hash(of), proof: ProofKind::Key, tier: None }
 }
 
-pub(crate) fn subject(of: u8) -> CallerIdentity {
-    CallerIdentity::Credential { hash: hash(of), kind: CredentialKind::Token, tier: Some(Tier::Standard) }
+pub(crate) fn subject(of: u8) -> Proven {
+    Proven::Credential { hash: hash(of), proof: ProofKind::Token, tier: Some(Tier::Standard) }
 }
 
 impl ObedientDirectory {
@@ -55,12 +54,12 @@ impl ObedientDirectory {
         Arc::new(Self { world: world.clone(), state: Mutex::new(state) })
     }
 
-    pub(crate) fn add(&self, of: u8, tier: Tier, ceiling: Option<Ceiling>) {
+    pub(crate) fn add(&self, of: u8, tier: Tier, clamp: Option<Ceiling>) {
         let record = CallerRecord {
             caller: 1_000 + u64::from(of),
             name: "somebody".into(),
             tier,
-            ceiling,
+            clamp,
             created: UtcTime::from_nanos(0),
             revoked: None,
         };
@@ -84,7 +83,7 @@ impl ObedientDirectory {
 }
 
 impl CallerDirectory for ObedientDirectory {
-    fn find(&self, hash: &[u8; 32]) -> DirectoryLookup<'_> {
+    fn find(&self, hash: &[u8; 32]) -> Finding<'_> {
         let hash = *hash;
         Box::pin(async move {
             let manner = {
@@ -93,7 +92,7 @@ impl CallerDirectory for ObedientDirectory {
                 state.manner
             };
             match manner {
-                Manner::Away => return Err(StoreError::unavailable("test", "told so")),
+                Manner::Away => return Err(StoreError::away("test", "told so")),
                 Manner::Late(wait) => self.world.sleep(wait).await,
                 Manner::Prompt => {}
             }
@@ -106,7 +105,7 @@ impl CallerDirectory for ObedientDirectory {
 pub(crate) struct Desk {
     pub(crate) world: World,
     pub(crate) directory: Arc<ObedientDirectory>,
-    pub(crate) callers: Arc<CallerResolver>,
+    pub(crate) callers: Arc<Callers>,
 }
 
 impl Desk {
@@ -114,29 +113,29 @@ impl Desk {
         let world = World::new(11);
         let directory = ObedientDirectory::new(&world);
         let options = CallerOptions {
-            keys: StaticKeys::default(),
+            keys: ListedKeys::default(),
             directory: Some(Arc::<ObedientDirectory>::clone(&directory)),
-            cache_ttl: BELIEVED,
-            lookup_timeout: WITHIN,
-            allows_guests: guests,
+            believe_for: BELIEVED,
+            find_within: WITHIN,
+            guests,
         };
-        Self { world, directory, callers: Arc::new(CallerResolver::new(options)) }
+        Self { world, directory, callers: Arc::new(Callers::new(options)) }
     }
 
     /// Starts a lookup in a task of its own; the result is available when the world has run.
-    pub(crate) fn ask(&self, identity: CallerIdentity) -> Arc<Mutex<Option<Result<Caller, IdentifyError>>>> {
+    pub(crate) fn ask(&self, proven: Proven) -> Arc<Mutex<Option<Result<Caller, NotKnown>>>> {
         let answer = Arc::new(Mutex::new(None));
         let (callers, world, told) = (Arc::clone(&self.callers), self.world.clone(), Arc::clone(&answer));
         self.world.spawn(async move {
-            let found = callers.find(&world, &identity).await;
+            let found = callers.find(&world, &proven).await;
             *told.lock().unwrap() = Some(found);
         });
         answer
     }
 
     /// Looks up and waits for the result.
-    pub(crate) fn find(&self, identity: CallerIdentity) -> Result<Caller, IdentifyError> {
-        let answer = self.ask(identity);
+    pub(crate) fn find(&self, proven: Proven) -> Result<Caller, NotKnown> {
+        let answer = self.ask(proven);
         self.world.run();
         answer.lock().unwrap().take().unwrap()
     }

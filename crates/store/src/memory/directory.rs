@@ -20,8 +20,8 @@ impl MemoryDirectory {
         Self::default()
     }
 
-    fn change(&self, credential: &CredentialHash, change: impl FnOnce(&mut CallerRecord)) -> bool {
-        lock(&self.0).get_mut(credential).map(change).is_some()
+    fn change(&self, credential: &CredentialHash, how: impl FnOnce(&mut CallerRecord)) -> bool {
+        lock(&self.0).get_mut(credential).map(how).is_some()
     }
 }
 
@@ -36,9 +36,9 @@ impl Directory for MemoryDirectory {
         record: &CallerRecord,
     ) -> Result<AddDecision, StoreError> {
         Ok(match lock(&self.0).entry(*credential) {
-            Entry::Occupied(_) => AddDecision::AlreadyExists,
-            Entry::Vacant(entry) => {
-                entry.insert(record.clone());
+            Entry::Occupied(_) => AddDecision::Known,
+            Entry::Vacant(place) => {
+                place.insert(record.clone());
                 AddDecision::Added
             }
         })
@@ -52,19 +52,19 @@ impl Directory for MemoryDirectory {
         &self,
         credential: &CredentialHash,
         tier: Tier,
-        ceiling: Option<Ceiling>,
+        clamp: Option<Ceiling>,
     ) -> Result<bool, StoreError> {
-        Ok(self.change(credential, |record| (record.tier, record.ceiling) = (tier, ceiling)))
+        Ok(self.change(credential, |record| (record.tier, record.clamp) = (tier, clamp)))
     }
 
     async fn list(
         &self,
         after: Option<CredentialHash>,
-        max: usize,
+        most: usize,
     ) -> Result<Vec<(CredentialHash, CallerRecord)>, StoreError> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let all = lock(&self.0);
-        let page = all.range((from, Bound::Unbounded)).take(max);
+        let page = all.range((from, Bound::Unbounded)).take(most);
         Ok(page.map(|(credential, record)| (*credential, record.clone())).collect())
     }
 }

@@ -1,37 +1,37 @@
 //! Writes a stream from dialect-neutral events.
 
-use super::error_response::AnthropicErrorBody;
+use super::refusal::ErrorReply;
 use super::write::{
     AnswerStart, write_block_start, write_block_stop, write_error_event, write_input_delta,
     write_message_delta, write_message_start, write_message_stop, write_text_delta, write_thinking_delta,
     write_thinking_start, write_tool_start,
 };
-use crate::Vendor;
-use crate::api_error_kind::{ApiErrorKind, client_message};
+use crate::Dialect;
 use crate::chat::{ChatEvent, Usage};
+use crate::refusal::{Refusal, client_message};
 use bytes::BytesMut;
 
 /// Writes a stream in this dialect, event by event.
 ///
 /// Usage is written at the start and at the end, as the vendor does; reports in between are kept for the end. Empty
-/// deltas and tool input outside a tool call write nothing. A failure is written as the API error that the caller
+/// deltas and tool input outside a tool call write nothing. A failure is written as the refusal that the caller
 /// receives for it, so that an error of the gateway does not look like an error of the caller.
 #[derive(Debug, Default)]
-pub struct AnthropicChatWriter {
+pub struct ChatWriter {
     usage: Usage,
     /// The index of the next block.
     next: usize,
-    open: Option<OpenBlock>,
+    open: Option<Open>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum OpenBlock {
+enum Open {
     Thinking,
     Text,
     Call,
 }
 
-impl AnthropicChatWriter {
+impl ChatWriter {
     /// Creates a writer at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
@@ -47,28 +47,28 @@ impl AnthropicChatWriter {
             }
             ChatEvent::Thinking(text) | ChatEvent::Text(text) if text.is_empty() => {}
             ChatEvent::Thinking(text) => {
-                if self.open != Some(OpenBlock::Thinking) {
+                if self.open != Some(Open::Thinking) {
                     self.close(out);
                     write_thinking_start(out, self.next);
-                    self.open(OpenBlock::Thinking);
+                    self.open(Open::Thinking);
                 }
                 write_thinking_delta(out, self.index(), text);
             }
             ChatEvent::Text(text) => {
-                if self.open != Some(OpenBlock::Text) {
+                if self.open != Some(Open::Text) {
                     self.close(out);
                     write_block_start(out, self.next);
-                    self.open(OpenBlock::Text);
+                    self.open(Open::Text);
                 }
                 write_text_delta(out, self.index(), text);
             }
             ChatEvent::ToolCallStarted { id, name } => {
                 self.close(out);
                 write_tool_start(out, self.next, id, name);
-                self.open(OpenBlock::Call);
+                self.open(Open::Call);
             }
             ChatEvent::ToolInput(piece) => {
-                if self.open == Some(OpenBlock::Call) && !piece.is_empty() {
+                if self.open == Some(Open::Call) && !piece.is_empty() {
                     write_input_delta(out, self.index(), piece);
                 }
             }
@@ -79,14 +79,14 @@ impl AnthropicChatWriter {
                 write_message_stop(out);
             }
             ChatEvent::Failed { failure, message } => {
-                let error_kind = ApiErrorKind::of_failure(failure.kind);
-                let message = client_message(Vendor::Anthropic, error_kind, message);
-                write_error_event(out, &AnthropicErrorBody::new(error_kind, &message, None));
+                let refusal = Refusal::of_failure(failure.kind);
+                let message = client_message(Dialect::Anthropic, refusal, message);
+                write_error_event(out, &ErrorReply::new(refusal, &message, None));
             }
         }
     }
 
-    const fn open(&mut self, kind: OpenBlock) {
+    const fn open(&mut self, kind: Open) {
         self.open = Some(kind);
         self.next += 1;
     }

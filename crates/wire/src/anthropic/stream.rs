@@ -1,14 +1,13 @@
 //! Observes a stream that passes through, for its usage and its end.
 
-use super::answer::finish_of;
+use super::answer::{Word, finish_of};
 use super::error::read_error_body;
-use super::usage::AnthropicUsageFields;
+use super::usage::UsageFields;
 use super::write::{write_block_stop, write_message_delta, write_message_stop};
 use crate::answer_error::StreamError;
 use crate::chat::{FinishReason, StreamEvent, Usage, UsageReport};
 use crate::content;
-use crate::lenient::Lenient;
-use crate::request::CowStr;
+use crate::reported::Reported;
 use crate::sse::{SseEnding, SseLimits, SseReader};
 use crate::stream::{parse, unreadable};
 use bytes::BytesMut;
@@ -57,7 +56,7 @@ impl AnthropicStream {
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self {
-            sse: SseReader::new(limits).with_data_filter(carries_account),
+            sse: SseReader::new(limits).wanting_data_of(carries_account),
             account: EventAccount::default(),
         }
     }
@@ -66,7 +65,7 @@ impl AnthropicStream {
     /// This inspects the first and last byte of each event and does not parse it.
     #[must_use]
     pub fn checking_content(mut self) -> Self {
-        self.sse = self.sse.with_data_filter(carries_account_or_content);
+        self.sse = self.sse.wanting_data_of(carries_account_or_content);
         self.account.checks_content = true;
         self
     }
@@ -194,15 +193,15 @@ impl EventAccount {
     pub(crate) fn read(&mut self, name: &[u8], data: &[u8]) -> Result<StreamEvent, StreamError> {
         Ok(match name {
             name if self.checks_content && is_content(name) && !looks_like_object(data) => {
-                return Err(unreadable("content", "not a JSON object"));
+                return Err(unreadable("content", "it is no object"));
             }
             b"content_block_delta" => {
-                self.meter.record_event();
+                self.meter.note_event();
                 content::add_delta(&mut self.meter, data)
             }
             b"content_block_start" => {
                 self.begun = self.begun.saturating_add(1);
-                content::record_block(&mut self.meter, data);
+                content::note_block(&mut self.meter, data);
                 StreamEvent::Other
             }
             b"content_block_stop" => {
@@ -211,20 +210,20 @@ impl EventAccount {
             }
             b"message_start" => {
                 let start: MessageStart = parse("message_start", data)?;
-                let usage = start.message.usage.get();
-                self.usage = usage.map(|usage| usage.merge_over(Usage::default())).unwrap_or_default();
+                let usage = start.message.usage.told();
+                self.usage = usage.map(|usage| usage.over(Usage::default())).unwrap_or_default();
                 StreamEvent::Started(self.usage)
             }
             b"message_delta" => {
                 let delta: MessageDelta<'_> = parse("message_delta", data)?;
-                if let Some(usage) = delta.usage.get() {
-                    self.usage = usage.merge_over(self.usage);
+                if let Some(usage) = delta.usage.told() {
+                    self.usage = usage.over(self.usage);
                     if usage.has_output() {
                         self.has_output = true;
-                        self.meter.record_vendor_count(self.usage.output);
+                        self.meter.note_counted(self.usage.output);
                     }
                 }
-                if let Some(CowStr(name)) = delta.delta.stop_reason {
+                if let Some(Word(name)) = delta.delta.stop_reason {
                     self.finish = Some(finish_of(&name));
                 }
                 StreamEvent::Progress { usage: self.usage, finish: self.finish }
@@ -251,7 +250,7 @@ struct MessageStart {
 #[derive(Deserialize)]
 struct StartedMessage {
     #[serde(default)]
-    usage: Lenient<AnthropicUsageFields>,
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]
@@ -259,11 +258,11 @@ struct MessageDelta<'a> {
     #[serde(borrow)]
     delta: Delta<'a>,
     #[serde(default)]
-    usage: Lenient<AnthropicUsageFields>,
+    usage: Reported<UsageFields>,
 }
 
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(borrow)]
-    stop_reason: Option<CowStr<'a>>,
+    stop_reason: Option<Word<'a>>,
 }

@@ -1,11 +1,10 @@
 //! The guarantees of the bucket, each as one property over arbitrary use.
 
 use super::at;
-use crate::invariant::consumed_matches_granted;
+use crate::invariant::consumed_is_granted;
 use crate::time::Timestamp;
 use crate::waiting::{
-    Grant, Ticket, WaitingAcquireDecision, WaitingBucket, WaitingBuckets, WaitingPollDecision,
-    WaitingSettings,
+    AcquireDecision, Grant, PollDecision, Ticket, WaitingBucket, WaitingBuckets, WaitingSettings,
 };
 use proptest::collection::vec;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -44,15 +43,13 @@ impl Diary {
             }
             now += pause;
             match bucket.acquire(at(now), units, at(now + PATIENCE)) {
-                WaitingAcquireDecision::Granted(grant) => {
+                AcquireDecision::Granted(grant) => {
                     diary.overtaken |= units > 0 && !waiting.is_empty();
                     diary.taken.push((now, units));
                     held.push((now, grant));
                 }
-                WaitingAcquireDecision::Wait { ticket, until } => {
-                    waiting.push((ticket, until, fate % 4 == 0))
-                }
-                WaitingAcquireDecision::Refused { .. } | WaitingAcquireDecision::TooLarge => {}
+                AcquireDecision::Wait { ticket, until } => waiting.push((ticket, until, fate % 4 == 0)),
+                AcquireDecision::Refused { .. } | AcquireDecision::TooLarge => {}
             }
             if fate % 5 == 0
                 && let Some((_, grant)) = held.pop()
@@ -69,7 +66,7 @@ impl Diary {
         for moment in now..=now + PATIENCE {
             let _spent = diary.look(bucket, &mut waiting, moment);
         }
-        assert!(waiting.is_empty(), "every queued waiter is served within its deadline");
+        assert!(waiting.is_empty(), "everybody who was let in line is served within its limit");
         diary
     }
 
@@ -81,17 +78,17 @@ impl Diary {
     ) -> Vec<Grant> {
         let mut grants = vec![];
         waiting.retain(|&(ticket, promised, _)| match bucket.poll(ticket, at(moment)) {
-            WaitingPollDecision::Ready(grant) => {
+            PollDecision::Ready(grant) => {
                 self.taken.push((moment, grant.units()));
                 self.served.push(ticket);
                 grants.push(grant);
                 false
             }
-            WaitingPollDecision::Wait { until } => {
+            PollDecision::Wait { until } => {
                 assert!(at(moment) < until && until <= promised, "a turn moves up, never back");
                 true
             }
-            WaitingPollDecision::Unknown => panic!("a ticket in line is known"),
+            PollDecision::Unknown => panic!("a ticket in line is known"),
         });
         grants
     }
@@ -111,7 +108,7 @@ proptest! {
         let mut bucket = WaitingBucket::new(settings(interval, capacity), at(0));
         let diary = Diary::of(&mut bucket, &asks);
         let [taken, given_back] = [&diary.taken, &diary.given_back].map(|entries| within(entries, 0, u64::MAX));
-        prop_assert_eq!(consumed_matches_granted(bucket.consumed(), taken, given_back), Ok(()));
+        prop_assert_eq!(consumed_is_granted(bucket.consumed(), taken, given_back), Ok(()));
         for &(from, _) in &diary.taken {
             for &(to, _) in diary.taken.iter().filter(|(moment, _)| *moment >= from) {
                 let allowed = capacity + (to - from) / interval + within(&diary.given_back, from, to);
@@ -121,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn the_queue_is_served_in_order_at_the_promised_times(
+    fn the_line_is_served_in_its_order_and_by_its_promises(
         interval in 1_u64..30,
         capacity in 1_u64..6,
         asks in vec((0_u64..80, 0_u64..7, any::<u8>()), 1..25),
@@ -141,8 +138,8 @@ proptest! {
         for (now, units, refunded) in asks {
             latest = latest.max(now);
             match bucket.acquire(at(now), units, at(now + PATIENCE)) {
-                WaitingAcquireDecision::Granted(grant) if refunded => bucket.refund(grant, at(now / 2)),
-                WaitingAcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
+                AcquireDecision::Granted(grant) if refunded => bucket.refund(grant, at(now / 2)),
+                AcquireDecision::Wait { ticket, .. } => tickets.push(ticket),
                 _ => {}
             }
             if refunded && let Some(ticket) = tickets.pop() {

@@ -4,13 +4,13 @@
 //! profile, another source of the default chain, or a web identity.
 
 use super::environment::Environment;
-use super::{not_loaded, provider_error};
+use super::{absent, failed};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use std::collections::BTreeMap;
 
 /// Maximum length of a role chain; a longer one indicates a cycle.
-const MAX_ROLE_CHAIN: usize = 5;
+const DEEPEST: usize = 5;
 
 /// The settings of all profiles. The credentials file takes precedence over the config file.
 #[derive(Debug, Default)]
@@ -18,44 +18,44 @@ pub(super) struct Profiles(BTreeMap<String, BTreeMap<String, String>>);
 
 /// What a profile defines.
 #[derive(Debug)]
-pub(super) enum ProfileCredentials {
+pub(super) enum Found {
     /// Static credentials.
-    Static(Credentials),
+    Keys(Credentials),
     /// A role to assume.
-    Role { arn: String, session: Option<String>, external_id: Option<String>, source: RoleSource },
+    Role { arn: String, session: Option<String>, external_id: Option<String>, with: With },
 }
 
 /// What a role is assumed with.
 #[derive(Debug)]
-pub(super) enum RoleSource {
+pub(super) enum With {
     /// The credentials of another profile.
-    Profile(Box<ProfileCredentials>),
+    Profile(Box<Found>),
     /// The credentials of another source.
     Environment,
     Container,
-    InstanceMetadata,
+    Machine,
     /// The web identity token in this file.
-    WebIdentity(String),
+    Token(String),
 }
 
 /// The active profile.
-pub(super) fn active_profile(environment: &Environment) -> Result<ProfileCredentials, CredentialsError> {
+pub(super) fn chosen(environment: &Environment) -> Result<Found, CredentialsError> {
     let named = environment.get("AWS_PROFILE");
     let name = named.as_deref().unwrap_or("default");
     let profiles = Profiles::read(environment);
     if named.is_none() && !profiles.0.contains_key(name) {
-        return Err(not_loaded("no profile"));
+        return Err(absent("no profile"));
     }
     let found = profiles.find(name, 0)?;
     // A profile may exist for its region alone.
-    found.ok_or_else(|| not_loaded(format!("profile {name} has no credentials")))
+    found.ok_or_else(|| absent(format!("the profile {name} has no keys")))
 }
 
 impl Profiles {
     fn read(environment: &Environment) -> Self {
         let home = environment.get("HOME").unwrap_or_default();
-        let file = |variable: &str, default_name: &str| {
-            let path = environment.get(variable).unwrap_or_else(|| format!("{home}/.aws/{default_name}"));
+        let file = |variable: &str, usual: &str| {
+            let path = environment.get(variable).unwrap_or_else(|| format!("{home}/.aws/{usual}"));
             // A missing file counts as empty.
             std::fs::read_to_string(path).unwrap_or_default()
         };
@@ -66,11 +66,9 @@ impl Profiles {
     }
 
     /// Adds the profiles of a file. The config file has other sections as well, and a prefix before profile names.
-    fn add(&mut self, text: &str, section_prefix: Option<&str>) {
-        let name = |section: &str| match section_prefix {
-            Some(section_prefix) if section != "default" => {
-                Some(section.strip_prefix(section_prefix)?.trim().to_owned())
-            }
+    fn add(&mut self, text: &str, word: Option<&str>) {
+        let name = |section: &str| match word {
+            Some(word) if section != "default" => Some(section.strip_prefix(word)?.trim().to_owned()),
             _ => Some(section.to_owned()),
         };
         let mut profile = None;
@@ -96,17 +94,17 @@ impl Profiles {
     }
 
     /// What a profile defines, if anything.
-    fn find(&self, name: &str, depth: usize) -> Result<Option<ProfileCredentials>, CredentialsError> {
-        let wrong = |problem: &str| provider_error(format!("profile {name} {problem}"));
+    fn find(&self, name: &str, depth: usize) -> Result<Option<Found>, CredentialsError> {
+        let wrong = |problem: &str| failed(format!("the profile {name} {problem}"));
         let settings = self.0.get(name).ok_or_else(|| wrong("does not exist"))?;
         let get = |key: &str| settings.get(key).filter(|value| !value.is_empty());
-        if depth > MAX_ROLE_CHAIN {
-            return Err(wrong("has a role chain that is cyclic or too long"));
+        if depth > DEEPEST {
+            return Err(wrong("leads in a circle"));
         }
         let keys = match (get("aws_access_key_id"), get("aws_secret_access_key")) {
             (Some(id), Some(secret)) => {
                 let token = get("aws_session_token").cloned();
-                Some(ProfileCredentials::Static(Credentials::new(id, secret, token, None, "profile")))
+                Some(Found::Keys(Credentials::new(id, secret, token, None, "profile")))
             }
             _ => None,
         };
@@ -119,32 +117,26 @@ impl Profiles {
                     .iter()
                     .any(|key| get(key).is_some()) =>
                 {
-                    Err(wrong("uses credential_process or single sign-on, which are not supported"))
+                    Err(wrong("has its keys from a program or a single sign-on, which are not asked"))
                 }
                 None => Ok(None),
             };
         };
-        let source = match (get("source_profile"), get("credential_source"), get("web_identity_token_file")) {
+        let with = match (get("source_profile"), get("credential_source"), get("web_identity_token_file")) {
             (Some(source), ..) => {
                 let found = self.find(source, depth + 1)?;
-                RoleSource::Profile(Box::new(
-                    found.ok_or_else(|| wrong("has a source_profile without credentials"))?,
-                ))
+                With::Profile(Box::new(found.ok_or_else(|| wrong("has a source without keys"))?))
             }
             (None, Some(source), _) => match source.as_str() {
-                "Environment" => RoleSource::Environment,
-                "EcsContainer" => RoleSource::Container,
-                "Ec2InstanceMetadata" => RoleSource::InstanceMetadata,
-                _ => return Err(wrong("has an unknown credential_source")),
+                "Environment" => With::Environment,
+                "EcsContainer" => With::Container,
+                "Ec2InstanceMetadata" => With::Machine,
+                _ => return Err(wrong("has a credential_source that is unknown")),
             },
-            (None, None, Some(file)) => RoleSource::WebIdentity(file.clone()),
-            (None, None, None) => {
-                return Err(wrong(
-                    "has a role_arn but none of source_profile, credential_source and web_identity_token_file",
-                ));
-            }
+            (None, None, Some(file)) => With::Token(file.clone()),
+            (None, None, None) => return Err(wrong("has a role and no keys to take it on with")),
         };
         let (session, external_id) = (get("role_session_name").cloned(), get("external_id").cloned());
-        Ok(Some(ProfileCredentials::Role { arn: arn.clone(), session, external_id, source }))
+        Ok(Some(Found::Role { arn: arn.clone(), session, external_id, with }))
     }
 }

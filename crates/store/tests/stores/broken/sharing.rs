@@ -7,8 +7,8 @@ use seawall_core::queue::{Departure, EnterDecision, QueueRequest, QueueStats, Qu
 use seawall_core::time::{Now, Timestamp};
 use seawall_core::vocabulary::Grade;
 use seawall_store::{
-    Board, ClaimDecision, ClaimRequest, Claims, Fleet, MemoryBoard, MemoryClaim, MemoryClaims, MemoryProbes,
-    MemoryQueue, NodeView, ProbeRequest, Probes, RequestQueue, StoreError,
+    Board, ClaimAsk, ClaimDecision, Claims, Fleet, Line, MemoryBoard, MemoryClaim, MemoryClaims, MemoryLine,
+    MemoryProbes, NodeView, ProbeAsk, Probes, StoreError,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,20 +31,14 @@ struct BrokenClaims(MemoryClaims, ClaimFlaw, AtomicU64, AtomicU64);
 impl Claims for BrokenClaims {
     type Claim = MemoryClaim;
 
-    async fn claim(
-        &self,
-        ask: &ClaimRequest<'_>,
-        now: Now,
-    ) -> Result<ClaimDecision<MemoryClaim>, StoreError> {
-        let joined = format!("{}{}", ask.caller, ask.key);
+    async fn claim(&self, ask: &ClaimAsk<'_>, now: Now) -> Result<ClaimDecision<MemoryClaim>, StoreError> {
+        let joined = format!("{}{}", ask.caller, ask.name);
         let second = Duration::from_secs(1);
         let ask = match self.1 {
-            ClaimFlaw::NeverFrees => ClaimRequest { timeout: Duration::MAX, ..*ask },
-            ClaimFlaw::FreesTooLate => {
-                ClaimRequest { timeout: ask.timeout + Duration::from_millis(1), ..*ask }
-            }
-            ClaimFlaw::IgnoresTheRequest => ClaimRequest { fingerprint: 0, ..*ask },
-            ClaimFlaw::JoinsCallerAndName => ClaimRequest { caller: 0, key: &joined, ..*ask },
+            ClaimFlaw::NeverFrees => ClaimAsk { lasts: Duration::MAX, ..*ask },
+            ClaimFlaw::FreesTooLate => ClaimAsk { lasts: ask.lasts + Duration::from_millis(1), ..*ask },
+            ClaimFlaw::IgnoresTheRequest => ClaimAsk { fingerprint: 0, ..*ask },
+            ClaimFlaw::JoinsCallerAndName => ClaimAsk { caller: 0, name: &joined, ..*ask },
             _ => *ask,
         };
         let others = self.3.fetch_add(1, Ordering::SeqCst);
@@ -61,20 +55,20 @@ impl Claims for BrokenClaims {
         if is_mine && decision == ClaimDecision::InProgress {
             let number = self.2.fetch_add(1, Ordering::Relaxed);
             let name = format!("another {number}");
-            return self.0.claim(&ClaimRequest { key: &name, timeout: second, ..ask }, now).await;
+            return self.0.claim(&ClaimAsk { name: &name, lasts: second, ..ask }, now).await;
         }
         Ok(decision)
     }
 
     async fn finish(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
         match self.1 {
-            ClaimFlaw::ForgetsWhatIsDone => self.0.release(claim, now).await,
+            ClaimFlaw::ForgetsWhatIsDone => self.0.give_up(claim, now).await,
             _ => self.0.finish(claim, now).await,
         }
     }
 
-    async fn release(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
-        self.0.release(claim, now).await
+    async fn give_up(&self, claim: MemoryClaim, now: Now) -> Result<(), StoreError> {
+        self.0.give_up(claim, now).await
     }
 }
 
@@ -110,13 +104,13 @@ impl Board for BrokenBoard {
         &self,
         node: NodeId,
         view: &NodeView,
-        ttl: Duration,
+        lives: Duration,
         now: Now,
     ) -> Result<(), StoreError> {
         if matches!(self.1, BoardFlaw::TakesOlderViews) {
             self.0.leave(node, now).await?;
         }
-        self.0.publish(node, view, ttl, now).await
+        self.0.publish(node, view, lives, now).await
     }
 
     async fn leave(&self, node: NodeId, now: Now) -> Result<(), StoreError> {
@@ -154,16 +148,16 @@ enum ProbeFlaw {
 struct BrokenProbes(MemoryProbes, ProbeFlaw);
 
 impl Probes for BrokenProbes {
-    async fn lease(&self, ask: &ProbeRequest<'_>, now: Now) -> Result<ProbeLease, StoreError> {
+    async fn lease(&self, ask: &ProbeAsk<'_>, now: Now) -> Result<ProbeLease, StoreError> {
         let ask = match self.1 {
-            ProbeFlaw::SeesOneNodeOnly => ProbeRequest { node: NodeId(0), ..*ask },
-            ProbeFlaw::NeverFrees => ProbeRequest { ttl: Duration::MAX, ..*ask },
+            ProbeFlaw::SeesOneNodeOnly => ProbeAsk { node: NodeId(0), ..*ask },
+            ProbeFlaw::NeverFrees => ProbeAsk { lasts: Duration::MAX, ..*ask },
             _ => *ask,
         };
         let lease = self.0.lease(&ask, now).await?;
         Ok(match self.1 {
             ProbeFlaw::ServesEarlierStages if lease.probes == 0 => {
-                ProbeLease { probes: ask.wanted.probes.min(1), ..lease }
+                ProbeLease { probes: ask.wants.probes.min(1), ..lease }
             }
             _ => lease,
         })
@@ -192,14 +186,14 @@ fn broken_probes_are_noticed() {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum QueueFlaw {
+enum LineFlaw {
     NobodyCanLeave,
     TimeStandsStill,
 }
 
-struct BrokenQueue(MemoryQueue, QueueFlaw);
+struct BrokenLine(MemoryLine, LineFlaw);
 
-impl RequestQueue for BrokenQueue {
+impl Line for BrokenLine {
     fn enter(&self, request: &QueueRequest, now: Timestamp) -> EnterDecision {
         self.0.enter(request, now)
     }
@@ -210,15 +204,15 @@ impl RequestQueue for BrokenQueue {
 
     fn cancel(&self, ticket: QueueTicket, now: Timestamp) -> Option<Departure> {
         match self.1 {
-            QueueFlaw::NobodyCanLeave => None,
-            QueueFlaw::TimeStandsStill => self.0.cancel(ticket, now),
+            LineFlaw::NobodyCanLeave => None,
+            LineFlaw::TimeStandsStill => self.0.cancel(ticket, now),
         }
     }
 
     fn pop_expired(&self, now: Timestamp) -> Option<Departure> {
         match self.1 {
-            QueueFlaw::NobodyCanLeave => self.0.pop_expired(now),
-            QueueFlaw::TimeStandsStill => None,
+            LineFlaw::NobodyCanLeave => self.0.pop_expired(now),
+            LineFlaw::TimeStandsStill => None,
         }
     }
 
@@ -232,8 +226,8 @@ impl RequestQueue for BrokenQueue {
 }
 
 #[test]
-fn a_broken_queue_is_noticed() {
-    notices(&[QueueFlaw::NobodyCanLeave, QueueFlaw::TimeStandsStill], |flaw| {
-        conformance::queue(EFFORT, |settings| BrokenQueue(MemoryQueue::new(settings), flaw))
+fn a_broken_line_is_noticed() {
+    notices(&[LineFlaw::NobodyCanLeave, LineFlaw::TimeStandsStill], |flaw| {
+        conformance::line(EFFORT, |settings| BrokenLine(MemoryLine::new(settings), flaw))
     });
 }

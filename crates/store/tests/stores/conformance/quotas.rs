@@ -1,6 +1,6 @@
 //! Idempotency keys, limits and money: all or nothing, and in this order.
 
-use super::{Drive, Effort, Step, TestResult, at_once, explore, millis, same, start};
+use super::{Drive, Effort, Step, Verdict, at_once, explore, millis, same, start};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Strategy, prop_assert_eq, prop_oneof};
@@ -8,11 +8,11 @@ use proptest::sample::select;
 use seawall_core::budget::DayShortage;
 use seawall_core::money::Money;
 use seawall_core::quota::{
-    CalendarPeriod, GroupId, Quota, QuotaCost, QuotaDecision, QuotaGroup, QuotaKey, QuotaReservation,
-    QuotaScope, QuotaUnit, RateLimiter,
+    CalendarPeriod, Cost, GroupId, Quota, QuotaBook, QuotaDecision, QuotaGroup, QuotaKey, Reservation, Scope,
+    Unit,
 };
 use seawall_core::time::{Now, Timestamp, UtcTime};
-use seawall_store::{AdmissionRequest, AdmitDecision, CallerBudgetRequest, ClaimRequest, Quotas, Settlement};
+use seawall_store::{AdmitDecision, ClaimAsk, MoneyAsk, QuotaAsk, Quotas, Spent};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ fn groups() -> Vec<QuotaGroup> {
 fn groups_with(minute: u32) -> Vec<QuotaGroup> {
     let second = Duration::from_secs(1);
     let caller = vec![
-        Quota::sliding("minute", QuotaUnit::Request, minute, second * 60, 2).unwrap(),
-        Quota::rate("smooth", QuotaUnit::Token, 10, second, 30).unwrap(),
-        Quota::calendar("day", QuotaUnit::Request, 40, CalendarPeriod::Day).unwrap(),
+        Quota::sliding("minute", Unit::Request, minute, second * 60, 2).unwrap(),
+        Quota::rate("smooth", Unit::Token, 10, second, 30).unwrap(),
+        Quota::calendar("day", Unit::Request, 40, CalendarPeriod::Day).unwrap(),
     ];
     let everybody = vec![
-        Quota::sliding("tokens", QuotaUnit::Token, 200, second * 600, 0).unwrap(),
-        Quota::calendar("month", QuotaUnit::Token, 2_000, CalendarPeriod::Month).unwrap(),
+        Quota::sliding("tokens", Unit::Token, 200, second * 600, 0).unwrap(),
+        Quota::calendar("month", Unit::Token, 2_000, CalendarPeriod::Month).unwrap(),
     ];
     vec![QuotaGroup::new("caller", caller).unwrap(), QuotaGroup::new("everybody", everybody).unwrap()]
 }
@@ -39,19 +39,19 @@ fn groups_with(minute: u32) -> Vec<QuotaGroup> {
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     caller: u64,
-    cost: QuotaCost,
-    /// The maximum cost, and the cap.
+    cost: Cost,
+    /// The worst-case cost, and the cap.
     money: Option<(u64, u64)>,
     /// Key, fingerprint, expiry of the claim and how long it is kept.
     claim: Option<(usize, u64, u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Operation {
+enum Deed {
     Reserve(Wish),
     Settle {
         which: usize,
-        spent: Settlement,
+        spent: Spent,
     },
     Refund(usize),
     Forget(usize),
@@ -64,7 +64,7 @@ const NAMES: [&str; 3] = ["a", "b", ""];
 
 fn wishes() -> impl Strategy<Value = Wish> {
     let cost = (0_u32..4, prop_oneof![4 => 0_u32..12, 1 => 0_u32..40])
-        .prop_map(|(requests, tokens)| QuotaCost { requests, tokens });
+        .prop_map(|(requests, tokens)| Cost { requests, tokens });
     let claim = (0..NAMES.len(), 0_u64..2, select(vec![0, 1, 50, 5_000]), select(vec![0, 1, 50, 5_000]));
     let money = (0_u64..60, select(vec![0, 40, 100]));
     (0_u64..3, cost, option::of(money), option::of(claim)).prop_map(|(caller, cost, money, claim)| Wish {
@@ -75,22 +75,18 @@ fn wishes() -> impl Strategy<Value = Wish> {
     })
 }
 
-fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
+fn deeds() -> impl Strategy<Value = Vec<(Deed, u64)>> {
     let spent =
         (0_u32..4, 0_u32..20, 0_u64..90, proptest::bool::ANY).prop_map(|(requests, tokens, money, done)| {
-            Settlement {
-                cost: QuotaCost { requests, tokens },
-                money: Money::from_nanos(money),
-                answered: done,
-            }
+            Spent { cost: Cost { requests, tokens }, money: Money::from_nanos(money), done }
         });
-    let operation = prop_oneof![
-        6 => wishes().prop_map(Operation::Reserve),
-        2 => (0_usize..8, spent).prop_map(|(which, spent)| Operation::Settle { which, spent }),
-        1 => (0_usize..8).prop_map(Operation::Refund),
-        1 => (0_usize..8).prop_map(Operation::Forget),
-        1 => (0_u64..3).prop_map(Operation::View),
-        1 => (1_u32..12).prop_map(Operation::Change),
+    let deed = prop_oneof![
+        6 => wishes().prop_map(Deed::Reserve),
+        2 => (0_usize..8, spent).prop_map(|(which, spent)| Deed::Settle { which, spent }),
+        1 => (0_usize..8).prop_map(Deed::Refund),
+        1 => (0_usize..8).prop_map(Deed::Forget),
+        1 => (0_u64..3).prop_map(Deed::View),
+        1 => (1_u32..12).prop_map(Deed::Change),
     ];
     let passes = prop_oneof![
         8 => 0_u64..3,
@@ -98,15 +94,15 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, u64)>> {
         2 => 0_u64..61_000,
         1 => 0_u64..13 * 3_600_000,
     ];
-    vec((operation, passes), 1..80)
+    vec((deed, passes), 1..80)
 }
 
-fn scopes(caller: u64, [own, everybody]: [GroupId; 2]) -> [QuotaScope; 2] {
-    [QuotaScope { group: everybody, key: QuotaKey(0) }, QuotaScope { group: own, key: QuotaKey(caller) }]
+fn scopes(caller: u64, [own, everybody]: [GroupId; 2]) -> [Scope; 2] {
+    [Scope { group: everybody, key: QuotaKey(0) }, Scope { group: own, key: QuotaKey(caller) }]
 }
 
-fn ids(limiter: &RateLimiter) -> [GroupId; 2] {
-    ["caller", "everybody"].map(|name| limiter.group(name).unwrap())
+fn ids(book: &QuotaBook) -> [GroupId; 2] {
+    ["caller", "everybody"].map(|name| book.group(name).unwrap())
 }
 
 /// Runs the suite against a store of quotas.
@@ -114,24 +110,24 @@ pub(crate) fn quotas<S: Quotas>(
     effort: Effort,
     drive: &impl Drive,
     make: impl Fn(Vec<QuotaGroup>) -> S,
-) -> TestResult {
-    explore(effort, &operations(), |operations| play(&make(groups()), drive, operations))?;
+) -> Verdict {
+    explore(effort, &deeds(), |deeds| play(&make(groups()), drive, deeds))?;
     for_threads(effort, drive, &make(groups()))
 }
 
-/// The expected state of a key: its fingerprint, the reservation that holds it (none when done), and its expiry.
+/// The expected state of a key: its fingerprint, the receipt that holds it (none when done), and its expiry.
 type KnownName = (u64, Option<usize>, Timestamp);
 
 struct Judge {
-    limiter: RateLimiter,
+    book: QuotaBook,
     names: BTreeMap<(u64, usize), KnownName>,
     /// Day and caller, and the expected total.
     money: Vec<(u64, u64, u64)>,
 }
 
-/// What the reference remembers of a reservation.
+/// What the reference remembers of a receipt.
 struct Taken {
-    limits: QuotaReservation,
+    limits: Reservation,
     money: Option<usize>,
     claim: Option<((u64, usize), u64)>,
     number: usize,
@@ -142,14 +138,14 @@ impl Judge {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
         if let Some((name, fingerprint, ..)) = wish.claim {
             match self.names.get(&(wish.caller, name)) {
-                Some((known, ..)) if *known != fingerprint => return AdmitDecision::KeyReused,
+                Some((known, ..)) if *known != fingerprint => return AdmitDecision::OtherRequest,
                 Some((_, Some(_), _)) => return AdmitDecision::InProgress,
                 Some((_, None, _)) => return AdmitDecision::Done,
                 None => {}
             }
         }
-        let scopes = scopes(wish.caller, ids(&self.limiter));
-        let (limits, tightest) = match self.limiter.reserve(&scopes, wish.cost, now).unwrap() {
+        let scopes = scopes(wish.caller, ids(&self.book));
+        let (limits, tightest) = match self.book.reserve(&scopes, wish.cost, now).unwrap() {
             QuotaDecision::Granted { reservation, tightest } => (reservation, tightest),
             QuotaDecision::RetryAfter(refusal) => return AdmitDecision::RetryAfter(refusal),
             QuotaDecision::TooLarge { limit, capacity } => {
@@ -160,16 +156,12 @@ impl Judge {
         if let Some((worst, cap)) = wish.money {
             let is_own = |(day, caller, _): &&(u64, u64, u64)| (*day, *caller) == (today, wish.caller);
             let committed: u64 = self.money.iter().filter(is_own).map(|(.., amount)| amount).sum();
-            let available = cap.saturating_sub(committed);
-            if worst > available {
-                self.limiter.refund(limits, now);
+            let free = cap.saturating_sub(committed);
+            if worst > free {
+                self.book.refund(limits, now);
                 let resets = UtcTime::start_of_day(today + 1);
-                let available = Money::from_nanos(available);
-                return AdmitDecision::DailyBudgetExceeded(DayShortage {
-                    available,
-                    unspent: available,
-                    resets,
-                });
+                let free = Money::from_nanos(free);
+                return AdmitDecision::DayShort(DayShortage { free, unspent: free, resets });
             }
         }
         let money = wish.money.map(|(worst, _)| {
@@ -181,12 +173,12 @@ impl Judge {
             self.names.insert(key, (fingerprint, Some(number), now.monotonic + millis(lasts)));
             (key, keep)
         });
-        AdmitDecision::Granted { reservation: Taken { limits, money, claim, number }, tightest }
+        AdmitDecision::Granted { receipt: Taken { limits, money, claim, number }, tightest }
     }
 
-    fn settle(&mut self, taken: Taken, spent: Settlement, now: Now) {
+    fn settle(&mut self, taken: Taken, spent: Spent, now: Now) {
         self.names.retain(|_, (_, _, until)| now.monotonic < *until);
-        self.limiter.settle(taken.limits, spent.cost, now);
+        self.book.settle(taken.limits, spent.cost, now);
         if let Some(place) = taken.money {
             self.money[place].2 = spent.money.as_nanos();
         }
@@ -195,7 +187,7 @@ impl Judge {
         if *by != Some(taken.number) {
             return;
         }
-        if spent.answered {
+        if spent.done {
             (*by, *until) = (None, now.monotonic + millis(keep));
         } else {
             self.names.remove(&key);
@@ -203,98 +195,96 @@ impl Judge {
     }
 }
 
-/// Splits a decision from its reservation, so that it can be compared.
+/// Splits a decision from its receipt, so that it can be compared.
 fn part<R>(decision: AdmitDecision<R>) -> (AdmitDecision<()>, Option<R>) {
     let decision = match decision {
-        AdmitDecision::Granted { reservation, tightest } => {
-            return (AdmitDecision::Granted { reservation: (), tightest }, Some(reservation));
+        AdmitDecision::Granted { receipt, tightest } => {
+            return (AdmitDecision::Granted { receipt: (), tightest }, Some(receipt));
         }
         AdmitDecision::RetryAfter(refusal) => AdmitDecision::RetryAfter(refusal),
         AdmitDecision::TooLarge { limit, capacity } => AdmitDecision::TooLarge { limit, capacity },
         // How much of it is only held is not compared, because not every store notices that a hold has expired.
-        AdmitDecision::DailyBudgetExceeded(day) => {
-            assert!(day.unspent >= day.available);
-            AdmitDecision::DailyBudgetExceeded(DayShortage { unspent: day.available, ..day })
+        AdmitDecision::DayShort(day) => {
+            assert!(day.unspent >= day.free);
+            AdmitDecision::DayShort(DayShortage { unspent: day.free, ..day })
         }
         AdmitDecision::InProgress => AdmitDecision::InProgress,
         AdmitDecision::Done => AdmitDecision::Done,
         AdmitDecision::OutcomeUnknown => AdmitDecision::OutcomeUnknown,
-        AdmitDecision::KeyReused => AdmitDecision::KeyReused,
+        AdmitDecision::OtherRequest => AdmitDecision::OtherRequest,
     };
     (decision, None)
 }
 
-fn play<S: Quotas>(store: &S, drive: &impl Drive, operations: Vec<(Operation, u64)>) -> Step {
+fn play<S: Quotas>(store: &S, drive: &impl Drive, deeds: Vec<(Deed, u64)>) -> Step {
     let mut now = start();
-    let limiter = RateLimiter::new(groups(), 1).unwrap();
-    let ids = ids(&limiter);
-    let mut judge = Judge { limiter, names: BTreeMap::new(), money: Vec::new() };
-    let mut open: Vec<(Taken, S::Reservation)> = Vec::new();
-    for (turn, (operation, passes)) in operations.into_iter().enumerate() {
+    let book = QuotaBook::new(groups(), 1).unwrap();
+    let ids = ids(&book);
+    let mut judge = Judge { book, names: BTreeMap::new(), money: Vec::new() };
+    let mut open: Vec<(Taken, S::Receipt)> = Vec::new();
+    for (turn, (deed, passes)) in deeds.into_iter().enumerate() {
         now = now + millis(passes);
-        match operation {
-            Operation::Reserve(wish) => {
+        match deed {
+            Deed::Reserve(wish) => {
                 let scopes = scopes(wish.caller, ids);
                 let ask = ask(&wish, &scopes);
                 let (expected, taken) = part(judge.reserve(&wish, turn, now));
-                let (seen, reservation) = part(drive.drive(store.reserve(&ask, now)).unwrap());
+                let (seen, receipt) = part(drive.drive(store.reserve(&ask, now)).unwrap());
                 prop_assert_eq!(seen, expected, "turn {}", turn);
-                open.extend(taken.zip(reservation));
+                open.extend(taken.zip(receipt));
             }
-            Operation::Settle { which, .. } | Operation::Refund(which) | Operation::Forget(which)
-                if !open.is_empty() =>
-            {
-                let (taken, reservation) = open.swap_remove(which % open.len());
-                match operation {
-                    Operation::Settle { spent, .. } => {
+            Deed::Settle { which, .. } | Deed::Refund(which) | Deed::Forget(which) if !open.is_empty() => {
+                let (taken, receipt) = open.swap_remove(which % open.len());
+                match deed {
+                    Deed::Settle { spent, .. } => {
                         judge.settle(taken, spent, now);
-                        drive.drive(store.settle(reservation, spent, now)).unwrap();
+                        drive.drive(store.settle(receipt, spent, now)).unwrap();
                     }
-                    Operation::Refund(_) => {
-                        judge.settle(taken, Settlement::default(), now);
-                        drive.drive(store.refund(reservation, now)).unwrap();
+                    Deed::Refund(_) => {
+                        judge.settle(taken, Spent::default(), now);
+                        drive.drive(store.refund(receipt, now)).unwrap();
                     }
                     // The worker has crashed: everything stays charged.
-                    _ => drop((taken, reservation)),
+                    _ => drop((taken, receipt)),
                 }
             }
-            Operation::View(caller) => {
+            Deed::View(caller) => {
                 let scopes = scopes(caller, ids);
-                let expected = judge.limiter.view(&scopes, now).unwrap();
+                let expected = judge.book.view(&scopes, now).unwrap();
                 let seen = drive.drive(store.view(caller, &scopes, now)).unwrap();
                 prop_assert_eq!(seen, expected, "turn {}", turn);
             }
-            Operation::Change(minute) => {
-                let _ = judge.limiter.change_limits(groups_with(minute), now).unwrap();
-                store.change_limits(groups_with(minute), now).unwrap();
+            Deed::Change(minute) => {
+                let _ = judge.book.change(groups_with(minute), now).unwrap();
+                store.change(groups_with(minute), now).unwrap();
             }
-            Operation::Settle { .. } | Operation::Refund(_) | Operation::Forget(_) => {}
+            Deed::Settle { .. } | Deed::Refund(_) | Deed::Forget(_) => {}
         }
     }
     Ok(())
 }
 
-fn ask<'a>(wish: &Wish, scopes: &'a [QuotaScope]) -> AdmissionRequest<'a> {
+fn ask<'a>(wish: &Wish, scopes: &'a [Scope]) -> QuotaAsk<'a> {
     let caller = wish.caller;
-    let money = wish.money.map(|(worst, cap)| CallerBudgetRequest {
+    let money = wish.money.map(|(worst, cap)| MoneyAsk {
         caller,
-        max_cost: Money::from_nanos(worst),
+        worst: Money::from_nanos(worst),
         cap: Money::from_nanos(cap),
-        timeout: millis(1_000),
+        lasts: millis(1_000),
     });
-    let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| ClaimRequest {
+    let claim = wish.claim.map(|(name, fingerprint, lasts, keep)| ClaimAsk {
         caller,
-        key: NAMES[name],
+        name: NAMES[name],
         fingerprint,
-        timeout: millis(lasts),
-        retention: millis(keep),
+        lasts: millis(lasts),
+        keep: millis(keep),
     });
-    AdmissionRequest { partition: caller, scopes, cost: wish.cost, money, claim }
+    QuotaAsk { home: caller, scopes, cost: wish.cost, money, claim }
 }
 
 /// Concurrent requests: exactly what the limits allow is granted.
-fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> TestResult {
-    let ids = ids(&RateLimiter::new(groups(), 1).unwrap());
+fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Verdict {
+    let ids = ids(&QuotaBook::new(groups(), 1).unwrap());
     let now = start();
     let try_often = |wish: Wish| {
         let scopes = scopes(wish.caller, ids);
@@ -302,10 +292,10 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Test
             let mut kept = 0_u64;
             for round in 0..12 {
                 let decision = drive.drive(store.reserve(&ask(&wish, &scopes), now)).unwrap();
-                if let AdmitDecision::Granted { reservation, .. } = decision {
+                if let AdmitDecision::Granted { receipt, .. } = decision {
                     // Some are refunded, and their room is taken by other threads.
                     if (round + thread) % 3 == 0 {
-                        drive.drive(store.refund(reservation, now)).unwrap();
+                        drive.drive(store.refund(receipt, now)).unwrap();
                     } else {
                         kept += 1;
                     }
@@ -316,7 +306,7 @@ fn for_threads<S: Quotas>(effort: Effort, drive: &impl Drive, store: &S) -> Test
         let scopes_left = drive.drive(store.view(wish.caller, &scopes, now)).unwrap();
         (grants.into_iter().sum::<u64>(), scopes_left[0].remaining)
     };
-    let request = Wish { caller: 5, cost: QuotaCost::REQUEST, money: None, claim: None };
+    let request = Wish { caller: 5, cost: Cost::REQUEST, money: None, claim: None };
     let (kept, left) = try_often(request);
     same("requests kept and left of ten", kept + u64::from(left), 10)?;
     // Seven each of forty: five fit, and not six.

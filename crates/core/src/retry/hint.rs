@@ -1,0 +1,61 @@
+//! How a server's Retry-After is applied.
+
+use crate::chance::Draw;
+use crate::setting::{Ratio, SettingError};
+use std::time::Duration;
+
+/// How far a server's Retry-After is followed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HintOptions {
+    /// The most that a Retry-After may add to our own backoff.
+    pub most_extra: Duration,
+    /// A longer Retry-After is ignored: it is a mistake or a refusal.
+    pub ignore_above: Duration,
+    /// The jitter added to a Retry-After, in percent of it, so that clients given the same value do not retry together.
+    pub spread_percent: Option<f64>,
+}
+
+impl Default for HintOptions {
+    fn default() -> Self {
+        Self {
+            most_extra: Duration::from_secs(5),
+            ignore_above: Duration::from_secs(300),
+            spread_percent: Some(10.0),
+        }
+    }
+}
+
+/// Validated [`HintOptions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HintRule {
+    most_extra: Duration,
+    ignore_above: Duration,
+    spread: Option<Ratio>,
+}
+
+impl HintOptions {
+    pub(super) fn check(self) -> Result<HintRule, SettingError> {
+        let spread =
+            self.spread_percent.map(|percent| Ratio::percent("spread_percent", percent)).transpose()?;
+        Ok(HintRule { most_extra: self.most_extra, ignore_above: self.ignore_above, spread })
+    }
+}
+
+impl HintRule {
+    pub(super) fn believes(&self, hint: Duration) -> bool {
+        !hint.is_zero() && hint <= self.ignore_above
+    }
+
+    /// Our own backoff, lengthened by Retry-After up to `most_extra`; never shortened.
+    pub(super) fn apply(&self, own: Duration, hint: Option<Duration>, draw: Draw) -> Duration {
+        let Some(hint) = hint.filter(|hint| self.believes(*hint)) else {
+            return own;
+        };
+        let spread = match self.spread {
+            Some(share) => Duration::from_nanos(share.of(u64::try_from(hint.as_nanos()).unwrap_or(u64::MAX))),
+            None => Duration::ZERO,
+        };
+        let asked = draw.between(hint, hint.saturating_add(spread));
+        asked.clamp(own, own.saturating_add(self.most_extra))
+    }
+}

@@ -1,0 +1,159 @@
+//! Outcomes of handwritten answers, split at every position.
+
+mod dialects;
+
+use super::{Dialect, Ending, Judge, Verdict};
+use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
+
+const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
+const TEXT: &str =
+    "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"漫画\"}}\n\n";
+const WHY: &str = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\n";
+const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+const ERROR: &str = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\"}}\n\n";
+const PING: &str = ": nothing\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n";
+const MESSAGE: &str = r#"{"type":"message","content":[{"type":"text","text":"漫"},{"type":"text","text":"画"}],"stop_reason":"end_turn","usage":{"output_tokens":2}}"#;
+const REFUSAL: &str = r#"{"type":"error","error":{"type":"rate_limit_error","message":"m"}}"#;
+
+fn judged(is_streamed: bool, status: u16, body: &str, ending: Ending) -> Verdict {
+    let mut judge = Judge::new(Dialect::Messages, is_streamed);
+    judge.head(status, true);
+    judge.body(body.as_bytes());
+    judge.end(ending)
+}
+
+fn streamed(parts: &[&str], ending: Ending) -> Verdict {
+    judged(true, 200, &parts.concat(), ending)
+}
+
+#[test]
+fn a_stream_that_says_its_end_is_an_answer_however_the_connection_ends() {
+    for ending in [Ending::Clean, Ending::Broken, Ending::Silent] {
+        assert_eq!(streamed(&[START, PING, TEXT, WHY, PING, STOP], ending), Verdict::Answered);
+    }
+}
+
+#[test]
+fn a_stream_without_its_end_is_cut_or_looks_complete_or_hangs() {
+    for parts in [&[][..], &[START], &[START, TEXT], &[START, TEXT, WHY], &[START, TEXT, WHY, &STOP[..30]]] {
+        assert_eq!(streamed(parts, Ending::Broken), Verdict::Cut, "{parts:?}");
+        assert_eq!(streamed(parts, Ending::Clean), Verdict::LookedComplete, "{parts:?}");
+        assert_eq!(streamed(parts, Ending::Silent), Verdict::Hung, "{parts:?}");
+    }
+}
+
+#[test]
+fn a_stream_with_an_error_event_is_broken_off_however_it_ends() {
+    for ending in [Ending::Clean, Ending::Broken, Ending::Silent] {
+        assert_eq!(streamed(&[START, TEXT, ERROR], ending), Verdict::BrokenOff);
+    }
+    assert_eq!(streamed(&[START, TEXT, WHY, STOP, ERROR], Ending::Clean), Verdict::BrokenOff);
+}
+
+#[test]
+fn an_end_does_not_make_an_answer_whole_that_is_not() {
+    let other_length = WHY.replace('2', "3");
+    let no_length = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
+    let no_reason = WHY.replace("\"end_turn\"", "null");
+    for parts in [
+        &[START, WHY, STOP][..],
+        &[START, TEXT, TEXT, WHY, STOP],
+        &[START, TEXT, &other_length, STOP],
+        &[START, TEXT, no_length, STOP],
+        &[START, TEXT, &no_reason, STOP],
+        &[START, TEXT, STOP],
+        &[TEXT, WHY, STOP],
+        &[START, START, TEXT, WHY, STOP],
+        &[START, TEXT, WHY, STOP, STOP],
+        &[START, TEXT, WHY, STOP, TEXT],
+        &[START, TEXT, "data: {no\n\n", WHY, STOP],
+    ] {
+        assert_eq!(streamed(parts, Ending::Clean), Verdict::LookedComplete, "{parts:?}");
+    }
+}
+
+#[test]
+fn an_answer_in_one_piece_is_whole_or_it_is_not() {
+    let whole = |body: &str, ending| judged(false, 200, body, ending);
+    assert_eq!(whole(MESSAGE, Ending::Clean), Verdict::Answered);
+    assert_eq!(whole(MESSAGE, Ending::Broken), Verdict::Lost);
+    assert_eq!(whole(MESSAGE, Ending::Silent), Verdict::Hung);
+    for body in [
+        "",
+        "<html>",
+        &MESSAGE[..40],
+        &MESSAGE.replace("\"end_turn\"", "null"),
+        &MESSAGE.replace(":2", ":3"),
+        &MESSAGE.replace("message", "completion"),
+        &MESSAGE.replace("content", "contents"),
+    ] {
+        assert_eq!(whole(body, Ending::Clean), Verdict::LookedComplete, "{body}");
+    }
+}
+
+#[test]
+fn a_refusal_is_one_only_in_the_words_of_the_dialect() {
+    for is_streamed in [false, true] {
+        let refused = judged(is_streamed, 429, REFUSAL, Ending::Clean);
+        assert_eq!(refused, Verdict::Refused { status: 429, has_hint: true });
+        assert_eq!(judged(is_streamed, 502, "<html>Bad gateway", Ending::Clean), Verdict::Lost);
+        assert_eq!(judged(is_streamed, 503, REFUSAL, Ending::Broken), Verdict::Lost);
+        assert_eq!(judged(is_streamed, 503, REFUSAL, Ending::Silent), Verdict::Hung);
+    }
+    let mut judge = Judge::new(Dialect::Messages, true);
+    judge.head(503, false);
+    judge.body(REFUSAL.as_bytes());
+    assert_eq!(judge.end(Ending::Clean), Verdict::Refused { status: 503, has_hint: false });
+    for part in ["\"type\":\"error\"", "\"type\":\"rate_limit_error\",", "message"] {
+        let body = REFUSAL.replace(part, &part.replace(['e', 'y'], "x"));
+        assert_eq!(judged(false, 429, &body, Ending::Clean), Verdict::Lost, "{body}");
+    }
+}
+
+#[test]
+fn without_a_head_it_is_lost_or_silent() {
+    let judge = Judge::new(Dialect::Messages, true);
+    assert_eq!(judge.end(Ending::Broken), Verdict::Lost);
+    assert_eq!(judge.end(Ending::Clean), Verdict::Lost);
+    assert_eq!(judge.end(Ending::Silent), Verdict::Hung);
+}
+
+#[test]
+fn text_is_there_with_the_first_piece_of_it() {
+    let mut judge = Judge::new(Dialect::Messages, true);
+    judge.head(200, false);
+    judge.body(START.as_bytes());
+    judge.body(&TEXT.as_bytes()[..TEXT.len() - 1]);
+    assert!(!judge.has_text());
+    judge.body(b"\n");
+    assert!(judge.has_text());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn where_a_stream_is_split_changes_nothing(
+        cut in 0_usize..400,
+        sizes in proptest::collection::vec(1_usize..40, 1..60),
+        is_clean in any::<bool>(),
+    ) {
+        let bytes = [START, TEXT, PING, WHY, STOP].concat().into_bytes();
+        let bytes = &bytes[..cut.min(bytes.len())];
+        let ending = if is_clean { Ending::Clean } else { Ending::Broken };
+        let (mut whole, mut pieces) = (Judge::new(Dialect::Messages, true), Judge::new(Dialect::Messages, true));
+        whole.head(200, false);
+        pieces.head(200, false);
+        whole.body(bytes);
+        let mut rest = bytes;
+        for size in sizes.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, behind) = rest.split_at((*size).min(rest.len()));
+            pieces.body(piece);
+            rest = behind;
+        }
+        prop_assert_eq!(whole.end(ending), pieces.end(ending));
+        prop_assert_eq!(whole.end(ending) == Verdict::Answered, cut >= [START, TEXT, PING, WHY, STOP].concat().len());
+    }
+}

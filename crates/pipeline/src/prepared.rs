@@ -1,0 +1,67 @@
+//! Prepared replies in a vendor's dialect, for routes that prefer an apology over an error.
+
+use crate::plan::PlannedRequest;
+use crate::receive::request_name;
+use crate::reply::{Rejection, ReplyContent};
+use crate::speech::{Occasion, SpokenStream, WholeAnswer};
+use bytes::{Bytes, BytesMut};
+use seawall_core::failure::FaultOrigin;
+use seawall_core::handle::Runtime;
+use seawall_core::money::Usage;
+use seawall_provider::TargetDialect;
+use seawall_wire::anthropic::{
+    Answer, AnswerStart, write_answer, write_block_start, write_block_stop, write_message_delta,
+    write_message_start, write_message_stop, write_text_delta,
+};
+use seawall_wire::chat::FinishReason;
+use std::time::Duration;
+
+/// Whether a prepared reply may replace this rejection. Not if the caller has to fix its request or slow down.
+pub(crate) const fn may_replace(rejection: &Rejection) -> bool {
+    match rejection {
+        Rejection::BudgetSpent { .. }
+        | Rejection::BudgetHeld { .. }
+        | Rejection::SwitchedOff
+        | Rejection::Unavailable { .. } => true,
+        Rejection::Exhausted { failure, .. } => !matches!(failure.kind.origin(), FaultOrigin::Caller),
+        _ => false,
+    }
+}
+
+/// Renders a text as an answer in the caller's dialect. It is written as one vendor's response and then translated like
+/// any other answer.
+pub(crate) fn spoken<R: Runtime>(planned: &PlannedRequest, words: &str) -> Option<ReplyContent<R>> {
+    let request = &planned.request;
+    if request.spoken.opaque_answers().is_some() {
+        // The response format of an unknown model's InvokeModel body cannot be produced.
+        return None;
+    }
+    let id = request_name(request.id);
+    let start = AnswerStart { id: &id, model: &planned.route.alias, usage: Usage::default() };
+    let occasion =
+        Occasion { id: &id, created: request.received.utc.as_nanos() / 1_000_000_000, took: Duration::ZERO };
+    let mut out = BytesMut::new();
+    if !request.spoken.stream() {
+        write_answer(&mut out, &Answer { start, text: words, finish: FinishReason::EndTurn });
+        let answer = WholeAnswer::read(
+            &request.spoken,
+            TargetDialect::AnthropicMessages,
+            out.freeze(),
+            None,
+            &occasion,
+        );
+        return answer.ok().map(ReplyContent::Whole);
+    }
+    write_message_start(&mut out, &start);
+    write_block_start(&mut out, 0);
+    write_text_delta(&mut out, 0, words);
+    write_block_stop(&mut out, 0);
+    write_message_delta(&mut out, FinishReason::EndTurn, Usage::default());
+    write_message_stop(&mut out);
+    let mut stream = SpokenStream::new(&request.spoken, TargetDialect::AnthropicMessages, &occasion);
+    let mut pieces = BytesMut::new();
+    let mut into = |bytes: Bytes| pieces.extend_from_slice(&bytes);
+    stream.feed(&out.freeze(), &mut into, &mut |_| {}).ok()?;
+    stream.end(&mut into, &mut |_| {});
+    stream.is_finished().then(|| ReplyContent::Pieces(pieces.freeze()))
+}
